@@ -22,7 +22,7 @@ import httpx2
 
 from benchmarks.measurement import print_table
 from infra.build.bundles import stage
-from infra.file_lock import locked
+from infra.file_lock import hold_lock
 from infra.local.emulator import EmulatorMissing, run_emulator
 from infra.local.processes import Program, start
 from tests.support.cloud_run.archives import unpack
@@ -70,7 +70,7 @@ def measured(archive: Path, name: str, rounds: int) -> list[str]:
     folder = STAGED / "unpacked" / archive.stem
     if not folder.exists():
         unpack(archive, folder, STAGED / "files")
-    with locked(LAPTOP / "lock"):
+    with hold_lock(LAPTOP / "lock"):
         python = environment((folder / "requirements.txt").read_bytes(), LAPTOP / "environments")
     given = {**_GIVEN, "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"]}
     program = Program(folder / "main.py", python, given, folder)

@@ -1,4 +1,4 @@
-"""File locks between processes. The kernel releases them when their holder ends."""
+"""File locks between processes. The kernel releases a lock when its process ends."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def locked(path: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+def hold_lock(path: Path, mode: int = fcntl.LOCK_EX) -> Iterator[None]:
     """Hold a lock on a file until the block ends or this process dies.
 
-    Child processes do not hold it: Python closes its files in them.
+    Child processes do not inherit the lock, because Python closes the file in them.
 
     Args:
-        path: The file, which is created if it is missing. Never delete it: a lock on a deleted
-            file has no effect.
-        how: `LOCK_EX` or `LOCK_SH`, with `LOCK_NB` in order not to wait.
+        path: The file, which is created if it is missing. Never delete it, because a lock on a
+            deleted file has no effect.
+        mode: `LOCK_EX` or `LOCK_SH`, with `LOCK_NB` in order not to wait.
 
     Raises:
-        BlockingIOError: With `LOCK_NB`, if another process holds it.
+        BlockingIOError: The mode includes `LOCK_NB`, and another process holds the lock.
     """
     with path.open("ab") as file:
-        fcntl.flock(file, how)
+        fcntl.flock(file, mode)
         yield
 
 
-def is_free(path: Path, how: int = fcntl.LOCK_EX) -> bool:
-    """Return whether no process has the lock. It is free if the folder does not exist."""
+def is_free(path: Path, mode: int = fcntl.LOCK_EX) -> bool:
+    """Return whether the lock could be taken. A lock in a missing folder is free."""
     try:
-        with locked(path, how | fcntl.LOCK_NB):
+        with hold_lock(path, mode | fcntl.LOCK_NB):
             return True
     except BlockingIOError:
         return False

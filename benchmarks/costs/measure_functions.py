@@ -24,7 +24,7 @@ from functions.gateway.catalog import Declaration
 from infra.build.discovery import tools
 from infra.build.functions import functions
 from infra.build.imports import import_closure
-from infra.build.requirements import requirements_of
+from infra.build.requirements import find_requirements
 from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
 from shared.runtime.messages import CallAnswer
@@ -156,7 +156,7 @@ def image_megabytes() -> Figures:
     """
     results: dict[str, list[int]] = {}
     for function in functions():
-        asked = requirements_of(import_closure(function.main, {_LAPTOP}).others)
+        asked = find_requirements(import_closure(function.main, {_LAPTOP}).other_modules)
         results.setdefault(function.kind, []).append(_compressed(_needed(asked)))
     return {kind: round(mean(sizes) / 1e6, 1) for kind, sizes in results.items()}
 

@@ -18,7 +18,7 @@ from infra import file_lock
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
 from infra.build.imports import import_closure
-from infra.build.requirements import lock_requirements, requirements_of
+from infra.build.requirements import find_requirements, lock_requirements
 from shared.runtime.capabilities import Capability
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ MANIFEST: Final = "manifest.json"
 _BUNDLES: Final = "bundles"
 _REQUIREMENTS: Final = "requirements"
 _PRESERVED: Final = (_REQUIREMENTS, "laptop", "last-good*")
-"""Staging leaves these folders and files alone."""
+"""Staging does not delete the paths that match these patterns."""
 PROVIDERS: Final = {
     "shared.ai.vertex_embedding": Capability.EMBEDDING,
     "shared.ai.openai_embedding": Capability.EMBEDDING,
@@ -60,23 +60,23 @@ def stage(
         InvalidInput: A function imports something that is not declared or not installed.
     """
     target.mkdir(parents=True, exist_ok=True)
-    with file_lock.locked(target / "lock"):  # concurrent runs wait
-        return _staged(target, only, laptop=laptop)
+    with file_lock.hold_lock(target / "lock"):  # concurrent runs wait
+        return _stage(target, only, laptop=laptop)
 
 
-def _staged(target: Path, only: Sequence[str] | None, *, laptop: bool) -> dict[str, Any]:
+def _stage(target: Path, only: Sequence[str] | None, *, laptop: bool) -> dict[str, Any]:
     selected = [function for function in functions() if only is None or function.name in only]
     bundles = target / _BUNDLES
     (target / MANIFEST).unlink(missing_ok=True)
-    _sweep(target)
+    _delete_bundles(target)
     bundles.mkdir()
     manifest = {}
     for function in selected:
         folder = target / function.key
-        imports = import_closure(function.main, withheld(function, laptop=laptop))
-        _write(function, imports, folder, target / _REQUIREMENTS)
+        imports = import_closure(function.main, excluded_modules(function, laptop=laptop))
+        _write_bundle(function, imports, folder, target / _REQUIREMENTS)
         archive = pack(folder, bundles, function.key)
-        manifest[function.key] = function.entry_in_manifest(f"{_BUNDLES}/{archive.name}")
+        manifest[function.key] = function.manifest_entry(f"{_BUNDLES}/{archive.name}")
     content = {"functions": manifest}
     temporary = target / f"{MANIFEST}.new"
     temporary.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
@@ -84,30 +84,34 @@ def _staged(target: Path, only: Sequence[str] | None, *, laptop: bool) -> dict[s
     return content
 
 
-def _sweep(target: Path) -> None:
-    """Delete the bundles of earlier runs, also of functions that no longer exist."""
+def _delete_bundles(target: Path) -> None:
+    """Delete all bundles of earlier runs, including those of functions that no longer exist."""
     preserved = {path for name in _PRESERVED for path in target.glob(name)}
     for folder in target.iterdir():
         if folder.is_dir() and folder not in preserved:
             shutil.rmtree(folder)
 
 
-def _write(function: Function, imports: ImportClosure, folder: Path, cache: Path) -> None:
+def _write_bundle(function: Function, imports: ImportClosure, folder: Path, cache: Path) -> None:
     for path in imports.files:
         copy = folder / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
     (folder / "main.py").write_text(function.main, "utf-8")
-    text = lock_requirements(requirements_of(imports.others), cache)
+    text = lock_requirements(find_requirements(imports.other_modules), cache)
     (folder / "requirements.txt").write_text(text, "utf-8")
-    if "importlib.metadata" in imports.others:  # for the version of Carrel
+    if "importlib.metadata" in imports.other_modules:  # the function reads Carrel's version
         metadata = folder / "carrel.dist-info" / "METADATA"
         metadata.parent.mkdir()
         metadata.write_text(f"Name: carrel\nVersion: {version('carrel')}\n", "utf-8")
 
 
-def withheld(function: Function, *, laptop: bool = False) -> set[str]:
-    """Return the providers that a function does not need, or that only a laptop has."""
+def excluded_modules(function: Function, *, laptop: bool = False) -> set[str]:
+    """Return the providers to leave out of a function's bundle.
+
+    These are the providers of capabilities that the function does not declare and, unless the
+    bundle is for a laptop, the local embedding provider.
+    """
     unneeded = {
         module
         for module, capability in PROVIDERS.items()

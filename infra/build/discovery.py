@@ -1,4 +1,4 @@
-"""What there is to deploy: one glob, used by the catalogue, the bundles, the tests, local runs."""
+"""Finds all tools and jobs by their paths, for the catalogue, bundles, tests and local runs."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 
 def tools() -> list[Tool[Any, Any]]:
-    """Return every tool, sorted by name. A tool that fails to import fails the build."""
+    """Return all tools, sorted by name. A tool that cannot be imported fails the build."""
     return sorted(
         (import_module(module).TOOL for module in _modules("functions/tools/*/*/tool.py")),
         key=lambda tool: tool.name,
     )
 
 
-def folder_of(tool: Tool[Any, Any]) -> str:
-    """Return the package of a tool, as in `functions.tools.tasks.add_task`."""
+def package_name(tool: Tool[Any, Any]) -> str:
+    """Return the full name of a tool's package, such as `functions.tools.tasks.add_task`."""
     [path] = ROOT.glob(f"functions/tools/*/{tool.name}")
     return ".".join(path.relative_to(ROOT).parts)
 
 
 def jobs() -> list[Job]:
-    """Return every job, sorted by name."""
+    """Return all jobs, sorted by name."""
     return [import_module(module).JOB for module in _modules("functions/jobs/*/job.py")]
 
 

@@ -1,4 +1,4 @@
-"""The functions to deploy with their resources and roles, which follow from declarations."""
+"""Derives the functions to deploy, with their resources and roles, from tools and jobs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from infra.build.discovery import folder_of, jobs, tools
+from infra.build.discovery import jobs, package_name, tools
 from infra.build.requirements import PYTHON_VERSION
 from shared.runtime.capabilities import Capability
 from shared.runtime.tool import Effect
@@ -25,9 +25,10 @@ ACCESS_DATABASE: Final = "access"
 VIEWER_ROLE: Final = "roles/datastore.viewer"
 USER_ROLE: Final = "roles/datastore.user"
 TOOL_GRACE_SECONDS: Final = 5
-"""A tool's function has this many seconds beyond the tool's time limit."""
+"""A tool's function times out this many seconds after the tool's own time limit."""
 JOB_GRACE_SECONDS: Final = 5 * 60
-"""A job's function has this many seconds beyond the budget, to finish its current step."""
+"""A job's function times out this many seconds after the job's budget ends, so that the job can
+finish its current step."""
 MAX_JOB_SECONDS: Final = 30 * 60
 """Cloud Scheduler waits at most this many seconds for an answer, so no job may take longer."""
 GATEWAY_SECONDS: Final = 300
@@ -51,19 +52,19 @@ from {module} import {declaration}
 handle = {serve}({declaration})
 '''
 
-SETTINGS_OF_GATEWAY: Final = (
+GATEWAY_SETTINGS: Final = (
     *("google_cloud_project", "access_database", "public_url", "tool_urls", "trusted_proxies"),
     *("local_user", "public_access", "allowed_origins", "max_request_bytes"),
     *("requests_per_minute", "reads_per_minute", "writes_per_minute", "anonymous_per_minute"),
     *("sign_ins_per_ten_minutes", "registrations_per_hour"),
     *("google_client_id", "google_issuer", "allowed_emails", "allowed_domains"),
     *("billing_url", "disabled_tools", "tool_timeouts", "tool_prices"),
-    *("embedding_provider", "openai_key_of_caller"),  # whether tools embed with callers' keys
+    *("embedding_provider", "openai_key_of_caller"),  # to know whether callers send an OpenAI key
 )
-"""The fields of `Settings` that the gateway reads, without secrets."""
-SETTINGS_OF_TOOLS: Final = ("google_cloud_project", "firestore_database")
-SETTINGS_OF_JOBS: Final = (*SETTINGS_OF_TOOLS, "lease_seconds")
-SETTINGS_OF_CAPABILITIES: Final = {
+"""The gateway reads these fields of `Settings`, and its secrets."""
+TOOL_SETTINGS: Final = ("google_cloud_project", "firestore_database")
+JOB_SETTINGS: Final = (*TOOL_SETTINGS, "lease_seconds")
+CAPABILITY_SETTINGS: Final = {
     Capability.EMBEDDING: (
         "embedding_provider",
         *("vertex_model", "vertex_dimension", "vertex_location", "vertex_base_url"),
@@ -95,16 +96,16 @@ class Function:
     Attributes:
         name: The name of the tool or job; `gateway` for the gateway.
         kind: Gateway, tool or job.
-        main: The source of its `main.py`, whose `handle` is the entry point.
-        capabilities: External services that it uses.
-        effect: What a tool does to data.
-        databases: Its role on each database that it uses.
-        settings: The environment variables that it reads. A change of another setting does not
-            redeploy it.
-        secrets: The settings that it reads from Secret Manager, if they are in use.
-        memory: MiB of an instance.
-        concurrency: Concurrent requests of an instance.
-        timeout: Seconds until a request is aborted.
+        main: The source code of `main.py`, whose `handle` is the entry point.
+        capabilities: The external services that the function uses.
+        effect: A tool's effect on data, or None for the gateway and jobs.
+        databases: The IAM role on each database that the function uses.
+        settings: The environment variables that the function reads. A change of another setting
+            does not redeploy it.
+        secrets: The settings that the function reads from Secret Manager, if they are in use.
+        memory: The memory of an instance, in MiB.
+        concurrency: The maximum number of concurrent requests per instance.
+        timeout: The seconds until a request is aborted.
         max_instances: The maximum number of instances.
         schedule: A job's schedule in cron format, in UTC, or an empty string for a job that runs on
             request.
@@ -126,14 +127,14 @@ class Function:
 
     @property
     def key(self) -> str:
-        """Its name in the cloud, where underscores are not allowed."""
+        """The function's name in the cloud, where underscores are not allowed."""
         return self.name.replace("_", "-")
 
-    def entry_in_manifest(self, bundle: str) -> dict[str, Any]:
+    def manifest_entry(self, bundle: str) -> dict[str, Any]:
         """Return the function's entry in the manifest, which Terraform reads.
 
         Args:
-            bundle: The path of its bundle in the bucket.
+            bundle: The path of the function's bundle in the bucket.
         """
         return {
             "kind": self.kind,
@@ -175,9 +176,9 @@ def _gateway() -> Function:
         kind="gateway",
         main=_GATEWAY_MAIN,
         databases={ACCESS_DATABASE: USER_ROLE},
-        settings=_variables(SETTINGS_OF_GATEWAY),
+        settings=_variables(GATEWAY_SETTINGS),
         secrets=("ACCESS_SECRETS", "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET"),
-        memory=1024,  # request bodies alone may take 256 of it
+        memory=1024,  # request bodies alone may take 256 MiB
         concurrency=40,
         timeout=GATEWAY_SECONDS,
         max_instances=10,
@@ -192,15 +193,13 @@ def _tool_function(tool: Tool[Any, Any]) -> Function:
             name=tool.name,
             serving="serving",
             serve="serve",
-            module=f"{folder_of(tool)}.tool",
+            module=f"{package_name(tool)}.tool",
             declaration="TOOL",
         ),
         capabilities=tool.capabilities,
         effect=tool.effect,
         databases={KNOWLEDGE_DATABASE: VIEWER_ROLE if tool.effect is Effect.READ else USER_ROLE},
-        settings=_variables(
-            SETTINGS_OF_TOOLS, *_settings_of_capabilities(tool.capabilities), tool.settings
-        ),
+        settings=_variables(TOOL_SETTINGS, *_capability_settings(tool.capabilities), tool.settings),
         secrets=_secrets(tool.capabilities),
         memory=tool.memory,
         concurrency=tool.concurrency,
@@ -222,14 +221,12 @@ def _job_function(job: Job) -> Function:
         ),
         capabilities=job.capabilities,
         databases={KNOWLEDGE_DATABASE: USER_ROLE},
-        settings=_variables(
-            SETTINGS_OF_JOBS, *_settings_of_capabilities(job.capabilities), job.settings
-        ),
+        settings=_variables(JOB_SETTINGS, *_capability_settings(job.capabilities), job.settings),
         secrets=_secrets(job.capabilities),
         memory=job.memory,
         concurrency=1,
         timeout=math.ceil(job.timeout) + JOB_GRACE_SECONDS,
-        max_instances=1,  # a second run would only find the first one running
+        max_instances=1,  # a second run would stop at once, because the first holds the lease
         schedule=job.schedule,
     )
 
@@ -238,8 +235,8 @@ def _variables(*settings: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({name.upper() for names in settings for name in names}))
 
 
-def _settings_of_capabilities(capabilities: frozenset[Capability]) -> list[tuple[str, ...]]:
-    return [SETTINGS_OF_CAPABILITIES[capability] for capability in capabilities]
+def _capability_settings(capabilities: frozenset[Capability]) -> list[tuple[str, ...]]:
+    return [CAPABILITY_SETTINGS[capability] for capability in capabilities]
 
 
 def _secrets(capabilities: frozenset[Capability]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The files generated from declarations: the gateway's catalogue, and tables in the documents."""
+"""Generates the gateway's catalogue and the documents' tables from declarations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
 from pydantic import SecretStr
 
-from infra.build.discovery import ROOT, folder_of, jobs, tools
+from infra.build.discovery import ROOT, jobs, package_name, tools
 from shared.core.settings import setting_groups
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _GROUPS: Final = {
     "workspaces": "find the key passages of a long text",
     "tasks": "keep a to-do list",
 }
-"""What the tools of a folder are for, in the README's order. A folder may be missing here."""
+"""The purpose of each folder of tools, in the README's order. A folder may be missing here."""
 
 _TYPE_NAMES: Final[Mapping[Any, str]] = MappingProxyType(
     {
@@ -43,27 +43,29 @@ _TYPE_NAMES: Final[Mapping[Any, str]] = MappingProxyType(
         dict: "JSON object",
     }
 )
-"""How the documentation calls the types of settings."""
+"""The documentation uses these names for the types of settings."""
 _BOUNDS: Final = {"gt": "more than", "ge": "at least", "le": "at most"}
-"""How the documentation words pydantic's constraints."""
+"""The documentation uses these words for pydantic's constraints."""
 
 
 def stale_files() -> list[Path]:
-    """Return the generated files that differ from what the declarations say."""
+    """Return the generated files that do not match the declarations."""
     paths = [CATALOG, *_DOCUMENTS]
-    return [path for path in paths if not path.exists() or path.read_text("utf-8") != _text(path)]
+    return [
+        path for path in paths if not path.exists() or path.read_text("utf-8") != _generate(path)
+    ]
 
 
 def write_file(path: Path) -> None:
     """Bring one generated file up to date."""
-    path.write_text(_text(path), "utf-8")
+    path.write_text(_generate(path), "utf-8")
 
 
-def _text(path: Path) -> str:
-    """Return the current content of a generated file.
+def _generate(path: Path) -> str:
+    """Generate the content of a file.
 
     Raises:
-        ValueError: A document lacks the comments between which a table belongs.
+        ValueError: A document lacks the pair of comments that encloses a table.
     """
     if path == CATALOG:
         return _catalog()
@@ -105,7 +107,7 @@ def _tools_by_group() -> dict[str, list[Tool[Any, Any]]]:
     groups: defaultdict[str, list[Tool[Any, Any]]] = defaultdict(list)
     for tool in tools():
         if not tool.internal:
-            groups[folder_of(tool).split(".")[2]].append(tool)
+            groups[package_name(tool).split(".")[2]].append(tool)
     order = [*_GROUPS, *sorted(groups.keys() - _GROUPS.keys())]
     return {group: groups[group] for group in order if group in groups}
 
@@ -139,7 +141,7 @@ def _setting_row(name: str, field: FieldInfo) -> str:
 
 
 def _type_name(field: FieldInfo) -> str:
-    """Return the type of a setting for people, with its bounds."""
+    """Describe the type of a setting and its bounds."""
     alternatives = get_args(field.annotation)
     kind = alternatives[0] if NoneType in alternatives else field.annotation
     if get_origin(kind) is Literal:
@@ -171,4 +173,4 @@ _DOCUMENTS: Final[Mapping[Path, Mapping[str, Callable[[], str]]]] = {
     ROOT / "docs" / "jobs.md": {"jobs": _jobs_table},
     ROOT / "docs" / "configuration.md": {"settings": _settings_tables},
 }
-"""The tables of each document, by the name in the comments around them."""
+"""The tables of each document, by the name in the comments that enclose them."""

@@ -1,6 +1,6 @@
-"""The transitive imports of a program: first-party files and third-party modules.
+"""Follows the transitive imports of a program to first-party files and other modules.
 
-Imports are absolute: the linter refuses relative ones.
+All imports are absolute, because the linter rejects relative ones.
 """
 
 from __future__ import annotations
@@ -32,50 +32,50 @@ class ImportClosure:
     """Everything that a program imports, directly or indirectly.
 
     Attributes:
-        files: First-party files, code and data.
-        others: Full names of all other modules, the standard library's included. For `from a
-            import b`, `a.b` is listed too, since `b` may be a module.
+        files: The first-party files: code and data.
+        other_modules: The full names of all other modules, including the standard library's. `from
+            a import b` adds `a.b` too, since `b` may be a module.
     """
 
     files: set[Path] = field(default_factory=set)
-    others: set[str] = field(default_factory=set)
+    other_modules: set[str] = field(default_factory=set)
 
 
-def import_closure(program: str, withheld: Collection[str] = ()) -> ImportClosure:
+def import_closure(program: str, excluded: Collection[str] = ()) -> ImportClosure:
     """Follow the imports of a program, including those inside functions.
 
     Args:
-        program: Its source code.
-        withheld: First-party modules to leave out.
+        program: The program's source code.
+        excluded: The first-party modules to leave out.
     """
     imports = ImportClosure()
     to_visit = [*_imported_modules(program)]
-    visited = set(withheld)
+    visited = set(excluded)
     while to_visit:
         module = to_visit.pop()
         if module in visited:
             continue
         visited.add(module)
         if module.partition(".")[0] not in FIRST_PARTY:
-            imports.others.add(module)
+            imports.other_modules.add(module)
             continue
         for path in _files(module):
             imports.files.add(path)
             to_visit += _imported_by(path)
-        imports.files.update(data_files_of(module))
+        imports.files.update(data_files(module))
     return imports
 
 
-def data_files_of(module: str) -> set[Path]:
+def data_files(module: str) -> set[Path]:
     """Return the data files that a first-party module reads."""
     folder = ROOT.joinpath(*module.split(".")[:-1])
     return {path for pattern in DATA_FILES.get(module, ()) for path in folder.glob(pattern)}
 
 
 def _files(module: str) -> list[Path]:
-    """Return the files that Python runs on import, those of parent packages included.
+    """Return the files that Python runs on import, including those of parent packages.
 
-    A name that is defined inside a module adds no file of its own.
+    The result is empty for the full name of a function or class, which has no file of its own.
     """
     parts = module.split(".")
     packages = [ROOT.joinpath(*parts[:end], "__init__.py") for end in range(1, len(parts) + 1)]
@@ -89,7 +89,7 @@ def _imported_by(path: Path) -> frozenset[str]:
 
 
 def _imported_modules(text: str) -> frozenset[str]:
-    """Return the modules that code imports. Imported names may be modules and are included."""
+    """Return the modules that code imports, and the full names that it imports from modules."""
     imports = _Imports()
     imports.visit(ast.parse(text))
     return frozenset(imports.modules)

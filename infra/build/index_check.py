@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IndexVerdict:
-    """The result for one file.
+    """The result of checking one file of indexes.
 
     Attributes:
-        missing: Each index that the file lacks, and the queries that need it.
-        unused: Declared indexes that serve no query: composites, and single fields of collection
-            groups. Exemptions and TTL entries serve no query by nature and don't count.
-        file: The file.
+        missing: Each index that the file lacks, with the queries that need it.
+        unused: The declared composite indexes, and single-field indexes of collection groups, that
+            serve no query. Exemptions and TTL entries never serve queries and are not listed.
+        file: The checked file.
     """
 
     missing: Mapping[Index, frozenset[QueryShape]]
@@ -33,7 +33,7 @@ class IndexVerdict:
 
     @property
     def is_correct(self) -> bool:
-        """Whether the file has all needed indexes and no others."""
+        """Whether the file has all required indexes and no others."""
         return not self.missing and not self.unused
 
     def report(self) -> str:

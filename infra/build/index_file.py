@@ -1,8 +1,8 @@
 """Indexes, and the file they are declared in: `firestore.indexes.json`.
 
 The format is that of "Cloud Firestore Index Definition Reference" (Firebase documentation):
-composite and vector indexes under `indexes`; under `fieldOverrides`, what replaces the automatic
-indexes of a field.
+composite and vector indexes are under `indexes`. The entries under `fieldOverrides` replace the
+automatic indexes of a field.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class IndexMode(StrEnum):
-    """How an index stores a field."""
+    """The way in which an index stores a field."""
 
     ASCENDING = "ASCENDING"
     DESCENDING = "DESCENDING"
@@ -28,7 +28,7 @@ class IndexMode(StrEnum):
 
 
 class IndexField(NamedTuple):
-    """A field of an index; `dimension` is 0 unless its mode is VECTOR."""
+    """A field of an index. Its `dimension` is 0 unless its mode is VECTOR."""
 
     path: str
     mode: IndexMode = IndexMode.ASCENDING
@@ -36,9 +36,9 @@ class IndexField(NamedTuple):
 
 
 class Index(NamedTuple):
-    """An index; two are equal when Firestore would keep them as one.
+    """An index. Two indexes are equal if Firestore treats them as one.
 
-    Build it with `Index.of`, which leaves out the `__name__` that Firestore adds by itself.
+    Build an index with `Index.of`, which leaves out the `__name__` that Firestore adds by itself.
     """
 
     collection: str
@@ -57,7 +57,7 @@ class Index(NamedTuple):
 
     @property
     def complete(self) -> tuple[IndexField, ...]:
-        """The fields by which its entries are sorted: with `__name__`, unless by a vector.
+        """The fields by which entries are sorted, including `__name__` unless one is a vector.
 
         "By default, the `__name__` field is sorted in the same direction of the last sorted field
         in the index definition" ("Index types in Cloud Firestore", Firebase documentation).
@@ -69,12 +69,12 @@ class Index(NamedTuple):
 
     @property
     def is_vector(self) -> bool:
-        """Whether it serves nearest-neighbour queries."""
+        """Whether the index serves nearest-neighbour queries."""
         return any(field.mode is IndexMode.VECTOR for field in self.fields)
 
     @property
     def is_single_field(self) -> bool:
-        """Whether it belongs under `fieldOverrides`, not under `indexes`."""
+        """Whether the index belongs under `fieldOverrides`, not under `indexes`."""
         return len(self.fields) == 1 and self.fields[0].path != NAME and not self.is_vector
 
     def to_json(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class Index(NamedTuple):
         }
 
     def __str__(self) -> str:
-        """Return one line for people."""
+        """Describe the index in one line."""
         fields = ", ".join(f"{field.path} {field.mode}" for field in self.fields)
         return f"{self.collection} ({self.scope}): {fields}"
 
@@ -100,8 +100,8 @@ class IndexFile:
 
     Attributes:
         composites: The entries under `indexes`.
-        overrides: By collection and field path, the single-field indexes that replace the automatic
-            ones, or none where the field is exempt.
+        overrides: The single-field indexes that replace the automatic ones, by collection and field
+            path. A field that is exempt from indexing has an empty set.
     """
 
     composites: frozenset[Index]
@@ -109,7 +109,7 @@ class IndexFile:
 
     @classmethod
     def parse(cls, text: str) -> IndexFile:
-        """Read the file's text.
+        """Parse the file's text.
 
         Raises:
             KeyError: An entry lacks a field that the format requires.
@@ -129,10 +129,10 @@ class IndexFile:
     def single_field_indexes(self, collection: str, path: str) -> frozenset[Index]:
         """Return the single-field indexes of a field, automatic or declared.
 
-        By default there is one ascending, one descending and one array-contains index for the
-        scope of a collection, none for a collection group. A subfield inherits the override of
-        the map it is in, and any field that of `*` ("Index types in Cloud Firestore", "Automatic
-        indexes" and "Automatic index exemptions").
+        By default, a field has an ascending, a descending and an array-contains index for a
+        collection, and none for a collection group. A subfield inherits the override of the map
+        that contains it, and every field inherits the override of `*` ("Index types in Cloud
+        Firestore", "Automatic indexes" and "Automatic index exemptions").
         """
         for declared in (*_with_parents(path), "*"):
             if (collection, declared) in self.overrides:

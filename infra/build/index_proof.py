@@ -1,8 +1,8 @@
 """Checks, without a database, that every query has its index: `python -m infra.build.index_proof`.
 
-A module of `shared` with queries defines `query_shapes(client: AsyncClient)`, which yields a query
-object, not run, for each shape. Each shape must have its index in the file of its database, and
-each declared index must serve a shape.
+A module of `shared` that queries the database defines `query_shapes(client: AsyncClient)`. It
+yields one query object for each shape, without running the query. The file of a database must
+declare the index of each shape, and each declared index must serve a shape.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ FILES: Final[dict[str, Callable[[str], bool]]] = {
     "firestore.indexes.json": lambda database: database != ACCESS_DATABASE,
     "infra/build/access.indexes.json": lambda database: database == ACCESS_DATABASE,
 }
-"""Each file of indexes, and whether it is for the database of a given name. Databases of tests have
-other names and use the first file."""
-_OF_ACCESS: Final = "shared.accounts."
-"""Modules whose names begin like this query the database `access`."""
+"""Each file of indexes has a predicate, which returns whether the file is for the database with a
+given name. The databases of tests have other names and use the first file."""
+_ACCESS_PACKAGE: Final = "shared.accounts."
+"""The modules in this package query the database `access`."""
 
 
-def listed_shapes(root: Path = ROOT) -> frozenset[QueryShape]:
-    """Return all query shapes that modules of `shared` yield."""
+def load_shapes(root: Path = ROOT) -> frozenset[QueryShape]:
+    """Load all query shapes that modules of `shared` declare."""
     modules = [
         ".".join(path.relative_to(root).with_suffix("").parts)
         for path in sorted(root.glob("shared/**/*.py"))
         if "def query_shapes(" in path.read_text()
     ]
-    return frozenset().union(*map(_shapes_of_module, modules))
+    return frozenset().union(*map(_module_shapes, modules))
 
 
-def shapes_of(queries: Iterable[Any]) -> frozenset[QueryShape]:
-    """Return the shapes of query objects, which are not run.
+def build_shapes(queries: Iterable[Any]) -> frozenset[QueryShape]:
+    """Build the shapes of query objects without running them.
 
     Raises:
-        ValueError: A query has `limit_to_last`. It runs in reverse order, so list it that way.
+        ValueError: A query has `limit_to_last`. It runs in reverse order, so declare it that way.
     """
-    # Tests wrap this method to record queries that are sent. These are not sent.
+    # Tests wrap `_prep_stream` to record the queries that are sent. These queries are not sent.
     return frozenset(
-        QueryShape.of_request(unwrap(type(query)._prep_stream)(query)[0])  # noqa: SLF001
+        QueryShape.from_request(unwrap(type(query)._prep_stream)(query)[0])  # noqa: SLF001
         for query in queries
     )
 
 
-def verdicts(shapes: Iterable[QueryShape], root: Path = ROOT) -> dict[str, IndexVerdict]:
-    """Check query shapes against each file of indexes; the results are by file name."""
+def check_files(shapes: Iterable[QueryShape], root: Path = ROOT) -> dict[str, IndexVerdict]:
+    """Check query shapes against each file of indexes, and return the results by file name."""
     all_shapes = list(shapes)
     return {
         name: check(
@@ -75,7 +75,7 @@ def verdicts(shapes: Iterable[QueryShape], root: Path = ROOT) -> dict[str, Index
 
 def main(root: Path = ROOT) -> int:
     """Print the problems of each file, and return 1 if there are any."""
-    by_file = verdicts(listed_shapes(root), root)
+    by_file = check_files(load_shapes(root), root)
     incorrect = {name: verdict for name, verdict in by_file.items() if not verdict.is_correct}
     for name, verdict in incorrect.items():
         print(f"{name} is wrong:\n{verdict.report()}", file=sys.stderr)  # noqa: T201 - a command
@@ -86,11 +86,11 @@ def _parse(path: Path) -> IndexFile:
     return IndexFile.parse(path.read_text() if path.exists() else "{}")
 
 
-def _shapes_of_module(name: str) -> frozenset[QueryShape]:
+def _module_shapes(name: str) -> frozenset[QueryShape]:
     credentials = AnonymousCredentials()  # type: ignore[no-untyped-call]
-    database = ACCESS_DATABASE if name.startswith(_OF_ACCESS) else "(default)"
+    database = ACCESS_DATABASE if name.startswith(_ACCESS_PACKAGE) else "(default)"
     client = AsyncClient(project="index-proof", database=database, credentials=credentials)
-    return shapes_of(import_module(name).query_shapes(client))
+    return build_shapes(import_module(name).query_shapes(client))
 
 
 if __name__ == "__main__":

@@ -1,21 +1,21 @@
-"""Which indexes a Firestore query needs (native mode, Standard edition).
+"""Determines the indexes that a Firestore query needs (native mode, Standard edition).
 
-The emulator answers every query; production answers FAILED_PRECONDITION where an index is missing.
-The rules are those of the Firebase documentation, mostly its page "Index types in Cloud Firestore";
-where it is ambiguous, the stricter reading applies: at worst, it requires an index too many.
+The emulator answers every query. Production answers FAILED_PRECONDITION if an index is missing.
+The rules are those of the Firebase documentation, mostly its page "Index types in Cloud Firestore".
+Where it is ambiguous, the stricter reading applies, which at worst requires an unnecessary index.
 
-- Each disjunct of a query is a scan of its own, in the sort order of the whole query.
-- A scan needs an index of: the fields compared for equality, in any order and direction, with at
-  most one array field among them; then the sort order, field by field in its directions; then
-  what is added up ("Index properties"). A descending order needs an index of its own: indexes
-  aren't read backwards ("Queries supported by manual indexes").
+- Each disjunct of a query is a separate scan, in the sort order of the whole query.
+- The index of a scan contains first the fields compared for equality, in any order and direction,
+  with at most one array field among them; then the fields of the sort order, in its directions;
+  then the summed fields ("Index properties"). A descending order needs a separate index, because
+  indexes are not read backwards ("Queries supported by manual indexes").
 - Indexes of equality fields that end in the same sort order can be merged ("Use index merging").
-  The documentation promises that for equality clauses "and, optionally, an `orderBy` clause", so
-  not where ranges, sums or, with an order, disjunctions are involved.
-- A nearest-neighbour query needs one index of exactly its prefilter, the vector last ("Search with
-  vector embeddings", "Create and manage vector indexes").
-- A collection group needs indexes of its own scope, single fields too, unless it is read whole
-  ("Queries supported by collection group indexes").
+  The documentation promises this for equality clauses "and, optionally, an `orderBy` clause". So
+  indexes are not merged for ranges, for sums, or for disjunctions with an order.
+- A nearest-neighbour query needs one index that contains exactly the fields of its prefilter and
+  then the vector ("Search with vector embeddings", "Create and manage vector indexes").
+- A collection group needs indexes of its own scope, even for single fields, unless a query reads
+  the whole group ("Queries supported by collection group indexes").
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ _DISJUNCTIVE: Final = {Comparison.IN, Comparison.CONTAINS_ANY}
 
 @dataclass(frozen=True)
 class Scan:
-    """What one disjunct of a query requires of indexes.
+    """The index requirements of one disjunct of a query.
 
     Attributes:
         collection: The collection's id.
         scope: One collection, or a collection group.
-        filters: The fields that an index must begin with, in any order; equalities are ascending.
-        suffix: The fields that it must end with: the sort order with `__name__`, or the vector.
-        mergeable: Whether several indexes with that suffix can be merged to cover the filters.
+        filters: The fields that an index must begin with, in any order. Equalities are ascending.
+        suffix: The fields that an index must end with: the sort order with `__name__`, or the
+            vector.
+        mergeable: Whether several indexes with the suffix can be merged to cover the filters.
     """
 
     collection: str
@@ -56,7 +57,7 @@ class Scan:
     suffix: tuple[IndexField, ...]
     mergeable: bool
 
-    def covered(self, index: Index) -> frozenset[IndexField] | None:
+    def covered_filters(self, index: Index) -> frozenset[IndexField] | None:
         """Return the filters that an index covers, or None if the scan cannot use the index."""
         if (index.collection, index.scope) != (self.collection, self.scope):
             return None
@@ -72,8 +73,8 @@ def scans(shape: QueryShape, dimension: int) -> frozenset[Scan]:
 
     Args:
         shape: The query.
-        dimension: The dimension of vector indexes. That of the query's vector is ignored, since the
-            emulator may contain vectors of another model.
+        dimension: The dimension of vector indexes. The dimension of the query's vector is ignored,
+            since the emulator may contain vectors of another model.
     """
     return frozenset(_scan(shape, disjunct, dimension) for disjunct in shape.disjuncts)
 
@@ -99,9 +100,9 @@ def serving_indexes(scan: Scan, file: IndexFile) -> frozenset[Index] | None:
     if not scan.filters and scan.suffix == _BY_NAME:
         return frozenset()
     candidates = _candidates(scan, file)
-    whole = [index for index, covered in candidates.items() if covered == scan.filters]
-    if whole:
-        return frozenset({min(whole)})
+    sufficient = [index for index, covered in candidates.items() if covered == scan.filters]
+    if sufficient:
+        return frozenset({min(sufficient)})
     return _merge(scan.filters, candidates) if scan.filters and scan.mergeable else None
 
 
@@ -127,12 +128,12 @@ def _scan(shape: QueryShape, disjunct: Disjunct, dimension: int) -> Scan:
 
 
 def _sort_order(shape: QueryShape) -> list[SortOrder]:
-    """Return the explicit order, then the one that ranges and sums imply, then `__name__`.
+    """Return the explicit order, then the fields that ranges and sums imply, then `__name__`.
 
-    Implied fields follow in lexicographical order, in the direction of the last explicit one
-    (`StructuredQuery.order_by`, Firestore API reference); `FindNearest` supersedes the order.
-    That summed fields follow in that way too is how the index definitions of Firebase's own
-    integration tests have it.
+    Implied fields follow in lexicographical order, in the direction of the last explicit field
+    (`StructuredQuery.order_by`, Firestore API reference). `FindNearest` supersedes the order.
+    Summed fields follow by the same rule in the index definitions of Firebase's own integration
+    tests.
     """
     explicit = () if shape.nearest else shape.orders
     direction = explicit[-1].direction if explicit else Direction.ASCENDING
@@ -146,7 +147,7 @@ def _sort_order(shape: QueryShape) -> list[SortOrder]:
 
 
 def _constant_paths(shape: QueryShape) -> set[str]:
-    """Fields that are equal in every result, so that sorting by them has no effect."""
+    """Return the fields that are equal in every result, so that sorting by them has no effect."""
     if len(shape.disjuncts) > 1:
         return set()
     equal = {path for path, comparison in _filters(shape) if comparison is Comparison.EQUAL}
@@ -174,24 +175,26 @@ def _candidates(scan: Scan, file: IndexFile) -> dict[Index, frozenset[IndexField
     fields = scan.filters or scan.suffix[:1]
     singles = [Index(scan.collection, scan.scope, (field,)) for field in fields]
     existing = {
-        i for i in singles if i in file.single_field_indexes(i.collection, i.fields[0].path)
+        index
+        for index in singles
+        if index in file.single_field_indexes(index.collection, index.fields[0].path)
     }
-    covered = {index: scan.covered(index) for index in file.composites | existing}
+    covered = {index: scan.covered_filters(index) for index in file.composites | existing}
     return {index: filters for index, filters in covered.items() if filters is not None}
 
 
 def _merge(
     filters: frozenset[IndexField], candidates: Mapping[Index, frozenset[IndexField]]
 ) -> frozenset[Index] | None:
-    """Indexes that cover all filters together, chosen greedily."""
-    chosen: set[Index] = set()
-    rest = filters
-    while rest:
+    """Greedily select indexes that together cover all filters, or return None."""
+    selection: set[Index] = set()
+    uncovered = filters
+    while uncovered:
         best = max(
-            sorted(candidates), key=lambda index: len(candidates[index] & rest), default=None
+            sorted(candidates), key=lambda index: len(candidates[index] & uncovered), default=None
         )
-        if best is None or not candidates[best] & rest:
+        if best is None or not candidates[best] & uncovered:
             return None
-        chosen.add(best)
-        rest -= candidates[best]
-    return frozenset(chosen)
+        selection.add(best)
+        uncovered -= candidates[best]
+    return frozenset(selection)

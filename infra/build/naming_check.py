@@ -1,7 +1,7 @@
-"""Lint for names: `python -m infra.build.naming_check [PATH ...]`.
+"""Checks names: `python -m infra.build.naming_check [PATH ...]`.
 
-A public class name has one meaning across `functions`, `shared` and `infra`. A variable is named
-for what it is. Without paths, every folder of Python code is checked.
+A public class name must have one meaning across `functions`, `shared` and `infra`. A variable must
+be named for what it is. Without paths, the command checks every folder of Python code.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ if TYPE_CHECKING:
 
 _PRODUCT: Final = ("functions", "shared", "infra")
 _CODE: Final = (*_PRODUCT, "tests", "benchmarks")
-_REFUSED: Final = frozenset(
+_REJECTED: Final = frozenset(
     {"told", "said", "wanted", "found", "known", "held", "shown", "seen", "each"}
 )
-"""Variables named for what happened to a value, not for what the value is."""
+"""These names of variables say what happened to a value, not what the value is."""
 _SHARED_NAMES: Final = frozenset({"In", "Out"})
-"""Every tool declares these two classes."""
+"""Every tool declares two classes with these names."""
 
 
 def duplicate_classes(paths: Iterable[Path]) -> Iterator[str]:
     """Yield a line for each public class name that several classes have, one of them in `paths`."""
-    places: defaultdict[str, list[tuple[Path, int]]] = defaultdict(list)
+    locations: defaultdict[str, list[tuple[Path, int]]] = defaultdict(list)
     for path in _python_files(ROOT / folder for folder in _PRODUCT):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append((path, node.lineno))
+                locations[node.name].append((path, node.lineno))
     checked = set(_python_files(paths))
-    for name in sorted(places.keys() - _SHARED_NAMES):
-        if len(places[name]) > 1 and any(path in checked for path, _ in places[name]):
-            listed = " ".join(f"{_relative(path)}:{line}" for path, line in places[name])
-            yield f"class {name} is defined {len(places[name])} times: {listed}"
+    for name in sorted(locations.keys() - _SHARED_NAMES):
+        if len(locations[name]) > 1 and any(path in checked for path, _ in locations[name]):
+            listed = " ".join(f"{_relative(path)}:{line}" for path, line in locations[name])
+            yield f"class {name} is defined {len(locations[name])} times: {listed}"
 
 
-def refused_variables(paths: Iterable[Path]) -> Iterator[str]:
-    """Yield a line for each variable, parameter or loop target with a refused name."""
+def rejected_variables(paths: Iterable[Path]) -> Iterator[str]:
+    """Yield a line for each variable, parameter or loop target with a rejected name."""
     for path in _python_files(paths):
         for name, line in sorted(_bindings(path), key=lambda binding: binding[1]):
             yield f"{_relative(path)}:{line}: name `{name}` for what it is"
 
 
 def _bindings(path: Path) -> Iterator[tuple[str, int]]:
-    """Yield the refused names that a file binds, with their lines.
+    """Yield the rejected names that a file binds, with their line numbers.
 
-    Fields of a class are left out: some of their names are stored or published.
+    Fields of classes are skipped, because some of their names are stored or published.
     """
     tree = ast.parse(path.read_text("utf-8"))
     fields = {
@@ -63,9 +63,9 @@ def _bindings(path: Path) -> Iterator[tuple[str, int]]:
     }
     for node in ast.walk(tree):
         match node:
-            case ast.Name(id=name, ctx=ast.Store()) if name in _REFUSED and node not in fields:
+            case ast.Name(id=name, ctx=ast.Store()) if name in _REJECTED and node not in fields:
                 yield name, node.lineno
-            case ast.arg(arg=name) if name in _REFUSED:
+            case ast.arg(arg=name) if name in _REJECTED:
                 yield name, node.lineno
 
 
@@ -80,9 +80,9 @@ def _relative(path: Path) -> Path:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print what the lint finds in the given paths, and return the exit status."""
+    """Print the problems in the given paths, and return the exit status."""
     paths = [Path(argument).resolve() for argument in arguments] or [ROOT / name for name in _CODE]
-    problems = [*refused_variables(paths), *duplicate_classes(paths)]
+    problems = [*rejected_variables(paths), *duplicate_classes(paths)]
     sys.stdout.writelines(f"{problem}\n" for problem in problems)
     return 1 if problems else 0
 

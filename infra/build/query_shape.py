@@ -1,6 +1,7 @@
-"""The shape of a query, which decides its indexes: filters, order and aggregates without values.
+"""The shape of a query: its filters, order and aggregates without values.
 
-A shape is built from the request that is sent, so it can describe every query.
+The shape determines which indexes a query needs. It is built from the request that a query sends,
+so every query has one.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ DEFAULT_DATABASE: Final = "(default)"
 
 
 class QueryScope(StrEnum):
-    """What a query or an index ranges over."""
+    """The documents that a query or an index covers: one collection or a collection group."""
 
     COLLECTION = "COLLECTION"
     COLLECTION_GROUP = "COLLECTION_GROUP"
 
 
 class Direction(StrEnum):
-    """Which way a field is sorted."""
+    """The direction in which a field is sorted."""
 
     ASCENDING = "ASCENDING"
     DESCENDING = "DESCENDING"
 
 
 class Comparison(StrEnum):
-    """How a filter compares. Operators that need the same index are one comparison."""
+    """The kind of a filter's operator. Operators that need the same index are of one kind."""
 
     EQUAL = "="
     IN = "in"
@@ -45,7 +46,7 @@ class Comparison(StrEnum):
 
 
 class Filter(NamedTuple):
-    """A field and how it is compared, without the value."""
+    """A field and its comparison, without the value."""
 
     path: str
     comparison: Comparison
@@ -78,16 +79,17 @@ Disjunct = frozenset[Filter]
 
 @dataclass(frozen=True)
 class QueryShape:
-    """What a query requires of indexes.
+    """The properties of a query that determine its indexes.
 
     Attributes:
-        collection: The collection's id; subcollections of the same id share their indexes.
-        scope: One collection, or all of this id.
-        disjuncts: The filters in disjunctive normal form; one empty disjunct where there are none.
+        collection: The collection's id. Subcollections with the same id share their indexes.
+        scope: One collection, or all collections with this id.
+        disjuncts: The filters in disjunctive normal form. A query without filters has one empty
+            disjunct.
         orders: The explicit sort order.
         nearest: The vector stage, if any.
         aggregates: The aggregates, if any.
-        database: The database that it queries.
+        database: The name of the database.
     """
 
     collection: str
@@ -99,15 +101,15 @@ class QueryShape:
     database: str = DEFAULT_DATABASE
 
     @classmethod
-    def of_request(cls, request: dict[str, Any]) -> QueryShape:
-        """Return the shape of a request as google-cloud-firestore builds it."""
+    def from_request(cls, request: dict[str, Any]) -> QueryShape:
+        """Return the shape of a request that google-cloud-firestore has built."""
         database = request["parent"].split("/")[3]  # projects/P/databases/D/documents...
         if "structured_aggregation_query" in request:
-            return cls.of_aggregation(request["structured_aggregation_query"], database)
-        return cls.of_query(request["structured_query"], database)
+            return cls.from_aggregation(request["structured_aggregation_query"], database)
+        return cls.from_query(request["structured_query"], database)
 
     @classmethod
-    def of_query(cls, query: StructuredQuery, database: str = DEFAULT_DATABASE) -> QueryShape:
+    def from_query(cls, query: StructuredQuery, database: str = DEFAULT_DATABASE) -> QueryShape:
         """Return the shape of a `RunQuery` request's query."""
         source = query.from_[0]
         return cls(
@@ -123,12 +125,12 @@ class QueryShape:
         )
 
     @classmethod
-    def of_aggregation(
+    def from_aggregation(
         cls, query: StructuredAggregationQuery, database: str = DEFAULT_DATABASE
     ) -> QueryShape:
         """Return the shape of a `RunAggregationQuery` request's query."""
         aggregates = frozenset(_aggregate(aggregation) for aggregation in query.aggregations)
-        inner = cls.of_query(query.structured_query, database)
+        inner = cls.from_query(query.structured_query, database)
         return replace(inner, nearest=None, aggregates=aggregates)
 
     @classmethod
@@ -141,7 +143,7 @@ class QueryShape:
         return _JSON.dump_json(self).decode()
 
     def __str__(self) -> str:
-        """Return one line for people."""
+        """Describe the shape in one line."""
         filters = " or ".join(sorted(map(_describe, self.disjuncts)))
         parts = [
             self.collection + (" (group)" if self.scope is QueryScope.COLLECTION_GROUP else ""),
@@ -165,7 +167,7 @@ _COMPARISONS: Final = {
     "IS_NULL": Comparison.EQUAL,
     "IS_NAN": Comparison.EQUAL,
 }
-"""Every other operator scans a range: <, <=, >, >=, !=, not-in, IS NOT NULL, IS NOT NAN."""
+"""All other operators scan a range: <, <=, >, >=, !=, not-in, IS NOT NULL, IS NOT NAN."""
 
 
 def _disjuncts(where: StructuredQuery.Filter) -> frozenset[Disjunct]:

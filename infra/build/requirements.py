@@ -21,28 +21,31 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PYTHON_VERSION: Final = "3.11"
-"""Functions run on the oldest Python that Carrel supports, for which constraints.txt is made."""
+"""Functions run on the oldest Python that Carrel supports, the one for which `make lock` writes
+constraints.txt."""
 CONSTRAINTS: Final = ROOT / "constraints.txt"
 _TARGET: Final = ("--python-version", PYTHON_VERSION, "--python-platform", "x86_64-manylinux_2_28")
 _TIME_ZONES: Final = "tzdata"
-"""`zoneinfo` of the standard library needs this distribution: the cloud's images lack its files."""
+"""The standard library's `zoneinfo` needs this distribution, because the cloud's images have no
+time zone files."""
 
 
-def requirements_of(
+def find_requirements(
     modules: Iterable[str], extras: tuple[str, ...] = ("local-embedding",)
 ) -> frozenset[str]:
     """Return the requirements in `pyproject.toml` whose distributions contain these modules.
 
     Args:
         modules: The modules that a function imports.
-        extras: Extras whose requirements count, beside the dependencies.
+        extras: The extras in `pyproject.toml` to search besides the dependencies.
 
     Raises:
-        InvalidInput: `pyproject.toml` does not name a module's distribution, or none is installed.
+        InvalidInput: `pyproject.toml` does not name a module's distribution, or no installed
+            distribution contains the module.
     """
     declared, requirements = _declared_requirements(extras), set[str]()
     for module in modules:
-        name = _distribution_of(module)
+        name = _find_distribution(module)
         if name is None:
             continue
         if name not in declared:
@@ -55,11 +58,11 @@ def lock_requirements(requirements: Collection[str], cache: Path) -> str:
     """Return the text of a `requirements.txt` with exact versions and hashes.
 
     Args:
-        requirements: What to install, in the versions of constraints.txt.
-        cache: A folder for results, so that nothing is resolved twice.
+        requirements: The requirements to lock at the versions in constraints.txt.
+        cache: A folder for results, so that uv resolves the same requirements only once.
 
     Raises:
-        InvalidInput: uv cannot resolve them, or needs one that constraints.txt lacks.
+        InvalidInput: uv cannot resolve the requirements, or a version is not in constraints.txt.
     """
     lines = "".join(f"{requirement}\n" for requirement in sorted(requirements))
     key = sha256(f"{_TARGET}{lines}{CONSTRAINTS.read_text()}".encode()).hexdigest()[:16]
@@ -93,13 +96,13 @@ def _compile(lines: str) -> str:
 
 
 def _require_pins(text: str) -> None:
-    pinned = {_normalized(line) for line in CONSTRAINTS.read_text().splitlines() if "==" in line}
+    pinned = {_normalize(line) for line in CONSTRAINTS.read_text().splitlines() if "==" in line}
     lines = [line.split()[0] for line in text.splitlines() if "==" in line]
-    if new := sorted({_normalized(line) for line in lines} - pinned):
-        raise InvalidInput(f"constraints.txt lacks {', '.join(new)}. Run `make lock`.")
+    if missing := sorted({_normalize(line) for line in lines} - pinned):
+        raise InvalidInput(f"constraints.txt lacks {', '.join(missing)}. Run `make lock`.")
 
 
-def _normalized(pin: str) -> str:
+def _normalize(pin: str) -> str:
     """Remove a pin's marker and normalize its name."""
     name, _, version = pin.partition(";")[0].strip().partition("==")
     return f"{canonicalize_name(name)}=={version}"
@@ -114,11 +117,13 @@ def _declared_requirements(extras: tuple[str, ...]) -> dict[str, str]:
     return {canonicalize_name(Requirement(line).name): line for line in lines}
 
 
-def _distribution_of(module: str) -> str | None:
-    """Return a module's distribution, or None for the standard library or a name in a module.
+def _find_distribution(module: str) -> str | None:
+    """Return the distribution that contains a module.
+
+    Return None for the standard library, and for the full name of a function or class.
 
     Raises:
-        InvalidInput: No installed distribution contains it.
+        InvalidInput: No installed distribution contains the module.
     """
     if module == "zoneinfo":
         return _TIME_ZONES

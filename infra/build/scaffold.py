@@ -1,4 +1,4 @@
-"""The files of a new tool: a declaration to fill in, and a first test."""
+"""Creates the files of a new tool: a declaration to fill in, and a first test."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 
 class In(Arguments):
-    """What the tool takes."""
+    """The arguments of the tool."""
 
     name: str = Field(description="Describe every field: the model reads it.", max_length=200)
 
 
 class Out(Result):
-    """What the tool returns."""
+    """The result of the tool."""
 
     greeting: str = Field(description="Describe every field.")
 
 
 async def {name}(args: In, ctx: Context) -> Out:
-    """Say here how many round trips the call takes, and what it reads: no round trip, nothing."""
+    """Return a greeting, without a round trip. Say here what the call reads and writes."""
     return Out(greeting=f"Hello, {{args.name}}, it is {{ctx.clock():%H:%M}}.")
 
 
@@ -87,7 +87,8 @@ async def test_it_greets_by_name(ctx: Context) -> None:
 
 async def test_a_call_reads_nothing(ctx: Context, meter: Meter) -> None:
     await {name}(make_arguments(), ctx)
-    assert (0, 0) == (meter.round_trips, meter.documents_read)
+    assert meter.round_trips == 0
+    assert meter.documents_read == 0
 '''
 
 _WRITING_TOOL: Final = '''"""What the tool does, in one imperative sentence."""
@@ -111,14 +112,14 @@ Text = Annotated[str, StringConstraints(max_length=1_000), AfterValidator(valida
 
 
 class In(IdempotentArguments):
-    """What the tool takes, besides an idempotency key."""
+    """The arguments of the tool, besides the idempotency key."""
 
     item_id: DocumentId = Field(description="Describe every field: the model reads it.")
     text: Text | None = Field(default=None, description="The text to store; null removes it.")
 
 
 class Out(Result):
-    """What the tool returns."""
+    """The result of the tool."""
 
     item_id: str = Field(description="Describe every field.")
     text: str | None = Field(description="The stored text; missing if there is none.")
@@ -126,10 +127,10 @@ class Out(Result):
 
 
 async def {name}(args: In, ctx: Context) -> Out:
-    """Store a text of the caller: two round trips, the document and the commit.
+    """Store a text of the caller in two round trips: the read of the document, and the commit.
 
     Raises:
-        Unavailable: Other calls changed the document first, again and again.
+        Unavailable: Every attempt failed because another call changed the document.
     """
     item = ctx.database.document(f"users/{{ctx.caller.user_id}}/{name}", args.item_id)
 
@@ -140,7 +141,7 @@ async def {name}(args: In, ctx: Context) -> Out:
             return Out(item_id=args.item_id, text=previous, undo=None)
         undo = Undo(tool="{name}", arguments={{"item_id": args.item_id, "text": previous}})
         # The commit raises `WriteConflict` if the document changed since it was read. It stores the
-        # answer too, so that a call that is sent again changes nothing.
+        # result too, so that a repeated call changes nothing.
         return await ctx.commit(
             [put_if_unchanged(stored, {{"text": args.text}})],
             Out(item_id=args.item_id, text=args.text, undo=undo),
@@ -186,7 +187,7 @@ def make_arguments(**changes: Any) -> In:
 
 async def test_it_stores_the_text(ctx: Context) -> None:
     out = await {name}(make_arguments(text="New."), ctx)
-    assert "New." == out.text
+    assert out.text == "New."
 
 
 async def test_its_undo_hint_restores_the_text(ctx: Context) -> None:
@@ -194,39 +195,44 @@ async def test_its_undo_hint_restores_the_text(ctx: Context) -> None:
     changed = await {name}(make_arguments(text="After."), ctx)
     assert changed.undo
     restored = await {name}(In(**changed.undo.arguments), ctx)
-    assert "Before." == restored.text
+    assert restored.text == "Before."
 
 
-async def test_a_call_sent_again_is_done_once(app: App) -> None:
+async def test_a_repeated_call_writes_once(app: App) -> None:
     arguments = make_arguments(idempotency_key="k").model_dump()
     first = await call(app, "{name}", **arguments)
     second = await call(app, "{name}", **arguments)
-    assert first.result == second.result
-    assert (None, True) == (first.receipt.replayed, second.receipt.replayed)
+    assert second.result == first.result
+    assert first.receipt.replayed is None
+    assert second.receipt.replayed is True
 
 
 async def test_a_change_is_two_round_trips(ctx: Context, meter: Meter) -> None:
     await {name}(make_arguments(), ctx)
-    assert (2, 1, 1) == (meter.round_trips, meter.documents_read, meter.documents_written)
+    assert meter.round_trips == 2
+    assert meter.documents_read == 1
+    assert meter.documents_written == 1
 
 
 async def test_no_change_is_one_round_trip(ctx: Context, meter: Meter) -> None:
     await {name}(make_arguments(text=None), ctx)
-    assert (1, 1, 0) == (meter.round_trips, meter.documents_read, meter.documents_written)
+    assert meter.round_trips == 1
+    assert meter.documents_read == 1
+    assert meter.documents_written == 0
 '''
 
 
 def create_tool(path: str, root: Path = ROOT, *, writes: bool = False) -> list[Path]:
-    """Write a new tool and its first test; `make fix` then adds it to the generated files.
+    """Write a new tool and its first test. Afterwards `make fix` adds it to the generated files.
 
     Args:
-        path: The tool's group and name: `knowledge/count_chunks`.
-        root: The checkout.
+        path: The tool's group and name, such as `knowledge/count_chunks`.
+        root: The folder of the checkout.
         writes: Whether the tool changes data.
 
     Raises:
-        InvalidInput: The path is not of the form `group/verb_noun`.
-        Conflict: A tool of this name exists.
+        InvalidInput: The path does not have the form `group/verb_noun`.
+        Conflict: A tool with this name exists.
     """
     match = _NAME.fullmatch(path)
     if not match:

@@ -1,7 +1,7 @@
 """Draws the README's picture of a real answer: `python -m infra.build.terminal_picture`.
 
-It runs the command below against `make run`, which must be serving the sample, and writes what the
-command printed to `docs/answer.svg`.
+It runs `COMMAND` against `make run`, which must be serving the sample, and draws the command's
+output to `docs/answer.svg`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _SVG: Final = """\
 """
 
 
-def drawing(command: str, output: str) -> str:
-    """Return an SVG of a terminal with a command and what it printed."""
+def draw_terminal(command: str, output: str) -> str:
+    """Return an SVG of a terminal with a command and its output."""
     lines = [f'<tspan fill="#8fd18a">$ {escape(command)}</tspan>', ""]
     for line in output.splitlines():
         indent = " " * (len(line) - len(line.lstrip()) + 2)
@@ -61,7 +61,7 @@ def _colour(match: re.Match[str]) -> str:
 
 
 def main() -> None:
-    """Run the command and write the picture. `CARREL_URL` names another endpoint to ask."""
+    """Run the command and write the picture. `CARREL_URL` can name another endpoint."""
     url = os.environ.get("CARREL_URL")
     command = f"{COMMAND} --url {url}" if url else COMMAND
     completed = subprocess.run(  # noqa: S602 - the command is the constant above
@@ -69,7 +69,7 @@ def main() -> None:
     )
     if completed.returncode:
         sys.exit(f"The command failed. Is `make run` serving?\n{completed.stderr}")
-    PICTURE.write_text(drawing(COMMAND, completed.stdout), "utf-8")
+    PICTURE.write_text(draw_terminal(COMMAND, completed.stdout), "utf-8")
 
 
 if __name__ == "__main__":

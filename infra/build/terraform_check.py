@@ -1,7 +1,7 @@
-"""Checks Terraform's files: `python -m infra.build.terraform_check`.
+"""Checks Terraform's files: `python -m infra.build.terraform_check [FOLDER]`.
 
 Syntax and references are checked without Terraform. If Terraform is installed, its formatter runs
-too, and after `terraform init` its validation.
+too. After `terraform init`, its validation also runs.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class TerraformConfiguration:
     """The definitions and references in a folder of files.
 
     Attributes:
-        defined: The file that defines each name.
+        definitions: The file that defines each name.
         references: All references.
-        faults: Syntax errors and duplicate definitions.
+        errors: Syntax errors and duplicate definitions.
     """
 
-    defined: dict[str, str] = field(default_factory=dict)
+    definitions: dict[str, str] = field(default_factory=dict)
     references: list[Reference] = field(default_factory=list)
-    faults: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
 
     @classmethod
     def read(cls, folder: Path) -> TerraformConfiguration:
@@ -67,38 +67,38 @@ class TerraformConfiguration:
             try:
                 blocks = hcl2.loads(path.read_text("utf-8"))
             except LarkError as error:
-                configuration.faults.append(f"{path.name}: {_first_line(error)}")
+                configuration.errors.append(f"{path.name}: {_first_line(error)}")
                 continue
             for name, body in _definitions(blocks):
                 configuration._add(name, body, path.name)
         return configuration
 
     def _add(self, name: str, body: Any, file: str) -> None:
-        if "." in name and name in self.defined:
-            self.faults.append(f"{file}: {name} is defined in {self.defined[name]} too")
-        self.defined[name] = file
+        if "." in name and name in self.definitions:
+            self.errors.append(f"{file}: {name} is defined in {self.definitions[name]} too")
+        self.definitions[name] = file
         self.references += [Reference(target, file, name) for target in _references(body)]
 
     def problems(self) -> list[str]:
-        """Return all faults, undefined names, and unused variables and locals."""
+        """Return all errors, undefined names, and unused variables and locals."""
         missing = {
             f"{reference.file}: {reference.name} is not defined"
             for reference in self.references
-            if reference.name not in self.defined
+            if reference.name not in self.definitions
         }
         used = {
             reference.name for reference in self.references if reference.name != reference.inside
         }
         unused = {
             f"{file}: {name} is not used"
-            for name, file in self.defined.items()
+            for name, file in self.definitions.items()
             if name.startswith(("var.", "local.")) and name not in used
         }
-        return self.faults + sorted(missing | unused)
+        return self.errors + sorted(missing | unused)
 
 
 def _definitions(blocks: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the definitions of a file: names as in references, and bodies."""
+    """Yield the name and the body of each definition in a file. Names are as in references."""
     for kind, bodies in blocks.items():
         if kind == _COMMENTS:
             continue
@@ -107,9 +107,10 @@ def _definitions(blocks: dict[str, Any]) -> Iterator[tuple[str, Any]]:
                 yield from ((f"local.{name}", value) for name, value in _attributes(body))
             elif kind in {"resource", "data"}:
                 prefix = "data." if kind == "data" else ""
-                for type_, named in _attributes(body):
+                for resource_type, resources in _attributes(body):
                     yield from (
-                        (f"{prefix}{type_}.{name}", block) for name, block in _attributes(named)
+                        (f"{prefix}{resource_type}.{name}", block)
+                        for name, block in _attributes(resources)
                     )
             elif kind in {"variable", "output", "provider"}:
                 prefix = "var" if kind == "variable" else kind
@@ -119,14 +120,14 @@ def _definitions(blocks: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _attributes(body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the attributes of a block without those that the parser adds; names have no quotes."""
+    """Yield a block's attributes, except those that the parser adds, with unquoted names."""
     for name, value in body.items():
         if not name.startswith("__"):
             yield name.strip('"'), value
 
 
 def _references(body: Any) -> Iterator[str]:
-    """Yield the names that an expression refers to; text in the form of a reference counts too."""
+    """Yield the names that an expression refers to. Text that looks like a reference counts too."""
     if isinstance(body, dict):
         for name, value in body.items():
             yield from _references(name)
@@ -140,14 +141,14 @@ def _references(body: Any) -> Iterator[str]:
 
 
 def _example_problems(folder: Path, configuration: TerraformConfiguration) -> list[str]:
-    """Return the variables in the example that are not defined."""
+    """Return a problem for each variable in the example that is not defined."""
     if not (folder / EXAMPLE).exists():
         return []
     example = json.loads((folder / EXAMPLE).read_text("utf-8"))
     return [
         f"{EXAMPLE}: there is no variable {name}"
         for name in example
-        if f"var.{name}" not in configuration.defined
+        if f"var.{name}" not in configuration.definitions
     ]
 
 
@@ -156,8 +157,8 @@ def _terraform_problems(folder: Path) -> list[str]:
     unformatted = _terraform(folder, "fmt", "-check", "-recursive").stdout.splitlines()
     problems = [f"{name}: run `terraform fmt`" for name in unformatted if name.endswith(".tf")]
     if (folder / ".terraform").is_dir():
-        validated = json.loads(_terraform(folder, "validate", "-json").stdout)
-        problems += [diagnostic["summary"] for diagnostic in validated["diagnostics"]]
+        validation = json.loads(_terraform(folder, "validate", "-json").stdout)
+        problems += [diagnostic["summary"] for diagnostic in validation["diagnostics"]]
     return problems
 
 
@@ -181,7 +182,7 @@ def check(folder: Path) -> list[str]:
 
 
 def skipped_checks(folder: Path) -> str:
-    """Say which checks could not run, and why, or return an empty string."""
+    """Describe the checks that could not run, or return an empty string if all ran."""
     if not shutil.which("terraform"):
         return "Terraform is not installed, so its formatter and validation did not run."
     if not (folder / ".terraform").is_dir():
@@ -194,7 +195,7 @@ def _first_line(error: LarkError) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Check our files, or those of another folder; print the problems."""
+    """Check the project's files or those of another folder, and print the problems."""
     folder = Path(arguments[0]) if arguments else FOLDER
     problems = check(folder)
     for line in filter(None, [*problems, skipped_checks(folder)]):

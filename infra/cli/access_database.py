@@ -1,4 +1,4 @@
-"""Reads and writes the database of credentials and accounts, for the commands that need it."""
+"""Connects commands to the database of credentials and accounts."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ def read_access(read: Callable[[AccessStore], Awaitable[ResultT]]) -> ResultT:
     from shared.core.settings import Settings
 
     with local_database.connected_database():
-        return asyncio.run(_with_store(read, Settings()))
+        return asyncio.run(_run_with_store(read, Settings()))
 
 
 def write_access(write: Callable[[AccessStore], Awaitable[ResultT]]) -> ResultT:
-    """Run `write` on the database and return its result; a local database is saved to disk."""
+    """Run `write` on the database and return its result. A local database is saved to disk."""
     from shared.core.settings import Settings
 
     with local_database.connected_database():
-        result = asyncio.run(_with_store(write, Settings()))
+        result = asyncio.run(_run_with_store(write, Settings()))
         local_database.save_now()
     return result
 
 
-async def _with_store(
+async def _run_with_store(
     operation: Callable[[AccessStore], Awaitable[ResultT]], settings: Settings
 ) -> ResultT:
     from shared.accounts.repositories.access_store import AccessStore

@@ -1,4 +1,4 @@
-"""`carrel accounts`: users' balances, spending limits, and the end of all their credentials."""
+"""`carrel accounts`: users' balances and spending limits, and revoking all their credentials."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from infra.cli.access_database import read_access, write_access
-from infra.cli.formatting import count_of, micro_dollars, minute
+from infra.cli.formatting import format_count, format_minute, parse_micro_dollars
 from shared.accounts.account import format_dollars
 
 if TYPE_CHECKING:
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 _NO_LIMIT: Final = "none"
 
 
-def _user(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+def _parse_user(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     from shared.core.caller import require_user_id
 
     return require_user_id(value)
 
 
-def _amount(_ctx: click.Context, _param: click.Parameter, value: str) -> int:
-    return micro_dollars(value)
+def _parse_amount(_ctx: click.Context, _param: click.Parameter, value: str) -> int:
+    return parse_micro_dollars(value)
 
 
-def _limit(_ctx: click.Context, _param: click.Parameter, value: str) -> int | None:
-    return None if value == _NO_LIMIT else micro_dollars(value)
+def _parse_limit(_ctx: click.Context, _param: click.Parameter, value: str) -> int | None:
+    return None if value == _NO_LIMIT else parse_micro_dollars(value)
 
 
 @click.group()
@@ -38,20 +38,20 @@ def accounts() -> None:
 
 
 @accounts.command()
-@click.argument("user", callback=_user)
+@click.argument("user", callback=_parse_user)
 def show(user: str) -> None:
     """Show the account of USER."""
     from shared.core.dates import utc_now
 
-    click.echo(_summary(read_access(lambda store: store.accounts.get(user)), utc_now()))
+    click.echo(_describe(read_access(lambda store: store.accounts.get(user)), utc_now()))
 
 
 # Without this setting, click takes -5 for an option.
 @accounts.command(context_settings={"ignore_unknown_options": True})
-@click.argument("user", callback=_user)
-@click.argument("amount", callback=_amount)
+@click.argument("user", callback=_parse_user)
+@click.argument("amount", callback=_parse_amount)
 def credit(user: str, amount: int) -> None:
-    """Add AMOUNT dollars, such as 5 or 0.50, to USER's balance; a negative AMOUNT reduces it."""
+    """Add AMOUNT dollars, such as 5 or 0.50, to USER's balance. A negative AMOUNT reduces it."""
     from shared.core.dates import utc_now
 
     account = write_access(lambda store: store.accounts.credit(user, amount, utc_now()))
@@ -59,10 +59,10 @@ def credit(user: str, amount: int) -> None:
 
 
 @accounts.command()
-@click.argument("user", callback=_user)
-@click.argument("amount", callback=_limit)
+@click.argument("user", callback=_parse_user)
+@click.argument("amount", callback=_parse_limit)
 def limit(user: str, amount: int | None) -> None:
-    """Limit USER to AMOUNT dollars per calendar month; `none` removes the limit."""
+    """Limit USER to AMOUNT dollars per calendar month. An AMOUNT of `none` removes the limit."""
     write_access(lambda store: store.accounts.set_budget(user, amount))
     if amount is None:
         click.echo(f"{user} has no monthly limit.")
@@ -71,7 +71,7 @@ def limit(user: str, amount: int | None) -> None:
 
 
 @accounts.command()
-@click.argument("user", callback=_user)
+@click.argument("user", callback=_parse_user)
 def revoke(user: str) -> None:
     """Revoke all keys and sign-ins of USER at once. New ones can be created afterwards."""
     from shared.accounts.repositories.revocation import revoke_user
@@ -80,10 +80,12 @@ def revoke(user: str) -> None:
     if not keys and not sign_ins:
         click.echo(f"{user} had no active key or sign-in. Is the name right?")
     else:
-        click.echo(f"Revoked for {user}: {count_of(keys, 'key')}, {count_of(sign_ins, 'sign-in')}.")
+        click.echo(
+            f"Revoked for {user}: {format_count(keys, 'key')}, {format_count(sign_ins, 'sign-in')}."
+        )
 
 
-def _summary(account: Account, now: datetime) -> str:
+def _describe(account: Account, now: datetime) -> str:
     reserved = account.balance - account.available(now)
     spent = account.spent if account.month == f"{now:%Y-%m}" else 0
     budget, revoked_before = account.monthly_budget, account.revoked_before
@@ -95,7 +97,7 @@ def _summary(account: Account, now: datetime) -> str:
         "spent": f"{format_dollars(spent)} in {now:%Y-%m}",
         "monthly limit": _NO_LIMIT if budget is None else format_dollars(budget),
         "revoked": (
-            f"all credentials created before {minute(revoked_before)} UTC"
+            f"all credentials created before {format_minute(revoked_before)} UTC"
             if revoked_before
             else "none"
         ),

@@ -14,14 +14,14 @@ from infra.cloud.cloud import Cloud
 from infra.cloud.deployment import FILE, Deployment
 from infra.cloud.errors import CommandFailed
 from infra.cloud.release import URL_OUTPUT
-from infra.cloud.services import project_number, with_budget
+from infra.cloud.services import add_budget, project_number
 from infra.cloud.teardown import destroy as tear_down
 from infra.cloud.terraform import Terraform
 
 _DEFAULT_BUDGET: Final = 10
-"""Terraform's default for `monthly_budget`."""
+"""Terraform uses this default for `monthly_budget`."""
 _PLANS: Final = {"indexes": plan.INDEXES_ONLY, "release": plan.RELEASE_ONLY}
-_SUMMARY: Final = """
+_SUMMARY_TEMPLATE: Final = """
 In the project {project} this creates two Firestore databases (in {location}; their location cannot
 be changed later) with indexes, a bucket, secrets, {functions} functions with a service account each
 (in {region}), schedules for the jobs, a dashboard and alerts.
@@ -31,14 +31,14 @@ figures, and what it costs to add texts.
 
 {budget}
 """
-_DONE: Final = """
+_DEPLOYED_MESSAGE: Final = """
 Carrel runs at {url}/mcp. Create a key for yourself; it is shown only once:
 
     .venv/bin/carrel --cloud keys create --user you@example.com --name laptop
 
 Check the deployment: .venv/bin/carrel --cloud doctor
 """
-_REMAINS: Final = """
+_DESTROYED_MESSAGE: Final = """
 Done. Terraform's state, the bundles and Google's copies of them remain, and cost some cents a
 month. To delete them too:
   gcloud storage rm --recursive --all-versions gs://{bucket}
@@ -51,7 +51,7 @@ month. To delete them too:
 @click.option(
     "--only",
     type=click.Choice(sorted(_PLANS)),
-    help="One part, as builds run it: databases and indexes, or the functions that are staged.",
+    help="Deploy only the databases and indexes, or only the staged functions, as builds do.",
 )
 def deploy(project: str | None, *, yes: bool, only: str | None) -> None:
     """Deploy Carrel to your Google Cloud project, or update the deployment.
@@ -70,28 +70,30 @@ def deploy(project: str | None, *, yes: bool, only: str | None) -> None:
         click.echo(_summary(chosen, budget=budget_note(chosen, new=not existing)))
     prompts.confirm("Deploy?", yes=yes)
     if not existing:
-        cloud = with_budget(cloud)
+        cloud = add_budget(cloud)
         deployment.save_deployment(cloud.deployment)
         click.echo(f"Wrote {FILE.name}, which describes the deployment and contains no secret.")
     plan.run_steps(cloud, _PLANS.get(only or "", plan.FULL_DEPLOY))
     if only != "indexes":
-        click.echo(_DONE.format(url=cloud.terraform.outputs()[URL_OUTPUT]))
+        click.echo(_DEPLOYED_MESSAGE.format(url=cloud.terraform.outputs()[URL_OUTPUT]))
 
 
 @click.command()
-@click.option("--delete-data", is_flag=True, help="Delete the databases and the texts, too.")
+@click.option("--delete-data", is_flag=True, help="Also delete the databases and the texts.")
 def destroy(*, delete_data: bool) -> None:
-    """Remove the deployment. Databases and texts stay unless you pass --delete-data."""
+    """Remove the deployment. Databases and texts are kept unless you pass --delete-data."""
     chosen = deployment.load_deployment()
     if chosen is None:
         raise CommandFailed(f"There is no {FILE.name}: this checkout has no deployment.")
-    data = "Databases and texts are deleted too." if delete_data else "Databases and texts stay."
+    data = (
+        "Databases and texts are deleted too." if delete_data else "Databases and texts are kept."
+    )
     click.echo(f"This removes Carrel from the project {chosen.project}. {data}")
     prompts.confirm_project(chosen.project)
     cloud = open_cloud(chosen)
     tear_down(cloud, data=delete_data)
     number = project_number(cloud.api, chosen.project)
-    click.echo(_REMAINS.format(bucket=chosen.bucket, number=number, region=chosen.region))
+    click.echo(_DESTROYED_MESSAGE.format(bucket=chosen.bucket, number=number, region=chosen.region))
 
 
 @click.command()
@@ -114,10 +116,11 @@ def smoke(url: str) -> None:
 
 
 def open_cloud(chosen: Deployment) -> Cloud:
-    """Connect to everything that a deployment needs.
+    """Connect to all services that a deployment needs.
 
     Raises:
-        CommandFailed: There is no sign-in, no access to the project, or no Terraform.
+        CommandFailed: This machine has no Google credentials or no Terraform, or the credentials
+            give no access to the project.
     """
     from google.cloud.storage import Client
 
@@ -154,7 +157,7 @@ def open_cloud(chosen: Deployment) -> Cloud:
 
 
 def budget_note(chosen: Deployment, *, new: bool) -> str:
-    """Say whether costs raise an alert. A new deployment's billing account is not known yet."""
+    """Describe when costs raise an alert. A new deployment has no billing account yet."""
     if chosen.billing_account or (new and chosen.monthly_budget):
         amount = chosen.monthly_budget or _DEFAULT_BUDGET
         return (
@@ -170,7 +173,7 @@ def budget_note(chosen: Deployment, *, new: bool) -> str:
 def _summary(chosen: Deployment, *, budget: str) -> str:
     from infra.build.functions import functions
 
-    return _SUMMARY.format(
+    return _SUMMARY_TEMPLATE.format(
         project=chosen.project,
         location=chosen.firestore_location,
         region=chosen.region,

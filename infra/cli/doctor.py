@@ -1,4 +1,4 @@
-"""`carrel doctor`: what works, what does not, and the command to run next."""
+"""`carrel doctor`: checks an installation and prints the command to run for each problem."""
 
 from __future__ import annotations
 
@@ -42,13 +42,15 @@ def doctor(ctx: click.Context, port: int) -> None:
 
 
 def report(checks: Iterable[Check[SubjectT]], subject: SubjectT) -> bool:
-    """Run checks, print their results, and return whether none failed."""
-    healthy = True
+    """Run checks, print their results, and return whether all passed."""
+    is_healthy = True
     for check, result in run_checks(checks, subject):
         click.echo(_format(check.name, result))
-        healthy = healthy and result.status is not CheckStatus.WRONG
-    click.echo("All is well." if healthy else "There are problems: run the commands after `next`.")
-    return healthy
+        is_healthy = is_healthy and result.status is not CheckStatus.WRONG
+    click.echo(
+        "Everything works." if is_healthy else "There are problems. Run the commands after `next`."
+    )
+    return is_healthy
 
 
 def _format(name: str, result: CheckResult) -> str:

@@ -1,4 +1,4 @@
-"""How commands print times, amounts, counts and tables."""
+"""Formats times, counts and tables for the terminal, and parses amounts of money."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ _MAX_DOLLARS: Final = 1_000_000
 """A larger amount is taken for a typing error."""
 
 
-def minute(moment: datetime | None) -> str:
-    """Format a time in UTC to the minute. None is `never`."""
+def format_minute(moment: datetime | None) -> str:
+    """Format a time in UTC to the minute, or None as `never`."""
     return moment.strftime("%Y-%m-%d %H:%M") if moment else "never"
 
 
-def micro_dollars(text: str) -> int:
-    """Parse an amount in dollars, such as 5, $0.50 or -1.
+def parse_micro_dollars(text: str) -> int:
+    """Parse an amount in dollars, such as 5, $0.50 or -1, and return it in micro-dollars.
 
     Raises:
-        click.BadParameter: It is not a number, is finer than a micro-dollar, or is too large.
+        click.BadParameter: The amount is not a number, is too large, or has a fraction of a
+            micro-dollar.
     """
     try:
         amount = Decimal(text.removeprefix("$")) * MICROS_PER_DOLLAR
@@ -41,12 +42,12 @@ def micro_dollars(text: str) -> int:
     return int(amount)
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Format rows as aligned columns."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in (header, *rows))
 
 
-def count_of(number: int, noun: str) -> str:
-    """Format a number and its noun, in the plural unless the number is one."""
+def format_count(number: int, noun: str) -> str:
+    """Format a number with its noun, which is plural unless the number is one."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""`carrel jobs`: list and run batch jobs, see their runs, and retry what they gave up."""
+"""`carrel jobs`: lists and runs batch jobs, shows their runs, and retries dead-lettered items."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
-from infra.cli.formatting import count_of, minute, table
+from infra.cli.formatting import format_count, format_minute, format_table
 from infra.cloud.environment import set_job_secrets
 from infra.local import local_database
 from shared.firestore.runs import Runs, RunState
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 _MAX_RUNS: Final = 10
 """`jobs show` prints at most this many runs of a job."""
 _MAX_DEAD_LETTERS: Final = 50
-"""`jobs show` prints at most this many items that a job gave up."""
+"""`jobs show` prints at most this many dead-lettered items."""
 
 
 @click.group()
 def jobs() -> None:
-    """Batch jobs. In the cloud they run on a schedule; on this machine, when you run them."""
+    """Manage batch jobs. The cloud runs them on a schedule; on this machine, you run them."""
 
 
 @jobs.command("list")
@@ -40,10 +40,10 @@ def list_jobs() -> None:
     with local_database.connected_database():
         last_runs = _with_context(lambda ctx: _last_runs(all_jobs, ctx))
     rows = [
-        (job.name, job.schedule, _ending(run) if run else "never ran", job.title)
+        (job.name, job.schedule, _describe_end(run) if run else "never ran", job.title)
         for job, run in zip(all_jobs, last_runs, strict=True)
     ]
-    click.echo(table(("JOB", "SCHEDULE (UTC)", "LAST RUN", "WHAT IT DOES"), rows))
+    click.echo(format_table(("JOB", "SCHEDULE (UTC)", "LAST RUN", "WHAT IT DOES"), rows))
 
 
 @jobs.command("run")
@@ -64,7 +64,7 @@ def run(names: tuple[str, ...]) -> None:
 @jobs.command("show")
 @click.argument("name")
 def show(name: str) -> None:
-    """Show the last runs of the job NAME, and the items that it gave up after five tries."""
+    """Show the last runs of the job NAME, and the items that it gave up after five attempts."""
     job = _job(name)
     with local_database.connected_database():
         runs, dead_letters = _with_context(lambda ctx: _load_history(job, ctx))
@@ -73,10 +73,11 @@ def show(name: str) -> None:
     if not runs:
         click.echo("There is no record of a run in the last 30 days.")
     for entry in runs:
-        click.echo(f"\n{minute(entry.started_at)}  {_ending(entry)}\n{_details(entry)}".rstrip())
+        heading = f"{format_minute(entry.started_at)}  {_describe_end(entry)}"
+        click.echo(f"\n{heading}\n{_describe_run(entry)}".rstrip())
     if dead_letters:
         more = " or more" if len(dead_letters) == _MAX_DEAD_LETTERS else ""
-        click.echo(f"\nGiven up after five tries: {len(dead_letters)}{more}")
+        click.echo(f"\nGiven up after five attempts: {len(dead_letters)}{more}")
         click.echo("\n".join(f"  {item.name}: {item.reason}" for item in dead_letters))
         click.echo(f"To retry them: carrel jobs retry {job.name}")
 
@@ -84,7 +85,7 @@ def show(name: str) -> None:
 @jobs.command("retry")
 @click.argument("name")
 def retry(name: str) -> None:
-    """Queue the items that the job NAME gave up; its next run retries them."""
+    """Queue the items that the job NAME gave up. Its next run retries them."""
     job_dead_letters = _job(name).dead_letters
     if job_dead_letters is None:
         raise click.ClickException(f"The job {name} has nothing to retry: it never gives up items.")
@@ -97,11 +98,14 @@ def retry(name: str) -> None:
 @jobs.command("renew")
 @click.argument("name")
 def renew(name: str) -> None:
-    """Queue the results of the job NAME that an earlier model made; its next runs redo them."""
+    """Queue the job NAME's results of an earlier model. Its next runs replace them."""
     queue_outdated = _job(name).renew
     if queue_outdated is None:
         renewable = ", ".join(job.name for job in _all_jobs().values() if job.renew)
-        raise click.ClickException(f"The job {name} has no renewal. These jobs do: {renewable}.")
+        raise click.ClickException(
+            f"The results of the job {name} cannot be renewed. Those of these jobs can:"
+            f" {renewable}."
+        )
     with local_database.connected_database():
         count = _with_context(queue_outdated)
         local_database.save_now()
@@ -111,7 +115,7 @@ def renew(name: str) -> None:
 def _queued_message(count: int, verb: str, name: str) -> str:
     if not count:
         return f"There is nothing to {verb}."
-    return f"Queued {count_of(count, 'item')}. To process now: carrel jobs run {name}"
+    return f"Queued {format_count(count, 'item')}. To process now: carrel jobs run {name}"
 
 
 def _all_jobs() -> dict[str, Job]:
@@ -128,7 +132,7 @@ def _job(name: str) -> Job:
 
 
 def _with_context(operation: Callable[[Context], Awaitable[ResultT]]) -> ResultT:
-    """Run an operation with a context, and close its connections."""
+    """Run an operation with a new context, and close the context's connections."""
     from shared.core.caller import Caller
     from shared.core.meter import Meter
     from shared.core.settings import Settings
@@ -156,14 +160,14 @@ async def _load_history(job: Job, ctx: Context) -> tuple[list[Run], list[Failure
     return runs, list(dead_letters)
 
 
-def _ending(run: Run) -> str:
-    """Say how a run ended, and when."""
+def _describe_end(run: Run) -> str:
+    """Describe how and when a run ended."""
     code = f" ({run.error.partition(':')[0]})" if run.error else ""
-    return f"{run.state.value}{code} {minute(run.ended_at)}".removesuffix(" never")
+    return f"{run.state.value}{code} {format_minute(run.ended_at)}".removesuffix(" never")
 
 
-def _details(run: Run) -> str:
-    """Say what a run did, what it cost, and what went wrong."""
+def _describe_run(run: Run) -> str:
+    """Describe what a run did, what it cost, and which errors it had."""
     counts = ", ".join(f"{count} {name}" for name, count in run.counts.items() if count)
     idle = "nothing done" if run.error or run.state is RunState.DIED else "nothing to do"
     progress = counts or (f"{run.progress} done so far" if run.progress else idle)

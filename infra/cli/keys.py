@@ -1,4 +1,4 @@
-"""`carrel keys`: access keys for scripts, local clients, and signing in without Google."""
+"""`carrel keys`: manages access keys for scripts, local clients, and sign-in without Google."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from infra.cli.access_database import read_access, write_access
-from infra.cli.formatting import count_of, minute, table
+from infra.cli.formatting import format_count, format_minute, format_table
 from infra.cloud.environment import set_access_secrets
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _MAX_NAME_LENGTH: Final = 100
 _USAGE: Final = """
 Copy the key now: it is not shown again. A client sends it
   in a header             Authorization: Bearer KEY        or  X-API-Key: KEY
-  for one task            Authorization: Bearer TASK@KEY
+  for one workspace       Authorization: Bearer TASK_ID@KEY
   on the sign-in page     paste it when Claude opens the page
   with `carrel call`      in the environment variable CARREL_KEY
 Never put it into a URL. To revoke it: carrel keys revoke {key_id}"""
@@ -38,7 +38,7 @@ def keys() -> None:
 
 
 @keys.command()
-@click.option("--user", required=True, help="The user it acts for: an e-mail address or a name.")
+@click.option("--user", required=True, help="The key's user: an e-mail address or a name.")
 @click.option("--name", required=True, help="A label, such as where the key is used.")
 @click.option(
     "--scope",
@@ -47,9 +47,14 @@ def keys() -> None:
     multiple=True,
     default=_SCOPES,
     show_default=True,
-    help="What the key allows; can be given twice.",
+    help="What the key allows. The option can be given twice.",
 )
-@click.option("--expires-in-days", "days", type=click.IntRange(1, 3_650), help="By default, never.")
+@click.option(
+    "--expires-in-days",
+    "days",
+    type=click.IntRange(1, 3_650),
+    help="Days until the key expires. By default, it never does.",
+)
 def create(user: str, name: str, scopes: Sequence[str], days: int | None) -> None:
     """Create a key and print it once."""
     from shared.accounts.access_key import new_key
@@ -60,7 +65,7 @@ def create(user: str, name: str, scopes: Sequence[str], days: int | None) -> Non
     set_access_secrets()
     keyring = Keyring(Settings().access_secrets)
     allowed = with_implied_scopes(frozenset(Scope[scope.upper()] for scope in scopes))
-    label = _checked_name(name)
+    label = _validate_name(name)
 
     async def add_key(store: AccessStore) -> tuple[str, AccessKey]:
         now = await store.accounts.server_time()
@@ -82,19 +87,21 @@ def list_keys(user: str | None) -> None:
     """List keys, newest first. Their secret parts are not stored and cannot be shown."""
     from shared.core.dates import utc_now
 
-    keys_and_accounts = read_access(lambda store: _with_accounts(store, user))
+    keys_and_accounts = read_access(lambda store: _load_keys_and_accounts(store, user))
     if not keys_and_accounts:
         click.echo("There are no keys. To create one: carrel keys create")
         return
     now = utc_now()
     header = ("ID", "NAME", "USER", "SCOPES", "CREATED", "EXPIRES", "LAST USED", "STATE")
-    click.echo(table(header, [_row(key, account, now) for key, account in keys_and_accounts]))
+    click.echo(
+        format_table(header, [_row(key, account, now) for key, account in keys_and_accounts])
+    )
 
 
 @keys.command()
 @click.argument("key_id")
 def revoke(key_id: str) -> None:
-    """Revoke the key KEY_ID at once."""
+    """Revoke the key KEY_ID immediately."""
     from shared.accounts.access_key import KEY_PREFIX
     from shared.accounts.repositories.revocation import revoke_key
 
@@ -103,17 +110,19 @@ def revoke(key_id: str) -> None:
     if not re.fullmatch("[0-9a-f]{12}", key_id):
         raise click.ClickException("A key's id has 12 characters. To see ids: carrel keys list")
     key, sign_ins = write_access(lambda store: revoke_key(store, key_id))
-    also = f" {count_of(sign_ins, 'sign-in')} ended with it." if sign_ins else ""
-    click.echo(f"Revoked the key {key_id} of {key.user_id}, named {key.name!r}.{also}")
+    suffix = f" {format_count(sign_ins, 'sign-in')} ended with it." if sign_ins else ""
+    click.echo(f"Revoked the key {key_id} of {key.user_id}, named {key.name!r}.{suffix}")
 
 
-def _checked_name(name: str) -> str:
+def _validate_name(name: str) -> str:
     if not name.isprintable() or not 0 < len(name.strip()) <= _MAX_NAME_LENGTH:
         raise click.ClickException(f"A name has 1 to {_MAX_NAME_LENGTH} printable characters.")
     return name.strip()
 
 
-async def _with_accounts(store: AccessStore, user: str | None) -> list[tuple[AccessKey, Account]]:
+async def _load_keys_and_accounts(
+    store: AccessStore, user: str | None
+) -> list[tuple[AccessKey, Account]]:
     all_keys = await store.keys.list_keys(user)
     users = sorted({key.user_id for key in all_keys})
     accounts = await asyncio.gather(*(store.accounts.get(name) for name in users))
@@ -127,9 +136,9 @@ def _row(key: AccessKey, account: Account, now: datetime) -> Sequence[str]:
         key.name,
         key.user_id,
         " ".join(sorted(scope.name.lower() for scope in key.scopes)),
-        minute(key.created_at),
-        minute(key.expires_at),
-        minute(key.used_at),
+        format_minute(key.created_at),
+        format_minute(key.expires_at),
+        format_minute(key.used_at),
         _state(key, account, now),
     )
 

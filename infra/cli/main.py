@@ -25,13 +25,13 @@ from infra.local.processes import StartError
 from shared.core.errors import CarrelError
 
 _EMBEDDING_COMMANDS = ("ingest", "jobs")
-_INTERRUPTED = "\nInterrupted. What was stored stays. To continue, run the same command again."
+_INTERRUPTED = "\nInterrupted. Stored results are kept. To continue, run the same command again."
 _INTERRUPTED_STATUS = 130
 
 
 class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> object:
-        """Turn known errors into messages without a traceback."""
+        """Print expected errors as messages without a traceback."""
         try:
             return super().invoke(ctx)
         except (CarrelError, EmulatorError, StartError) as error:
@@ -86,9 +86,9 @@ def up(port: int, topology: str, *, sample: bool, sign_in: bool) -> None:
 @main.command()
 @click.argument("path", type=click.Path(path_type=Path))
 def ingest(path: Path) -> None:
-    """Read PATH into the knowledge base: a Readwise export, notes, or JSON Lines.
+    """Add the texts in PATH to the knowledge base: a Readwise export, notes, or JSON Lines.
 
-    Exits with 1 if something could not be read and was left out.
+    Exits with 1 if some texts could not be read and were skipped.
     """
     from infra.local.jobs import ingest_all
 
@@ -112,7 +112,7 @@ def ingest(path: Path) -> None:
     "files",
     multiple=True,
     metavar="NAME=PATH",
-    help="Read the argument NAME from a text file; a PATH of - is standard input.",
+    help="Read the argument NAME from a text file. A PATH of - is standard input.",
 )
 def call(tool: str, arguments: str, url: str, files: tuple[str, ...]) -> None:
     """Call TOOL over MCP with ARGUMENTS, a JSON object, and print the result.
@@ -136,7 +136,7 @@ def call(tool: str, arguments: str, url: str, files: tuple[str, ...]) -> None:
 
 
 def _finite(text: str) -> float:
-    """Parse a JSON number. Reject NaN and infinity, which would reach the server as null."""
+    """Parse a JSON number, and reject NaN and infinity, which would reach the server as null."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"{text} is not a finite number")
@@ -144,7 +144,7 @@ def _finite(text: str) -> float:
 
 
 def _argument_from_file(option: str) -> tuple[str, str]:
-    """Read NAME=PATH into the argument's name and the file's text."""
+    """Parse NAME=PATH, and return the argument's name and the file's text."""
     name, _, path = option.partition("=")
     try:
         with click.open_file(path, encoding="utf-8") as file:
@@ -157,8 +157,8 @@ def _argument_from_file(option: str) -> tuple[str, str]:
 def stdio() -> None:
     """Serve MCP over standard input and output, for Claude Desktop's configuration file.
 
-    The database is shared with `make run` and with other clients' servers, and stops with the last
-    of them.
+    The server shares its database with `make run` and with the servers of other clients. The
+    database stops when none of them is left.
     """
     from infra.local.stdio import serve_stdio
     from shared.core.settings import Settings
@@ -169,9 +169,9 @@ def stdio() -> None:
 
 
 @main.command()
-@click.option("--check", is_flag=True, help="Write nothing; fail if a file is out of date.")
+@click.option("--check", is_flag=True, help="Write nothing, and fail if a file is out of date.")
 def generate(*, check: bool) -> None:
-    """Write the files that are generated from the declarations of tools and jobs."""
+    """Write the files that are generated from declarations of tools, jobs and settings."""
     from infra.build import generated
 
     stale_files = generated.stale_files()
@@ -185,7 +185,7 @@ def generate(*, check: bool) -> None:
 
 @main.command()
 def stage() -> None:
-    """Write the bundles of all functions to `dist`, ready to deploy."""
+    """Write the bundles of all functions to the folder `dist`."""
     from infra.build import generated
     from infra.build.bundles import DIST
     from infra.build.bundles import stage as write_bundles

@@ -1,16 +1,16 @@
-"""`carrel materials`: what users uploaded to tasks, and its erasure."""
+"""`carrel materials`: lists and erases the texts that users uploaded to workspaces."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
-from infra.cli.formatting import count_of, minute, table
+from infra.cli.formatting import format_count, format_minute, format_table
 from infra.local import local_database
 
 if TYPE_CHECKING:
@@ -22,90 +22,106 @@ if TYPE_CHECKING:
 
     ResultT = TypeVar("ResultT")
 
-_MAX_TASKS: Final = 50
-"""`materials list` prints at most this many tasks."""
+_MAX_WORKSPACES: Final = 50
+"""`materials list` prints at most this many workspaces."""
 _MAX_SUGGESTIONS: Final = 10
-"""The error about an unknown task names at most this many tasks that exist."""
+"""The error about an unknown workspace names at most this many workspaces that exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErasureReceipt:
-    """Proof of an erasure.
+    """The proof of an erasure.
 
     Attributes:
         user: The user whose materials were erased.
-        task: The id of the task.
-        erased_at: When, in UTC.
-        deleted: The number of deleted documents by kind.
+        task_id: The id of the workspace.
+        erased_at: The time of the erasure in UTC, in ISO format.
+        deleted: The numbers of deleted documents by kind, with `task` for the workspace itself.
     """
 
     user: str
-    task: str
+    task_id: str
     erased_at: str
     deleted: dict[str, int]
 
+    def to_json(self) -> str:
+        """Return the receipt as JSON, in which the workspace is called `task`."""
+        return json.dumps(
+            {
+                "user": self.user,
+                "task": self.task_id,
+                "erased_at": self.erased_at,
+                "deleted": self.deleted,
+            }
+        )
+
     def __str__(self) -> str:
-        """Format for people."""
+        """Format the receipt as lines of text."""
         lines = {
             "user": self.user,
-            "task": self.task,
+            "workspace": self.task_id,
             "erased at": f"{self.erased_at[:19].replace('T', ' ')} UTC",
             "documents": self.deleted["documents"],
             "parts": self.deleted["parts"],
             "passages": self.deleted["passages"],
             "answers": f"{self.deleted['answers']} stored for repeated calls",
-            "task itself": self.deleted["task"],
+            "workspaces": self.deleted["task"],
         }
         return "\n".join(f"{name:<14} {value}" for name, value in lines.items())
 
 
 @click.group()
 def materials() -> None:
-    """List and erase the materials that users uploaded to tasks."""
+    """List and erase the texts that users uploaded to workspaces."""
 
 
 @materials.command("list")
 @click.argument("user")
-def list_tasks(user: str) -> None:
-    """List the tasks of USER that have materials, most recently used first."""
+def list_workspaces(user: str) -> None:
+    """List the workspaces of USER, most recently used first."""
     from shared.core.caller import require_user_id
 
     require_user_id(user)
     with local_database.connected_database():
-        tasks = _run(lambda database: _tasks_with_counts(database, user))
-    if not tasks:
-        click.echo(f"{user} has no materials in any task.")
+        workspaces = _run(lambda database: _load_workspaces(database, user))
+    if not workspaces:
+        click.echo(f"{user} has no materials in any workspace.")
         return
-    rows = [(task.task_id, _last_used(task), str(count)) for task, count in tasks[:_MAX_TASKS]]
-    click.echo(table(("TASK", "LAST USED", "MATERIALS"), rows))
-    if len(tasks) > _MAX_TASKS:
-        click.echo(f"Only the {_MAX_TASKS} most recently used tasks are listed.", err=True)
+    rows = [
+        (workspace.task_id, _format_last_use(workspace), str(document_count))
+        for workspace, document_count in workspaces[:_MAX_WORKSPACES]
+    ]
+    click.echo(format_table(("TASK_ID", "LAST USED", "MATERIALS"), rows))
+    if len(workspaces) > _MAX_WORKSPACES:
+        message = f"Only the {_MAX_WORKSPACES} most recently used workspaces are listed."
+        click.echo(message, err=True)
 
 
-# Without this setting, click takes a task id that begins with a dash for an option.
+# Without this setting, click takes an id that begins with a dash for an option.
 @materials.command(context_settings={"ignore_unknown_options": True})
 @click.argument("user")
-@click.argument("task")
+@click.argument("task_id")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="Print the receipt as JSON.")
-def erase(user: str, task: str, *, yes: bool, as_json: bool) -> None:
-    """Erase all materials of USER in TASK, and print a receipt."""
+def erase(user: str, task_id: str, *, yes: bool, as_json: bool) -> None:
+    """Erase USER's workspace TASK_ID with all materials, and print a receipt."""
     from shared.core.caller import require_user_id
 
     require_user_id(user)
-    task_id = _task_id(task)
+    task_id = _normalize_id(task_id)
     with local_database.connected_database():
         count = _run(lambda database: _count_materials(database, user, task_id))
         if not yes:
-            question = f"Erase {count_of(count, 'document')} of {user} in the task {task_id}?"
+            documents = format_count(count, "document")
+            question = f"Erase {documents} of {user} in the workspace {task_id}?"
             click.confirm(f"{question} This cannot be undone.", abort=True, err=True)
         receipt = _run(lambda database: _erase(database, user, task_id))
         local_database.save_now()
-    click.echo(json.dumps(asdict(receipt)) if as_json else str(receipt))
+    click.echo(receipt.to_json() if as_json else str(receipt))
 
 
 def _run(operation: Callable[[Database], Awaitable[ResultT]]) -> ResultT:
-    """Run an operation on the database, and close the connection."""
+    """Run an operation on the database, and close the connection afterwards."""
     from shared.core.meter import Meter
     from shared.core.settings import Settings
     from shared.firestore.database import Connection, Database
@@ -122,37 +138,37 @@ def _run(operation: Callable[[Database], Awaitable[ResultT]]) -> ResultT:
     return asyncio.run(run_operation())
 
 
-async def _tasks_with_counts(database: Database, user: str) -> list[tuple[WorkspaceSummary, int]]:
-    """Load the latest tasks with their numbers of materials, one more than is listed."""
+async def _load_workspaces(database: Database, user: str) -> list[tuple[WorkspaceSummary, int]]:
+    """Load the most recently used workspaces with their document counts, one more than fits."""
     from shared.workspaces.listing import UserWorkspaces
 
     repository = UserWorkspaces(database, user)
-    latest = await repository.latest(_MAX_TASKS + 1)
-    counts = await repository.document_counts([task.task_id for task in latest])
-    return list(zip(latest, counts, strict=True))
+    workspaces = await repository.latest(_MAX_WORKSPACES + 1)
+    counts = await repository.document_counts([workspace.task_id for workspace in workspaces])
+    return list(zip(workspaces, counts, strict=True))
 
 
 async def _count_materials(database: Database, user: str, task_id: str) -> int:
-    """Count the materials in a task.
+    """Count the documents in a workspace.
 
     Raises:
-        NotFound: There is no such task.
+        NotFound: The workspace does not exist.
     """
     from shared.workspaces.listing import UserWorkspaces
     from shared.workspaces.repository import Workspace
 
-    task = await Workspace(database, user, task_id).load()
-    if task.touched_at is None:
+    workspace = await Workspace(database, user, task_id).load()
+    if workspace.touched_at is None:
         raise await _not_found(database, user, task_id)
     [count] = await UserWorkspaces(database, user).document_counts([task_id])
     return count
 
 
 async def _erase(database: Database, user: str, task_id: str) -> ErasureReceipt:
-    """Erase a task.
+    """Erase a workspace.
 
     Raises:
-        NotFound: The task no longer exists.
+        NotFound: The workspace no longer exists.
     """
     from shared.core.dates import utc_now
     from shared.workspaces.erasure import WorkspaceErasure
@@ -170,26 +186,27 @@ async def _erase(database: Database, user: str, task_id: str) -> ErasureReceipt:
 
 
 async def _not_found(database: Database, user: str, task_id: str) -> NotFound:
-    """Return the error about an unknown task, which names the existing tasks."""
+    """Return the error about an unknown workspace, which lists existing ones."""
     from shared.core.errors import NotFound
     from shared.workspaces.listing import UserWorkspaces
 
-    tasks = await UserWorkspaces(database, user).latest(_MAX_SUGGESTIONS + 1)
-    if not tasks:
-        return NotFound(f"{user} has no materials in any task. Is the name right?")
-    names = ", ".join(task.task_id for task in tasks[:_MAX_SUGGESTIONS])
-    more = " and more; to list them: carrel materials list" if len(tasks) > _MAX_SUGGESTIONS else ""
-    return NotFound(f"{user} has no materials in the task {task_id}. Tasks: {names}{more}.")
+    workspaces = await UserWorkspaces(database, user).latest(_MAX_SUGGESTIONS + 1)
+    if not workspaces:
+        return NotFound(f"{user} has no materials in any workspace. Is the name right?")
+    ids = ", ".join(workspace.task_id for workspace in workspaces[:_MAX_SUGGESTIONS])
+    has_more = len(workspaces) > _MAX_SUGGESTIONS
+    more = " and more. To list all: carrel materials list" if has_more else ""
+    return NotFound(f"{user} has no workspace {task_id}. Workspaces: {ids}{more}.")
 
 
-def _task_id(task: str) -> str:
+def _normalize_id(task_id: str) -> str:
     from shared.core.ids import safe_id
 
     try:
-        return safe_id(task)
+        return safe_id(task_id)
     except ValueError as error:
-        raise click.BadParameter(f"{error}.", param_hint="TASK") from error
+        raise click.BadParameter(f"{error}.", param_hint="TASK_ID") from error
 
 
-def _last_used(task: WorkspaceSummary) -> str:
-    return "being erased" if task.erasing else minute(task.touched_at)
+def _format_last_use(workspace: WorkspaceSummary) -> str:
+    return "being erased" if workspace.erasing else format_minute(workspace.touched_at)

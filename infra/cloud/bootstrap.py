@@ -1,7 +1,7 @@
-"""Creates what functions depend on: the bucket, databases, indexes, secrets and grants.
+"""Creates the resources that functions need: the bucket, databases, indexes, secrets and grants.
 
-These come before the functions: a function whose secret has no value does not start
-(https://cloud.google.com/functions/docs/configuring/secrets), and a query without its index fails.
+They are created before the functions, because a function whose secret has no value does not start
+(https://cloud.google.com/functions/docs/configuring/secrets) and a query without its index fails.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ GRANTS: Final = (
     "google_artifact_registry_repository_iam_member.build",
     "google_secret_manager_secret_iam_member.function",
 )
-"""Roles that builds and functions need at their start. New grants take minutes to take effect."""
+"""Builds and functions need these grants when they start. New grants take minutes to take
+effect."""
 
 
 def backend(deployment: Deployment) -> Mapping[str, str]:
@@ -40,7 +41,7 @@ def backend(deployment: Deployment) -> Mapping[str, str]:
 
 
 def ensure_bucket(cloud: Cloud) -> None:
-    """Create the bucket if it is missing, and initialize Terraform with the state in it."""
+    """Create the bucket if it is missing, and initialize Terraform, whose state is in it."""
     number = project_number(cloud.api, cloud.deployment.project)
     if cloud.bucket.ensure(number, cloud.deployment.region):
         cloud.echo(f"  created gs://{cloud.deployment.bucket}")
@@ -48,7 +49,7 @@ def ensure_bucket(cloud: Cloud) -> None:
 
 
 def create_databases(cloud: Cloud) -> None:
-    """Create the databases and indexes only. Terraform waits until each index is ready."""
+    """Create only the databases and indexes. Terraform waits until all indexes are ready."""
     cloud.terraform.init()
     require_own_databases(cloud)
     cloud.terraform.apply(cloud.variables, cloud.manifest, DATABASES)
@@ -61,10 +62,12 @@ def create_prerequisites(cloud: Cloud) -> None:
 
 
 def fill_secrets(cloud: Cloud) -> None:
-    """Add a value to each secret without one: at random to ACCESS_SECRETS, else by asking.
+    """Add a value to each secret that has none.
+
+    The value of ACCESS_SECRETS is random. The person at the terminal is asked for the others.
 
     Raises:
-        CommandFailed: The answer is not a value.
+        CommandFailed: The answer is empty or has unprintable characters.
     """
     if not cloud.secrets.has(ACCESS_SECRETS):
         cloud.secrets.add(ACCESS_SECRETS, random_access_secrets())

@@ -1,6 +1,7 @@
-"""The bucket `<project>-carrel`, which is created before Terraform runs and outlives it.
+"""The bucket `<project>-carrel`, which is not one of the resources that Terraform manages.
 
-It is versioned and contains
+It is created before Terraform runs, and remains when a deployment is destroyed. It is versioned and
+contains
 - `terraform/`: Terraform's state,
 - `bundles/`: the functions' bundles, named by their content,
 - `releases/last-good.json`: the manifest and the deployment of the last release that passed its
@@ -45,19 +46,19 @@ class Bucket:
     """The bucket of a deployment."""
 
     def __init__(self, client: Client, name: str) -> None:
-        """Store Google's handle of the bucket. This sends no request."""
+        """Store a handle to the bucket without sending a request."""
         self.name = name
         self._bucket = client.bucket(name)
 
     def ensure(self, project_number: str, region: str) -> bool:
-        """Create the bucket unless it exists: versioned, and without public access.
+        """Create the bucket unless it exists, versioned and without public access.
 
         Returns:
-            Whether it was created.
+            Whether the bucket was created.
 
         Raises:
-            CommandFailed: The bucket belongs to another project. Names of buckets are global; the
-                owner could replace our functions with theirs.
+            CommandFailed: The bucket belongs to another project, whose owner could replace
+                Carrel's functions. Bucket names are global.
         """
         bucket = self._bucket
         try:
@@ -69,9 +70,9 @@ class Bucket:
                 bucket.create(location=region)
             return True
         except ApiForbidden as error:
-            raise self._not_ours(f"or you have no access to it. {error}") from error
+            raise self._foreign_bucket(f"or you have no access to it. {error}") from error
         if str(bucket.project_number) != project_number:
-            raise self._not_ours("it is in another project.")
+            raise self._foreign_bucket("because it is in another project.")
         if not self._is_protected():
             self._protect()
             with translate_errors(_forbidden):
@@ -90,7 +91,7 @@ class Bucket:
         return missing
 
     def generations(self) -> dict[str, int]:
-        """Return each bundle's generation, which is its version number in the bucket."""
+        """Return the generation of each bundle, which is its version number in the bucket."""
         with translate_errors(_forbidden):
             blobs = self._bucket.list_blobs(prefix="bundles/")
             return {blob.name: int(blob.generation) for blob in blobs}
@@ -110,8 +111,9 @@ class Bucket:
     def save_release(self, manifest: str, deployment: Deployment) -> None:
         """Save a release that passed its smoke test.
 
-        The copy for builds comes first. After a crash in between, builds use the new deployment,
-        and a rollback still restores the whole release before.
+        The copy of the deployment for builds is written first. After a crash between the two
+        writes, builds use the new deployment, and a rollback restores the complete previous
+        release.
         """
         self._write(FILE_NAME, deployment.to_json())
         release = {
@@ -132,9 +134,9 @@ class Bucket:
         access.public_access_prevention = PUBLIC_ACCESS_PREVENTION_ENFORCED
         access.uniform_bucket_level_access_enabled = True
 
-    def _not_ours(self, why: str) -> CommandFailed:
+    def _foreign_bucket(self, reason: str) -> CommandFailed:
         return CommandFailed(
-            f"The bucket gs://{self.name} belongs to somebody else, {why}\n"
+            f"The bucket gs://{self.name} belongs to somebody else, {reason}\n"
             "Nothing was written to it. Choose another project, whose bucket has another name."
         )
 

@@ -27,13 +27,13 @@ class Cloud:
         dist: The folder in which bundles and the manifest are staged.
         api: Google's REST APIs.
         bucket: The deployment's bucket.
-        secrets: The values of its secrets.
+        secrets: The values of the deployment's secrets.
         terraform: Creates all other resources.
         stage: Writes the bundles and the manifest to `dist`.
         smoke: Runs the smoke test on a URL with a key.
         ask: Asks the person at the terminal for the value of a secret.
         echo: Prints progress.
-        key: The smoke test's key, if the environment contains one.
+        key: The smoke test's key, or an empty string if the environment contains none.
     """
 
     deployment: Deployment
@@ -51,7 +51,7 @@ class Cloud:
 
     @property
     def manifest(self) -> Path:
-        """The staged manifest."""
+        """The path of the staged manifest."""
         return self.dist / "manifest.json"
 
     def sleep(self, seconds: float) -> None:

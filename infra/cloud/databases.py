@@ -1,4 +1,4 @@
-"""Checks databases that exist before Terraform creates Carrel's.
+"""Checks the databases that exist before Terraform creates those of Carrel.
 
 https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases
 https://registry.terraform.io/providers/hashicorp/google/6.50.0/docs/resources/firestore_database
@@ -21,18 +21,19 @@ TERRAFORM_ADDRESSES: Final = {
     "(default)": "google_firestore_database.knowledge",
     "access": "google_firestore_database.access",
 }
-"""The address in Terraform's configuration of each of Carrel's databases."""
+"""Each of Carrel's databases has this address in Terraform's configuration."""
 NATIVE: Final = "FIRESTORE_NATIVE"
 
 
 def require_own_databases(cloud: Cloud) -> None:
-    """Require that existing databases of Carrel's names are in Terraform's state, and compatible.
+    """Require that existing databases with Carrel's names are compatible and in Terraform's state.
 
-    Terraform fails to create a database that exists. One in its state at another location it would
-    delete, in order to create it at the configured location.
+    Terraform cannot create a database that exists. If a database in its state is at another
+    location, Terraform would delete it to create it at the configured location.
 
     Raises:
-        CommandFailed: A database was not created by Carrel. The message says how to import it.
+        CommandFailed: A database is in another mode or at another location, or Carrel did not
+            create it. The message says what to do.
     """
     addresses = cloud.terraform.addresses()
     for name, address in TERRAFORM_ADDRESSES.items():

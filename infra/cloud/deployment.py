@@ -1,4 +1,4 @@
-"""The description of a deployment, `deployment.tfvars.json`: input of Terraform and commands."""
+"""The description of a deployment, `deployment.tfvars.json`, which Terraform and commands read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OptionalSecret = Literal[
     "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET", "OPENAI_API_KEY", "READWISE_TOKEN"
 ]
 _GATEWAY_ONLY_SETTING: Final = "GOOGLE_CLIENT_ID"
-"""This setting is only valid with its secret, which only the gateway has."""
+"""This setting is only valid together with its secret, which only the gateway has."""
 # https://cloud.google.com/resource-manager/docs/creating-managing-projects
 _PROJECT: Final = re.compile(r"[a-z][a-z0-9-]{4,28}[a-z0-9]")
 _REGION: Final = re.compile(r"[a-z]+-[a-z]+[0-9]+")
@@ -31,8 +31,8 @@ _LOCATION: Final = re.compile(r"[a-z]+(-[a-z]+)?[0-9]+")
 _EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
-def valid_project(text: str) -> str:
-    """Check the id of a project; ValueError says what to write."""
+def validate_project(text: str) -> str:
+    """Return a valid project id, or raise a ValueError that says what to write."""
     if not _PROJECT.fullmatch(text):
         raise ValueError(
             "a project's id has 6 to 30 lower-case letters, digits and hyphens, such as"
@@ -41,39 +41,45 @@ def valid_project(text: str) -> str:
     return text
 
 
-def valid_region(text: str) -> str:
-    """Check the name of a region, as Terraform does; ValueError says what to write."""
+def validate_region(text: str) -> str:
+    """Return a valid region, or raise a ValueError that says what to write.
+
+    Terraform applies the same check.
+    """
     if not _REGION.fullmatch(text):
         raise ValueError("write a region of Cloud Run, such as europe-west1")
     return text
 
 
-def valid_location(text: str) -> str:
-    """Check the name of a location, as Terraform does; ValueError says what to write."""
+def validate_location(text: str) -> str:
+    """Return a valid location, or raise a ValueError that says what to write.
+
+    Terraform applies the same check.
+    """
     if not _LOCATION.fullmatch(text):
         raise ValueError("write a location of Firestore, such as europe-west1 or eur3")
     return text
 
 
-def valid_email(text: str) -> str:
-    """Check an e-mail address; ValueError says what to write."""
+def validate_email(text: str) -> str:
+    """Return a valid e-mail address, or raise a ValueError that says what to write."""
     if not _EMAIL.fullmatch(text):
         raise ValueError("write an e-mail address, such as you@example.com")
     return text
 
 
 class Deployment(BaseModel):
-    """A deployment. It contains no secrets: those are only in Secret Manager."""
+    """The description of a deployment, without secrets, which are only in Secret Manager."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    project: Annotated[str, AfterValidator(valid_project)] = Field(
+    project: Annotated[str, AfterValidator(validate_project)] = Field(
         description="Id of the Google Cloud project."
     )
-    region: Annotated[str, AfterValidator(valid_region)] = Field(
+    region: Annotated[str, AfterValidator(validate_region)] = Field(
         default="europe-west1", description="Region of the functions."
     )
-    firestore_location: Annotated[str, AfterValidator(valid_location)] = Field(
+    firestore_location: Annotated[str, AfterValidator(validate_location)] = Field(
         default="europe-west1", description="Location of the databases. It cannot be changed later."
     )
     settings: dict[str, str] = Field(
@@ -84,8 +90,8 @@ class Deployment(BaseModel):
     monthly_budget: int | None = Field(
         default=None, ge=1, description="Budget in the billing account's currency."
     )
-    alert_email: Annotated[str, AfterValidator(valid_email)] | None = Field(
-        default=None, description="Receiver of alerts."
+    alert_email: Annotated[str, AfterValidator(validate_email)] | None = Field(
+        default=None, description="E-mail address that receives alerts."
     )
     embedding_dimension: int = Field(
         default=768, ge=1, le=2048, description="Dimension of vectors and of vector indexes."
@@ -151,7 +157,8 @@ def parse_valid_deployment(text: str | bytes, file_name: str) -> Deployment:
     """Parse a description of a deployment, and validate its settings.
 
     Raises:
-        CommandFailed: The deployment is not valid, or functions could not start with its settings.
+        CommandFailed: The deployment is not valid, or its settings would prevent functions from
+            starting.
     """
     deployment = parse_deployment(text, file_name)
     require_valid_settings(
@@ -170,7 +177,7 @@ def load_deployment(path: Path = FILE) -> Deployment | None:
 
 
 def save_deployment(deployment: Deployment, path: Path = FILE) -> None:
-    """Write the file atomically, so that a crash leaves the old or the new one."""
+    """Write a deployment file atomically, so that a crash leaves the old or the new file."""
     temporary = path.with_suffix(".new")
     temporary.write_text(deployment.to_json(), encoding="utf-8")
     temporary.replace(path)

@@ -1,4 +1,4 @@
-"""The environment of commands with --cloud: the deployment they work on, and its secrets."""
+"""Sets the environment variables and secrets of the deployment for commands with --cloud."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def use_deployment(*, embedding: bool, path: Path = FILE) -> None:
     """Use the project in GOOGLE_CLOUD_PROJECT, or else this checkout's deployment.
 
     Args:
-        embedding: Whether the command may embed. The first embedding decides the model of the whole
-            knowledge base, so the provider must be set explicitly.
+        embedding: Whether the command may embed texts. The first embedding determines the model of
+            the whole knowledge base, so the provider must be set explicitly.
         path: The file that describes this checkout's deployment.
 
     Raises:
@@ -44,32 +44,32 @@ def use_deployment(*, embedding: bool, path: Path = FILE) -> None:
     os.environ.setdefault("GOOGLE_CLOUD_QUOTA_PROJECT", os.environ["GOOGLE_CLOUD_PROJECT"])
 
 
-def _secrets_of_project(project: str) -> SecretValues:
+def _open_project_secrets(project: str) -> SecretValues:
     return SecretValues(GoogleApi(google_session(project)), project)
 
 
-def set_access_secrets(secrets_of: Callable[[str], SecretValues] = _secrets_of_project) -> None:
-    """Set ACCESS_SECRETS, unless it is set, so that this process signs and hashes as the gateway.
+def set_access_secrets(open_secrets: Callable[[str], SecretValues] = _open_project_secrets) -> None:
+    """Set ACCESS_SECRETS unless it is set, so that this process signs and hashes as the gateway.
 
-    Local runs store the secret in a file. That of a deployment comes from Secret Manager only, so
-    that no machine's file can become the secret of a deployment.
+    Local runs store the secret in a file. The secret of a deployment always comes from Secret
+    Manager, so that no machine's file can become the secret of a deployment.
     """
     if "FIRESTORE_EMULATOR_HOST" in os.environ:
         local_database.set_local_secrets()
     elif not os.environ.get(ACCESS_SECRETS):
-        os.environ[ACCESS_SECRETS] = secrets_of(os.environ["GOOGLE_CLOUD_PROJECT"]).read(
+        os.environ[ACCESS_SECRETS] = open_secrets(os.environ["GOOGLE_CLOUD_PROJECT"]).read(
             ACCESS_SECRETS
         )
 
 
 def set_job_secrets(
-    names: Collection[str], secrets_of: Callable[[str], SecretValues] = _secrets_of_project
+    names: Collection[str], open_secrets: Callable[[str], SecretValues] = _open_project_secrets
 ) -> None:
-    """Set the secrets that these jobs' functions have, unless they are set already.
+    """Set the secrets that the functions of these jobs have, unless they are set.
 
-    Secret Manager contains only those in use.
+    A secret without a value in Secret Manager is not in use and is not set.
     """
-    from infra.build.functions import functions  # slow: it imports every tool and job
+    from infra.build.functions import functions  # this import is slow: it loads all tools and jobs
 
     if "FIRESTORE_EMULATOR_HOST" in os.environ:
         return
@@ -77,5 +77,5 @@ def set_job_secrets(
         secret for function in functions() if function.name in names for secret in function.secrets
     }
     if missing := sorted(name for name in declared if not os.environ.get(name)):
-        values = secrets_of(os.environ["GOOGLE_CLOUD_PROJECT"])
+        values = open_secrets(os.environ["GOOGLE_CLOUD_PROJECT"])
         os.environ.update({name: values.read(name) for name in missing if values.has(name)})

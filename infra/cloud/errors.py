@@ -6,11 +6,11 @@ import click
 
 
 class CommandFailed(click.ClickException):
-    """A failed command, with a message that gives the reason and the next step."""
+    """A command failed. The message gives the reason and the next step."""
 
 
 class GoogleApiError(CommandFailed):
-    """A request that a Google API rejected.
+    """A Google API rejected a request.
 
     Attributes:
         status: The HTTP status.
@@ -18,7 +18,7 @@ class GoogleApiError(CommandFailed):
     """
 
     def __init__(self, message: str, status: int, reason: str) -> None:
-        """Store the details beside the message."""
+        """Store the message, the status and the reason."""
         super().__init__(message)
         self.status = status
         self.reason = reason

@@ -1,6 +1,6 @@
 """A client for Google's REST APIs, signed in as the person at this machine.
 
-Errors have the form `{"error": {"code", "message", "status", "details"}}`; a detail of the type
+Errors have the form `{"error": {"code", "message", "status", "details"}}`. A detail with the type
 `google.rpc.ErrorInfo` contains the reason (https://cloud.google.com/apis/design/errors).
 """
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 ADDRESS: Final = "https://{service}.googleapis.com"
 SIGN_IN: Final = "gcloud auth application-default login"
 TIMEOUT_SECONDS: Final = 60.0
-"""The timeout of one request."""
+"""A request times out after this time."""
 MAX_POLLS: Final = 60
-"""An operation, or a service that was just enabled, is polled at most this many times."""
+"""An operation or a newly enabled service is polled at most this many times."""
 POLL_SECONDS: Final = 5.0
 _MAX_RETRIES: Final = 5
 _TRANSIENT: Final = (429, 500, 502, 503, 504)
@@ -59,7 +59,7 @@ class GoogleApi:
         return self._send("GET", service, path, params=params)
 
     def find(self, service: str, path: str) -> dict[str, Any] | None:
-        """Get a resource, or None if it does not exist."""
+        """Get a resource, or return None if it does not exist."""
         try:
             return self.get(service, path)
         except GoogleApiError as error:
@@ -67,10 +67,10 @@ class GoogleApi:
                 return None
             raise
 
-    def all(
+    def get_all(
         self, service: str, path: str, field: str, params: Mapping[str, str] | None = None
     ) -> list[dict[str, Any]]:
-        """Get a list with all its pages; `field` contains the items of a page."""
+        """Get the items of all pages of a list. The field `field` of a page contains its items."""
         items: list[dict[str, Any]] = []
         query: dict[str, str | list[str]] = dict(params or {})
         while True:
@@ -88,7 +88,7 @@ class GoogleApi:
         """Wait for a long-running operation (`google.longrunning.Operation`).
 
         Raises:
-            CommandFailed: The operation failed, or takes too long.
+            CommandFailed: The operation failed or takes too long.
         """
         for _ in range(MAX_POLLS):
             if operation.get("done"):
@@ -121,7 +121,7 @@ class GoogleApi:
 
 
 def google_session(project: str) -> Any:
-    """Open a session with Application Default Credentials and the project's quota.
+    """Open a session with Application Default Credentials, which uses the project's quota.
 
     Raises:
         CommandFailed: There are no credentials.
@@ -136,11 +136,11 @@ def google_session(project: str) -> Any:
         credentials, _ = default(scopes=scopes, quota_project_id=project)
     except DefaultCredentialsError as error:
         raise CommandFailed(f"This machine has no Google credentials. Next: {SIGN_IN}") from error
-    return with_retries(AuthorizedSession(credentials))  # type: ignore[no-untyped-call]  # the library has no types
+    return retry_transient_errors(AuthorizedSession(credentials))  # type: ignore[no-untyped-call]  # the library has no types
 
 
-def with_retries(session: Any) -> Any:
-    """Make a session retry GET requests after transient errors."""
+def retry_transient_errors(session: Any) -> Any:
+    """Configure a session to retry GET requests after transient errors, and return it."""
     from requests.adapters import HTTPAdapter
     from urllib3.util.retry import Retry
 

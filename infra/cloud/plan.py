@@ -1,4 +1,4 @@
-"""The steps of a deployment, in order. Each step can be repeated and keeps existing resources."""
+"""The steps of a deployment, in order. All steps can be repeated and keep existing resources."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class DeployStep(NamedTuple):
     """A step of a deployment.
 
     Attributes:
-        title: The terminal's line about the step.
-        run: Runs it.
+        title: The line that the terminal shows during the step.
+        run: Runs the step.
     """
 
     title: str
@@ -43,7 +43,7 @@ FULL_DEPLOY: Final = (
     _DEPLOY_FUNCTIONS,
 )
 INDEXES_ONLY: Final = (DeployStep("create databases and indexes", bootstrap.create_databases),)
-"""A build runs INDEXES_ONLY and RELEASE_ONLY, after a first deployment by hand."""
+"""After a first deployment by hand, builds run INDEXES_ONLY and then RELEASE_ONLY."""
 RELEASE_ONLY: Final = (_UPLOAD_BUNDLES, _DEPLOY_FUNCTIONS)
 
 
@@ -51,7 +51,7 @@ def run_steps(cloud: Cloud, steps: Sequence[DeployStep]) -> None:
     """Run steps in order.
 
     Raises:
-        CommandFailed: A step failed; the message names it and says what to do.
+        CommandFailed: A step failed. The message names the step and says what to do.
     """
     for number, step in enumerate(steps, 1):
         cloud.echo(f"[{number}/{len(steps)}] {step.title} ...")
@@ -60,5 +60,5 @@ def run_steps(cloud: Cloud, steps: Sequence[DeployStep]) -> None:
         except (CommandFailed, CarrelError) as error:
             raise CommandFailed(
                 f"Step {number} of {len(steps)} failed: {step.title}.\n{error.message}\n"
-                "Fix this and run the same command again: it continues where it stopped."
+                "Fix the problem and run the same command again. It continues where it stopped."
             ) from error

@@ -11,10 +11,10 @@ from infra.cloud.deployment import (
     FILE_NAME,
     Deployment,
     parse_valid_deployment,
-    valid_email,
-    valid_location,
-    valid_project,
-    valid_region,
+    validate_email,
+    validate_location,
+    validate_project,
+    validate_region,
 )
 from infra.cloud.errors import CommandFailed
 
@@ -25,7 +25,7 @@ AnswerT = TypeVar("AnswerT")
 
 EXAMPLE: Final = "infra/terraform/example.tfvars.json"
 _DEFAULT_REGION: Final = "europe-west1"
-_BUDGET_QUESTION: Final = "Alert when a month costs more than (whole number, empty for no budget)"
+_BUDGET_QUESTION: Final = "Monthly cost that raises an alert (whole number, empty for no budget)"
 
 
 def is_interactive() -> bool:
@@ -34,29 +34,29 @@ def is_interactive() -> bool:
 
 
 def ask_for_deployment(project: str | None) -> Deployment:
-    """Ask how to deploy.
+    """Ask the person at the terminal to describe the deployment.
 
     Raises:
-        CommandFailed: There is no terminal, or the project's id is not valid.
+        CommandFailed: There is no terminal, or the project id is not valid.
     """
     if not is_interactive():
         raise CommandFailed(
-            f"There is no {FILE_NAME}, and no terminal to ask at. Run `cp {EXAMPLE} {FILE_NAME}`"
-            " and fill it in."
+            f"There is no {FILE_NAME}, and this command cannot ask questions without a terminal."
+            f" Run `cp {EXAMPLE} {FILE_NAME}` and edit the copy."
         )
     if project:
         try:
-            valid_project(project)
+            validate_project(project)
         except ValueError as error:
             raise CommandFailed(f"--project: {error}") from None
-    click.echo("This checkout has no deployment yet. Some questions first.\n")
-    project = project or _ask("Project id", valid_project)
-    region = _ask("Region of the functions", valid_region, default=_DEFAULT_REGION)
+    click.echo("This checkout has no deployment yet. Answer some questions to describe one.\n")
+    project = project or _ask("Project id", validate_project)
+    region = _ask("Region of the functions", validate_region, default=_DEFAULT_REGION)
     deployment = Deployment(
         project=project,
         region=region,
         firestore_location=_ask(
-            "Location of the databases (cannot be changed later)", valid_location, default=region
+            "Location of the databases (cannot be changed later)", validate_location, default=region
         ),
         settings={"EMBEDDING_PROVIDER": "vertex", "VERTEX_LOCATION": region},
         alert_email=_ask("E-mail address for alerts (optional)", _optional_email, default=""),
@@ -66,22 +66,22 @@ def ask_for_deployment(project: str | None) -> Deployment:
 
 
 def _ask(question: str, check: Callable[[str], AnswerT], default: str | None = None) -> AnswerT:
-    """Ask until the answer passes the check, whose ValueError says what to write."""
+    """Ask until `check` accepts the answer. Its ValueError says what to write."""
 
-    def checked_answer(text: str) -> AnswerT:
+    def parse_answer(text: str) -> AnswerT:
         try:
             return check(text.strip())
         except ValueError as error:
             raise click.UsageError(str(error)) from None  # click prints it and asks again
 
     answer: AnswerT = click.prompt(
-        question, default=default, show_default=bool(default), value_proc=checked_answer
+        question, default=default, show_default=bool(default), value_proc=parse_answer
     )
     return answer
 
 
 def _optional_email(text: str) -> str | None:
-    return valid_email(text) if text else None
+    return validate_email(text) if text else None
 
 
 def _whole_number(text: str) -> int | None:
@@ -91,33 +91,33 @@ def _whole_number(text: str) -> int | None:
 
 
 def ask_for_secret(name: str) -> str:
-    """Read the value of a secret: typed without echo, or the next line of standard input."""
+    """Read the value of a secret without echo, or the next line of standard input."""
     if is_interactive():
         return str(click.prompt(f"  {name} (not shown)", hide_input=True))
     return sys.stdin.readline()
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Return if the answer is yes.
+    """Ask for a confirmation, unless `yes` gives it.
 
     Raises:
-        CommandFailed: The answer is no, or there is nobody to ask.
+        CommandFailed: The answer is no, or there is no terminal.
     """
     if yes:
         return
     if not is_interactive():
         raise CommandFailed(
-            "This may cost money, and there is no terminal to ask at. To accept: --yes"
+            "This may cost money, and there is no terminal to confirm at. To accept: --yes"
         )
     if not click.confirm(question):
         raise CommandFailed("Nothing was changed.")
 
 
 def confirm_project(project: str) -> None:
-    """Return if the project's id is typed in full.
+    """Ask for the project id as a confirmation.
 
     Raises:
-        CommandFailed: Something else is typed.
+        CommandFailed: The answer is not the project id.
     """
     answer = click.prompt("Type the project id to continue", default="", show_default=False)
     if answer != project:

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from infra.cloud.smoke import SmokeReport
 
 MAX_SMOKE_ATTEMPTS: Final = 6
-"""The smoke test runs at most this often, because grants and new revisions take minutes to reach
-all of Google's front ends."""
+"""The smoke test runs at most this many times, because grants and new revisions take minutes to
+reach all of Google's front ends."""
 SMOKE_RETRY_SECONDS: Final = 15.0
 FIRST_RELEASE_RETRY_SECONDS: Final = 60.0
 URL_OUTPUT: Final = "gateway_url"
-"""Terraform's output with the gateway's URL."""
+"""The output of Terraform with this name is the gateway's URL."""
 
 
-def bundles(manifest: Mapping[str, Any]) -> list[str]:
+def bundle_names(manifest: Mapping[str, Any]) -> list[str]:
     """Return the names of a manifest's bundles."""
     return sorted({function["bundle"] for function in manifest["functions"].values()})
 
 
-def staged_manifest(cloud: Cloud) -> dict[str, Any]:
+def read_staged_manifest(cloud: Cloud) -> dict[str, Any]:
     """Read the staged manifest.
 
     Raises:
@@ -47,10 +47,9 @@ def staged_manifest(cloud: Cloud) -> dict[str, Any]:
 
 
 def ensure_manifest(cloud: Cloud) -> Path:
-    """Write the last good release's manifest to a file, or stage one if there is no release yet.
+    """Return the path of a manifest, which is written if necessary.
 
-    Returns:
-        The path of the manifest.
+    It is the manifest of the last good release. Without a release, it is the staged one.
     """
     if last_good := cloud.bucket.last_good_release():
         return _write_manifest(cloud, last_good.manifest)
@@ -60,9 +59,9 @@ def ensure_manifest(cloud: Cloud) -> Path:
 
 
 def upload_bundles(cloud: Cloud) -> None:
-    """Upload new bundles, and add each bundle's generation in the bucket to the manifest."""
-    manifest = staged_manifest(cloud)
-    names = bundles(manifest)
+    """Upload new bundles, and add the generation of each bundle to the manifest."""
+    manifest = read_staged_manifest(cloud)
+    names = bundle_names(manifest)
     uploaded = cloud.bucket.upload_missing(cloud.dist, names)
     cloud.echo(f"  {len(uploaded)} of {len(names)} bundles were new")
     generations = cloud.bucket.generations()
@@ -74,7 +73,7 @@ def upload_bundles(cloud: Cloud) -> None:
 
 
 def release(cloud: Cloud) -> None:
-    """Deploy the functions that changed and run the smoke test; roll back if it fails.
+    """Deploy the functions that changed, run the smoke test, and roll back if one of them fails.
 
     Raises:
         StateLocked: Another run holds the lock on the state. Nothing was rolled back.
@@ -95,8 +94,8 @@ def release(cloud: Cloud) -> None:
 def _apply(cloud: Cloud) -> None:
     """Deploy the staged functions, and retry a project's first deployment once.
 
-    In a new project Google's own accounts get their roles late, and creating functions fails:
-    https://github.com/firebase/firebase-tools/issues/5588
+    In a new project, Google's own accounts get their roles late, and creating functions may fail
+    until then (https://github.com/firebase/firebase-tools/issues/5588).
     """
     try:
         cloud.terraform.apply(cloud.variables, cloud.manifest)

@@ -26,7 +26,7 @@ class SecretValues:
     """The values of one project's secrets."""
 
     def __init__(self, api: GoogleApi, project: str) -> None:
-        """Access them through Google's API."""
+        """Store the API client and the resource path of the project's secrets."""
         self._api = api
         self._parent = f"v1/projects/{project}/secrets"
 

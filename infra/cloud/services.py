@@ -1,4 +1,4 @@
-"""The project: its number, its billing account, and its enabled Google APIs."""
+"""Looks up a project's number and billing account, and enables the Google APIs that it needs."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ SERVICES: Final = (
     "serviceusage.googleapis.com",
     "storage.googleapis.com",
 )
-"""The APIs that Carrel uses. After an API is enabled it takes some minutes until it answers and its
-service accounts have their roles. So all are enabled first, before bundles are staged. One request
-enables up to 20 (https://cloud.google.com/service-usage/docs/reference/rest/v1/services/batchEnable)."""
+"""Carrel uses these APIs. A newly enabled API needs some minutes until it answers and its service
+accounts have their roles. Therefore all of them are enabled first, before bundles are staged. One
+request enables up to 20 APIs
+(https://cloud.google.com/service-usage/docs/reference/rest/v1/services/batchEnable)."""
 _USAGE: Final = "serviceusage"
 _DISABLED: Final = "SERVICE_DISABLED"
 _MAX_SERVICES_PER_REQUEST: Final = 30
@@ -43,7 +44,7 @@ _MAX_SERVICES_PER_REQUEST: Final = 30
 
 
 def project_number(api: GoogleApi, project: str) -> str:
-    """Look up a project's number, which proves that the project exists and is accessible.
+    """Look up a project's number. Success proves that the project exists and is accessible.
 
     Raises:
         CommandFailed: The project does not exist or is not accessible.
@@ -73,16 +74,16 @@ def billing_account(api: GoogleApi, project: str) -> str | None:
 
 
 def link_billing_command(project: str) -> str:
-    """Return the command that links a billing account."""
+    """Return the command that links a billing account to a project."""
     return f"gcloud billing projects link {project} --billing-account ACCOUNT_ID"
 
 
 def disabled_services(api: GoogleApi, project: str, services: Iterable[str]) -> list[str]:
-    """Return those of the services that are disabled."""
-    ordered = sorted(services)
+    """Return the disabled services among the given ones."""
+    sorted_services = sorted(services)
     disabled: list[str] = []
-    for start in range(0, len(ordered), _MAX_SERVICES_PER_REQUEST):
-        batch = ordered[start : start + _MAX_SERVICES_PER_REQUEST]
+    for start in range(0, len(sorted_services), _MAX_SERVICES_PER_REQUEST):
+        batch = sorted_services[start : start + _MAX_SERVICES_PER_REQUEST]
         names = [f"projects/{project}/services/{service}" for service in batch]
         answer = api.get(_USAGE, f"v1/projects/{project}/services:batchGet", {"names": names})
         states = {
@@ -93,7 +94,7 @@ def disabled_services(api: GoogleApi, project: str, services: Iterable[str]) -> 
 
 
 def enable_services(cloud: Cloud) -> None:
-    """Enable all services, and wait for those that the next steps need. It can take a minute."""
+    """Enable all services, and wait for those that the next steps need, which may take a minute."""
     project = cloud.deployment.project
     disabled = disabled_services(cloud.api, project, SERVICES)
     if disabled:
@@ -105,8 +106,9 @@ def enable_services(cloud: Cloud) -> None:
 
 
 def _enable(api: GoogleApi, project: str, services: list[str]) -> dict[str, Any]:
-    """Start enabling services. Google's older reference says that a batch has two or more.
+    """Start to enable services, and return the operation.
 
+    Google's older reference says that a batch must name at least two services:
     https://googleapis.dev/ruby/google-api-client/v0.28.2/Google/Apis/ServiceusageV1/BatchEnableServicesRequest.html
     """
     parent = f"v1/projects/{project}/services"
@@ -129,11 +131,11 @@ def require_billing(cloud: Cloud) -> str:
     return account
 
 
-def with_budget(cloud: Cloud) -> Cloud:
-    """Add the billing account to a new deployment, if it is to have a budget."""
+def add_budget(cloud: Cloud) -> Cloud:
+    """Add the billing account to a new deployment that has a monthly budget."""
     if cloud.deployment.monthly_budget is None:
         return cloud
-    enable_services(cloud)  # the billing account can be looked up only after that
+    enable_services(cloud)  # the lookup of the billing account needs one of them
     account = {"billing_account": require_billing(cloud)}
     return replace(cloud, deployment=cloud.deployment.model_copy(update=account))
 
@@ -148,4 +150,4 @@ def _wait_for_service(cloud: Cloud, service: str, path: str) -> None:
             cloud.sleep(POLL_SECONDS)
         else:
             return
-    raise CommandFailed(f"{service}.googleapis.com is not on yet. Try again in some minutes.")
+    raise CommandFailed(f"{service}.googleapis.com is not enabled yet. Try again in some minutes.")

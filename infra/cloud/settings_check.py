@@ -1,6 +1,6 @@
-"""Validates a deployment's settings as its functions do, before anything is deployed.
+"""Validates a deployment's settings before anything is deployed, as its functions do.
 
-A function whose settings are not valid does not start, and only its log says why.
+A function whose settings are not valid does not start, and only its log gives the reason.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _PROVIDERS: Final = ("vertex", "openai")
-"""The local provider is missing because no bundle contains its model file."""
+"""Functions support these embedding providers. No bundle contains the local provider's model."""
 _SAMPLE_URL: Final = "https://carrel-gateway-123456789012.europe-west1.run.app"
 
 
@@ -29,13 +29,13 @@ def require_valid_settings(
     """Validate settings as a function does, with placeholders for the secrets.
 
     Args:
-        settings: Values by the names of environment variables.
-        secrets: The names of the settings that are in Secret Manager.
-        public_url: The gateway's URL, or None for the one that Cloud Run assigns.
-        file_name: The file's name, for errors.
+        settings: The values of settings by the names of their environment variables.
+        secrets: The names of the settings whose values are in Secret Manager.
+        public_url: The gateway's URL, or None for the URL that Cloud Run assigns.
+        file_name: The name of the deployment file, for error messages.
 
     Raises:
-        CommandFailed: A function would not start; the message says what to write instead.
+        CommandFailed: A function would not start. The message says what to write instead.
     """
     if settings.get("EMBEDDING_PROVIDER") not in _PROVIDERS:
         providers = " or ".join(f'"{provider}"' for provider in _PROVIDERS)

@@ -1,4 +1,4 @@
-"""The smoke test: the first requests of a client, sent with the official MCP client."""
+"""The smoke test, which sends a client's typical first requests with the official MCP client."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class SmokeReport:
     """The result of a smoke test.
 
     Attributes:
-        passed: Whether it passed.
-        lines: What happened, line by line; after a failure, the last line is the reason.
+        passed: Whether the test passed.
+        lines: A line about each request. After a failure, the last line gives the reason.
     """
 
     passed: bool
@@ -60,7 +60,7 @@ class SmokeReport:
 
 
 async def run_smoke_test(url: str, key: str) -> SmokeReport:
-    """Check the gateway's health, list the tools and call two of them.
+    """Check the gateway's health, list its tools, and call two of them.
 
     Args:
         url: The gateway's URL, with or without `/mcp`.
@@ -100,7 +100,10 @@ def _endpoint(url: str) -> str:
 
 
 async def _is_healthy(http: httpx2.AsyncClient, endpoint: str, lines: list[str]) -> bool:
-    """Ask the gateway for its health. It calls each tool's function through IAM, as for a call."""
+    """Return whether the gateway and all its parts are healthy.
+
+    The gateway calls the function of each tool, with the same authorization as for a tool call.
+    """
     response = await http.get(httpx2.URL(endpoint).copy_with(path=_HEALTH_PATH))
     if response.status_code == httpx2.codes.OK:
         lines.append("all parts are healthy")
@@ -137,7 +140,7 @@ async def _try_tools(client: Client, lines: list[str]) -> bool:
 async def _call_tool(
     client: Client, name: str, arguments: dict[str, Any], answer: type[AnswerT], lines: list[str]
 ) -> AnswerT | None:
-    """Call a tool; after a failure, add a line and return None."""
+    """Call a tool and return its result. After a failure, add a line to `lines` and return None."""
     result = await client.call_tool(name, arguments)
     if result.is_error:
         text = "".join(block.text for block in result.content if block.type == "text")

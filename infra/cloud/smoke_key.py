@@ -1,6 +1,6 @@
-"""The smoke test's key: read-only, of the user `smoke`, stored in Secret Manager.
+"""The smoke test's access key, a read-only key of the user `smoke`.
 
-Terraform creates the secret and lets builds read it.
+It is stored in a secret of Secret Manager, which Terraform creates and builds may read.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ ACCESS_DATABASE: Final = "access"
 
 
 def obtain_smoke_key(cloud: Cloud) -> str:
-    """Return the key from the environment, or the stored key, or create and store one.
+    """Return the key from the environment or else the stored key, which is created if necessary.
 
     A stored key is replaced if it was revoked or if its signing secret is no longer in use.
     """
-    return cloud.key or asyncio.run(_stored_or_new(cloud))
+    return cloud.key or asyncio.run(_load_or_create(cloud))
 
 
-async def _stored_or_new(cloud: Cloud) -> str:
+async def _load_or_create(cloud: Cloud) -> str:
     from shared.accounts.repositories.access_store import AccessStore
     from shared.firestore.database import Connection
 

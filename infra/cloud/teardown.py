@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from infra.cloud.cloud import Cloud
 
 TEXTS: Final = ("google_storage_bucket.texts",)
-_KEPT: Final = re.compile(
+_PRESERVED: Final = re.compile(
     r"data\."
     r"|google_(firestore_(database|index|field)|storage_bucket|secret_manager_secret)\."
     r"|google_project_service\."
 )
-"""These resources survive unless data is deleted: databases, texts, the secrets that keys and
+"""These resources are preserved unless data is deleted: databases, texts, the secrets that keys and
 sign-ins depend on, and Google's APIs, which other programs may use."""
 
 
 def destroy(cloud: Cloud, *, data: bool) -> None:
-    """Delete all of Terraform's resources or, without `data`, those that `is_kept` excludes."""
+    """Delete all of Terraform's resources or, without `data`, all that are not preserved."""
     cloud.terraform.init()
     manifest = ensure_manifest(cloud)
     if data:
@@ -32,10 +32,10 @@ def destroy(cloud: Cloud, *, data: bool) -> None:
         # Databases, texts and secrets cannot be deleted until their protection is removed.
         cloud.terraform.apply(variables, manifest, (*DATABASES, *SECRETS, *TEXTS))
         cloud.terraform.destroy(variables, manifest)
-    elif addresses := [name for name in cloud.terraform.addresses() if not is_kept(name)]:
+    elif addresses := [name for name in cloud.terraform.addresses() if not is_preserved(name)]:
         cloud.terraform.destroy(cloud.variables, manifest, addresses)
 
 
-def is_kept(address: str) -> bool:
-    """Return whether an address in the state is kept without `data` or is a data source."""
-    return _KEPT.match(address) is not None
+def is_preserved(address: str) -> bool:
+    """Return whether a resource address is of a preserved resource or of a data source."""
+    return _PRESERVED.match(address) is not None

@@ -41,12 +41,12 @@ class StateLocked(CommandFailed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terraform:
-    """One configuration with its state.
+    """The `terraform` program with one configuration and its state.
 
     Attributes:
         folder: The folder of the configuration.
         backend: The settings for `-backend-config`, which locate the state.
-        environment: The program's environment variables; their PATH locates it.
+        environment: The program's environment variables. PATH locates the program.
     """
 
     folder: Path = FOLDER
@@ -70,7 +70,7 @@ class Terraform:
         return version
 
     def init(self) -> None:
-        """Initialize the configuration. It can be repeated, and never migrates state."""
+        """Initialize the configuration. This can be repeated and never migrates the state."""
         backend = [f"-backend-config={name}={value}" for name, value in self.backend.items()]
         self._run("init", "-input=false", "-no-color", "-reconfigure", *backend)
 
@@ -78,7 +78,7 @@ class Terraform:
         """Create or update all resources, or `targets` and what they depend on.
 
         Raises:
-            CommandFailed: Terraform failed. The state contains the resources created until then.
+            CommandFailed: Terraform failed. The state contains the resources that it created.
         """
         self._run("apply", *_APPLY_OPTIONS, *_inputs(variables, manifest), *_targets(targets))
 
@@ -116,7 +116,7 @@ class Terraform:
         if program is None:
             raise CommandFailed(f"Terraform is missing. Install it from {DOWNLOAD_URL}")
         with tempfile.TemporaryFile("w+") as errors:
-            with _interrupt_deferred():
+            with _defer_interrupt():
                 process = subprocess.Popen(  # noqa: S603 - terraform
                     [program, f"-chdir={self.folder}", *arguments],
                     env={**self.environment, "TF_IN_AUTOMATION": "1"},
@@ -138,7 +138,7 @@ def _targets(addresses: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def _interrupt_deferred() -> Iterator[None]:
+def _defer_interrupt() -> Iterator[None]:
     """Raise KeyboardInterrupt at the end of the block instead of inside it.
 
     Ctrl-C reaches Terraform too, which must finish writing its state before this process ends.

@@ -1,4 +1,4 @@
-"""Checks of an installation. A check is a value: what it checks, and how."""
+"""The checks of an installation, which are values, and the function that runs them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ class CheckStatus(StrEnum):
 
 
 class CheckResult(NamedTuple):
-    """What a check found.
+    """The result of a check.
 
     Attributes:
         status: The outcome.
-        message: What there is, or what is missing.
-        next_command: The command to run next if something is wrong; several are on lines of their
-            own.
+        message: What works, or what is wrong.
+        next_command: The command that helps if something is wrong, or several, one per line.
     """
 
     status: CheckStatus
@@ -41,12 +40,12 @@ class CheckResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Check(Generic[SubjectT]):
-    """A check of one aspect.
+    """A check of one part of an installation.
 
     Attributes:
-        name: What it checks.
+        name: The name of the part.
         run: Runs the check.
-        required: Whether the checks after it are skipped if it fails.
+        required: Whether a failure skips all following checks.
     """
 
     name: str
@@ -55,12 +54,12 @@ class Check(Generic[SubjectT]):
 
 
 def passed(message: str) -> CheckResult:
-    """Return the result of a check that found nothing wrong."""
+    """Return the result of a check that passed."""
     return CheckResult(CheckStatus.OK, message)
 
 
 def failed(message: str, next_command: str) -> CheckResult:
-    """Return the result of a check that found a problem."""
+    """Return the result of a check that failed."""
     return CheckResult(CheckStatus.WRONG, message, next_command)
 
 
@@ -80,4 +79,4 @@ def _run_check(check: Check[SubjectT], subject: SubjectT) -> CheckResult:
         return check.run(subject)
     except (CommandFailed, CarrelError) as error:
         message, _, command = error.message.partition("Next: ")
-        return failed(message.strip(), command or "carrel doctor, again in some minutes")
+        return failed(message.strip(), command or "wait some minutes, then carrel doctor")

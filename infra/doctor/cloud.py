@@ -1,4 +1,4 @@
-"""The checks of a deployment, one for each part of it."""
+"""The checks of a deployment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ALL_USERS: Final = "allUsers"
 
 
 def _check_credentials(live: LiveDeployment) -> CheckResult:
-    _ = live.api
+    _ = live.api  # raises an error without credentials
     return passed("you are signed in")
 
 
@@ -52,40 +52,40 @@ def _check_secrets(live: LiveDeployment) -> CheckResult:
 
 
 def _check_functions(live: LiveDeployment) -> CheckResult:
-    released = live.manifest["functions"]
-    running = {
+    expected = live.manifest["functions"]
+    existing = {
         short_name(function).removeprefix("carrel-"): function for function in live.functions
     }
-    inactive = (key for key in running if running[key].get("state") != "ACTIVE")
+    inactive = (key for key in existing if existing[key].get("state") != "ACTIVE")
     outdated = (
         key
-        for key in released.keys() & running.keys()
-        if _bundle(running[key]) != released[key]["bundle"]
+        for key in expected.keys() & existing.keys()
+        if _bundle(existing[key]) != expected[key]["bundle"]
     )
     problems = [
-        *_listing("missing", released.keys() - running.keys()),
-        *_listing("not active", inactive),
-        *_listing("of another release", outdated),
-        *_listing("not in this release", running.keys() - released.keys()),
+        *_format_names("missing", expected.keys() - existing.keys()),
+        *_format_names("not active", inactive),
+        *_format_names("of another release", outdated),
+        *_format_names("not in this release", existing.keys() - expected.keys()),
     ]
     if problems:
         return failed("; ".join(problems), _DEPLOY)
-    return passed(f"all {len(released)} are active and of the last release")
+    return passed(f"all {len(expected)} are active and of the last release")
 
 
 def _bundle(function: dict[str, Any]) -> str:
     """Return the bundle from which a function was built.
 
-    Terraform stores it in a variable, because `source` names a copy that Google made.
+    Terraform stores the bundle's name in a build variable, because `source` names Google's copy.
     """
     variables = function.get("buildConfig", {}).get("environmentVariables", {})
     return str(variables.get("CARREL_BUNDLE", ""))
 
 
-def _listing(label: str, names: Iterable[str]) -> list[str]:
-    """Format a label and the sorted names, or nothing if there are no names."""
-    ordered = sorted(names)
-    return [f"{label}: {', '.join(ordered)}"] if ordered else []
+def _format_names(label: str, names: Iterable[str]) -> list[str]:
+    """Return one line with the label and the sorted names, or no line if there are no names."""
+    sorted_names = sorted(names)
+    return [f"{label}: {', '.join(sorted_names)}"] if sorted_names else []
 
 
 def _check_invokers(live: LiveDeployment) -> CheckResult:
@@ -113,9 +113,11 @@ def _check_schedules(live: LiveDeployment) -> CheckResult:
     existing = expected & schedules.keys()
     disabled = (name for name in existing if schedules[name]["state"] != "ENABLED")
     problems = [
-        *_listing("missing", expected - existing),
-        *_listing("not enabled", disabled),
-        *_listing("last run failed", (name for name in existing if _has_failed(schedules[name]))),
+        *_format_names("missing", expected - existing),
+        *_format_names("not enabled", disabled),
+        *_format_names(
+            "last run failed", filter(lambda name: _has_failed(schedules[name]), existing)
+        ),
     ]
     if problems:
         return failed("; ".join(problems), "carrel --cloud jobs list")
@@ -123,7 +125,10 @@ def _check_schedules(live: LiveDeployment) -> CheckResult:
 
 
 def _has_failed(schedule: dict[str, Any]) -> bool:
-    """Return whether the last attempt failed. Code 0 of a `google.rpc.Status` is OK."""
+    """Return whether a schedule's last attempt failed.
+
+    In a `google.rpc.Status`, the code 0 means OK.
+    """
     return bool(schedule.get("status", {}).get("code"))
 
 

@@ -1,4 +1,4 @@
-"""Checks of the databases, their indexes and their expiry rules with the Firestore Admin API.
+"""Checks the databases, their indexes and their expiry rules with the Firestore Admin API.
 
 https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases.collectionGroups.indexes
 https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases.collectionGroups.fields
@@ -50,13 +50,16 @@ def _check_indexes(live: LiveDeployment) -> CheckResult:
 
 def _ready_indexes(live: LiveDeployment, database: str) -> set[Index]:
     path = f"v1/{_path(live, database)}/collectionGroups/-/indexes"
-    indexes = live.api.all("firestore", path, "indexes")
+    indexes = live.api.get_all("firestore", path, "indexes")
     entries = [_entry(index) for index in indexes if index.get("state") == "READY"]
     return set(IndexFile.parse(json.dumps({"indexes": entries})).composites)
 
 
 def _entry(index: dict[str, Any]) -> dict[str, Any]:
-    """Convert an index of the API to the file's format, with its collection in its name."""
+    """Convert an index from the API's format to the format of the file.
+
+    In the API's format, the name of the index contains its collection.
+    """
     collection = str(index["name"]).split("/")[-3]
     return {
         "collectionGroup": collection,
@@ -87,14 +90,14 @@ def _declared_expiry_fields(path: Path) -> set[str]:
 
 def _active_expiry_fields(live: LiveDeployment, database: str) -> set[str]:
     path = f"v1/{_path(live, database)}/collectionGroups/-/fields"
-    fields = live.api.all("firestore", path, "fields", {"filter": "ttlConfig:*"})
+    fields = live.api.get_all("firestore", path, "fields", {"filter": "ttlConfig:*"})
     active = [field for field in fields if field.get("ttlConfig", {}).get("state") == "ACTIVE"]
     names = [str(field["name"]).split("/") for field in active]
     return {f"{parts[-3]}.{parts[-1]}" for parts in names}
 
 
 def _with_dimension(index: Index, dimension: int) -> Index:
-    """Return the index with the deployment's dimension in its vector field."""
+    """Return the index with the given dimension in its vector field."""
     fields = [
         field._replace(dimension=dimension) if field.mode is IndexMode.VECTOR else field
         for field in index.fields

@@ -1,4 +1,4 @@
-"""Checks of the gateway from outside, without credentials."""
+"""Checks the gateway from outside, without credentials."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from infra.doctor.live_deployment import LiveDeployment
 
 _TIMEOUT_SECONDS: Final = 60.0
-"""A request may wait this long: an instance may have to start first."""
+"""A request times out after this time, which includes the start of an instance."""
 _OK: Final = 200
 _UNAUTHORIZED: Final = 401
 _DEPLOY: Final = "carrel deploy"

@@ -1,4 +1,4 @@
-"""Checks of the last job runs and of the embedding model."""
+"""Checks the last job runs and the embedding model."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ _FAILED_STATES: Final = frozenset({RunState.STOPPED, RunState.DIED})
 def _check_runs(live: LiveDeployment) -> CheckResult:
     names = live.job_names()
     last_runs = dict(zip(names, asyncio.run(_last_runs(live, names)), strict=True))
-    broken = [name for name, run in last_runs.items() if run and run.state in _FAILED_STATES]
-    without_run = [name for name, run in last_runs.items() if run is None]
-    waiting = [name for name in without_run if _awaits_first_run(live, name)]
-    idle = [name for name in without_run if name not in waiting]
-    if broken or idle:
-        commands = [f"carrel --cloud jobs show {name}" for name in broken]
-        commands += [_run_command(live, name) for name in idle]
-        problems = [f"last run failed: {', '.join(broken)}"] * bool(broken)
-        problems += [f"no run in the last 30 days: {', '.join(idle)}"] * bool(idle)
+    failed_jobs = [name for name, run in last_runs.items() if run and run.state in _FAILED_STATES]
+    jobs_without_run = [name for name, run in last_runs.items() if run is None]
+    new_jobs = [name for name in jobs_without_run if _awaits_first_run(live, name)]
+    idle_jobs = [name for name in jobs_without_run if name not in new_jobs]
+    if failed_jobs or idle_jobs:
+        commands = [f"carrel --cloud jobs show {name}" for name in failed_jobs]
+        commands += [_run_command(live, name) for name in idle_jobs]
+        problems = [f"last run failed: {', '.join(failed_jobs)}"] * bool(failed_jobs)
+        problems += [f"no run in the last 30 days: {', '.join(idle_jobs)}"] * bool(idle_jobs)
         return failed("; ".join(problems), "\n".join(commands))
-    if waiting:
-        message = f"waiting for their first scheduled run: {', '.join(waiting)}"
+    if new_jobs:
+        message = f"waiting for their first scheduled run: {', '.join(new_jobs)}"
         return CheckResult(CheckStatus.OPTIONAL, message)
     return passed(f"the last runs of all {len(names)} jobs succeeded")
 
 
 def _awaits_first_run(live: LiveDeployment, name: str) -> bool:
-    """Return whether Cloud Scheduler has not yet run a job.
+    """Return whether the first scheduled run of a job is in the future.
 
     https://cloud.google.com/scheduler/docs/reference/rest/v1/projects.locations.jobs
     """
     schedule = live.schedules.get(schedule_name(name), {})
-    due = schedule.get("scheduleTime")
+    next_run_at = schedule.get("scheduleTime")
     return (
-        due is not None
+        next_run_at is not None
         and "lastAttemptTime" not in schedule
-        and datetime.fromisoformat(due) > utc_now()
+        and datetime.fromisoformat(next_run_at) > utc_now()
     )
 
 

@@ -1,4 +1,4 @@
-"""A deployment as it runs in the cloud, for the doctor's checks."""
+"""A deployment in the cloud, which the doctor's checks inspect."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LiveDeployment:
-    """A deployment, and lazy connections to its parts.
+    """A deployment in the cloud, with connections that are opened when they are first used.
 
     Attributes:
-        deployment: How it should be.
+        deployment: The description of the deployment.
         settings: The functions' settings.
         sign_in: Connects to Google's APIs as the person at the terminal.
         open_bucket: Connects to the deployment's bucket.
-        indexes: The file with the indexes of each database.
-        address: The gateway's URL, if it does not follow from the deployment.
+        indexes: The path of the file of indexes, by database name.
+        address: The gateway's URL, or an empty string if it follows from the deployment.
     """
 
     deployment: Deployment
@@ -41,7 +41,7 @@ class LiveDeployment:
 
     @cached_property
     def api(self) -> GoogleApi:
-        """Google's APIs."""
+        """The client for Google's APIs."""
         return self.sign_in()
 
     @cached_property
@@ -63,14 +63,14 @@ class LiveDeployment:
 
     @cached_property
     def functions(self) -> list[dict[str, Any]]:
-        """Carrel's functions, as the Cloud Functions API describes them."""
-        functions = self.api.all("cloudfunctions", f"v2/{self.location}/functions", "functions")
+        """Carrel's functions, in the format of the Cloud Functions API."""
+        functions = self.api.get_all("cloudfunctions", f"v2/{self.location}/functions", "functions")
         return [function for function in functions if short_name(function).startswith("carrel-")]
 
     @cached_property
     def schedules(self) -> dict[str, dict[str, Any]]:
-        """Jobs of Cloud Scheduler by name, as its API describes them."""
-        schedules = self.api.all("cloudscheduler", f"v1/{self.location}/jobs", "jobs")
+        """The jobs of Cloud Scheduler by name, in the format of its API."""
+        schedules = self.api.get_all("cloudscheduler", f"v1/{self.location}/jobs", "jobs")
         return {short_name(schedule): schedule for schedule in schedules}
 
     @property

@@ -1,4 +1,4 @@
-"""The checks of this machine: what a local run needs, and what it left."""
+"""The checks of this machine: the programs that local runs need, their data, and the gateway."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 _MIN_PYTHON: Final = (3, 11, 7)
 _MAIN_CLASS_FILE: Final = "com/google/cloud/datastore/emulator/firestore/CloudFirestore.class"
 _CLASS_VERSION_OFFSET: Final = 44
-"""A class file's major version is the Java version plus this (JVM specification, 4.1)."""
+"""The major version of a class file is the Java version plus this number (JVM specification,
+section 4.1)."""
 _GET_JAVA: Final = "install a newer Java, and set JAVA_HOME to it"
 _TIMEOUT_SECONDS: Final = 5.0
 _OK: Final = 200
@@ -37,13 +38,13 @@ _OK: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """This machine, as the checks see it.
+    """The parameters of the checks of this machine.
 
     Attributes:
-        environment: Environment variables, which locate programs.
+        environment: The environment variables, which locate programs.
         port: The port of the gateway.
         state: The folder with the data of local runs.
-        emulator_port: The port on which a database would start.
+        emulator_port: The port of a database that starts.
         python: The version of Python.
     """
 
@@ -90,16 +91,16 @@ def _java_version(java: str) -> int:
 
 def _check_state(machine: Machine) -> CheckResult:
     path = next(path for path in (machine.state, *machine.state.parents) if path.exists())
-    use_another = "CARREL_STATE=/another/folder make run"
+    command = "CARREL_STATE=/another/folder make run"
     if not path.is_dir():
-        return failed(f"{path} is a file, not a folder", use_another)
+        return failed(f"{path} is a file, not a folder", command)
     if not os.access(path, os.W_OK):
-        return failed(f"{path} is not writable", use_another)
+        return failed(f"{path} is not writable", command)
     return passed(f"{machine.state}{'' if machine.state.exists() else ' (not created yet)'}")
 
 
 def _check_database(machine: Machine) -> CheckResult:
-    if host := StateFolder(machine.state).serving():
+    if host := StateFolder(machine.state).serving_address():
         return passed(f"runs at {host}")
     if is_listening(f"127.0.0.1:{machine.emulator_port}"):
         message = f"another program listens on port {machine.emulator_port}"
@@ -111,7 +112,7 @@ def _check_contents(machine: Machine) -> CheckResult:
     state = StateFolder(machine.state)
     if list((state.data / "(default)").glob("[0-9]*")):
         return passed(f"saved in {state.data}")
-    if state.serving():
+    if state.serving_address():
         return passed("not saved yet: the database saves every five minutes")
     return failed("the knowledge base is empty", "make run, which loads a sample")
 
@@ -137,7 +138,7 @@ def _check_embedding(_: Machine) -> CheckResult:
 
 
 async def embed_sample(settings: Settings) -> CheckResult:
-    """Embed one text with the configured model."""
+    """Check that the configured model embeds a short text."""
     from shared.ai.embedding import Purpose
     from shared.runtime.context import App
 
@@ -149,7 +150,7 @@ async def embed_sample(settings: Settings) -> CheckResult:
         await app.aclose()
 
 
-def _program(name: str, purpose: str) -> Check[Machine]:
+def _program_check(name: str, purpose: str) -> Check[Machine]:
     def run(machine: Machine) -> CheckResult:
         path = shutil.which(name, path=machine.environment.get("PATH", ""))
         if path:
@@ -167,7 +168,7 @@ CHECKS: Final[tuple[Check[Machine], ...]] = (
     Check("knowledge", _check_contents),
     Check("gateway", _check_gateway),
     Check("embedding model", _check_embedding),
-    _program("node", "some of the tests"),
-    _program("terraform", "`carrel deploy`"),
-    _program("gcloud", "signing in to Google Cloud"),
+    _program_check("node", "some of the tests"),
+    _program_check("terraform", "`carrel deploy`"),
+    _program_check("gcloud", "signing in to Google Cloud"),
 )

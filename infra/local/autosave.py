@@ -1,4 +1,4 @@
-"""Saves the emulator's data, which is in memory, to disk: every few minutes, and at the end."""
+"""Saves the emulator's data, which is only in memory, to disk every few minutes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DATABASES: Final = ("(default)", "access")
-"""The saved databases: knowledge with users' data, and credentials."""
+"""These databases are saved: the knowledge base with users' data, and the credentials."""
 MIN_PAUSE_SECONDS: Final = 300.0
-"""The minimum time between two saves."""
+"""The pause between two saves is at least this long."""
 PAUSE_FACTOR: Final = 20
-"""The minimum time between two saves, as a multiple of the duration of the last one."""
+"""The pause between two saves is at least this multiple of the duration of the first one."""
 RETRY_SECONDS: Final = 5.0
 """A failed save is retried after this time."""
 
@@ -27,7 +27,7 @@ def load_databases(host: str, data: Path, project: str = PROJECT) -> None:
     """Load the saved databases from `data` into the emulator.
 
     Raises:
-        EmulatorError: The databases cannot be read.
+        EmulatorError: The emulator cannot load a database.
     """
     for database in DATABASES:
         import_data(host, data / database, project, database)
@@ -37,7 +37,7 @@ def save_databases(host: str, data: Path, project: str = PROJECT) -> None:
     """Save all databases to `data`, one by one.
 
     Raises:
-        EmulatorError: See `export_data`.
+        EmulatorError: A database could not be written. The message contains only the reason.
     """
     for database in DATABASES:
         export_data(host, data / database, project, database)
@@ -45,7 +45,12 @@ def save_databases(host: str, data: Path, project: str = PROJECT) -> None:
 
 @contextmanager
 def autosave(try_to_save: Callable[[], bool], pause: float = MIN_PAUSE_SECONDS) -> Iterator[None]:
-    """Save repeatedly until the block ends, for the first time after `pause` seconds."""
+    """Call `try_to_save` repeatedly until the block ends.
+
+    Args:
+        try_to_save: Saves the data, and returns whether that succeeded.
+        pause: The seconds until the first save.
+    """
     stop = threading.Event()
     thread = threading.Thread(target=_save_repeatedly, args=(stop, try_to_save, pause))
     thread.start()

@@ -27,12 +27,12 @@ _KEY_ADVICE: Final = (
 async def call_tool(
     url: str, name: str, arguments: dict[str, Any], key: str | None = None
 ) -> tuple[bool, str]:
-    """Call a tool and return whether it succeeded, and the text to print.
+    """Call a tool, and return whether it succeeded and the text to print.
 
     Raises:
         InvalidInput: The key is not valid, or would be sent unencrypted.
-        Unauthorized: The gateway requires a key, or another one.
-        Unavailable: Nothing answers at `url`.
+        Unauthorized: The gateway requires a key, or rejects this one.
+        Unavailable: No server answers at `url`.
     """
     statuses: list[int] = []
 
@@ -61,7 +61,7 @@ async def call_tool(
 
 
 def _innermost(error: Exception) -> Exception:
-    """Return the first error in nested groups, which the client's tasks raise."""
+    """Return the first error in the nested groups that the client's tasks raise."""
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error

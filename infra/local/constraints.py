@@ -1,7 +1,7 @@
-"""Writes constraints.txt: the newest versions of all dependencies that work together.
+"""Writes constraints.txt, with the newest compatible versions of all dependencies.
 
-`make lock` runs it, on the oldest Python that Carrel supports: versions that a newer Python selects
-may not install on the oldest.
+`make lock` runs it with the oldest Python that Carrel supports, because versions that a newer
+Python selects may not install on the oldest.
 """
 
 from __future__ import annotations
@@ -41,25 +41,30 @@ def main() -> None:
     print(f"constraints.txt: {len(pins)} versions")  # noqa: T201 - a command's answer
 
 
-def format_constraints(pins: Mapping[str, str], running: Collection[str]) -> str:
-    """Format constraints.txt from versions by name and the names that `local` installs."""
+def format_constraints(pins: Mapping[str, str], local_names: Collection[str]) -> str:
+    """Format constraints.txt.
+
+    Args:
+        pins: The versions of all distributions by name.
+        local_names: The names of the distributions that the extra `local` installs.
+    """
     names = sorted(pins, key=str.lower)
-    run = [f"{name}=={pins[name]}\n" for name in names if name in running]
-    dev = [f"{name}=={pins[name]}\n" for name in names if name not in running]
-    return "".join([HEADER, *run, DEV_HEADER, *dev])
+    local_lines = [f"{name}=={pins[name]}\n" for name in names if name in local_names]
+    dev_lines = [f"{name}=={pins[name]}\n" for name in names if name not in local_names]
+    return "".join([HEADER, *local_lines, DEV_HEADER, *dev_lines])
 
 
 def count_distributions(extra: str) -> int:
-    """Count the distributions that the extra `local` or `dev` installs. `dev` has all."""
+    """Count the distributions that the extra `local` or `dev` installs. `dev` includes `local`."""
     text = CONSTRAINTS.read_text()
     return (text if extra == "dev" else text.partition(DEV_HEADER)[0]).count("==")
 
 
 def _require_oldest_python(oldest: str) -> None:
-    running = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if running != oldest:
+    current = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if current != oldest:
         sys.exit(
-            f"Lock with Python {oldest}, not {running}: make lock PYTHON=/path/to/python{oldest}"
+            f"Lock with Python {oldest}, not {current}: make lock PYTHON=/path/to/python{oldest}"
         )
 
 

@@ -1,11 +1,11 @@
-"""The Firestore emulator: finds, runs, exports and imports it.
+"""Finds and runs the Firestore emulator, and exports and imports its databases.
 
 The emulator is one Java archive that gcloud or firebase-tools downloads. Run directly, it starts in
 half the time of `gcloud emulators firestore start`, and needs only one process.
 
-Data is in memory. The emulator's own `--export-on-exit` writes nothing when a signal ends it,
-and one database of several otherwise; the requests of its `google.firestore.emulator.v1` service
-export and import any database by name.
+Its data is in memory. Its option `--export-on-exit` writes nothing if a signal ends the emulator,
+and otherwise only one of several databases. Therefore this module sends requests to its service
+`google.firestore.emulator.v1`, which exports and imports any database by name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from infra.file_lock import locked
+from infra.file_lock import hold_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,9 +32,9 @@ LOOPBACK: Final = "127.0.0.1"
 PROJECT: Final = "carrel-local"
 START_SECONDS: Final = 60.0
 REQUEST_SECONDS: Final = 300.0
-"""The timeout of an export or import; 500 chunks with vectors take about a second."""
+"""An export or import times out after this time. 500 chunks with vectors take about a second."""
 _PROBE_BYTES: Final = 2**20
-"""The size of a test write that finds out why the emulator could not write."""
+"""A test write of this size reveals why the emulator could not write."""
 
 _MAIN_CLASS: Final = "com.google.cloud.datastore.emulator.firestore.CloudFirestore"
 _MIN_JAVA: Final = 11
@@ -53,7 +53,7 @@ The emulator is missing. Any of these commands installs it:
 """
 
 # The pipe on standard input ends when this process closes it or dies, even by SIGKILL. A background
-# shell waits for that, and then stops the emulator, which has the process id $$.
+# shell waits for the end, and then stops the emulator, whose process id is $$.
 _EXIT_WITH_PARENT: Final = """
 exec 3<&0
 (
@@ -76,19 +76,20 @@ class PortTaken(EmulatorError):
 
 
 class EmulatorMissing(EmulatorError):
-    """This machine lacks what the emulator needs; the message says how to get it."""
+    """This machine has no Java or no emulator. The message says how to install them."""
 
 
 def find_emulator(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Find the command that starts the emulator, without its address.
+    """Return the command that starts the emulator, without the arguments for its address.
 
     Args:
-        environ: JAVA_HOME, PATH, FIREBASE_EMULATORS_PATH and HOME, which locate its parts.
+        environ: The environment variables. JAVA_HOME, PATH, FIREBASE_EMULATORS_PATH and HOME
+            locate Java and the emulator.
 
     Raises:
-        EmulatorMissing: There is no Java, no emulator, or neither.
+        EmulatorMissing: Java, the emulator or both are missing.
     """
-    java, archive = _java(environ), _archive(environ)
+    java, archive = _find_java(environ), _find_archive(environ)
     if java and archive:
         # The emulator crashes when it looks up a message in a language other than English.
         return [java, "-Duser.language=en", "-cp", str(archive), _MAIN_CLASS, "start"]
@@ -110,12 +111,12 @@ def run_emulator(port: int | None = None) -> Iterator[str]:
         host:port for `FIRESTORE_EMULATOR_HOST`, once the emulator answers.
 
     Raises:
-        EmulatorMissing: See `find_emulator`.
-        PortTaken: The port is taken.
+        EmulatorMissing: Java or the emulator is missing.
+        PortTaken: Another program listens on the port.
         EmulatorError: The emulator died or did not answer in time.
     """
     command = find_emulator()
-    port = _free_port(port)
+    port = _choose_port(port)
     host = f"{LOOPBACK}:{port}"
     with tempfile.TemporaryFile() as log:
         process = _start([*command, f"--host={LOOPBACK}", f"--port={port}"], log)
@@ -129,15 +130,15 @@ def run_emulator(port: int | None = None) -> Iterator[str]:
 def export_data(host: str, folder: Path, project: str, database: str = "(default)") -> None:
     """Export a database to `folder`, replacing an earlier export.
 
-    A crash or a full disk leaves the earlier export or this one complete. Concurrent exports wait
-    for each other.
+    After a crash or on a full disk, either the earlier export or the new one is complete.
+    Concurrent exports wait for each other.
 
     Raises:
         EmulatorError: The export could not be written. The message contains only the reason.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder / "lock"):
+        with hold_lock(folder / "lock"):
             _export(host, folder, project, database)
     except OSError as error:
         raise EmulatorError(error.strerror or str(error)) from error
@@ -146,9 +147,9 @@ def export_data(host: str, folder: Path, project: str, database: str = "(default
 
 
 def import_data(host: str, folder: Path, project: str, database: str = "(default)") -> bool:
-    """Import an export into a database, and return whether there was one.
+    """Import the export in `folder` into a database, and return whether there was an export.
 
-    The project may differ from the exported one, but not the name of the database.
+    The project may differ from the exported one, but the name of the database must be the same.
     """
     exports = _exports(folder)
     for latest in exports[-1:]:
@@ -160,7 +161,7 @@ def import_data(host: str, folder: Path, project: str, database: str = "(default
     return bool(exports)
 
 
-def _java(environ: Mapping[str, str]) -> str | None:
+def _find_java(environ: Mapping[str, str]) -> str | None:
     home = environ.get("JAVA_HOME")
     for path in (f"{home}/bin" if home else "", environ.get("PATH", "")):
         java = shutil.which("java", path=path)
@@ -172,12 +173,12 @@ def _java(environ: Mapping[str, str]) -> str | None:
 def _java_version(java: str) -> int:
     """Return Java's major version, 1 for Java 8 and older (1.8), or 0 if Java does not run."""
     command = [java, "-version"]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - Java
-    version = re.search(r'version "(\d+)', answer.stderr)
+    process = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - Java
+    version = re.search(r'version "(\d+)', process.stderr)
     return int(version[1]) if version else 0
 
 
-def _archive(environ: Mapping[str, str]) -> Path | None:
+def _find_archive(environ: Mapping[str, str]) -> Path | None:
     candidates = [_gcloud_archive(environ), *_firebase_archives(environ)]
     return next((archive for archive in candidates if archive and archive.is_file()), None)
 
@@ -187,32 +188,32 @@ def _gcloud_archive(environ: Mapping[str, str]) -> Path | None:
     if not gcloud:
         return None
     root = Path(gcloud).resolve().parents[1]
-    if not (root / "lib" / "gcloud.py").exists():  # a wrapper of snap or asdf, which knows the path
+    if not (root / "lib" / "gcloud.py").exists():  # `gcloud` is a wrapper of snap or asdf
         command = [gcloud, "info", "--format=value(installation.sdk_root)"]
-        answer = subprocess.run(  # noqa: S603 - gcloud
+        process = subprocess.run(  # noqa: S603 - gcloud
             command, capture_output=True, text=True, check=False, env=environ
         )
-        root = Path(answer.stdout.strip())
+        root = Path(process.stdout.strip())
     return root / "platform" / "cloud-firestore-emulator" / "cloud-firestore-emulator.jar"
 
 
 def _firebase_archives(environ: Mapping[str, str]) -> list[Path]:
-    """List the archives that firebase-tools downloaded, latest first."""
+    """Return the archives that firebase-tools downloaded, latest first."""
     default = Path(environ.get("HOME", "")) / ".cache" / "firebase" / "emulators"
     folder = Path(environ.get("FIREBASE_EMULATORS_PATH") or default)
     archives = folder.glob("cloud-firestore-emulator-*.jar")
     return sorted(archives, key=lambda archive: archive.stat().st_mtime, reverse=True)
 
 
-def _free_port(port: int | None) -> int:
+def _choose_port(port: int | None) -> int:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port or 0))
         except OSError as error:
             raise PortTaken(f"The emulator cannot use port {port}: {error}.") from error
-        free: int = probe.getsockname()[1]
-        return free
+        free_port: int = probe.getsockname()[1]
+        return free_port
 
 
 def _start(command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -240,28 +241,28 @@ def _wait_until_serving(host: str, process: subprocess.Popen[bytes], log: IO[byt
 
 
 def _export(host: str, folder: Path, project: str, database: str) -> None:
-    earlier = _exports(folder)
-    name = f"{int(earlier[-1].name) + 1 if earlier else 1:08}"
-    writing = folder.resolve() / "writing"
-    shutil.rmtree(writing, ignore_errors=True)
-    writing.mkdir()
-    body = {"export_directory": str(writing), "export_name": name}
+    previous_exports = _exports(folder)
+    name = f"{int(previous_exports[-1].name) + 1 if previous_exports else 1:08}"
+    temporary = folder.resolve() / "writing"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    body = {"export_directory": str(temporary), "export_name": name}
     try:
         _request(
             host, "POST", f"projects/{project}:export", _database_body(project, database) | body
         )
-        for path in ((writing / name), *(writing / name).rglob("*")):
+        for path in ((temporary / name), *(temporary / name).rglob("*")):
             _flush(path)
-        (writing / name).rename(folder / name)
+        (temporary / name).rename(folder / name)
     except EmulatorError:
-        # The emulator does not report the reason. A write of our own raises it.
-        (writing / "probe").write_bytes(bytes(_PROBE_BYTES))
+        # The emulator does not report the reason. A write by this process raises it.
+        (temporary / "probe").write_bytes(bytes(_PROBE_BYTES))
         raise
     finally:
-        shutil.rmtree(writing, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
     _flush(folder)
-    for old in earlier:
-        shutil.rmtree(old, ignore_errors=True)  # the next export deletes leftovers
+    for old in previous_exports:
+        shutil.rmtree(old, ignore_errors=True)  # the next export deletes the remaining files
 
 
 def _flush(path: Path) -> None:
@@ -274,7 +275,7 @@ def _flush(path: Path) -> None:
 
 
 def _exports(folder: Path) -> list[Path]:
-    """List the complete exports in a folder. The last is the current one."""
+    """Return the complete exports in a folder. The last one is current."""
     return sorted(folder.glob("[0-9]*"))
 
 

@@ -1,8 +1,8 @@
-"""The daemon that runs the local database: it starts with the first client, stops with the last.
+"""The daemon that runs the local database. It starts with the first client and stops with the last.
 
 Every client, such as `make run` or `carrel stdio`, holds a shared lock on one file. The daemon
-waits for the exclusive lock. So no client owns the database: no client that ends, even by a crash,
-affects the others or loses data. If the data cannot be saved, the daemon stays until it can.
+waits for the exclusive lock. A client that ends, even by a crash, therefore neither affects the
+other clients nor loses data. If the data cannot be saved, the daemon runs until it can.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
-from infra.file_lock import is_free, locked
+from infra.file_lock import hold_lock, is_free
 from infra.local.autosave import (
     MIN_PAUSE_SECONDS,
     RETRY_SECONDS,
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from types import FrameType
 
 ORPHAN_SECONDS: Final = 15.0
-"""The emulator of a killed daemon ends within this time."""
+"""The emulator of a killed daemon ends by itself within this time."""
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
 class StateFolder:
-    """The files through which clients and the daemon coordinate.
+    """The folder with the saved databases and the files that coordinate the daemon and clients.
 
     Attributes:
-        path: The folder.
+        path: The path of the folder.
     """
 
     path: Path
@@ -55,71 +55,80 @@ class StateFolder:
         return self.path / "firestore"
 
     @property
-    def clients(self) -> Path:
-        """Locked by the clients together; afterwards by the daemon, until the data is saved."""
+    def clients_lock(self) -> Path:
+        """The lock that all clients share, and that the daemon then holds until data is saved."""
         return self.path / "clients"
 
     @property
-    def starting(self) -> Path:
-        """Locked by a client while it looks for a daemon and starts one."""
+    def start_lock(self) -> Path:
+        """The lock that a client holds while it looks for a daemon and starts one."""
         return self.path / "starting"
 
     @property
-    def daemon(self) -> Path:
-        """Locked by the daemon while it lives; contains its process id."""
+    def daemon_lock(self) -> Path:
+        """The lock that the daemon holds while it lives. The file contains its process id."""
         return self.path / "keeper"
 
     @property
-    def address(self) -> Path:
-        """Contains host:port while the database answers there."""
+    def address_file(self) -> Path:
+        """The file that contains the host:port of the running database."""
         return self.path / "serving"
 
     @property
-    def unsaved(self) -> Path:
-        """Locked by the daemon from a failed save until the next success; contains the reason."""
+    def unsaved_lock(self) -> Path:
+        """The lock that the daemon holds from a failed save until the next successful one.
+
+        The file contains the reason of the failure.
+        """
         return self.path / "unsaved"
 
     @property
     def log(self) -> Path:
-        """Contains the daemon's errors until a client reports them."""
+        """The file that contains the daemon's errors until a client reports them."""
         return self.path / "keeper.log"
 
     def has_daemon(self) -> bool:
         """Return whether a daemon is starting, serving or stopping."""
-        return not is_free(self.daemon, fcntl.LOCK_SH)
+        return not is_free(self.daemon_lock, fcntl.LOCK_SH)
 
     def has_clients(self) -> bool:
-        """Return whether a client exists. Each client has a shared lock."""
-        return not is_free(self.clients, fcntl.LOCK_EX) and is_free(self.clients, fcntl.LOCK_SH)
+        """Return whether the database has a client."""
+        return not is_free(self.clients_lock, fcntl.LOCK_EX) and is_free(
+            self.clients_lock, fcntl.LOCK_SH
+        )
 
-    def serving(self) -> str | None:
-        """Return the address if the database answers. A killed daemon leaves its address behind."""
+    def serving_address(self) -> str | None:
+        """Return the host:port of the running database, or return None.
+
+        The address file alone does not prove that the database runs, because a killed daemon does
+        not delete it.
+        """
         try:
-            host = self.address.read_text()
+            host = self.address_file.read_text()
         except (FileNotFoundError, NotADirectoryError):
             return None
         return host if host and self.has_daemon() else None
 
     def save_failure(self) -> str | None:
-        """Return the error of the last save, or None if the save succeeded."""
-        if is_free(self.unsaved, fcntl.LOCK_SH):
+        """Return the reason why the last save failed, or None if it succeeded."""
+        if is_free(self.unsaved_lock, fcntl.LOCK_SH):
             return None
-        return self.unsaved.read_text() or "its disk may be full"
+        return self.unsaved_lock.read_text() or "its disk may be full"
 
 
 def run_daemon(state: StateFolder, port: int) -> None:
-    """Run the database until no client is left, and save it before a new client can come.
+    """Run the database until no client is left, and save it before a new client can connect.
 
     Raises:
         EmulatorError: The database did not start.
     """
-    with locked(state.daemon), ExitStack() as exclusive:
+    with hold_lock(state.daemon_lock), ExitStack() as exclusive:
         _wait_for_orphaned_emulator(state, port)
-        state.daemon.write_text(str(os.getpid()))
+        state.daemon_lock.write_text(str(os.getpid()))
         try:
-            with run_emulator(port) as host, state.unsaved.open("w") as unsaved:
+            with run_emulator(port) as host, state.unsaved_lock.open("w") as unsaved_lock:
                 load_databases(host, state.data)
-                _serve(state, host, partial(_try_to_save, state, host, unsaved), exclusive)
+                _serve(state, host, partial(_try_to_save, state, host, unsaved_lock), exclusive)
         except PortTaken as error:
             raise EmulatorError(f"{error} To use another port, set EMULATOR_PORT.") from error
 
@@ -129,49 +138,49 @@ def _serve(
 ) -> None:
     signal.signal(signal.SIGCHLD, _fail)
     try:
-        state.address.write_text(host)
+        state.address_file.write_text(host)
         pause = MIN_PAUSE_SECONDS
         while True:
             with autosave(try_to_save, pause):
-                exclusive.enter_context(locked(state.clients))
+                exclusive.enter_context(hold_lock(state.clients_lock))
             if try_to_save():
                 return
-            exclusive.close()  # clients may come while the disk is full
+            exclusive.close()  # clients may connect while the disk is full
             pause = RETRY_SECONDS
             time.sleep(pause)
     except SystemExit as end:
-        if not end.code and not try_to_save():  # with a code, the emulator is dead
+        if not end.code and not try_to_save():  # a code means that the emulator is dead
             sys.exit("Changes since the last save are lost: they could not be saved.")
         raise
     finally:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        state.address.unlink(missing_ok=True)
+        state.address_file.unlink(missing_ok=True)
 
 
-def _try_to_save(state: StateFolder, host: str, unsaved: TextIO) -> bool:
-    """Save the data; lock `unsaved` if it fails, else unlock it. Return whether it succeeded."""
+def _try_to_save(state: StateFolder, host: str, unsaved_lock: TextIO) -> bool:
+    """Save the data, and return whether that succeeded. `unsaved_lock` is held after a failure."""
     # No signal may interrupt a save.
     signals = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     try:
         save_databases(host, state.data)
     except EmulatorError as error:
         with suppress(OSError):  # on a full disk, the lock alone reports the failure
-            state.unsaved.write_text(str(error))
-        fcntl.flock(unsaved, fcntl.LOCK_EX)
+            state.unsaved_lock.write_text(str(error))
+        fcntl.flock(unsaved_lock, fcntl.LOCK_EX)
         return False
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, signals)
-    fcntl.flock(unsaved, fcntl.LOCK_UN)
+    fcntl.flock(unsaved_lock, fcntl.LOCK_UN)
     return True
 
 
 def _wait_for_orphaned_emulator(state: StateFolder, port: int) -> None:
     """Wait until the emulator of a killed daemon has ended, which happens by itself."""
     host = f"{LOOPBACK}:{port}"
-    orphaned = state.address.exists() and state.address.read_text() == host
-    state.address.unlink(missing_ok=True)  # first, so that no client connects to it
+    may_run = state.address_file.exists() and state.address_file.read_text() == host
+    state.address_file.unlink(missing_ok=True)  # first, so that no client connects to it
     deadline = time.monotonic() + ORPHAN_SECONDS
-    while orphaned and is_listening(host) and time.monotonic() < deadline:
+    while may_run and is_listening(host) and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
@@ -182,7 +191,7 @@ def _stop(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _fail(_signal: int, _frame: FrameType | None) -> None:
-    # Written here because a failing export may replace the message of the exit.
+    # Written here because a failed export may replace the message of the exit.
     sys.stderr.write(
         "The Firestore emulator died. Changes since the last save, some minutes ago, are lost.\n"
     )

@@ -1,4 +1,4 @@
-"""The gateway on this machine, with tools in its process or each in its own."""
+"""The gateway on this machine, with all tools in its own process or each in a separate one."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Runs tools in the gateway's process, on one machine."""
+"""Runs tools in the gateway's process, for local runs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class InlineDispatcher:
     """Calls each tool's handler directly."""
 
     def __init__(self, app: App, available: Sequence[Tool[Any, Any]] = ()) -> None:
-        """Run these tools, by default all of Carrel's, on an app."""
+        """Serve the available tools, by default all of Carrel's, with the resources of an app."""
         self._app = app
         self._tools = {tool.name: tool for tool in available or tools()}
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
-        """Run the call in this process."""
+        """Run a tool call in this process."""
         return await invoke(self._tools[tool.name], request, self._app)
 
     async def health(self) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 Usage: python -m infra.local.install local|dev
 
-pip itself prints nothing, or several lines for each of a hundred packages.
+By itself, pip prints either nothing or several lines for each of a hundred packages.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _WHEEL: Final = re.compile(
 )
 _PRESENT: Final = re.compile(r"Requirement already satisfied: ([\w.-]+)()")
 _PACKAGES_PER_LINE: Final = 10
-"""Without a terminal, one line is printed for this many packages."""
+"""Without a terminal, one line of progress is printed for this many packages."""
 _POLL_SECONDS: Final = 0.2
 _INTERRUPTED_STATUS: Final = 130
-"""The exit status after Ctrl-C."""
+"""Programs exit with this status after Ctrl-C."""
 
 
 def main() -> None:
-    """Install; after an interrupt, exit with a message."""
+    """Install the extra. After an interrupt, exit with a message."""
     try:
         _run_pip()
     except KeyboardInterrupt:
@@ -44,10 +44,10 @@ def main() -> None:
 
 
 def _run_pip() -> None:
-    """Run pip; if it fails, exit with its errors."""
+    """Run pip. If it fails, exit with its errors."""
     [extra] = sys.argv[1:]
     print(f"Installing into .venv what is needed {PURPOSES[extra]} ...", flush=True)  # noqa: T201
-    # In a damaged .venv, python is the system's. pip must not install into that.
+    # In a damaged .venv, python is the system's, into which pip must not install.
     command = [sys.executable, "-m", "pip", "--require-virtualenv", "install"]
     options = ["--disable-pip-version-check", "--progress-bar", "off", "-c", str(CONSTRAINTS)]
     with tempfile.TemporaryFile("w+") as errors:
@@ -65,7 +65,7 @@ def _run_pip() -> None:
 
 
 def progress(pip: subprocess.Popen[str], total: int) -> Iterator[tuple[str, int, int, str]]:
-    """Yield pip's progress: the step, packages done, packages in total, and the current package."""
+    """Yield the progress of pip as step, finished packages, all packages, and current package."""
     fetched: set[str] = set()
     assert pip.stdout  # noqa: S101 - for mypy
     for line in pip.stdout:
@@ -75,16 +75,16 @@ def progress(pip: subprocess.Popen[str], total: int) -> Iterator[tuple[str, int,
             yield "Fetching packages", len(fetched), max(total, len(fetched)), f": {name}{size}"
         elif line.startswith("Installing collected packages"):
             new = line.count(",") + 1
-            before = _installed()
-            # The rest of the output is read and discarded: a full pipe would block pip.
-            rest = threading.Thread(target=pip.stdout.read, daemon=True)
-            rest.start()
-            while rest.is_alive():
-                yield "Installing packages", _installed() - before, new, ""
-                rest.join(_POLL_SECONDS)
+            count_before = _count_installed()
+            # The remaining output is read and discarded, because a full pipe would block pip.
+            reader = threading.Thread(target=pip.stdout.read, daemon=True)
+            reader.start()
+            while reader.is_alive():
+                yield "Installing packages", _count_installed() - count_before, new, ""
+                reader.join(_POLL_SECONDS)
 
 
-def _installed() -> int:
+def _count_installed() -> int:
     return sum(1 for _ in Path(sysconfig.get_path("purelib")).glob("*.dist-info"))
 
 

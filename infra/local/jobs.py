@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Failure, Job
 
-MAX_LISTED: Final = 20
+MAX_PRINTED_ITEMS: Final = 20
 """At most this many failures, and this many warnings, are printed."""
 POLL_SECONDS: Final = 0.2
 """A job that follows another looks for work this often."""
@@ -66,15 +66,15 @@ def load_sample() -> bool:
 
 
 def _settings_for(path: Path) -> Settings:
-    """Settings to ingest only this path instead of the environment's sources."""
+    """Return settings that ingest only this path instead of the environment's sources."""
     return Settings(ingest_path=str(path), readwise_token=None, ingest_bucket=None)
 
 
 def run_jobs(jobs: Sequence[Job], settings: Settings) -> bool:
-    """Run jobs to completion in order. If another run holds a lease, wait for it.
+    """Run jobs to completion in order, and wait if another run holds a lease.
 
     Returns:
-        Whether everything was processed.
+        Whether the jobs processed all items without failures.
     """
 
     async def run_all(runs: JobRuns) -> None:
@@ -291,7 +291,7 @@ async def _sleep_until(moment: datetime) -> None:
 
 
 def _print_items(label: str, items: Sequence[Failure]) -> None:
-    for item in items[:MAX_LISTED]:
+    for item in items[:MAX_PRINTED_ITEMS]:
         click.echo(f"{label}: {item.name}: {item.reason}", err=True)
-    if len(items) > MAX_LISTED:
-        click.echo(f"  ... and {len(items) - MAX_LISTED} more", err=True)
+    if len(items) > MAX_PRINTED_ITEMS:
+        click.echo(f"  ... and {len(items) - MAX_PRINTED_ITEMS} more", err=True)

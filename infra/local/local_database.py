@@ -1,4 +1,4 @@
-"""The local database, which all commands on this machine share, and the folder of its data."""
+"""The local database, which all commands on this machine share, and its folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from infra.build.discovery import ROOT
-from infra.file_lock import locked
+from infra.file_lock import hold_lock
 from infra.local.autosave import RETRY_SECONDS, save_databases
 from infra.local.emulator import LOOPBACK, PROJECT, EmulatorError
 from infra.local.emulator_daemon import StateFolder
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 
 SAMPLE: Final = ROOT / "infra" / "local" / "sample" / "readwise.json"
 STATE: Final = Path(os.environ.get("CARREL_STATE") or ROOT / ".carrel")
-"""The folder with the data of local runs: databases, logs and the secret."""
+"""This folder contains the data of local runs: databases, logs and the secret."""
 MAX_PORT: Final = 65_535
 SAVE_CHECK_SECONDS: Final = 1.0
-"""The interval between checks whether the data is saved."""
+"""A client checks at this interval whether the data is saved."""
 EXIT_SECONDS: Final = 60.0
-"""The last client waits this long for the database to be saved."""
+"""The last client waits at most this long for the database to be saved."""
 MAX_MESSAGE_BYTES: Final = 4000
 _SECRET_BYTES: Final = 32
 _STATE: Final = StateFolder(STATE)
 
 
 def emulator_port() -> int:
-    """Return the port for a new database. A running one may listen on another.
+    """Return the port on which a database starts. A running database may use another port.
 
     Raises:
         InvalidInput: EMULATOR_PORT is not a port.
@@ -57,7 +57,7 @@ def emulator_port() -> int:
 
 
 def emulator_address() -> str:
-    """host:port at which a database would start.
+    """Return the host:port at which a database starts.
 
     Raises:
         InvalidInput: EMULATOR_PORT is not a port.
@@ -74,47 +74,47 @@ def use_local_database() -> None:
     if "FIRESTORE_EMULATOR_HOST" not in os.environ:
         os.environ["FIRESTORE_EMULATOR_HOST"] = emulator_address()
         os.environ["GOOGLE_CLOUD_PROJECT"] = PROJECT
-        # A person who interrupts a job may restart it at once, and local steps are short.
+        # A person who interrupts a job can soon restart it, and local steps are short.
         os.environ.setdefault("LEASE_SECONDS", "10")
 
 
 def environment_variables() -> dict[str, str]:
-    """Return the environment variables that another process needs to use the same database."""
+    """Return the variables that another process must set to use the same database."""
     values = {"CARREL_STATE": str(STATE.resolve()), "EMULATOR_PORT": str(emulator_port())}
     return {name: value for name, value in values.items() if os.environ.get(name)}
 
 
 def set_local_secrets() -> None:
-    """Set ACCESS_SECRETS to the secret of local runs, unless it is set."""
+    """Set ACCESS_SECRETS to the secret of local runs, unless the variable is set."""
     if not os.environ.get("ACCESS_SECRETS"):
         os.environ["ACCESS_SECRETS"] = json.dumps([local_secret(STATE)])
 
 
 def local_secret(folder: Path) -> str:
-    """Read the secret of local runs in `folder`, which keeps keys and sign-ins valid between runs.
+    """Return the secret of local runs, which keeps keys and sign-ins valid between runs.
 
-    It is created at random if it is missing, and only this machine's user can read it. Concurrent
-    processes get the same one, and a crash leaves it complete or absent.
+    If the file in `folder` is missing, it is created with a random secret, readable only by its
+    owner. Concurrent processes get the same secret. After a crash, the file is complete or missing.
     """
     path = folder / "secret"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        _make_secret(path)
+        _create_secret(path)
     return path.read_text("ascii").strip()
 
 
-def _make_secret(path: Path) -> None:
+def _create_secret(path: Path) -> None:
     with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".secret-") as file:  # mode 0600
         file.write(secrets.token_urlsafe(_SECRET_BYTES) + "\n")
         file.flush()
         os.fsync(file.fileno())
-        with suppress(FileExistsError):  # another process was faster: use its secret
+        with suppress(FileExistsError):  # another process was faster, and its secret is used
             os.link(file.name, path)
 
 
 @contextmanager
 def connected_database() -> Iterator[None]:
-    """Make sure that the database in FIRESTORE_EMULATOR_HOST answers, until the block ends.
+    """Ensure that the database at FIRESTORE_EMULATOR_HOST answers until the block ends.
 
     Raises:
         EmulatorError: The local database cannot run, or another emulator does not answer.
@@ -132,19 +132,19 @@ def connected_database() -> Iterator[None]:
 
 @contextmanager
 def shared_database() -> Iterator[str]:
-    """Use the local database until the block ends, and start it if need be.
+    """Use the local database until the block ends, and start it if necessary.
 
-    Failures to save it are reported on standard error in the meantime.
+    Failures to save the database during the block are reported on standard error.
 
     Yields:
-        Its host:port.
+        The host:port of the database.
 
     Raises:
         EmulatorError: The database cannot run.
     """
     STATE.mkdir(parents=True, exist_ok=True)
-    with locked(_STATE.clients, fcntl.LOCK_SH):
-        with locked(_STATE.starting):
+    with hold_lock(_STATE.clients_lock, fcntl.LOCK_SH):
+        with hold_lock(_STATE.start_lock):
             host = _find_or_start_daemon()
         with _report_save_failures():
             yield host
@@ -152,7 +152,7 @@ def shared_database() -> Iterator[str]:
 
 def is_running() -> bool:
     """Return whether the local database is running."""
-    return _STATE.serving() is not None
+    return _STATE.serving_address() is not None
 
 
 def wait_for_exit() -> None:
@@ -166,7 +166,7 @@ def wait_for_exit() -> None:
         if reason := _STATE.save_failure():
             raise EmulatorError(_save_failure_message(reason))
         if time.monotonic() > deadline:
-            raise EmulatorError(f"The database is still being saved to {STATE}.")
+            raise EmulatorError(f"The database is still being saved in {STATE}.")
         time.sleep(0.05)
     if errors := _pop_log():
         raise EmulatorError(f"The local database reported an error:\n{errors}")
@@ -178,7 +178,7 @@ def save_now() -> None:
     Raises:
         EmulatorError: The changes could not be saved. The message says what to do.
     """
-    host = _STATE.serving()
+    host = _STATE.serving_address()
     if host and host == os.environ.get("FIRESTORE_EMULATOR_HOST"):
         try:
             save_databases(host, _STATE.data)
@@ -216,15 +216,15 @@ def _report_save_failures() -> Iterator[None]:
 
 
 def _watch_saves(stop: threading.Event) -> None:
-    failing = False
+    is_failing = False
     with suppress(OSError):  # if the folder is gone, its next use reports that
         while not stop.wait(SAVE_CHECK_SECONDS):
             reason = _STATE.save_failure()
-            if reason and not failing:
+            if reason and not is_failing:
                 click.echo(f"\nWarning: {_save_failure_message(reason)}", err=True)
-            elif failing and not reason:
+            elif is_failing and not reason:
                 click.echo("\nThe local data is saved again.", err=True)
-            failing = bool(reason)
+            is_failing = bool(reason)
 
 
 def _save_failure_message(reason: str) -> str:
@@ -233,14 +233,14 @@ def _save_failure_message(reason: str) -> str:
         f"The local data could not be saved in {STATE}: {reason}. Free some space, or make the"
         " folder writable. The database keeps your changes in memory and retries every"
         f" {RETRY_SECONDS:.0f} seconds, even after this command has ended. To discard them: kill"
-        f" {_STATE.daemon.read_text()}"
+        f" {_STATE.daemon_lock.read_text()}"
     )
 
 
 def _find_or_start_daemon() -> str:
-    """Return the database's address, after starting a daemon if none serves it."""
+    """Return the host:port of the database, and start a daemon if none is running."""
     daemon = None
-    while not (host := _STATE.serving()):
+    while not (host := _STATE.serving_address()):
         if daemon and daemon.poll() is not None:
             raise EmulatorError(f"The local database did not start.\n{_pop_log()}")
         if not daemon and not _STATE.has_daemon():
@@ -266,7 +266,7 @@ def _start_daemon() -> subprocess.Popen[bytes]:
 
 
 def _pop_log() -> str:
-    """Read the daemon's errors and remove them: the caller must report them."""
+    """Return the daemon's errors and clear the log. The caller must report the errors."""
     if not _STATE.log.exists():
         return ""
     with _STATE.log.open("r+", encoding="utf-8", errors="replace") as log:

@@ -1,4 +1,4 @@
-"""`carrel up`: the database, the sample and the gateway on this machine."""
+"""`carrel up`: runs the database, the sample and the gateway on this machine."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 POLL_SECONDS: Final = 0.5
-"""The interval between checks that all parts still run."""
+"""The parts of a local run are checked at this interval."""
 _STATE_DELETED: Final = (
     f"{STATE} was deleted or moved while Carrel ran. The database is saved there again. Restart to"
     " continue with its content, or delete the folder again to start empty."
@@ -63,11 +63,11 @@ class RunOptions:
 
 
 def run_locally(options: RunOptions) -> None:
-    """Run until Ctrl-C or until a part dies; then stop everything that has no other client."""
-    for end in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(end, _interrupt)
-    _refuse_taken_port(options.port)
-    _expect_valid_settings(options)
+    """Run Carrel until Ctrl-C or until a part dies, and then stop what has no other client."""
+    for stop_signal in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(stop_signal, _interrupt)
+    _require_free_port(options.port)
+    _validate_settings(options)
     with ExitStack() as stack:
         try:
             _run(stack, options)
@@ -90,7 +90,12 @@ def _run(stack: ExitStack, options: RunOptions) -> None:
 
 
 def _serve(stack: ExitStack, options: RunOptions) -> tuple[ServerProcess, Callable[[], str]]:
-    """Start the gateway; also return a function that names another part that died, if any."""
+    """Start the gateway and, with `functions`, the tools.
+
+    Returns:
+        The gateway, and a function that returns the name of another part that has died, or an
+        empty string.
+    """
     environment = _environment(options)
     log = STATE / f"functions-{options.port}.log"
     log.unlink(missing_ok=True)
@@ -124,7 +129,7 @@ def _watch(gateway: ServerProcess, dead_part: Callable[[], str]) -> None:
 
 
 def _exit_code(gateway: ServerProcess) -> int | None:
-    """Wait a moment, and return the gateway's exit code, or None while it runs."""
+    """Wait up to `POLL_SECONDS` for the gateway's exit code, and return None if it still runs."""
     try:
         return gateway.process.wait(timeout=POLL_SECONDS)
     except subprocess.TimeoutExpired:
@@ -135,20 +140,20 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _refuse_taken_port(port: int) -> None:
+def _require_free_port(port: int) -> None:
     if is_listening(f"127.0.0.1:{port}"):
         message = f"Port {port} is in use: is Carrel running in another window?"
         raise click.ClickException(f"{message} To use another port: make run ARGS='--port 9090'")
 
 
 def _environment(options: RunOptions) -> dict[str, str]:
-    """Variables for a local gateway. They override those set for a deployment."""
+    """Return the variables of a local gateway. They override those set for a deployment."""
     user, public = ("", "false") if options.sign_in else (LOCAL_USER, "true")
     return {"PUBLIC_URL": origin(options.port), "LOCAL_USER": user, "PUBLIC_ACCESS": public}
 
 
-def _expect_valid_settings(options: RunOptions) -> None:
-    """Validate the settings here, because the gateway would report problems only in its log.
+def _validate_settings(options: RunOptions) -> None:
+    """Validate the settings before the gateway starts, since it reports problems only in its log.
 
     Raises:
         InvalidInput: The settings are not valid.

@@ -1,4 +1,4 @@
-"""Runs functions in processes of their own on this machine."""
+"""Runs functions in separate processes on this machine."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 START_SECONDS: Final = 60.0
 LOOPBACK: Final = "127.0.0.1"
 launcher = Path(__file__).with_name("serve_function.py")
-"""The script that serves a function. Tests replace it with one that also records queries."""
+"""This script serves a function. Tests replace it with a script that also records queries."""
 
 
 class StartError(Exception):
-    """A function died or did not answer in time before its first request."""
+    """A function could not start: its port is taken, it died, or it did not answer in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A function, and how to run it.
+    """A function with everything that is needed to run it.
 
     Attributes:
-        source: Its `main.py`.
-        python: The interpreter.
-        environment: All its environment variables.
-        folder: The working directory.
+        source: The path of its `main.py`.
+        python: The path of the interpreter.
+        environment: All environment variables of the process.
+        folder: The working directory of the process.
     """
 
     source: Path
@@ -49,24 +49,24 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class ServerProcess:
-    """A function that runs.
+    """A running function.
 
     Attributes:
-        url: Its URL.
-        process: The server, which leads its process group.
+        url: The base URL of the function.
+        process: The server process, which leads its process group.
     """
 
     url: str
     process: subprocess.Popen[bytes]
 
     def kill(self) -> None:
-        """Kill it at once, as a crash would. Its port is free afterwards."""
+        """Kill the process group at once, as a crash would. Afterwards the port is free."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
 def is_listening(host: str) -> bool:
-    """Return whether a program listens at `host`, which is a name and a port."""
+    """Return whether a program listens at `host`, which has the form name:port."""
     name, _, port = host.rpartition(":")
     try:
         socket.create_connection((name, int(port)), timeout=2).close()
@@ -76,17 +76,17 @@ def is_listening(host: str) -> bool:
 
 
 def checkout_program(
-    source: Path, environment: Mapping[str, str], *, withheld: Collection[str] = ()
+    source: Path, environment: Mapping[str, str], *, excluded: Collection[str] = ()
 ) -> Program:
     """Return a function's program, which can import anything in the checkout.
 
     Args:
-        source: Its entry point.
-        environment: Variables beside those of this process.
-        withheld: Variables of this process that it does not inherit.
+        source: The path of the function's `main.py`.
+        environment: The environment variables that are added to those of this process.
+        excluded: The names of the environment variables that the function does not inherit.
     """
     inherited = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
-    variables = {name: value for name, value in inherited.items() if name not in withheld}
+    variables = {name: value for name, value in inherited.items() if name not in excluded}
     return Program(source, Path(sys.executable), variables, ROOT)
 
 
@@ -97,12 +97,12 @@ def serve(
     """Serve a function until the block ends. It answers when the block begins.
 
     Args:
-        program: What to serve.
-        port: The port; by default any free one.
-        log: A file for its output; by default, the output of this process.
+        program: The function's program.
+        port: The port, by default any free one.
+        log: The file for the function's output, by default the output of this process.
 
     Raises:
-        StartError: The process died or does not answer.
+        StartError: The port is taken, or the process died or does not answer.
     """
     with ExitStack() as stack:
         server = start(stack, program, port=port, log=log)
@@ -113,7 +113,7 @@ def serve(
 def start(
     stack: ExitStack, program: Program, *, port: int | None = None, log: Path | None = None
 ) -> ServerProcess:
-    """Start a function, which stops with the stack, without waiting until it answers.
+    """Start a function, and stop it when the stack ends. It may not answer yet on return.
 
     Raises:
         StartError: The port is taken.
@@ -139,7 +139,10 @@ def run(  # noqa: PLR0913 - as many as a process has
     sockets: Sequence[socket.socket],
     log: Path | None,
 ) -> subprocess.Popen[bytes]:
-    """Run one of our programs until the stack ends, which closes its standard input."""
+    """Start a command in a process, and stop it when the stack ends.
+
+    The process must end when its standard input is closed.
+    """
     output = stack.enter_context(log.open("ab")) if log else None
     process = subprocess.Popen(  # noqa: S603 - our own
         command,
@@ -156,7 +159,7 @@ def run(  # noqa: PLR0913 - as many as a process has
 
 
 def bind(port: int = 0) -> socket.socket:
-    """Bind a socket to a port, without listening yet; 0 selects a free port.
+    """Bind a socket to a port without listening yet. Port 0 selects a free port.
 
     Raises:
         StartError: The port is taken.
@@ -187,23 +190,23 @@ def wait_until_serving(server: ServerProcess, program: Program) -> None:
         try:
             urllib.request.urlopen(f"{server.url}/robots.txt", timeout=1)  # noqa: S310 - loopback
         except urllib.error.HTTPError:
-            return  # the framework answers 404: it serves
+            return  # the framework serves and answers 404
         except OSError:
             time.sleep(0.05)
     raise StartError(f"{program.source} did not start. Its output says why.")
 
 
 def terminate_all(processes: Iterable[ServerProcess]) -> None:
-    """Send SIGTERM to all functions at once; their stack then waits for one after the other."""
+    """Send SIGTERM to all functions at once. Their stack then waits for one after the other."""
     for server in processes:
         with suppress(ProcessLookupError):
             os.killpg(server.process.pid, signal.SIGTERM)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    for end in (signal.SIGTERM, signal.SIGKILL):
+    for stop_signal in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError, subprocess.TimeoutExpired):
-            os.killpg(process.pid, end)
+            os.killpg(process.pid, stop_signal)
             process.wait(timeout=5)
     process.wait()
     if process.stdin:

@@ -2,12 +2,12 @@
 
 Usage: python -P infra/local/serve_function.py SOCKET path/to/main.py
 
-SOCKET is the file descriptor of a socket that the parent has bound, so that the parent knows the
-port before this process starts, and no other process can take it. This file is run as a standalone
-script, by any Python environment that has the functions framework.
+SOCKET is the file descriptor of a socket that the parent has bound. So the parent knows the port
+before this process starts, and no other process can take the port. This file is a standalone
+script, which any Python environment with the functions framework can run.
 
-The framework's own server closes connections after two seconds of idleness, and this cannot be
-configured. Its app therefore runs under uvicorn, which is one of its dependencies.
+The framework's own server closes connections after two idle seconds, which cannot be configured.
+Its app therefore runs under uvicorn, which is one of its dependencies.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 KEEP_ALIVE_SECONDS: Final = 75
-"""Seconds that an idle connection stays open. It is long because a busy client may not notice that
-the server has closed a connection, and then its next request fails."""
+"""An idle connection stays open this long. A short time would be risky, because a busy client may
+not notice that the server has closed a connection, and then its next request fails."""
 REQUIRED_SECRET: Final = "CARREL_REQUIRED_SECRET"  # noqa: S105 - the variable's name
-"""The environment variable with the secret that each request must carry, if any must."""
+"""If this environment variable is set, each request must carry its value as a bearer token."""
 
 
 class RequireSecret:
-    """Lets requests through to an app that carry a secret as their bearer token."""
+    """Middleware that rejects requests without a secret as their bearer token."""
 
     def __init__(self, app: ASGIApp, secret: str) -> None:
-        """Guard the app."""
+        """Store the app to protect and the expected header."""
         self._app = app
         self._expected = f"Bearer {secret}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer 403."""
+        """Pass a request to the app, or answer 403."""
         if scope["type"] != "lifespan" and not self._has_secret(scope):
             response = PlainTextResponse("Only the gateway of this run may call.", 403)
             await response(scope, receive, send)
@@ -57,8 +57,8 @@ class RequireSecret:
 def end_with_parent() -> None:
     """Kill this process group when standard input ends.
 
-    The parent holds the other end of the pipe, which closes when the parent dies, even from
-    SIGKILL. Processes that this one started are in the same group.
+    The parent has the other end of the pipe, which closes when the parent dies, even from SIGKILL.
+    Child processes of this process are in the same group.
     """
 
     def kill_group_at_end_of_input() -> None:
@@ -68,8 +68,8 @@ def end_with_parent() -> None:
     threading.Thread(target=kill_group_at_end_of_input, daemon=True).start()
 
 
-def server(app: ASGIApp) -> uvicorn.Server:
-    """Make the server of an app. It ignores forwarding headers, which any program could forge."""
+def make_server(app: ASGIApp) -> uvicorn.Server:
+    """Make a server for an app. It ignores forwarding headers, which any program could forge."""
     config = uvicorn.Config(
         app,
         log_level="error",
@@ -88,6 +88,6 @@ if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     _secret = os.environ.pop(REQUIRED_SECRET, None)
     _app = functions_framework.create_app("handle", _path)  # type: ignore[no-untyped-call]
-    server(RequireSecret(_app, _secret) if _secret else _app).run(
+    make_server(RequireSecret(_app, _secret) if _secret else _app).run(
         [socket.socket(fileno=int(_socket))]
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 async def serve_stdio(settings: Settings) -> None:
-    """Serve one client until it closes standard input."""
+    """Serve one client until it closes the standard input of this process."""
     app, access = App(settings), Access(settings)
     catalog = Catalog.load().apply_settings(settings)
     calls = access.pipeline(InlineDispatcher(app))

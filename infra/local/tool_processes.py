@@ -1,7 +1,7 @@
 """Runs each tool in its own process on loopback, for `make run TOPOLOGY=functions`.
 
-Each runs from the checkout with the `main.py` of its bundle, and answers only requests with the
-secret of the run, which the gateway has.
+A tool runs from the checkout with the `main.py` of its bundle. It answers only requests with the
+secret of the run, which the gateway sends.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 
 GATEWAY: Final = Path(__file__).with_name("gateway_main.py")
 FUNCTION_SECRET: Final = "CARREL_FUNCTION_SECRET"  # noqa: S105 - the variable's name
-"""The environment variable with the secret that a local gateway sends to functions."""
+"""This environment variable contains the secret that a local gateway sends to functions."""
 
 
 _SETTINGS: Final = frozenset(name.upper() for name in Settings.model_fields)
-"""Of these variables, a function gets only those that it declares, as in the cloud."""
+"""A function inherits one of these variables only if it declares the setting, as in the cloud."""
 
 
 class SharedSecretTokens(IdTokens):
     """Authenticates the gateway with a secret instead of the cloud's ID tokens."""
 
     def __init__(self, secret: str) -> None:
-        """Send this secret."""
+        """Store the header with the secret."""
         super().__init__()
         self._header = {"authorization": f"Bearer {secret}"}
 
@@ -59,8 +59,8 @@ class LocalFunctions:
     """Tools that run in processes on loopback.
 
     Attributes:
-        servers: Their processes, by name.
-        secret: The bearer token of requests to them.
+        servers: The tools' processes by tool name.
+        secret: The bearer token that the tools require.
     """
 
     servers: Mapping[str, ServerProcess]
@@ -69,18 +69,18 @@ class LocalFunctions:
     def gateway_program(self, environment: Mapping[str, str]) -> Program:
         """Return the program of a gateway that calls these tools."""
         urls = {name: server.url for name, server in self.servers.items()}
-        proxied = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
+        no_proxy = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
         variables = {
             "TOOL_URLS": json.dumps(urls),
             FUNCTION_SECRET: self.secret,
-            "no_proxy": f"{proxied},{LOOPBACK}" if proxied else LOOPBACK,
+            "no_proxy": f"{no_proxy},{LOOPBACK}" if no_proxy else LOOPBACK,
         }
         return checkout_program(GATEWAY, {**variables, **environment})
 
     def dead_function(self) -> str:
-        """Name the first function that has ended, or return an empty string if all run."""
-        ended = (name for name, server in self.servers.items() if server.process.poll() is not None)
-        return next((f"The process of the tool {name}" for name in ended), "")
+        """Describe the first function that has ended, or return an empty string if all run."""
+        names = (name for name, server in self.servers.items() if server.process.poll() is not None)
+        return next((f"The process of the tool {name}" for name in names), "")
 
 
 @contextmanager
@@ -91,8 +91,8 @@ def serve_tools(
 
     Args:
         names: The names of the tools.
-        environment: Variables beside those of this process.
-        log: A file for their output; by default, the output of this process.
+        environment: The environment variables that are added to those of this process.
+        log: The file for the tools' output, by default the output of this process.
 
     Raises:
         StartError: A tool does not answer.
@@ -105,7 +105,7 @@ def serve_tools(
             function.name: checkout_program(
                 _write_main(folder / function.key, function.main),
                 variables,
-                withheld=_SETTINGS - {*function.settings, *function.secrets},
+                excluded=_SETTINGS - {*function.settings, *function.secrets},
             )
             for function in functions()
             if function.name in names

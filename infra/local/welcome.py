@@ -1,4 +1,4 @@
-"""The text that `carrel up` prints: the URL, how to connect clients, and who has access."""
+"""The text that `carrel up` prints, with the URL, how to connect clients, and who has access."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 DEFAULT_URL: Final = "http://localhost:8080/mcp"
 _DEFAULT_PORT: Final = 80
-"""URLs leave this port out."""
+"""A URL with this port does not state it."""
 _COMMAND: Final = ROOT / ".venv" / "bin" / "carrel"
 _NO_SIGN_IN: Final = """\
 There is no sign-in: every program on this machine may read and write. To require credentials, as
@@ -39,11 +39,11 @@ def welcome_text(port: int, variables: Mapping[str, str], *, sign_in: bool) -> s
 
     Args:
         port: The gateway's port.
-        variables: Environment variables that other commands need to use the same database.
+        variables: The environment variables that other commands need to use the same database.
         sign_in: Whether credentials are required.
     """
     url = f"{origin(port)}/mcp"
-    elsewhere = "" if url == DEFAULT_URL else f" --url {url}"
+    option = "" if url == DEFAULT_URL else f" --url {url}"
     assignments = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
     carrel = " ".join([*assignments, ".venv/bin/carrel"])
     server: dict[str, object] = {"command": str(_COMMAND), "args": ["stdio"]}
@@ -66,7 +66,7 @@ Add it to Claude Desktop (Settings, Developer, Edit Config):
 {access}
 Try a call, in another window:
 
-    .venv/bin/carrel call search_kb '{{"query": "why do flaky tests hurt?", "limit": 3}}'{elsewhere}
+    .venv/bin/carrel call search_kb '{{"query": "why do flaky tests hurt?", "limit": 3}}'{option}
 
 Add your own texts:
 

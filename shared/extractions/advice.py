@@ -1,4 +1,4 @@
-"""Explain an empty answer, and suggest what to ask instead."""
+"""Explains why a lookup of extractions has no results, and suggests other arguments."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from shared.extractions.topics import Topic
     from shared.runtime.context import Context
 
-MAX_FREQUENT: Final = 100
-"""The most frequent topics that are compared with an unknown one."""
-MAX_WITH_SAME_START: Final = 50
-"""The topics with the same first characters that are compared with an unknown one, too."""
+MAX_FREQUENT_TOPICS: Final = 100
+"""An unknown topic is compared with this many of the most frequent topics."""
+MAX_TOPICS_WITH_PREFIX: Final = 50
+"""An unknown topic is also compared with this many topics that begin with the same characters."""
 _PREFIX_LENGTH: Final = 3
-MAX_SUGGESTED: Final = 5
+MAX_SUGGESTIONS: Final = 5
 _PLURALS: Final = {
     ExtractionType.DECISION: "decisions",
     ExtractionType.PATTERN: "patterns",
@@ -32,12 +32,12 @@ _PLURALS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to tell the caller beside the results.
+    """Advice to the caller about the results.
 
     Attributes:
         message: A sentence or two.
-        topics: Existing topics like an unknown one, or the most frequent if none is like it; None
-            if the topic exists.
+        topics: Existing topics that are similar to an unknown one, or the most frequent topics if
+            none is similar. None if the topic exists.
     """
 
     message: str | None = None
@@ -45,45 +45,46 @@ class Advice:
 
 
 async def explain_no_results(filters: ExtractionFilter, ctx: Context) -> Advice:
-    """Find out why a query has no results. Costs one Firestore round trip."""
+    """Return advice about a query without results. Costs one Firestore round trip."""
     if filters.topic:
         return await _explain_topic(filters.topic, filters, ctx)
     if not await Extractions(ctx.database).page(filters.kind, None, None, 1):
-        return Advice(_none_extracted(filters.kind))
-    return Advice(_other_reason(filters))
+        return Advice(_explain_missing_type(filters.kind))
+    return Advice(_explain_filters(filters))
 
 
 async def _explain_topic(name: str, filters: ExtractionFilter, ctx: Context) -> Advice:
     topics = Topics(ctx.database)
-    topic, frequent, with_same_start = await asyncio.gather(
+    topic, frequent_topics, topics_with_prefix = await asyncio.gather(
         topics.get(name),
-        topics.most_frequent(MAX_FREQUENT, filters.kind),
-        topics.with_prefix(name[:_PREFIX_LENGTH], MAX_WITH_SAME_START),
+        topics.most_frequent(MAX_FREQUENT_TOPICS, filters.kind),
+        topics.with_prefix(name[:_PREFIX_LENGTH], MAX_TOPICS_WITH_PREFIX),
     )
     if topic:
         return Advice(_explain_existing_topic(topic, filters))
-    if not frequent:
-        return Advice(_none_extracted(filters.kind), [])
-    others = [other.name for other in (*frequent, *with_same_start) if other.count(filters.kind)]
-    near = nearest_names(name, list(dict.fromkeys(others)), MAX_SUGGESTED)
-    intro = "The nearest are" if near else "The most frequent are"
-    suggested = near or others[:MAX_SUGGESTED]
+    if not frequent_topics:
+        return Advice(_explain_missing_type(filters.kind), [])
+    candidates = (*frequent_topics, *topics_with_prefix)
+    names = [candidate.name for candidate in candidates if candidate.count(filters.kind)]
+    similar_names = nearest_names(name, list(dict.fromkeys(names)), MAX_SUGGESTIONS)
+    intro = "The nearest are" if similar_names else "The most frequent are"
+    suggestions = similar_names or names[:MAX_SUGGESTIONS]
     return Advice(
-        f"There is no topic {name!r}. {intro} {', '.join(map(repr, suggested))}. Use another topic"
-        " (list_topics lists all), or describe what you need in query and leave topic out.",
-        suggested,
+        f"There is no topic {name!r}. {intro} {', '.join(map(repr, suggestions))}. Use another"
+        " topic (list_topics lists all), or describe what you need in query and leave topic out.",
+        suggestions,
     )
 
 
 def _explain_existing_topic(topic: Topic, filters: ExtractionFilter) -> str:
     if topic.count(filters.kind):
-        return _other_reason(filters)
-    others = [f"{n} with get_{_PLURALS[kind]}" for kind, n in topic.counts.items() if n]
-    return f"There are no {_PLURALS[filters.kind]} about {topic.name!r}, but {', '.join(others)}."
+        return _explain_filters(filters)
+    counts = [f"{count} with get_{_PLURALS[kind]}" for kind, count in topic.counts.items() if count]
+    return f"There are no {_PLURALS[filters.kind]} about {topic.name!r}, but {', '.join(counts)}."
 
 
-def _other_reason(filters: ExtractionFilter) -> str:
-    """Why nothing matches although the type, and the topic, have extractions."""
+def _explain_filters(filters: ExtractionFilter) -> str:
+    """Explain why nothing matches although extractions of the type and the topic exist."""
     kinds = _PLURALS[filters.kind]
     if not filters.source_id:
         return f"The {kinds} have no vectors to compare with yet. Leave query out."
@@ -91,7 +92,7 @@ def _other_reason(filters: ExtractionFilter) -> str:
     return f"This source has no {kinds}{about}. Leave source_id out to search all sources."
 
 
-def _none_extracted(kind: ExtractionType) -> str:
+def _explain_missing_type(kind: ExtractionType) -> str:
     return (
         f"There are no {_PLURALS[kind]} yet: the job `extract` reads them out of passages with a"
         " language model, if one is configured (GENERATION_PROVIDER). Search the passages"

@@ -1,29 +1,29 @@
-"""Decide whether two extractions of a type say the same.
+"""Decides whether two extractions of a type say the same.
 
 The same question with another answer is no duplicate, and neither is the same procedure for another
-purpose. A wrong match hides what somebody wrote, so the rule is strict. Two extractions are
+purpose. A false positive hides what an author wrote, so the rule is strict. Two extractions are
 duplicates if
 
 - the cosine of their vectors reaches a threshold measured for the embedding model, and
 - their answers (the recommended approach, the solution, the description, the titles of the steps)
   share at least 0.25 of their terms, see `shared.text.terms`.
 
-Neither is enough alone. With all-MiniLM-L6-v2, “which latency goes on the wall? The 99th
+Neither condition is enough alone. With all-MiniLM-L6-v2, “which latency goes on the wall? The 99th
 percentile” and “... The median” have a cosine of 0.84, more than most paraphrases; “renaming a
-column” and “splitting a table” share most of their steps. Pairs around the 66 extractions of the
-sample that count as duplicates:
+column” and “splitting a table” share most of their steps. The following pairs around the 66
+extractions of the sample fulfil the conditions:
 
 | | all | cosine of 0.8 | 0.25 of the terms | both |
 |---|---|---|---|---|
 | paraphrases | 40 | 14 | 37 | 14 |
-| made to be confused: another answer, another matter | 62 | 5 | 9 | 0 |
+| confusable pairs: another answer, another subject | 62 | 5 | 9 | 0 |
 | of the sample, of one type | 522 | 0 | 0 | 0 |
 
-Of the pairs made to be confused, none with 0.25 of the terms has a cosine above 0.77, and none with
-a cosine of 0.8 shares more than 0.21 of the terms. The rule was chosen on these pairs. Paraphrases
-have a cosine of 0.50 to 0.90 (median 0.78): the rule finds what one model makes of the same words
-in another source, and keeps apart most of what two authors say in their own words. Models differ in
-scale: one that was not measured needs 0.9.
+Of the confusable pairs, none with 0.25 of the terms has a cosine above 0.77, and none with a cosine
+of 0.8 shares more than 0.21 of the terms. The rule was chosen on these pairs. Paraphrases have a
+cosine of 0.50 to 0.90 (median 0.78). So the rule finds extractions that one model makes from the
+same words in another source, and separates most of those that two authors express differently.
+Scales differ between models, so a model that was not measured needs a cosine of 0.9.
 
 To measure again: `python -m benchmarks.extraction_duplicates`.
 """
@@ -42,27 +42,28 @@ if TYPE_CHECKING:
 
     Embedded = tuple[Extraction, Vector]
     Similar = tuple[Extraction, float]
-    """An extraction, and the cosine of its vector with another one's."""
+    """An extraction, and the cosine of its vector with that of another extraction."""
 
-CANDIDATES: Final = 5
-"""How many of the nearest extractions are compared."""
+MAX_CANDIDATES: Final = 5
+"""An extraction is compared with at most this many of its nearest neighbours."""
 
 _DEFAULT_SIMILARITY: Final = 0.9
-_MEASURED: Final = {"all-MiniLM-L6-v2-onnx-int8": 0.8}
+_MEASURED_SIMILARITIES: Final = {"all-MiniLM-L6-v2-onnx-int8": 0.8}
 _MIN_RESEMBLANCE: Final = 0.25
 _DECIMALS: Final = 6
-"""The precision of a similarity: the database computes it differently than this module."""
+"""Similarities are rounded to this many decimals, because the database computes them differently
+than this module."""
 
 
 def min_similarity(model: str) -> float:
-    """Return the cosine from which two extractions may say the same, for this embedding model."""
-    return _MEASURED.get(model, _DEFAULT_SIMILARITY)
+    """Return the minimum cosine of duplicates for an embedding model."""
+    return _MEASURED_SIMILARITIES.get(model, _DEFAULT_SIMILARITY)
 
 
 def answer_resemblance(one: Content, other: Content) -> float:
     """Return the share of terms that the answers of two contents of a type have in common, 0 to 1.
 
-    An answer of common words alone, such as “No.”, has no terms: it only equals the same answer.
+    An answer of only common words, such as “No.”, has no terms and resembles only itself.
     """
     answers = _answer(one), _answer(other)
     if answers[0].casefold().split() == answers[1].casefold().split():
@@ -70,19 +71,19 @@ def answer_resemblance(one: Content, other: Content) -> float:
     return resemblance(*(frozenset(terms(answer)) for answer in answers))
 
 
-def with_similarity(new: Embedded, others: Iterable[Embedded]) -> list[Similar]:
-    """Other extractions, each with its similarity to `new`."""
+def compute_similarities(new: Embedded, others: Iterable[Embedded]) -> list[Similar]:
+    """Return the other extractions with their similarities to `new`."""
     return [
         (other, sum(a * b for a, b in zip(new[1], vector, strict=True))) for other, vector in others
     ]
 
 
 def find_original(new: Extraction, others: Iterable[Similar], model: str) -> Extraction | None:
-    """Return the closest of the other extractions that say the same, or None if none does.
+    """Return the nearest extraction that says the same as `new`, or return None.
 
     Args:
         new: The extraction that may be a duplicate.
-        others: The extractions that it may repeat.
+        others: The extractions that may say the same.
         model: The embedding model.
     """
     threshold = min_similarity(model)
@@ -97,10 +98,10 @@ def find_original(new: Extraction, others: Iterable[Similar], model: str) -> Ext
 
 
 def drop_duplicates(extractions: Sequence[Embedded], model: str) -> list[Embedded]:
-    """The extractions of one passage without duplicates: the model's most confident ones stay."""
+    """Return the extractions of one passage without duplicates, of which the surest remain."""
     unique: list[Embedded] = []
     for embedded in sorted(extractions, key=lambda pair: -pair[0].confidence):
-        if find_original(embedded[0], with_similarity(embedded, unique), model) is None:
+        if find_original(embedded[0], compute_similarities(embedded, unique), model) is None:
             unique.append(embedded)
     ids = {extraction.extraction_id for extraction, _ in unique}
     return [embedded for embedded in extractions if embedded[0].extraction_id in ids]

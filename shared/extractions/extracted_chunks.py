@@ -1,10 +1,10 @@
-"""The field `extracted` of a chunk: its extractions, and how they count towards topics.
+"""The field `extracted` of a chunk, which lists its extractions and their topics.
 
 Every write of a chunk's extractions changes this map, the extractions and the counts in
-`topics/{topic}` in one commit. So the counts are exact, and a deleted chunk leaves nothing behind.
+`topics/{topic}` in one commit. So the counts are exact, and deleting a chunk leaves no orphans.
 
-A deleted extraction leaves a marker in `gone_extractions/{id}`: others may be hidden as its
-duplicates. The purge job promotes one of them and deletes the marker.
+The deletion of an extraction creates a marker in `gone_extractions/{id}`, because other extractions
+may be hidden as its duplicates. The purge job promotes one of them and deletes the marker.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def deletion_writes(database: Database, extracted: ExtractionSummaries) -> Itera
 def topic_count_writes(
     database: Database, before: ExtractionSummaries, after: ExtractionSummaries
 ) -> Iterator[Write]:
-    """Build the writes that adjust the counts of topics to a change of a chunk's extractions."""
-    changes = Counter(_topics_with_type(after))
-    changes.subtract(_topics_with_type(before))
+    """Build the writes that update the counts of topics after a change of a chunk's extractions."""
+    changes = Counter(_topics_and_types(after))
+    changes.subtract(_topics_and_types(before))
     for topic in sorted({topic for topic, _ in changes}):
         by_type = {kind: n for (name, kind), n in changes.items() if name == topic and n}
         if by_type:
@@ -70,7 +70,7 @@ def _entry(extraction: Extraction) -> dict[str, Any]:
 
 
 def _digest(extraction: Extraction) -> str:
-    """Return a hash of what is stored of an extraction, except which model found it and when."""
+    """Return a hash of the stored fields of an extraction, except its model and its time."""
     fields = [SCHEMA_VERSION, extraction.topics, extraction.quote, extraction.confidence]
     return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:16]
 
@@ -92,8 +92,8 @@ def _topic_write(database: Database, topic: str, by_type: Mapping[str, int]) -> 
     return lambda batch: batch.set(reference, data, merge=True)
 
 
-def _topics_with_type(extracted: ExtractionSummaries) -> Iterator[tuple[str, str]]:
-    """Each topic of each extraction, with the extraction's type."""
+def _topics_and_types(extracted: ExtractionSummaries) -> Iterator[tuple[str, str]]:
+    """Yield each topic of each extraction, with the type of the extraction."""
     for entry in extracted.values():
         for topic in entry["topics"]:
             yield topic, entry["type"]

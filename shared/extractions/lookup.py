@@ -1,4 +1,4 @@
-"""What the four tools that look up extractions share; each tool does it for its own type."""
+"""The lookup of extractions, which four tools share. Each of them looks up one type."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 ArgumentsT = TypeVar("ArgumentsT", bound=ExtractionArguments)
 OutT = TypeVar("OutT", bound=Result)
 
-ALL: Final = "all"
-"""The value of `metadata.query` if there is no topic."""
-EXHAUSTED: Final = (
+ALL_TOPICS: Final = "all"
+"""The field `metadata.query` has this value if there is no topic."""
+EXHAUSTED_MESSAGE: Final = (
     "These were the 1,000 nearest. To see others, narrow by topic or source_id, or use a more"
     " specific query."
 )
@@ -54,17 +54,17 @@ def lookup_tool(  # noqa: PLR0913 - a declaration
     """Declare a tool that looks up extractions of one type.
 
     Args:
-        name: As in `Tool`, like the next four.
+        name: The tool's name.
         title: The title for people.
         description: The description for the model.
-        input: The arguments.
-        output: `LookupAnswer[kind]`.
-        kind: The class of a result.
-        item_name: The field of a result that names it to people.
+        input: The class of the arguments.
+        output: The class of the result, `LookupAnswer[kind]`.
+        kind: The class of an item in the result.
+        item_name: The field of an item that is its name for people.
     """
 
     async def run(args: ArgumentsT, ctx: Context) -> OutT:
-        """Look them up. Two round trips, three with a query; see `look_up`."""
+        """Look up extractions in two round trips, or three with a query; see `look_up`."""
         return output(**await look_up(args, kind, ctx))
 
     return Tool(
@@ -83,22 +83,24 @@ def lookup_tool(  # noqa: PLR0913 - a declaration
 
 
 async def look_up(args: ExtractionArguments, kind: type[ResultT], ctx: Context) -> dict[str, Any]:
-    """Look up extractions of one type, as the fields of a `LookupAnswer`.
+    """Look up extractions of one type, and return the fields of a `LookupAnswer`.
 
-    Two round trips, three with a query, and one less with a source_id. An empty answer takes one or
-    two more to explain. Reads limit + 1 extractions, with a query also those of the pages before,
-    and each of their sources once.
+    Costs two round trips, or three with a query, and one less with a source_id. The advice about an
+    empty result costs one or two more. Reads limit + 1 extractions, with a query also those of the
+    previous pages, and each of their sources once.
 
     Raises:
         InvalidInput: The topic contains no word, or the cursor belongs to another call.
-        NotFound: There is no such source.
+        NotFound: The source does not exist.
         Unavailable: The embedding provider or the database is down.
         Conflict: The database is embedded with another model.
     """
     filters = ExtractionFilter(kind.type, _topic(args, ctx), args.source_id)
-    page, source = await asyncio.gather(load_page(filters, args, ctx), _source(args.source_id, ctx))
-    titles = await _titles(page.items, source, ctx)
-    # The extractions of a source that was just deleted are about to be deleted too.
+    page, source = await asyncio.gather(
+        load_page(filters, args, ctx), _load_source(args.source_id, ctx)
+    )
+    titles = await _load_titles(page.items, source, ctx)
+    # Extractions without a source are skipped. They will be deleted, as their source was.
     items = [item for item in page.items if item.extraction.source_id in titles]
     results = fit_page(
         [
@@ -107,11 +109,11 @@ async def look_up(args: ExtractionArguments, kind: type[ResultT], ctx: Context) 
         ]
     )
     end = page.end if len(results) == len(items) else items[len(results) - 1].position
-    advice = Advice(EXHAUSTED if page.exhausted and end is None else None)
+    advice = Advice(EXHAUSTED_MESSAGE if page.exhausted and end is None else None)
     if not page.items and args.cursor is None:
         advice = await explain_no_results(filters, ctx)
     metadata = LookupMetadata(
-        query=filters.topic or ALL,
+        query=filters.topic or ALL_TOPICS,
         sources_cited=list(dict.fromkeys(result.source_title for result in results)),
         result_count=len(results),
         search_type="filtered" if args.query is None else "semantic",
@@ -134,7 +136,7 @@ def _topic(args: ExtractionArguments, ctx: Context) -> str | None:
     return topic
 
 
-async def _source(source_id: str | None, ctx: Context) -> StoredSource | None:
+async def _load_source(source_id: str | None, ctx: Context) -> StoredSource | None:
     """Load the source to filter by, if any. Costs at most one Firestore round trip."""
     if source_id is None:
         return None
@@ -147,7 +149,7 @@ async def _source(source_id: str | None, ctx: Context) -> StoredSource | None:
     return source
 
 
-async def _titles(
+async def _load_titles(
     items: Sequence[PageItem], source: StoredSource | None, ctx: Context
 ) -> Mapping[str, str]:
     """Load the titles of the sources that exist, by id. Costs at most one Firestore round trip."""

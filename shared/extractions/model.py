@@ -1,7 +1,7 @@
 """Extractions: the decisions, patterns, warnings and methodologies in a passage.
 
-A language model reads a passage and answers with these contents; the tools return them unchanged.
-The descriptions of fields are part of the model's prompt.
+A language model reads a passage and answers with these contents. The tools return them unchanged.
+The descriptions of the fields are part of the model's prompt.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 SCHEMA_VERSION: Final = 1
-"""The version of the contents. When it is raised, the extract job reads all passages again; until
-then, contents stored in the old schema must be readable in the new one."""
+"""This version of the contents is stored with extractions. After it is raised, the extract job
+reads all passages again. Until then, the new schema must be able to read old contents."""
 MAX_QUOTE: Final = 600
-"""The most characters of a quote that are stored; the rest is cut off."""
+"""At most this many characters of a quote are stored."""
 
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)]
@@ -39,7 +39,7 @@ class ExtractionType(StrEnum):
 
 
 class Content(BaseModel):
-    """The content of an extraction. Its first field is its name.
+    """The content of an extraction. Its first field serves as its name.
 
     Attributes:
         type: The type of extractions with this content.
@@ -51,7 +51,7 @@ class Content(BaseModel):
 
     @property
     def text(self) -> str:
-        """The text that is embedded: what people are likely to search for."""
+        """The text that is embedded, which contains what people are likely to search for."""
         return " ".join(str(value) for value in self._searchable())
 
     def _searchable(self) -> tuple[str, ...]:
@@ -143,9 +143,11 @@ class Methodology(Content):
     @field_validator("steps")
     @classmethod
     def _in_order(cls, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        """Number the steps from 1, however the model numbered them."""
-        ordered = sorted(steps, key=lambda step: step.order)
-        return tuple(step.model_copy(update={"order": n}) for n, step in enumerate(ordered, 1))
+        """Sort the steps, and number them from 1."""
+        sorted_steps = sorted(steps, key=lambda step: step.order)
+        return tuple(
+            step.model_copy(update={"order": number}) for number, step in enumerate(sorted_steps, 1)
+        )
 
     def _searchable(self) -> tuple[str, ...]:
         return (self.name, *(step.title for step in self.steps))
@@ -159,21 +161,21 @@ ContentT = TypeVar("ContentT", bound=Content)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extraction:
-    """A content, and where it comes from.
+    """A decision, pattern, warning or methodology from a passage.
 
     Attributes:
         extraction_id: A hash of the chunk and the content, see `extraction_id`.
         content: The content.
-        topics: The canonical names of its topics, the main one first.
-        quote: The words of the passage that support it, verbatim. At most `MAX_QUOTE` characters
-            are stored.
+        topics: The canonical names of the topics, the main one first.
+        quote: The words of the passage that support the content, verbatim. At most `MAX_QUOTE`
+            characters are stored.
         source_id: The source of the passage.
-        chunk_id: The chunk that holds the passage.
+        chunk_id: The chunk with the passage.
         confidence: How sure the model was, from 0 to 1.
-        model: The language model that extracted it.
-        extracted_at: When it was extracted.
-        duplicate_of: The id of the extraction that says the same and is shown instead; None if it
-            is shown itself.
+        model: The language model that extracted the content.
+        extracted_at: The time of the extraction.
+        duplicate_of: The id of an extraction that says the same and is shown instead. None if this
+            extraction is shown.
     """
 
     extraction_id: str
@@ -189,25 +191,25 @@ class Extraction:
 
     @property
     def type(self) -> ExtractionType:
-        """Its type."""
+        """The type of the content."""
         return self.content.type
 
     @property
     def facets(self) -> list[str]:
-        """The filters that match it; a duplicate has none, so that no query returns it."""
+        """The facets of the extraction. A duplicate has none, so that no query returns it."""
         return [] if self.duplicate_of else facets(self.type, self.topics, self.source_id)
 
 
 def extraction_id(chunk_id: str, content: Content) -> str:
-    """Return a hash of the chunk's id, the type and the content: a valid Firestore document id."""
+    """Return the id of an extraction: a hash of its chunk's id, its type and its content."""
     fields = content.model_dump(mode="json", exclude_none=True)
-    plain = json.dumps([chunk_id, content.type, fields], sort_keys=True, ensure_ascii=False)
-    digest = hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
+    text = json.dumps([chunk_id, content.type, fields], sort_keys=True, ensure_ascii=False)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{content.type}-{digest[:20]}"
 
 
 def facet(kind: ExtractionType, topic: str | None = None, source_id: str | None = None) -> str:
-    """Return the facet that exactly the extractions have that a combination of filters matches."""
+    """Return the facet for a combination of filters. Exactly the matching extractions have it."""
     parts = [kind.value]
     if topic is not None:
         # A space separates the parts of a facet, and topics contain spaces.

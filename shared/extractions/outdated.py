@@ -1,4 +1,4 @@
-"""Chunks whose extractions are stored in an older schema than the current one."""
+"""Queues chunks whose extractions are stored in an older schema than the current one."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database, Write
 
 PAGE_SIZE: Final = 200
-"""The number of chunks that one commit puts back into the queue."""
+"""One commit queues at most this many chunks."""
 _VERSION: Final = "extraction_schema"
 
 
 async def requeue_outdated(database: Database, now: datetime, version: int = SCHEMA_VERSION) -> int:
-    """Queue all chunks with an older version for extraction, and return how many. None: one read.
+    """Queue all chunks with an older version for extraction, and return how many were queued.
 
-    Each chunk loses its version in the same commit: it is queued once, and if the run is killed,
-    the next one continues with the others.
+    Costs one read if there are none. The commit also removes the version of each chunk, so that it
+    is queued only once. If the run is killed, the next one continues with the other chunks.
     """
     count = 0
     while snapshots := await database.find(outdated_query(database.client, version)):

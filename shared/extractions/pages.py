@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     Position = tuple[int | str, ...]
 
 _STEPS: Final = 10**9
-"""Distances are rounded to one in a thousand million."""
+"""A cursor contains a distance as a whole number of these steps."""
 _FILTERED_CURSOR: Final = TypeAdapter(tuple[Annotated[int, Field(ge=0, le=1_000)], DocumentId])
-"""The confidence in thousandths and the id of the last extraction of the page before."""
+"""This cursor contains the confidence, in thousandths, and the id of the previous page's last
+extraction."""
 _SEMANTIC_CURSOR: Final = TypeAdapter(
     tuple[
         Annotated[int, Field(ge=-_STEPS, le=3 * _STEPS)],
@@ -34,19 +35,19 @@ _SEMANTIC_CURSOR: Final = TypeAdapter(
         Annotated[int, Field(ge=1, le=MAX_NEAREST)],
     ]
 )
-"""The distance and the id of the last extraction of the page before, and its rank."""
+"""This cursor contains the distance, the id and the rank of the previous page's last extraction."""
 _START: Final = (-_STEPS, "", 0)
-"""A position before the nearest extraction."""
+"""This cursor is the position before the nearest extraction."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractionFilter:
-    """Which extractions to look up.
+    """The conditions for the extractions to look up.
 
     Attributes:
-        kind: Their type.
-        topic: A topic by its canonical name; None for all topics.
-        source_id: The source they come from; None for all sources.
+        kind: The type of the extractions.
+        topic: The canonical name of a topic, or None for all topics.
+        source_id: The id of a source, or None for all sources.
     """
 
     kind: ExtractionType
@@ -60,8 +61,8 @@ class PageItem:
 
     Attributes:
         extraction: The extraction.
-        position: The cursor that continues after it.
-        similarity: Its cosine with the query, if there is one.
+        position: The cursor that continues after the extraction.
+        similarity: The cosine similarity with the query, or None without a query.
     """
 
     extraction: Extraction
@@ -75,8 +76,8 @@ class ExtractionPage:
 
     Attributes:
         items: The extractions.
-        end: The cursor of the next page; None on the last page.
-        exhausted: Whether this is the last page only because Firestore finds no more neighbours.
+        end: The cursor of the next page, or None on the last page.
+        exhausted: Whether this is the last page only because Firestore returns no more neighbours.
     """
 
     items: Sequence[PageItem]
@@ -87,7 +88,7 @@ class ExtractionPage:
 async def load_page(
     filters: ExtractionFilter, args: ExtractionArguments, ctx: Context
 ) -> ExtractionPage:
-    """Load a page of extractions. One round trip, two with a query.
+    """Load a page of extractions. Costs one round trip, or two with a query.
 
     Raises:
         InvalidInput: The cursor belongs to another call.
@@ -95,11 +96,11 @@ async def load_page(
         Conflict: The database is embedded with another model.
     """
     if args.query is None:
-        return await _by_confidence(filters, args, ctx)
-    return await _by_similarity(args.query, filters, args, ctx)
+        return await _load_by_confidence(filters, args, ctx)
+    return await _load_by_similarity(args.query, filters, args, ctx)
 
 
-async def _by_confidence(
+async def _load_by_confidence(
     filters: ExtractionFilter, args: ExtractionArguments, ctx: Context
 ) -> ExtractionPage:
     after = decode_cursor(args, args.cursor, _FILTERED_CURSOR)
@@ -107,13 +108,13 @@ async def _by_confidence(
         filters.kind, filters.topic, filters.source_id, args.limit + 1, after
     )
     items = [PageItem(extraction, page_key(extraction)) for extraction in extractions]
-    return _first(args.limit, items)
+    return _cut_page(args.limit, items)
 
 
-async def _by_similarity(
+async def _load_by_similarity(
     query: str, filters: ExtractionFilter, args: ExtractionArguments, ctx: Context
 ) -> ExtractionPage:
-    """Return the next nearest extractions: the search finds those of earlier pages again."""
+    """Load the next nearest extractions. The search loads those of previous pages again."""
     distance, last_id, rank = decode_cursor(args, args.cursor, _SEMANTIC_CURSOR) or _START
     vector, is_embedded = await asyncio.gather(
         ctx.query_vector(query), EmbeddingSpace(ctx.database).expect(ctx.embedder)
@@ -124,21 +125,20 @@ async def _by_similarity(
     neighbours = await Extractions(ctx.database).nearest(
         vector, filters.kind, filters.topic, filters.source_id, size
     )
-    items = [item for item in _ranked(neighbours) if item.position[:2] > (distance, last_id)]
+    items = [item for item in _rank(neighbours) if item.position[:2] > (distance, last_id)]
     if len(items) > args.limit or len(neighbours) < size:
-        return _first(args.limit, items)
+        return _cut_page(args.limit, items)
     if size == MAX_NEAREST:
         return ExtractionPage(items, exhausted=True)
-    # New extractions rank before those of earlier pages: the next page searches further.
+    # New extractions rank before those of previous pages, so the next page must search further.
     last = items[-1].position[:2] if items else (distance, last_id)
     return ExtractionPage(items, (*last, size))
 
 
-def _ranked(neighbours: Sequence[ExtractionNeighbour]) -> list[PageItem]:
-    ordered = sorted(neighbours, key=_distance_key)
+def _rank(neighbours: Sequence[ExtractionNeighbour]) -> list[PageItem]:
     return [
         PageItem(neighbour.extraction, (*_distance_key(neighbour), rank), neighbour.similarity)
-        for rank, neighbour in enumerate(ordered, 1)
+        for rank, neighbour in enumerate(sorted(neighbours, key=_distance_key), 1)
     ]
 
 
@@ -146,6 +146,6 @@ def _distance_key(neighbour: ExtractionNeighbour) -> tuple[int, str]:
     return round(neighbour.distance * _STEPS), neighbour.extraction.extraction_id
 
 
-def _first(limit: int, items: Sequence[PageItem]) -> ExtractionPage:
+def _cut_page(limit: int, items: Sequence[PageItem]) -> ExtractionPage:
     end = items[limit - 1].position if len(items) > limit else None
     return ExtractionPage(items[:limit], end)

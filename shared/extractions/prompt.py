@@ -42,26 +42,27 @@ For each entry:
   says so explicitly, 0.6 if you had to read between the lines."""
 
 MAX_FINDINGS: Final = 10
-"""The most findings of a type; a passage of two thousand characters has no more."""
+"""An answer may contain at most this many findings of a type. A passage of two thousand characters
+has no more."""
 MAX_TOPICS_READ: Final = 12
-"""The most topics of a finding that are accepted; only the first five different ones are used."""
+"""A finding may have at most this many topics. Only the first five different ones are used."""
 
 
-def _clamped(value: object) -> object:
-    """Return a number limited to 0 to 1: a model that is very sure may answer 1.2."""
+def _clamp(value: object) -> object:
+    """Limit a number to the range from 0 to 1, because a very sure model may answer 1.2."""
     if isinstance(value, float | int):
         return min(1.0, max(0.0, float(value)))
     return value
 
 
-def _without_blanks(value: Any) -> Any:
-    """Return a value without blank strings: models answer them for what the passage leaves open."""
+def _remove_blanks(value: Any) -> Any:
+    """Remove blank strings, which models return for fields about which the passage says nothing."""
     match value:
         case dict():
-            items = {name: _without_blanks(item) for name, item in value.items()}
+            items = {name: _remove_blanks(item) for name, item in value.items()}
             return {name: item for name, item in items.items() if not _is_blank(item)}
         case list():
-            return [item for item in map(_without_blanks, value) if not _is_blank(item)]
+            return [item for item in map(_remove_blanks, value) if not _is_blank(item)]
     return value
 
 
@@ -70,7 +71,7 @@ def _is_blank(value: object) -> bool:
 
 
 class Finding(BaseModel, Generic[ContentT]):
-    """A finding, as the model reports it."""
+    """A finding in the model's answer."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -81,7 +82,7 @@ class Finding(BaseModel, Generic[ContentT]):
     topics: Annotated[tuple[str, ...], Field(max_length=MAX_TOPICS_READ)] = Field(
         description="What it is about: one to five subjects, the main one first."
     )
-    confidence: Annotated[float, BeforeValidator(_clamped), Field(ge=0, le=1)] = Field(
+    confidence: Annotated[float, BeforeValidator(_clamp), Field(ge=0, le=1)] = Field(
         description="How sure you are."
     )
 
@@ -107,9 +108,9 @@ class Findings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _drop_blanks(cls, value: Any) -> Any:
-        return _without_blanks(value)
+        return _remove_blanks(value)
 
 
 def passage_prompt(title: str, content: str) -> str:
-    """Return a passage as the model reads it."""
+    """Format a passage for the model's prompt."""
     return f"{title}\n\n{content}"

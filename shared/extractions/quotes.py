@@ -1,7 +1,7 @@
-"""Check a model's quotes against the passage, and build extractions from the confirmed ones.
+"""Checks a model's quotes against the passage, and builds extractions from confirmed findings.
 
-A model changes white space, dashes, quotation marks, accents and case, cuts words at both ends and
-leaves out the middle. So only letters and digits are compared, and the stored quote is the
+A model may change white space, dashes, quotation marks, accents and case, cut words at both ends
+and omit the middle. Therefore only letters and digits are compared, and the stored quote is the
 passage's own text. A quote that is not in the passage was made up.
 """
 
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from shared.knowledge.queue import PendingChunk
 
 MIN_QUOTE: Final = 12
-"""The fewest letters and digits of a quote: shorter ones are found in any passage."""
+"""A quote must have at least this many letters and digits, because any passage contains shorter
+ones."""
 MIN_CODE: Final = 3
-"""The fewest characters of a code example."""
+"""A code example must have at least this many characters, not counting white space."""
 
 _ELLIPSIS: Final = re.compile(r"\s*[\[(]?(?:\u2026|\.{3,})[\])]?\s*")
 _REST_OF_WORD: Final = re.compile(
@@ -44,21 +45,22 @@ def build_extractions(
     model: str,
     now: datetime,
 ) -> list[Extraction]:
-    """Return the findings whose quotes are in the passage, each one once.
+    """Build extractions from the findings whose quotes are in the passage, without repetitions.
 
-    The others are dropped: the model made them up, or the passage told it to say them.
+    The other findings are dropped, because the model made them up, or the passage contains
+    instructions to report them.
 
     Args:
-        findings: What the model found.
-        chunk: The passage that it read.
-        aliases: Configured aliases of topics, by alias.
+        findings: The findings in the model's answer.
+        chunk: The passage that the model read.
+        aliases: The configured canonical topics by alias.
         model: The language model.
         now: The time of the extraction.
     """
     extractions = {}
-    for finding in _all(findings):
+    for finding in _iterate(findings):
         if quote := find_quote(finding.quote, chunk.content):
-            content = _with_code_of(chunk.content, finding.content)
+            content = _replace_code(finding.content, chunk.content)
             extraction = Extraction(
                 extraction_id=extraction_id(chunk.chunk_id, content),
                 content=content,
@@ -76,25 +78,25 @@ def build_extractions(
 
 def count_findings(findings: Findings) -> int:
     """Return the number of findings of all types."""
-    return sum(1 for _ in _all(findings))
+    return sum(1 for _ in _iterate(findings))
 
 
-def _all(findings: Findings) -> Iterator[Finding[Any]]:
+def _iterate(findings: Findings) -> Iterator[Finding[Any]]:
     return chain(findings.decisions, findings.patterns, findings.warnings, findings.methodologies)
 
 
-def _with_code_of(text: str, content: Content) -> Content:
-    """A content whose code example is the passage's own, or missing: models complete code."""
+def _replace_code(content: Content, text: str) -> Content:
+    """Replace a code example, which models tend to complete, by the passage's own code or None."""
     if not isinstance(content, Pattern) or content.code_example is None:
         return content
     return content.model_copy(update={"code_example": find_code(content.code_example, text)})
 
 
 def find_quote(quote: str, text: str) -> str | None:
-    """Return the passage's own words for a quote, or None if it is not in the passage.
+    """Return the passage's own words for a quote, or None if the quote is not in the passage.
 
-    If the quote omits something in the middle, the result includes it, unless it is then too long
-    to be stored: in that case only the part before the omission is returned.
+    The result includes words that the quote omits in the middle. If it is then too long to be
+    stored, only the part before the omission is returned.
     """
     exact = quote.strip()
     if exact in text and len(_letters(exact)[0]) >= MIN_QUOTE:
@@ -107,11 +109,11 @@ def find_quote(quote: str, text: str) -> str | None:
     start, end = spans[0][0], spans[-1][1]
     if end - start > MAX_QUOTE:
         end = spans[0][1]
-    return _whole_words(text, start, end)
+    return _extend_to_words(text, start, end)
 
 
 def find_code(code: str, text: str) -> str | None:
-    """Find code in a text, ignoring white space and fences, or None if it is not there."""
+    """Return code as it is in a text, ignoring white space and fences, or None if it is missing."""
     pattern = "".join(_FENCE.sub("", code).split())
     offsets = [offset for offset, character in enumerate(text) if not character.isspace()]
     index = "".join(text[offset] for offset in offsets).find(pattern)
@@ -123,7 +125,7 @@ def find_code(code: str, text: str) -> str | None:
 
 
 def _spans(parts: list[str], letters: str, offsets: list[int]) -> list[tuple[int, int]]:
-    """Return the spans of the parts of a quote, one after the other; empty if a part is missing."""
+    """Return the consecutive spans of a quote's parts, or an empty list if a part is missing."""
     spans: list[tuple[int, int]] = []
     for part in filter(str.strip, parts):
         span = _span(part, letters, offsets, spans[-1][1] if spans else 0)
@@ -134,7 +136,7 @@ def _spans(parts: list[str], letters: str, offsets: list[int]) -> list[tuple[int
 
 
 def _span(part: str, letters: str, offsets: list[int], after: int) -> tuple[int, int] | None:
-    """The span of a part of a quote in a text, given the text's letters and their offsets."""
+    """Return the span of a quote's part in a text, given the text's letters and their offsets."""
     pattern, _ = _letters(part)
     if len(pattern) < MIN_QUOTE:
         return None
@@ -143,7 +145,7 @@ def _span(part: str, letters: str, offsets: list[int], after: int) -> tuple[int,
 
 
 def _letters(text: str) -> tuple[str, list[int]]:
-    """Return the letters and digits of a text without case and accents, and the offset of each."""
+    """Return a text's letters and digits without case and accents, and their offsets."""
     pairs = [
         (letter, offset)
         for offset, character in enumerate(text)
@@ -153,8 +155,8 @@ def _letters(text: str) -> tuple[str, list[int]]:
     return "".join(letter for letter, _ in pairs), [offset for _, offset in pairs]
 
 
-def _whole_words(text: str, start: int, end: int) -> str:
-    """Return a span of a text, extended to whole words and to the punctuation that encloses it."""
+def _extend_to_words(text: str, start: int, end: int) -> str:
+    """Return a span of a text, extended to whole words and to enclosing punctuation."""
     while start and (text[start - 1].isalnum() or unicodedata.combining(text[start - 1])):
         start -= 1
     while start and text[start - 1] in _OPENING:

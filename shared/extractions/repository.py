@@ -1,8 +1,8 @@
 """Extractions in Firestore: `extractions/{extraction_id}`.
 
-An extraction lists each combination of filters that matches it in `facets`. So one index orders
-every list and one compares vectors, for any filters. A duplicate has no facets, and no query
-returns it.
+The field `facets` of an extraction lists all combinations of filters that match it. Therefore one
+index serves all lists, and one vector index serves all searches, for any filters. A duplicate has
+no facets, so no query returns it.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     """The position of an extraction in a list: its confidence in thousandths, and its id."""
 
 MAX_NEAREST: Final = 1_000
-"""The most neighbours that Firestore returns."""
+"""Firestore returns at most this many neighbours."""
 _CODEC: Final = Codec(Extraction, "extraction_id")
 READ_FIELDS: Final = ("type", *_CODEC.stored_names)
-"""All fields of an extraction except its vector and its facets."""
+"""Queries read these fields: all fields of an extraction except its vector and its facets."""
 _DISTANCE: Final = "distance"
 _DOWN: Final = BaseQuery.DESCENDING
 _THOUSAND: Final = 1_000
@@ -59,11 +59,11 @@ _THOUSAND: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ExtractionNeighbour:
-    """An extraction found by its vector.
+    """An extraction with its distance from a query vector.
 
     Attributes:
         extraction: The extraction.
-        distance: 1 - cosine, from 0 to 2.
+        distance: The cosine distance, which is 1 - cosine, from 0 to 2.
     """
 
     extraction: Extraction
@@ -71,7 +71,7 @@ class ExtractionNeighbour:
 
     @property
     def similarity(self) -> float:
-        """The cosine, from 0 to 1: opposite directions count as unrelated."""
+        """The cosine, from 0 to 1. Vectors in opposite directions count as unrelated."""
         return min(1.0, max(0.0, 1.0 - self.distance))
 
 
@@ -79,7 +79,7 @@ class Extractions:
     """Reads extractions, and replaces those of a chunk."""
 
     def __init__(self, database: Database) -> None:
-        """Read from this database."""
+        """Store the database to read from."""
         self._database = database
 
     async def page(
@@ -96,10 +96,10 @@ class Extractions:
 
         Args:
             kind: The type.
-            topic: A topic by its canonical name; None for all topics.
-            source_id: The source they come from; None for all sources.
+            topic: The canonical name of a topic, or None for all topics.
+            source_id: The id of a source, or None for all sources.
             limit: The maximum number of extractions.
-            after: The key of the last extraction of the page before.
+            after: The key of the last extraction of the previous page.
         """
         query = page_query(self._database.client, facet(kind, topic, source_id), limit, after)
         return [_to_extraction(snapshot) for snapshot in await self._database.find(query)]
@@ -119,8 +119,8 @@ class Extractions:
         Args:
             vector: A unit vector.
             kind: The type.
-            topic: A topic by its canonical name; None for all topics.
-            source_id: The source they come from; None for all sources.
+            topic: The canonical name of a topic, or None for all topics.
+            source_id: The id of a source, or None for all sources.
             limit: The maximum number of extractions, up to `MAX_NEAREST`.
         """
         query = nearest_query(self._database.client, facet(kind, topic, source_id), vector, limit)
@@ -129,9 +129,10 @@ class Extractions:
     async def nearest_above(
         self, vector: Vector, kind: ExtractionType, limit: int, min_similarity: float
     ) -> list[ExtractionNeighbour]:
-        """Extractions of a type above a similarity, best first. One round trip, one read for each.
+        """Load extractions of a type with at least the minimum similarity, best first.
 
-        Duplicates are not among them; extractions of the chunk that is being read are.
+        Costs one Firestore round trip, and one read for each extraction. The result contains no
+        duplicates, but may contain extractions of the chunk that is being processed.
 
         Args:
             vector: A unit vector.
@@ -143,7 +144,7 @@ class Extractions:
         query = nearest_query(self._database.client, facet(kind), vector, limit, max_distance)
         return [_to_neighbour(snapshot) for snapshot in await self._database.find(query)]
 
-    async def of_chunk(self, chunk: PendingChunk) -> list[Extraction]:
+    async def load_of_chunk(self, chunk: PendingChunk) -> list[Extraction]:
         """Load the extractions of a chunk. Costs at most one Firestore round trip."""
         references = [self._database.document(COLLECTION, name) for name in chunk.extracted]
         snapshots = await self._database.get_all(references, READ_FIELDS)
@@ -155,14 +156,14 @@ class Extractions:
         new: Sequence[tuple[Extraction, Vector]],
         embedding_model: str,
     ) -> StepResult:
-        """Make these the only extractions of a chunk, in one commit with the counts of topics.
+        """Build the result that replaces all extractions of a chunk and updates counts of topics.
 
-        Unchanged extractions are not written again. A duplicate is only stored while its original
-        exists.
+        Unchanged extractions are not written again. The commit fails if the original of a new
+        duplicate no longer exists.
 
         Args:
             chunk: The chunk as it was read.
-            new: Its extractions with different ids, and their vectors.
+            new: The extractions, whose ids differ, and their vectors.
             embedding_model: The model of the vectors.
         """
         after = extracted_map([extraction for extraction, _ in new])
@@ -185,7 +186,7 @@ class Extractions:
         fields = to_fields(extraction, vector, embedding_model)
         yield lambda batch: batch.set(reference, fields)
         if extraction.duplicate_of:
-            # An update fails if there is no document: no duplicate outlives its original.
+            # An update of a missing document fails, so that no duplicate outlives its original.
             original = self._database.document(COLLECTION, extraction.duplicate_of)
             yield lambda batch: batch.update(original, {"repeated": True})
 
@@ -203,9 +204,9 @@ def to_content(data: dict[str, Any]) -> Content:
 
 
 def to_fields(extraction: Extraction, vector: Vector, embedding_model: str) -> dict[str, Any]:
-    """Return an extraction with its vector as it is stored.
+    """Return the stored fields of an extraction with its vector.
 
-    The confidence is rounded to thousandths, since cursors hold it as a whole number.
+    The confidence is rounded to thousandths, since cursors contain it as a whole number.
     """
     return (
         _CODEC.write(extraction)

@@ -1,8 +1,8 @@
-"""Canonical names of topics: one name for the many ways to write a topic.
+"""Canonical names of topics, which replace the many spellings of a topic by one.
 
-Models and people write `LLMs` or `large-language-models`. A name is case-folded and then replaced
-if `data/topic-aliases.json` or the settings list it as an alias: an abbreviation, a plural, British
-or American spelling.
+Models and people may write `LLMs` or `large-language-models`. A name is case-folded, and then
+replaced if `data/topic-aliases.json` or the settings list it as an alias: an abbreviation, a
+plural, or a British or American spelling.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 MAX_CHARACTERS: Final = 80
-"""The most characters of a topic; longer names are dropped."""
+"""A topic has at most this many characters. Longer names are dropped."""
 MAX_TOPICS: Final = 5
-"""The most topics of one extraction."""
+"""An extraction has at most this many topics."""
 _DATA: Final = Path(__file__).parent / "data" / "topic-aliases.json"
 _MAX_FOLDED: Final = MAX_CHARACTERS + 2
-"""A longer name is cut here: it is still too long for a topic, even if the last character is a
-space, and short enough to look up. Folding turns one character into up to 18."""
+"""A longer name is cut to this length. It is then still too long for a topic, even if the last
+character is a space, but short enough to look up. Folding turns one character into up to 18."""
 _SEPARATORS: Final = re.compile(r"[-_\u2010-\u2015\u2212\s]+")
 
 
 def fold(name: str) -> str:
-    """A name for comparison: without case, width, hyphens, underscores and extra white space."""
+    """Return a name for comparison, without case, width, hyphens and extra white space."""
     text = unicodedata.normalize("NFKC", name).casefold()
     # Folding may undo the normal form, and the normal form of the result may have capitals.
     text = unicodedata.normalize("NFKC", text).casefold()
@@ -39,11 +39,11 @@ def fold(name: str) -> str:
 
 
 def canonical_topic(name: str, aliases: Mapping[str, str]) -> str:
-    """Return the canonical name of a topic; empty if the name contains only separators.
+    """Return the canonical name of a topic, or an empty string if the name has only separators.
 
     Args:
-        name: The topic as somebody wrote it.
-        aliases: Configured aliases, by alias. They take precedence over the built-in ones.
+        name: The name as a person or a model wrote it.
+        aliases: The configured canonical names by alias. They take precedence over built-in ones.
     """
     topic = fold(name)
     configured = {fold(alias): fold(canonical) for alias, canonical in aliases.items()}
@@ -51,12 +51,12 @@ def canonical_topic(name: str, aliases: Mapping[str, str]) -> str:
     while topic not in visited:
         visited.append(topic)
         topic = configured.get(topic) or _built_in_aliases().get(topic, topic)
-    # Aliases that form a cycle are one topic.
+    # Aliases that form a cycle are the same topic.
     return min(visited[visited.index(topic) :])
 
 
 def canonical_topics(names: Iterable[str], aliases: Mapping[str, str]) -> tuple[str, ...]:
-    """The first `MAX_TOPICS` different topics among these names, by their canonical names."""
+    """Return the canonical names of the first `MAX_TOPICS` different topics among these names."""
     topics = dict.fromkeys(canonical_topic(name, aliases) for name in names)
     return tuple(topic for topic in topics if 0 < len(topic) <= MAX_CHARACTERS)[:MAX_TOPICS]
 

@@ -1,6 +1,6 @@
-"""`topics/{key}`: the topics of extractions, and how many extractions of each type they have.
+"""Topics in Firestore: `topics/{key}`, with their numbers of extractions by type.
 
-The writers of extractions maintain the counts, see `shared.extractions.extracted_chunks`.
+Every write of extractions updates these counts, see `shared.extractions.extracted_chunks`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DOWN: Final = BaseQuery.DESCENDING
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic, and how many extractions are about it.
+    """A topic, and the number of extractions about it.
 
     Attributes:
         name: The canonical name.
@@ -43,7 +43,7 @@ class Topic:
     total: int
 
     def count(self, kind: ExtractionType | None) -> int:
-        """Return the number of extractions of a type; None for all types."""
+        """Return the number of extractions of a type, or of all types if `kind` is None."""
         return self.counts[kind] if kind else self.total
 
 
@@ -51,11 +51,11 @@ class Topics:
     """Reads topics."""
 
     def __init__(self, database: Database) -> None:
-        """Read from this database."""
+        """Store the database to read from."""
         self._database = database
 
     async def get(self, name: str) -> Topic | None:
-        """Load the topic of this canonical name, if it has extractions.
+        """Load the topic with a canonical name, or return None if it has no extractions.
 
         Costs one Firestore round trip.
         """
@@ -72,8 +72,8 @@ class Topics:
 
         Args:
             limit: The maximum number of topics.
-            kind: Count extractions of this type only; None counts all types.
-            after: The key of the last topic of the page before.
+            kind: The type of the extractions to count, or None for all types.
+            after: The key of the last topic of the previous page.
         """
         query = most_frequent_query(self._database.client, limit, kind, after)
         return [_to_topic(snapshot) for snapshot in await self._database.find(query)]
@@ -96,7 +96,10 @@ def topic_key(topic: Topic, kind: ExtractionType | None) -> TopicKey:
 def most_frequent_query(
     client: AsyncClient, limit: int, kind: ExtractionType | None, after: TopicKey | None
 ) -> AsyncQuery:
-    """Topics by count. Both fields are in descending order, which needs no composite index."""
+    """Query topics by descending count.
+
+    Both fields are in descending order, which needs no composite index.
+    """
     collection = client.collection(TOPICS)
     count_field = f"counts.{kind.value}" if kind else "total"
     query = (

@@ -1,8 +1,8 @@
-"""Clean up after extractions that were deleted, or that lost their chunk.
+"""Cleans up after the deletion of extractions, and deletes orphaned ones.
 
-When an original is deleted, one of its duplicates is promoted: it becomes visible instead. An
-extraction that its chunk does not list is an orphan: this program writes both in one commit, so
-something else has changed the database.
+When an original is deleted, one of its duplicates is promoted, which means that it becomes visible.
+An extraction is orphaned if its chunk does not list it. Carrel writes both in one commit, so only
+other programs can cause that.
 """
 
 from __future__ import annotations
@@ -38,18 +38,19 @@ if TYPE_CHECKING:
     Snapshot = DocumentSnapshot[Any]
 
 PAGE_SIZE: Final = 200
-"""The number of extractions, or of topics, that are read together."""
+"""One query reads at most this many extractions or topics."""
 MAX_MARKERS: Final = 50
-"""The number of deletion markers that are processed together."""
+"""One query reads at most this many deletion markers."""
 MAX_DUPLICATES: Final = 100
-"""The number of duplicates of one extraction that are read together."""
+"""One query reads at most this many duplicates of an extraction."""
 _DUPLICATE_FIELDS: Final = ("type", "topics", "source_id", "chunk_id", "confidence")
 
 
 async def promote_duplicates(ctx: Context, budget: Budget, report: Report) -> None:
     """Replace deleted extractions by their duplicates with the highest confidence.
 
-    Every job that deletes extractions ends with this. One read if there is nothing to do.
+    Every job that deletes extractions must call this function at its end. Costs one read if there
+    is nothing to do.
     """
     while (counts := await ExtractionUpkeep(ctx.database).process_deletions())["settled"]:
         report.counts += Counter(shown=counts["shown"])
@@ -62,24 +63,24 @@ class ExtractionUpkeep:
     """Promotes duplicates, and deletes orphans and empty topics."""
 
     def __init__(self, database: Database) -> None:
-        """Work on this database."""
+        """Store the database to work on."""
         self._database = database
 
     async def process_deletions(self) -> Counter[str]:
-        """Process some deletion markers. Call it until it has processed none.
+        """Process some deletion markers. The caller repeats this until no marker is left.
 
-        The duplicate with the highest confidence becomes visible, and the original of the others.
-        One read if there is nothing to do.
+        The duplicate with the highest confidence becomes visible, and becomes the original of the
+        other ones. Costs one read if there is nothing to do.
 
         Returns:
-            How many markers were `settled`, and how many duplicates are `shown` now.
+            The number of processed markers, `settled`, and of promoted duplicates, `shown`.
         """
         query = markers_query(self._database.client).limit(MAX_MARKERS)
         markers = await self._database.find(query)
         counts = Counter[str]()
         obsolete: list[Write] = []
-        for marker, is_back in zip(markers, await self._are_back(markers), strict=True):
-            duplicates = [] if is_back else await self._duplicates(marker.id)
+        for marker, exists in zip(markers, await self._exist(markers), strict=True):
+            duplicates = [] if exists else await self._duplicates(marker.id)
             if duplicates:
                 counts += await self._promote(marker, duplicates)
             else:
@@ -93,24 +94,24 @@ class ExtractionUpkeep:
         """Count the deletion markers."""
         return await self._database.count(markers_query(self._database.client))
 
-    async def _are_back(self, markers: Sequence[Snapshot]) -> list[bool]:
-        """Whether each of the deleted extractions exists again, because its chunk came back."""
+    async def _exist(self, markers: Sequence[Snapshot]) -> list[bool]:
+        """Return for each deletion whether the extraction exists again, as its chunk came back."""
         references = [self._database.document(COLLECTION, marker.id) for marker in markers]
         snapshots = await self._database.get_all(references, ["type"])
         ids = {snapshot.id for snapshot in snapshots}
         return [marker.id in ids for marker in markers]
 
     async def _duplicates(self, extraction_id: str) -> list[Snapshot]:
-        """Return the duplicates of an extraction, in descending order of confidence."""
+        """Load the duplicates of an extraction, in descending order of confidence."""
         query = duplicates_query(self._database.client, extraction_id)
         duplicates = await self._database.find(query)
         return sorted(duplicates, key=lambda snapshot: (-snapshot.get("confidence"), snapshot.id))
 
     async def _promote(self, marker: Snapshot, duplicates: Sequence[Snapshot]) -> Counter[str]:
-        """Promote the first duplicate that its chunk lists, unless one is promoted already.
+        """Promote the first duplicate that its chunk lists, unless one is already promoted.
 
-        If there are too many duplicates to read together, the marker stays and names the promoted
-        one for the next ones. If something changes in the meantime, nothing is written.
+        If there are too many duplicates for one query, the marker is kept and stores the id of the
+        promoted one for the next call. If a document changes in the meantime, nothing is written.
         """
         promoted_id = (marker.to_dict() or {}).get("heir")
         chunks = {} if promoted_id else await self._chunks(duplicates)
@@ -144,39 +145,42 @@ class ExtractionUpkeep:
         yield from topic_count_writes(self._database, before, after)
 
     async def page(self, after: str) -> list[Snapshot]:
-        """Load the next page of all extractions, by their ids. Costs one Firestore round trip.
+        """Load the next page of all extractions, sorted by id. Costs one Firestore round trip.
 
         Args:
-            after: The id of the last extraction of the page before; empty for the first page.
+            after: The id of the last extraction of the previous page, or an empty string.
         """
         return await self._database.find(every_query(self._database.client, after))
 
     async def find_orphans(self, page: Sequence[Snapshot]) -> list[Snapshot]:
-        """Load the extractions of a page that no chunk lists. Costs one Firestore round trip."""
+        """Return the extractions of a page that no chunk lists. Costs one Firestore round trip."""
         chunks = await self._chunks(page)
         return [snapshot for snapshot in page if not _is_listed(snapshot, chunks)]
 
     async def delete_orphans(self, orphans: Sequence[Snapshot]) -> int:
-        """Delete orphans that have not changed since, and return how many."""
+        """Delete orphans that have not changed since they were read, and return how many."""
         writes = [combine_writes(list(self._orphan_writes(orphan))) for orphan in orphans]
         return await self._database.commit_skipping_conflicts(writes) if writes else 0
 
     def _orphan_writes(self, orphan: Snapshot) -> Iterator[Write]:
         data = orphan.to_dict() or {}
         topics = [] if data.get("duplicate_of") else data.get("topics", [])
-        # Refused if the orphan changed, together with the writes that follow.
+        # The commit is rejected if the orphan changed.
         yield put_if_unchanged(orphan, {"facets": []})
         entry = {"type": data["type"], "topics": topics}
         yield from removal_writes(self._database, {orphan.id: entry})
 
     async def delete_empty_topics(self) -> int:
-        """Delete a page of topics without extractions, and return how many. None: one read."""
+        """Delete a page of topics without extractions, and return how many were deleted.
+
+        Costs one read if there are none.
+        """
         topics = await self._database.find(empty_topics_query(self._database.client))
         writes = list(map(_deletion, topics))
         return await self._database.commit_skipping_conflicts(writes) if writes else 0
 
     async def _chunks(self, extractions: Sequence[Snapshot]) -> dict[str, Snapshot]:
-        """Return the chunks of these extractions that exist, by id."""
+        """Load the existing chunks of these extractions, by id."""
         ids = sorted({_chunk_id(snapshot) for snapshot in extractions} - {""})
         references = [self._database.document(CHUNKS, chunk_id) for chunk_id in ids]
         chunks = await self._database.get_all(references, ["extracted"])
@@ -196,7 +200,7 @@ def duplicates_query(client: AsyncClient, extraction_id: str) -> AsyncQuery:
 
 
 def every_query(client: AsyncClient, after: str) -> AsyncQuery:
-    """Query the next page of all extractions, by their ids."""
+    """Query the next page of all extractions, sorted by id."""
     collection = client.collection(COLLECTION)
     query = collection.order_by("__name__").select(["chunk_id", "type", "topics", "duplicate_of"])
     query = query.start_after({"__name__": collection.document(after)}) if after else query

@@ -17,7 +17,7 @@ TopicText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1
 
 
 class ExtractionArguments(Arguments):
-    """Which extractions of a type to look up."""
+    """The arguments of a tool that looks up extractions."""
 
     topic: TopicText | None = Field(
         default=None,
@@ -44,17 +44,17 @@ class ExtractionArguments(Arguments):
 
 
 class WithId(Result):
-    """The first field of a result.
+    """The first field of an item in the results.
 
-    A result is `class DecisionResult(Attribution, Decision, WithId)`: of several bases, pydantic
-    puts the fields of the last one first.
+    The class of an item is, for instance, `class DecisionResult(Attribution, Decision, WithId)`.
+    Pydantic puts the fields of the last base class first.
     """
 
     id: str = Field(description="Its id.")
 
 
 class Attribution(Result):
-    """The last fields of a result: its topics, and where it comes from.
+    """The last fields of an item in the results: its topics and its origin.
 
     Attributes:
         type: The type of the extraction, which the content class sets.
@@ -77,7 +77,7 @@ class Attribution(Result):
 
 
 class LookupMetadata(Result):
-    """What to know of the results."""
+    """Information about the results."""
 
     query: str = Field(
         description="The topic that was filtered by, under its usual name; all if none was."
@@ -106,7 +106,7 @@ ResultT = TypeVar("ResultT", bound=Attribution)
 
 
 class LookupAnswer(Result, Generic[ResultT]):
-    """Results, and what to know of them."""
+    """The results of a lookup, and information about them."""
 
     results: list[ResultT] = Field(description="The results, best first.")
     metadata: LookupMetadata = Field(description="What to know of the results.")
@@ -115,7 +115,7 @@ class LookupAnswer(Result, Generic[ResultT]):
 def to_result(
     kind: type[ResultT], extraction: Extraction, source_title: str, similarity: float | None
 ) -> ResultT:
-    """Return an extraction as the result of a tool."""
+    """Return an extraction as an item in a tool's results."""
     return kind.model_validate(
         dict(extraction.content)
         | {

@@ -1,4 +1,4 @@
-"""Changes of tasks: read, change, write if no one else changed the task, and offer an undo."""
+"""Changes tasks. A change is written only if no other call changed the task, and has an undo."""
 
 from __future__ import annotations
 
@@ -41,12 +41,13 @@ CHANGEABLE_FIELDS: Final = (*EDITABLE_FIELDS, "status")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOperation:
-    """How a tool changes a task.
+    """The change that a tool makes to a task.
 
     Attributes:
-        require: Checks the stored task: `require_active` or `require_existing`.
-        apply: Returns the changed task, or the same one if there is nothing to change.
-        undo: Returns the call that turns the changed task (second) into the previous one (first).
+        require: The check of the stored task, `require_active` or `require_existing`.
+        apply: A function that returns the changed task, or the same one if nothing changes.
+        undo: A function of the previous and the changed task, which returns the call that restores
+            the previous one.
     """
 
     require: Requirement
@@ -56,7 +57,9 @@ class TaskOperation:
     def run(
         self, stored: StoredTask | None, number: int, now: datetime
     ) -> tuple[ChangedTask, Task | None]:
-        """Change a task. Return the result, and the task to store or None if nothing changed.
+        """Change a task, and return the result and the task to store.
+
+        The task to store is None if nothing changed.
 
         Raises:
             NotFound: The task does not meet the requirement.
@@ -77,17 +80,17 @@ async def change_task(number: int, operation: TaskOperation, ctx: Context) -> Ch
 async def change_task_as(
     to_result: Callable[[ChangedTask], ResultT], number: int, operation: TaskOperation, ctx: Context
 ) -> ResultT:
-    """Change one task in two round trips: the task, and the commit.
+    """Change one task in two round trips, which are the read of the task and the commit.
 
     Args:
-        to_result: Makes the tool's result, which is stored for repeated calls.
-        number: The task.
-        operation: How to change it.
+        to_result: A function that returns the tool's result, which is stored for repeated calls.
+        number: The number of the task.
+        operation: The change.
         ctx: The context of the call.
 
     Raises:
         NotFound: The task does not exist.
-        Unavailable: Other calls kept changing the task.
+        Unavailable: Every attempt failed because another call changed the task.
     """
     tasks = get_own_tasks(ctx)
 
@@ -103,21 +106,21 @@ async def change_task_as(
 
 
 def changed_fields(before: Task, after: Task) -> list[str]:
-    """Return the names of the fields, other than times, in which two states of a task differ."""
+    """Return the names of the fields, except times, in which two states of a task differ."""
     return [name for name in CHANGEABLE_FIELDS if getattr(before, name) != getattr(after, name)]
 
 
 def undo_call(tool: str, number: int, **arguments: Any) -> Undo:
-    """Return an undo by a call of a tool on a task."""
+    """Return an undo that calls a tool on a task."""
     json_arguments = {name: to_jsonable_python(value) for name, value in arguments.items()}
     return Undo(tool=tool, arguments={"task_id": str(number), **json_arguments})
 
 
 def require_existing(stored: StoredTask | None, number: int, now: datetime) -> StoredTask:
-    """Require that a task exists, deleted or not.
+    """Require that a task exists, even if it is deleted.
 
     Raises:
-        NotFound: There is none, or it was deleted too long ago.
+        NotFound: The task does not exist, or can no longer be restored.
     """
     if stored is None or stored.task.is_expired(now):
         raise NotFound(
@@ -131,7 +134,7 @@ def require_active(stored: StoredTask | None, number: int, now: datetime) -> Sto
     """Require that a task exists and is not deleted.
 
     Raises:
-        NotFound: There is none. If it can be restored, the message says so.
+        NotFound: The task does not exist or is deleted. If it can be restored, the message says so.
     """
     existing = require_existing(stored, number, now)
     if existing.task.purge_at:
@@ -144,7 +147,7 @@ def require_active(stored: StoredTask | None, number: int, now: datetime) -> Sto
 
 
 def parse_item(schema: type[ArgumentsT], item: Any, tool: str) -> ArgumentsT | TaskItemResult:
-    """Validate one item of several. An invalid item becomes a failed result."""
+    """Validate one of several items. Return a failed result if the item is not valid."""
     if not isinstance(item, dict):
         fields = ", ".join(schema.model_fields)
         return failed_item(InvalidInput("", details={"item": f"must be an object with {fields}"}))
@@ -155,12 +158,12 @@ def parse_item(schema: type[ArgumentsT], item: Any, tool: str) -> ArgumentsT | T
 
 
 def completed_item(changed: ChangedTask) -> TaskItemResult:
-    """Return the result of an item that was done."""
+    """Return the result of an item that succeeded."""
     return TaskItemResult(success=True, error=None, **dict(changed))
 
 
 def failed_item(error: CarrelError) -> TaskItemResult:
-    """The result of an item that failed, with the field errors but not the call's own message."""
+    """Return the result of a failed item, whose message lists the invalid fields."""
     fields = ENVELOPE.error(WireError.model_validate(error.to_wire()))
     if isinstance(error, InvalidInput):
         fields["message"] = "; ".join(f"{name}: {reason}" for name, reason in error.details.items())

@@ -1,4 +1,4 @@
-"""A task of a user's to-do list, and its transitions."""
+"""A task of a user's to-do list, and the changes of its state."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
 RESTORE_PERIOD: Final = timedelta(days=30)
-"""How long a deleted task can be restored."""
+"""A deleted task can be restored for this long."""
 
 
 class Priority(StrEnum):
-    """How important a task is."""
+    """The importance of a task."""
 
     LOW = "Low"
     MEDIUM = "Medium"
@@ -25,7 +25,7 @@ class Priority(StrEnum):
 
 
 class TaskStatus(StrEnum):
-    """Whether a task is open, completed or deleted."""
+    """The state of a task."""
 
     OPEN = "open"
     COMPLETED = "completed"
@@ -34,18 +34,20 @@ class TaskStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A task. A method that changes it returns a new one, or itself if there is nothing to change.
+    """An entry of a to-do list.
+
+    A method that changes a task returns a new task, or the same one if there is nothing to change.
 
     Attributes:
-        number: The number of the task, from 1 for each user; never used again.
-        title: What is to be done, in one line.
-        description: Details.
-        priority: How important it is.
-        due_date: The last day on which it is not overdue.
-        created_at: When it was added.
-        updated_at: When it last changed.
-        completed_at: When it was completed; None while it is open.
-        deleted_at: When it was deleted. A deleted task keeps its `completed_at`.
+        number: The number of the task, counted from 1 for each user and never reused.
+        title: The thing to do, in one line.
+        description: The details, if any.
+        priority: The importance.
+        due_date: The last day on which the task is not overdue.
+        created_at: The time at which the task was added.
+        updated_at: The time of the last change.
+        completed_at: The time of completion, or None while the task is open.
+        deleted_at: The time of deletion, if any. A deleted task keeps its `completed_at`.
     """
 
     number: int
@@ -60,47 +62,51 @@ class Task:
 
     @property
     def status(self) -> TaskStatus:
-        """Whether it is open, completed or deleted."""
+        """The state of the task."""
         if self.deleted_at:
             return TaskStatus.DELETED
         return TaskStatus.COMPLETED if self.completed_at else TaskStatus.OPEN
 
     @property
     def purge_at(self) -> datetime | None:
-        """When a deleted task can no longer be restored."""
+        """The time from which a deleted task can no longer be restored, or None."""
         return self.deleted_at and self.deleted_at + RESTORE_PERIOD
 
     def is_expired(self, now: datetime) -> bool:
-        """Return whether it can no longer be restored, even if the database still contains it."""
+        """Return whether the task can no longer be restored, even if it is still stored."""
         return self.purge_at is not None and self.purge_at <= now
 
     def is_overdue(self, today: date) -> bool:
-        """Return whether it is open and was due before today."""
+        """Return whether the task is open and was due before today."""
         is_late = self.due_date is not None and self.due_date < today
         return is_late and self.status is TaskStatus.OPEN
 
     def contains(self, words: Iterable[str]) -> bool:
-        """Whether its title or description contains all these folded words, or parts of words."""
+        """Return whether the title and description contain all these words.
+
+        Args:
+            words: Folded words or parts of words.
+        """
         text = fold(f"{self.title}\n{self.description or ''}")
         return all(word in text for word in words)
 
     def complete(self, now: datetime) -> Task:
-        """Mark it as completed."""
+        """Mark the task as completed."""
         return self if self.completed_at else replace(self, completed_at=now, updated_at=now)
 
     def reopen(self, now: datetime) -> Task:
-        """Mark it as open again."""
+        """Mark the task as open again."""
         return replace(self, completed_at=None, updated_at=now) if self.completed_at else self
 
     def delete(self, now: datetime) -> Task:
-        """Mark it as deleted."""
+        """Mark the task as deleted."""
         return self if self.deleted_at else replace(self, deleted_at=now, updated_at=now)
 
     def restore(self, now: datetime) -> Task:
-        """Undo its deletion."""
+        """Undo the deletion of the task."""
         return replace(self, deleted_at=None, updated_at=now) if self.deleted_at else self
 
 
 def fold(text: str) -> str:
-    """Fold a text for comparison regardless of case and width."""
+    """Return a text for comparisons that ignore case and width."""
     return unicodedata.normalize("NFKC", text).casefold()

@@ -1,6 +1,6 @@
 """Tasks in Firestore: `users/{user_id}/tasks/{number}`, numbered by `.../counters/tasks`.
 
-Every user's tasks have a path of their own, so that no query can return someone else's.
+The path contains the user, so that no query can return the tasks of another user.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class StoredTask:
 
     Attributes:
         task: The task.
-        snapshot: Its document; a write fails if that changed since.
+        snapshot: The task's document. A write fails if the document has changed since.
     """
 
     task: Task
@@ -44,8 +44,8 @@ class TaskCounter:
     """The counter that numbers a user's tasks.
 
     Attributes:
-        last: The number of the task added last; 0 before the first.
-        snapshot: Its document; a write fails if that changed since.
+        last: The number of the last added task, or 0 if there is none.
+        snapshot: The counter's document. A write fails if the document has changed since.
     """
 
     last: int
@@ -54,13 +54,13 @@ class TaskCounter:
 
 @dataclass(frozen=True, slots=True)
 class TaskFilter:
-    """Which tasks to list. A task must meet all conditions.
+    """The conditions for the tasks to list. A task must meet all of them.
 
     Attributes:
-        statuses: It has one of these; there is at least one.
-        priority: It has this one; None for any.
-        due_from: It is due on this day or later; None for no limit.
-        due_to: It is due on this day or earlier; None for no limit.
+        statuses: The accepted statuses, at least one.
+        priority: The priority, or None for any.
+        due_from: The first due date, or None for no limit.
+        due_to: The last due date, or None for no limit.
     """
 
     statuses: Sequence[TaskStatus]
@@ -73,13 +73,13 @@ class Tasks:
     """One user's tasks, and the writes that change them."""
 
     def __init__(self, database: Database, user_id: str) -> None:
-        """Use the tasks of this user."""
+        """Store the database and the path of the user's tasks."""
         self._database = database
         self._collection = f"users/{user_id}/tasks"
         self._counters = f"users/{user_id}/counters"
 
     async def get_all(self, numbers: Iterable[int]) -> dict[int, StoredTask]:
-        """Load the tasks that exist among these, by number; deleted ones too.
+        """Load the existing tasks among these, including deleted ones, by number.
 
         Costs one Firestore round trip.
         """
@@ -95,7 +95,7 @@ class Tasks:
         return TaskCounter(snapshot.get("last") if snapshot.exists else 0, snapshot)
 
     async def page(self, task_filter: TaskFilter, size: int, after: int | None) -> list[Task]:
-        """Load the newest tasks, or the next older ones after a number.
+        """Load the newest tasks, or those that are older than the task with the number `after`.
 
         Costs one Firestore round trip.
         """
@@ -104,7 +104,7 @@ class Tasks:
         return [_to_task(snapshot) for snapshot in await self._database.find(query)]
 
     def create(self, counter: TaskCounter, tasks: Sequence[Task]) -> list[Write]:
-        """Build the writes that store tasks numbered from the counter's next number on."""
+        """Build the writes that store new tasks, whose numbers follow the counter's."""
         return [
             put_if_unchanged(counter.snapshot, {"last": counter.last + len(tasks)}),
             *(self._create(task) for task in tasks),
@@ -120,7 +120,7 @@ class Tasks:
 
 
 def _fields(task: Task) -> dict[str, Any]:
-    """The stored fields of a task, with those by which queries filter and Firestore expires it."""
+    """Return the stored fields of a task, including those for queries and for expiry."""
     return _CODEC.write(task) | {"state": task.status.value, "purge_at": task.purge_at}
 
 
@@ -133,8 +133,8 @@ def page_query(
 ) -> AsyncQuery:
     """Query tasks by descending number.
 
-    Numbers are unique, so that the second order, by date, never decides. It lets the same indexes
-    serve queries with and without a range of dates.
+    Numbers are unique, so the second order, by date, has no effect. With it, the same indexes serve
+    queries with and without a range of dates.
     """
     states = [status.value for status in task_filter.statuses]
     query = client.collection(collection).where(filter=FieldFilter("state", "in", states))

@@ -1,4 +1,4 @@
-"""Arguments, results and error codes that the tools of the to-do list share."""
+"""The arguments, results and error codes that the tools of the to-do list share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 MAX_TASKS: Final = 25
-"""The most tasks that one call adds or completes."""
+"""One call adds or completes at most this many tasks."""
 MAX_TITLE_LENGTH: Final = 255
 MAX_DESCRIPTION_LENGTH: Final = 1_000
 
@@ -67,11 +67,11 @@ def _to_date(value: Any) -> date:
         if isinstance(value, str) and _DATE.fullmatch(value):
             return date.fromisoformat(value)
     except ValueError:
-        pass  # in the right format, but not in the calendar
+        pass  # the format is right, but the calendar has no such day
     raise validation_error("must be a calendar date as YYYY-MM-DD, such as 2026-03-31")
 
 
-def _checked_title(text: str) -> str:
+def _validate_title(text: str) -> str:
     title = validate_line(text)
     if len(title) > MAX_TITLE_LENGTH:
         raise validation_error(
@@ -80,7 +80,7 @@ def _checked_title(text: str) -> str:
     return title
 
 
-def _checked_description(text: str) -> str | None:
+def _validate_description(text: str) -> str | None:
     if len(text) > MAX_DESCRIPTION_LENGTH:
         raise validation_error(f"must have at most {MAX_DESCRIPTION_LENGTH:,} characters")
     return None if not text.strip() else validate_prose(text)
@@ -95,19 +95,19 @@ TaskId = Annotated[
     BeforeValidator(_to_number),
     _string_schema(pattern=f"^{_NUMBER.pattern}$", maxLength=18, examples=["7"]),
 ]
-"""The number of a task, as a string on the wire."""
+"""The number of a task, which is a string in JSON."""
 TaskTitle = Annotated[
-    str, AfterValidator(_checked_title), _string_schema(minLength=1, maxLength=MAX_TITLE_LENGTH)
+    str, AfterValidator(_validate_title), _string_schema(minLength=1, maxLength=MAX_TITLE_LENGTH)
 ]
 TaskDescription = Annotated[
-    str, AfterValidator(_checked_description), _string_schema(maxLength=MAX_DESCRIPTION_LENGTH)
+    str, AfterValidator(_validate_description), _string_schema(maxLength=MAX_DESCRIPTION_LENGTH)
 ]
-"""A description; a blank one becomes None."""
+"""The description of a task. A blank one becomes None."""
 PriorityName = Annotated[
     Priority, BeforeValidator(_to_priority), _string_schema(maxLength=40, examples=list(Priority))
 ]
-"""A priority in upper or lower case. It is no enumeration in the schema, as clients would then
-refuse a wrong one before the tool can answer with its error code."""
+"""A priority in upper or lower case. The schema does not declare it as an enumeration, because then
+clients would reject a wrong priority before the tool can answer with its error code."""
 CalendarDate = Annotated[
     date,
     BeforeValidator(_to_date),
@@ -116,7 +116,7 @@ CalendarDate = Annotated[
 
 
 class TaskView(Result):
-    """A task as it is stored."""
+    """A task as tools return it."""
 
     task_id: str = Field(description="Its id, a number, for the other tools.")
     title: str = Field(description="What is to be done.")
@@ -132,13 +132,15 @@ class TaskView(Result):
     )
 
     @classmethod
-    def of_task(cls, task: Task, **given: Any) -> Self:
-        """Show a task."""
-        return cls.of(task, task_id=str(task.number), restorable_until=task.purge_at, **given)
+    def of_task(cls, task: Task, **extra_fields: Any) -> Self:
+        """Build the view of a task."""
+        return cls.of(
+            task, task_id=str(task.number), restorable_until=task.purge_at, **extra_fields
+        )
 
 
 class TaskOutcome(Result):
-    """What a call did to a task."""
+    """The effect of a call on a task."""
 
     task: TaskView | None = Field(description="The task as it is stored now.")
     changed: list[str] | None = Field(
@@ -159,7 +161,7 @@ class ChangedTask(TaskOutcome):
 
 
 class ItemError(Result):
-    """Why one item of several failed."""
+    """The reason why one of several items failed."""
 
     code: ErrorCode = Field(description="The kind of error.")
     message: str = Field(description="What is wrong, and what to do.")
@@ -167,14 +169,14 @@ class ItemError(Result):
 
 
 class TaskItemResult(TaskOutcome):
-    """What a call did for one item of several."""
+    """The result of one of several items."""
 
     success: bool = Field(description="Whether it was done.")
     error: ItemError | None = Field(description="Why it was not done.")
 
 
 class TaskResults(TaskOutcome):
-    """What a call did for one task, or for each of several."""
+    """The result of a call with one task or several."""
 
     results: list[TaskItemResult] | None = Field(
         description="Of a call with several tasks: the result of each, in order."

@@ -1,4 +1,4 @@
-"""Traces as a searchable corpus: how they are indexed, and how searches select them."""
+"""Traces as a searchable corpus: their index entries, and the selections of searches."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 MAX_TERMS: Final = 500
-"""How many different terms of a trace are indexed, the most frequent first: each costs a write."""
+"""At most this many of a trace's most frequent terms are indexed, because each costs a write."""
 SUGGESTION_POOL: Final = 100
-"""How many tags are read to suggest one that is like a misspelt tag."""
+"""A misspelt tag is compared with this many tags to suggest a similar one."""
 
 
 def trace_corpus(database: Database) -> DatedCorpus[Trace]:
@@ -40,18 +40,18 @@ def trace_corpus(database: Database) -> DatedCorpus[Trace]:
 
 @dataclass(frozen=True)
 class TraceSelection(Selection):
-    """The traces that a search may show: those with all of some tags.
+    """The traces that a search may return, by their tags.
 
     Attributes:
-        include_flagged: Whether flagged traces are among them.
+        include_flagged: Whether flagged traces are included.
     """
 
     include_flagged: bool = False
 
     def admits(self, document: Searchable) -> bool:
-        """Return whether a trace is in the selection, by its own fields."""
-        flagged = isinstance(document, Trace) and document.status is TraceStatus.FLAGGED
-        return (self.include_flagged or not flagged) and super().admits(document)
+        """Return whether a trace is in the selection, judged by its own fields."""
+        is_flagged = isinstance(document, Trace) and document.status is TraceStatus.FLAGGED
+        return (self.include_flagged or not is_flagged) and super().admits(document)
 
 
 def with_tags(tags: Sequence[str], *, include_flagged: bool = False) -> TraceSelection:
@@ -61,9 +61,9 @@ def with_tags(tags: Sequence[str], *, include_flagged: bool = False) -> TraceSel
 
 
 async def describe_unknown_tags(tags: Sequence[str], ctx: Context) -> list[str]:
-    """Say of each tag that no trace has it, and suggest similar tags.
+    """Return a message for each tag, which says that no trace has it and suggests similar tags.
 
-    One round trip; none without tags.
+    Costs one Firestore round trip, or none without tags.
     """
     if not tags:
         return []
@@ -73,7 +73,9 @@ async def describe_unknown_tags(tags: Sequence[str], ctx: Context) -> list[str]:
 
 
 async def index_entry(trace: Trace, ctx: Context) -> TraceIndexEntry:
-    """Embed a trace and count its terms. One round trip; two if nothing was ever embedded.
+    """Embed a trace and count its terms.
+
+    Costs one Firestore round trip, or two if nothing was ever embedded.
 
     Raises:
         Unavailable: The embedding provider cannot be reached.

@@ -1,4 +1,4 @@
-"""Stored traces that say the same as a new one, or solve a similar problem."""
+"""Finds stored traces that say the same as a new one, or solve a similar problem."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from shared.traces.repository import TraceIndexEntry
 
 MIN_PROBLEM_RESEMBLANCE: Final = 0.1
-"""The resemblance from which on two problems may be the same; all near-duplicates reach it."""
+"""Problems with at least this resemblance may be the same. Those of all near-duplicates have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimilarTraces:
-    """Stored traces that are similar to another one, the nearest first.
+    """Stored traces that are similar to another trace, the nearest first.
 
     Attributes:
-        duplicates: Traces that say the same.
-        related: Traces whose problem may be the same, duplicates included.
+        duplicates: The traces that say the same.
+        related: The traces whose problem may be the same, including the duplicates.
     """
 
     duplicates: list[Trace]
@@ -36,7 +36,7 @@ class SimilarTraces:
 
 
 async def find_similar_traces(trace: Trace, entry: TraceIndexEntry, ctx: Context) -> SimilarTraces:
-    """Compare a trace with its nearest neighbours, except the one it supersedes.
+    """Compare a trace with its nearest neighbours, except the trace that it supersedes.
 
     Costs one Firestore round trip.
     """
@@ -64,20 +64,18 @@ async def require_no_duplicate(trace: Trace, entry: TraceIndexEntry, ctx: Contex
 
 
 def _compare(trace: Trace, others: Sequence[Trace]) -> SimilarTraces:
-    words, words_of = _words(trace), {other.trace_id: _words(other) for other in others}
+    terms = _extract_terms(trace)
+    pairs = [(other, _extract_terms(other)) for other in others]
     return SimilarTraces(
-        duplicates=[
-            other for other in others if is_near_duplicate(words, words_of[other.trace_id])
-        ],
+        duplicates=[other for other, other_terms in pairs if is_near_duplicate(terms, other_terms)],
         related=[
             other
-            for other in others
-            if resemblance(words.problem, words_of[other.trace_id].problem)
-            >= MIN_PROBLEM_RESEMBLANCE
+            for other, other_terms in pairs
+            if resemblance(terms.problem, other_terms.problem) >= MIN_PROBLEM_RESEMBLANCE
         ],
     )
 
 
-def _words(trace: Trace) -> TraceTerms:
+def _extract_terms(trace: Trace) -> TraceTerms:
     content = trace.content
     return TraceTerms.of(content.title, content.context_text, content.solution_text)

@@ -1,9 +1,9 @@
 """Permanent erasure of a trace, with its votes and earlier revisions.
 
 The first commit deletes the trace and writes `trace_erasures/{trace_id}`, which records that its
-votes and revisions are still to be deleted. From then on no one can read it, vote on it or restore
-it, and a later run that finds the record continues. The effect of its votes on the contributor's
-record remains: withdrawing a trace does not clear a bad record.
+votes and revisions must still be deleted. From then on no user can read the trace, vote on it or
+restore it. A later run that finds the record continues the erasure. The votes still count in the
+contributor's record, so that withdrawing a trace does not clear a bad record.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 
 ERASURES: Final = "trace_erasures"
 ERASED_FIELDS: Final = {VoteType.UP: "erased_up", VoteType.DOWN: "erased_down"}
-"""The fields of a contributor that count the votes on the contributor's erased traces."""
+"""These fields of a contributor count the votes on the contributor's erased traces."""
 PAGE_SIZES: Final = {VOTES: 200, REVISIONS: 20}
-"""Documents deleted in one commit. Firestore limits a commit's size, deleted contents included, and
-a revision has up to 100,000 characters."""
+"""One commit deletes at most this many documents. Firestore limits the size of a commit, including
+deleted contents, and a revision has up to 100,000 characters."""
 MAX_FOLLOWERS: Final = 100
-"""How many superseding traces are read, and updated, at a time."""
+"""At most this many superseding traces are read and updated at a time."""
 
 
 class TraceErasure:
     """Finds traces withdrawn long ago, and erases them."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database."""
+        """Store the database to work on."""
         self._database = database
 
     async def withdrawn(self, before: datetime, limit: int) -> list[str]:
@@ -62,7 +62,7 @@ class TraceErasure:
         return await self._database.count(withdrawn_query(self._database.client, before))
 
     async def unfinished(self, limit: int) -> list[str]:
-        """Load the ids of traces whose erasure was begun and not finished.
+        """Load the ids of traces whose erasure has begun and is not finished.
 
         Costs one Firestore round trip.
         """
@@ -82,11 +82,12 @@ class TraceErasure:
 
         Args:
             stored: The trace.
-            others: Writes for the same commit.
+            others: Additional writes for the same commit.
             now: The time to store in the record.
 
         Raises:
-            Stale: The trace, or the document of another write, changed. Nothing was written.
+            WriteConflict: The trace or the document of another write has changed. Nothing was
+                written.
         """
         trace = stored.trace
         record, option = self._record(trace.trace_id), LastUpdateOption(stored.snapshot.update_time)
@@ -102,7 +103,7 @@ class TraceErasure:
         )
 
     async def finish(self, trace_id: str) -> AsyncIterator[Counter[str]]:
-        """Delete votes and revisions, and yield after each commit how many were deleted."""
+        """Delete votes and revisions, and yield the number of deleted documents of each commit."""
         for kind, size in PAGE_SIZES.items():
             query = names_query(self._database.client, f"{COLLECTION}/{trace_id}/{kind}", size)
             while page := await self._database.find(query):
@@ -114,7 +115,7 @@ class TraceErasure:
     async def _vote_counts(self, trace_id: str) -> Mapping[VoteType, int]:
         """Count the votes of each type.
 
-        A vote that is cast in the meantime changes the trace, so that the commit fails.
+        A vote that is cast in the meantime changes the trace, and then the commit fails.
         """
         client = self._database.client
         queries = [votes_query(client, trace_id, kind) for kind in VoteType]
@@ -131,27 +132,26 @@ class TraceErasure:
 
 
 def set_superseded_by(snapshot: DocumentSnapshot[Any], trace_id: str) -> Write:
-    """Build the write that stores which trace superseded one that is not in the index."""
+    """Build the write that marks a trace, which is not in the index, as superseded by another."""
     return put_if_unchanged(snapshot, {"superseded_by": trace_id})
 
 
 def set_supersedes(snapshot: DocumentSnapshot[Any], trace_id: str | None) -> Write:
-    """Build the write that stores which trace one supersedes."""
+    """Build the write that stores the id of the trace that another one supersedes, or None."""
     return put_if_unchanged(snapshot, {"supersedes": trace_id})
 
 
 def withdrawn_query(client: AsyncClient, before: datetime) -> AsyncQuery:
     """Query traces that were withdrawn before a time, the earliest first."""
-    withdrawn = FieldFilter("withdrawn_at", "<", before)
-    return client.collection(COLLECTION).where(filter=withdrawn).order_by("withdrawn_at")
+    is_withdrawn = FieldFilter("withdrawn_at", "<", before)
+    return client.collection(COLLECTION).where(filter=is_withdrawn).order_by("withdrawn_at")
 
 
 def followers_query(client: AsyncClient, trace_id: str, limit: int) -> AsyncQuery:
-    """Query traces that supersede one, with their contributors only."""
-    following = FieldFilter("supersedes", "==", trace_id)
-    return (
-        client.collection(COLLECTION).where(filter=following).select(["contributor"]).limit(limit)
-    )
+    """Query the traces that supersede a trace, with only the field `contributor`."""
+    is_follower = FieldFilter("supersedes", "==", trace_id)
+    query = client.collection(COLLECTION).where(filter=is_follower)
+    return query.select(["contributor"]).limit(limit)
 
 
 def votes_query(client: AsyncClient, trace_id: str, kind: VoteType) -> AsyncQuery:
@@ -161,7 +161,7 @@ def votes_query(client: AsyncClient, trace_id: str, kind: VoteType) -> AsyncQuer
 
 
 def names_query(client: AsyncClient, collection: str, limit: int) -> AsyncQuery:
-    """Query the names of documents of a collection."""
+    """Query the documents of a collection without their fields."""
     return client.collection(collection).select(["__name__"]).limit(limit)
 
 

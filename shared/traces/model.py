@@ -23,26 +23,26 @@ def _join_lines(text: str) -> str:
 TraceTitle = Annotated[
     str, StringConstraints(min_length=1, max_length=200), AfterValidator(_join_lines)
 ]
-"""A title, with runs of white space replaced by one blank."""
+"""A title, in which each run of white space is replaced by one space."""
 TraceText = Annotated[
     str, StringConstraints(min_length=1, max_length=50_000), AfterValidator(validate_prose)
 ]
 """The text of a problem or of a solution."""
 
-PROBLEM_LEAD: Final = 400
-"""Characters of the problem that precede the solution in the text that is embedded; measured by
-`benchmarks.trace_duplicates`."""
+PROBLEM_LEAD_CHARACTERS: Final = 400
+"""In the text that is embedded, this many characters of the problem precede the solution.
+`benchmarks.trace_duplicates` measured the number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceContent:
-    """What the contributor wrote and may amend.
+    """The part of a trace that its contributor writes and can amend.
 
     Attributes:
         title: The problem in one line.
         context_text: The problem, and where it occurred.
-        solution_text: What worked.
-        tags: Normalized tags in the contributor's order, without duplicates.
+        solution_text: The solution that worked.
+        tags: The normalized tags in the contributor's order, without duplicates.
     """
 
     title: str
@@ -54,11 +54,12 @@ class TraceContent:
     def embedding_text(self) -> str:
         """The text that is embedded.
 
-        The solution follows the first `PROBLEM_LEAD` characters of the problem, so that a model
-        that truncates its input sees both.
+        The solution follows the first characters of the problem, so that a model that truncates
+        its input reads both.
         """
-        lead, rest = self.context_text[:PROBLEM_LEAD], self.context_text[PROBLEM_LEAD:]
-        return f"{self.title} {lead} {self.solution_text} {rest}"
+        lead = self.context_text[:PROBLEM_LEAD_CHARACTERS]
+        remainder = self.context_text[PROBLEM_LEAD_CHARACTERS:]
+        return f"{self.title} {lead} {self.solution_text} {remainder}"
 
     @property
     def facets(self) -> Mapping[Facet, str]:
@@ -68,20 +69,20 @@ class TraceContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """A trace as it is stored.
+    """A solved coding problem.
 
     Attributes:
-        trace_id: The id of its document.
-        content: What it says.
-        contributor: The id of the user who contributed it; never shown to others.
-        revision: The number of its current revision, from 1.
-        text_revision: The revision that last changed its title, problem or solution.
-        tally: The votes that count.
-        created_at: When it was contributed.
-        updated_at: When it was last amended.
-        supersedes: The id of the trace that its contributor says it replaces.
-        superseded_by: The id of the trace that replaced it, by the same contributor.
-        withdrawn_at: When its contributor withdrew it.
+        trace_id: The document's id.
+        content: The texts and tags.
+        contributor: The id of the user who contributed the trace, which other users never see.
+        created_at: The time of the contribution.
+        updated_at: The time of the last amendment.
+        revision: The number of the current revision, from 1.
+        text_revision: The revision that last changed the title, the problem or the solution.
+        tally: The sums of the votes that count.
+        supersedes: The id of the trace that this one replaces, according to its contributor.
+        superseded_by: The id of the trace by the same contributor that replaced this one.
+        withdrawn_at: The time at which the contributor withdrew the trace.
     """
 
     trace_id: str
@@ -98,7 +99,7 @@ class Trace:
 
     @property
     def id(self) -> str:
-        """The id in the index."""
+        """The document's id in the index."""
         return self.trace_id
 
     @property
@@ -117,19 +118,19 @@ class Trace:
         return self.content.facets
 
     def counts(self, vote: Vote, revision: int) -> bool:
-        """Return whether a vote counts that was given on this revision.
+        """Return whether a vote on a revision counts.
 
-        A vote for a trace counts for the texts it was given on. A vote against it counts until its
-        voter changes it: otherwise a trivial edit would clear a warning.
+        An upvote only counts for the texts that the voter read. A downvote counts until its voter
+        changes it, because otherwise a trivial edit would clear a warning.
         """
         return vote.type is VoteType.DOWN or revision == self.text_revision
 
     @property
     def is_listed(self) -> bool:
-        """Whether search may find it: it is neither withdrawn nor superseded."""
+        """Whether searches include the trace, which is then neither withdrawn nor superseded."""
         return self.withdrawn_at is None and self.superseded_by is None
 
     @property
     def status(self) -> TraceStatus:
-        """Withdrawn, or the status that follows from the votes."""
+        """`WITHDRAWN`, or the status that follows from the votes."""
         return TraceStatus.WITHDRAWN if self.withdrawn_at else self.tally.status

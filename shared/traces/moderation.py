@@ -1,17 +1,17 @@
-"""Moderation: of traces that are about equally relevant, the better one ranks first.
+"""Moderation, which ranks the better one of two about equally relevant traces first.
 
     moderated = relevance * (1 + 0.10 (trust - doubt) + 0.05 validated - 0.05 age)
     relevance = 1 - (1 - score) * min(1, spread / 0.2)
     age = 1 - 2^(-years / 2)
 
-Trust and doubt lie between 0 and 1 (`shared.traces.trust`), and at most one of them is large.
-`validated` is 1 or 0. Age is counted from the last amendment and grows from 0 towards 1; it is 1/2
-after two years. So the factor lies between 0.85 and 1.15: a trace that is 1.36 times as relevant as
-another always ranks before it, whatever the votes. A new trace without votes has a factor of 1.
+Trust and doubt are between 0 and 1 (`shared.traces.trust`), and at most one of them is large.
+`validated` is 1 or 0. Age is counted from the last amendment. It grows from 0 towards 1, and is 1/2
+after two years. So the factor is between 0.85 and 1.15, and a trace that is 1.36 times as relevant
+as another always ranks before it, whatever the votes. A new trace without votes has a factor of 1.
 
-A search score lies between 0 and 1 relative to the other hits, however similar these are. Where the
-similarities of all hits lie within a spread of less than 0.2, a difference in score counts
-proportionally less, so that votes can decide between two traces that fit equally well.
+Search scores are scaled to the range from 0 to 1, even if all hits are about equally similar to the
+query. If the similarities of all hits are within a spread of less than 0.2, differences in score
+count proportionally less, so that votes can decide between two traces that fit equally well.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from shared.traces.model import Trace
 
 VOTES_WEIGHT: Final = 0.10
-"""How much trust and doubt change the factor at most."""
+"""Trust and doubt change the factor by at most this much."""
 VALIDATION_BONUS: Final = 0.05
-"""What being validated adds to the factor."""
+"""The factor of a validated trace is higher by this much."""
 MAX_AGE_PENALTY: Final = 0.05
-"""How much age lowers the factor at most."""
+"""Age lowers the factor by at most this much."""
 HALF_LIFE_SECONDS: Final = 2 * 365.25 * 86_400
-"""The age, in seconds, of half the penalty: most software has a new major version by then."""
+"""At this age, the penalty is half its maximum. Most software has a new major version by then."""
 MIN_FACTOR: Final = 1 - VOTES_WEIGHT - MAX_AGE_PENALTY
 MAX_FACTOR: Final = 1 + VOTES_WEIGHT + VALIDATION_BONUS
 FULL_SPREAD: Final = 0.2
-"""The spread of similarities from which on scores count in full."""
+"""Scores count in full if the spread of similarities is at least this large."""
 
 
 class ScoredHit(Protocol):
@@ -50,21 +50,21 @@ class ScoredHit(Protocol):
 
     @property
     def score(self) -> float:
-        """The score that search ranks by."""
+        """The score by which search ranks the hit."""
 
     @property
     def similarity(self) -> float | None:
-        """The cosine similarity with the query, if vectors were compared."""
+        """The cosine similarity with the query, or None if vectors were not compared."""
 
 
 def moderate_scores(
     hits: Sequence[ScoredHit], traces: Mapping[str, Trace], now: datetime
 ) -> dict[str, float]:
-    """Return the scores by which traces are ordered.
+    """Return the moderated scores of traces by id.
 
     Args:
         hits: All hits of a search. The spread of their similarities scales the scores.
-        traces: The traces to score, by id; hits without one get no score.
+        traces: The traces to score, by id. Hits whose trace is missing get no score.
         now: The time at which age is measured.
     """
     similarities = [hit.similarity for hit in hits if hit.similarity is not None]

@@ -1,7 +1,7 @@
-"""Near-duplicates: whether two traces say the same.
+"""Decides whether two traces are near-duplicates, which say the same.
 
 Another solution of the same problem is no duplicate, nor is the same solution of another problem.
-A false positive loses someone's work, so the rule prefers to miss duplicates. Two traces are
+A false positive loses a contributor's work, so the rule prefers to miss duplicates. Two traces are
 compared by the resemblance of their sets of terms,
 
     resemblance(A, B) = |A & B| / |A | B|
@@ -10,8 +10,8 @@ after Broder, "On the Resemblance and Containment of Documents", SEQUENCES 1997,
 of shingles. A near-duplicate is
 
 - a copy: problems and solutions each have a resemblance of at least 0.6, or
-- a rewording: the names in the solutions have a resemblance of at least 0.7 with three in common,
-  the solutions one of at least 0.25, and the problems one of at least 0.1.
+- a rewording: the names in the solutions have a resemblance of at least 0.7 with at least three in
+  common, the solutions have a resemblance of at least 0.25, and the problems of at least 0.1.
 
 A name is a word that every author spells the same: `asyncio.to_thread`, `--import-mode`, `E0499`,
 `PATH`. A rewording changes the prose around the names; another solution changes the names. The rule
@@ -24,22 +24,22 @@ finds, among pairs around 48 traces:
 | confusable, not duplicates | 0 of 74 | 0 of 61 | 0 of 43 | 0.01, 0.14, 0.53 |
 | same field, not duplicates | 0 of 3,132 | 0 of 2,759 | 0 of 2,583 | 0, 0.02, 0.17 |
 
-A first rule was chosen on the odd half and confirmed on the even half: containment of names, at
-0.75, found 9 and 10 rewordings and nothing else. But of ten confusable traces that were held out,
-written to share names with their neighbours, it took two for duplicates. Resemblance of names at
-0.7 takes none of them; where three names are shared, the highest is 0.63. So no part of the data is
-unseen by the present rule.
+A first rule was chosen on the odd half and confirmed on the even half. With containment of names at
+0.75, it found 9 and 10 rewordings and nothing else. But it mistook two of ten held-out confusable
+traces, which share names with their neighbours on purpose, for duplicates. Resemblance of names at
+0.7 mistakes none of them: where three names are shared, the highest value is 0.63. The current rule
+has therefore been chosen with knowledge of all the data.
 
-Embeddings only select candidates. Of 49 rewordings, 47 have the original as the nearest trace, and
-all have it among the nearest five. With all-MiniLM-L6-v2, rewordings have a cosine of 0.70 to 0.95
-(median 0.85), and other solutions of the same problem one of 0.53 to 0.91 (median 0.81): a
-threshold of 0.9 finds 9 of the 49 with two false positives, one of 0.8 finds 41 with 40. Other
-models have other scales. Terms without names find 3 at a threshold without false positives;
-weighting terms by idf is no better.
+Embeddings only select candidates. For 47 of 49 rewordings the original is the nearest trace, and
+for all of them it is among the nearest five. With all-MiniLM-L6-v2, rewordings have a cosine of
+0.70 to 0.95 (median 0.85), and other solutions of the same problem have one of 0.53 to 0.91 (median
+0.81). A threshold of 0.9 finds 9 of the 49 with two false positives, and one of 0.8 finds 41 with
+40. Other models have other scales. Terms without names find 3 at a threshold without false
+positives. Weighting terms by idf is no better.
 
-The rule does not see a negation (stop words are no terms) or one changed value in a long text; both
-look like copies. It misses reworded translations and rewordings without names. So an author
-whose trace is taken for a duplicate needs a way to insist.
+The rule does not recognize a negation (stop words are no terms) or one changed value in a long
+text: both look like copies. It misses reworded translations and rewordings without names. Therefore
+a contributor must be able to share a trace that was mistaken for a duplicate.
 
 To measure again: `python -m benchmarks.trace_duplicates`.
 """
@@ -53,7 +53,7 @@ from typing import Final
 from shared.text.terms import resemblance, terms
 
 MAX_CANDIDATES: Final = 5
-"""How many of the nearest traces are compared."""
+"""A trace is compared with at most this many of its nearest neighbours."""
 
 _MIN_COPY: Final = 0.6
 _MIN_SHARED_NAMES: Final = 3
@@ -61,9 +61,9 @@ _MIN_NAMES: Final = 0.7
 _MIN_SOLUTION: Final = 0.25
 _MIN_PROBLEM: Final = 0.1
 
-# Words and what joins them: paths, options, qualified names.
-_JOINED: Final = re.compile(r"\w++(?:[./:-]++\w++)*+")
-# With joints, with digits, in camel case or in capitals; a number alone is no name.
+# A word, or words joined by punctuation, such as a path, an option or a qualified name.
+_JOINED_WORDS: Final = re.compile(r"\w++(?:[./:-]++\w++)*+")
+# A name has punctuation, digits, camel case or only capitals. A number alone is no name.
 _NAME: Final = re.compile(r"(?!\d+$)(?:.*[_./:\-\d]|.*[a-z][A-Z]|[A-Z]{2,}$)")
 
 
@@ -72,9 +72,9 @@ class TraceTerms:
     """The terms by which a trace is compared.
 
     Attributes:
-        problem: The terms of its title and problem.
-        solution: The terms of its solution.
-        names: The names in its solution.
+        problem: The terms of the title and the problem.
+        solution: The terms of the solution.
+        names: The names in the solution.
     """
 
     problem: frozenset[str]
@@ -83,7 +83,7 @@ class TraceTerms:
 
     @classmethod
     def of(cls, title: str, context: str, solution: str) -> TraceTerms:
-        """Extract them from the texts of a trace."""
+        """Extract the terms from the texts of a trace."""
         problem = frozenset(terms(f"{title} {context}"))
         return cls(problem, frozenset(terms(solution)), _names(solution))
 
@@ -104,4 +104,4 @@ def is_near_duplicate(one: TraceTerms, other: TraceTerms) -> bool:
 
 def _names(text: str) -> frozenset[str]:
     """Return the names in a text, in lower case."""
-    return frozenset(word.casefold() for word in _JOINED.findall(text) if _NAME.match(word))
+    return frozenset(word.casefold() for word in _JOINED_WORDS.findall(text) if _NAME.match(word))

@@ -1,10 +1,10 @@
 """Traces and their votes in Firestore.
 
-Documents are `traces/{trace_id}`, with `revisions` and `votes` below it, and
+The documents are `traces/{trace_id}`, with `revisions` and `votes` as subcollections, and
 `contributors/{user_id}`.
 
-The commit that writes a trace also writes its postings: search finds it at once, and there is no
-queue. A withdrawn trace has no postings and keeps its text.
+The commit that writes a trace also writes its postings. So search finds the trace at once, without
+a queue. A withdrawn trace keeps its text, but has no postings.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ TRACE: Final = Codec(
     Trace, "trace_id", readers={"tally": Codec(VoteTally).load}, inline={"content": _CONTENT}
 )
 READ_FIELDS: Final = TRACE.stored_names
-"""The stored fields of a trace, without its vector and its indexed state."""
+"""Queries read these fields: all fields of a trace without its vector and its indexed state."""
 to_trace: Final = TRACE.read
-"""Reads a trace from its document."""
+"""Converts the stored fields of a document to a trace."""
 VOTE: Final = Codec(
     Vote, stored_as={"type": "vote"}, readers={"type": VoteType, "tag": FeedbackTag}
 )
@@ -65,9 +65,9 @@ class TraceIndexEntry:
     """The index data of a trace.
 
     Attributes:
-        vector: Its embedding.
+        vector: The embedding.
         model: The model of the embedding.
-        indexed: Its terms, facets and date.
+        indexed: The terms, facets and date.
     """
 
     vector: Vector
@@ -89,8 +89,8 @@ class StoredTrace:
 
     Attributes:
         trace: The trace.
-        indexed: The terms, facets and date by which it is indexed.
-        snapshot: Its document; a write fails if that changed since.
+        indexed: The terms, facets and date by which the trace is indexed.
+        snapshot: The trace's document. A write fails if the document has changed since.
     """
 
     trace: Trace
@@ -103,10 +103,10 @@ class StoredVote:
     """A user's vote on a trace as it was read.
 
     Attributes:
-        vote: The vote; None if the user has none.
+        vote: The vote, or None if the user has not voted.
         text: The voter's feedback in words.
-        revision: The revision of the trace that it was given on.
-        snapshot: Its document; a write fails if that changed since.
+        revision: The revision of the trace that the user voted on.
+        snapshot: The vote's document. A write fails if the document has changed since.
     """
 
     vote: Vote | None
@@ -117,13 +117,13 @@ class StoredVote:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """The words beside a vote against a trace.
+    """A voter's explanation of a vote against a trace.
 
     Attributes:
         tag: The reason for the vote.
         text: The voter's words.
-        revision: The revision of the trace that the vote was given on.
-        given_at: When it was given.
+        revision: The revision of the trace that the user voted on.
+        given_at: The time of the vote.
     """
 
     tag: FeedbackTag
@@ -136,7 +136,7 @@ class Traces(Documents[Trace]):
     """The traces, and the writes that change them."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database."""
+        """Store the database to use."""
         super().__init__(database, COLLECTION, READ_FIELDS, _to_listed)
 
     async def get(self, trace_id: str) -> StoredTrace | None:
@@ -148,7 +148,7 @@ class Traces(Documents[Trace]):
         return StoredTrace(to_trace(trace_id, data), read_indexed_state(data), snapshot)
 
     async def get_revision(self, trace_id: str, number: int) -> TraceContent | None:
-        """Load what a trace said in an earlier revision. Costs one Firestore round trip."""
+        """Load the content of an earlier revision of a trace. Costs one Firestore round trip."""
         snapshot = await self._database.get(self._revision_reference(trace_id, number))
         return _CONTENT.load(snapshot.to_dict() or {}) if snapshot.exists else None
 
@@ -166,7 +166,7 @@ class Traces(Documents[Trace]):
         return [_to_feedback(snapshot) for snapshot in await self._database.find(query)]
 
     async def get_record(self, user_id: str) -> ContributorRecord:
-        """Load the sums of the votes on a user's traces. Costs one Firestore round trip."""
+        """Load the record of the votes on a user's traces. Costs one Firestore round trip."""
         snapshot = await self._database.get(self._database.document(CONTRIBUTORS, user_id))
         return RECORD.load(snapshot.to_dict() or {})
 
@@ -185,7 +185,7 @@ class Traces(Documents[Trace]):
         Args:
             stored: The trace as it was read.
             trace: The new trace.
-            entry: Its index data from now on; None to take it out of the index.
+            entry: The new index data, or None to remove the trace from the index.
         """
         index_fields = entry.fields(trace) if entry else _UNINDEXED_FIELDS
         indexed = entry.indexed if entry else NOT_INDEXED
@@ -195,7 +195,7 @@ class Traces(Documents[Trace]):
         ]
 
     def keep_revision(self, stored: StoredTrace) -> Write:
-        """Build the write that keeps what a trace says, so that it can be brought back."""
+        """Build the write that saves the current content of a trace as an earlier revision."""
         data = _CONTENT.write(stored.trace.content) | {"written_at": stored.trace.updated_at}
         reference = self._revision_reference(stored.trace.trace_id, stored.trace.revision)
         return lambda batch: batch.set(reference, data)
@@ -207,13 +207,13 @@ class Traces(Documents[Trace]):
     def set_vote(
         self, stored: StoredVote, vote: Vote, text: str | None, revision: int, now: datetime
     ) -> Write:
-        """Build the write that stores a vote in place of the one that was read.
+        """Build the write that replaces a vote.
 
         Args:
             stored: The vote as it was read.
             vote: The new vote.
             text: The voter's feedback in words.
-            revision: The revision of the trace that it is given on.
+            revision: The revision of the trace that the user votes on.
             now: The time to store.
         """
         data = VOTE.write(vote) | {"text": text, "revision": revision, "given_at": now}
@@ -230,7 +230,7 @@ class Traces(Documents[Trace]):
         return lambda batch: batch.delete(stored.snapshot.reference, option)
 
     def credit(self, user_id: str, before: Vote | None, after: Vote | None) -> list[Write]:
-        """Return the write, if any, by which a changed vote changes the contributor's record."""
+        """Build the write, if any, that updates the contributor's record after a vote changed."""
         changes = {
             kind.value: (after is not None and after.type is kind)
             - (before is not None and before.type is kind)
@@ -258,7 +258,7 @@ _UNINDEXED_FIELDS: Final = {
     "facets": [],
     "indexed": NOT_INDEXED.document(),
 }
-"""The part of an update that takes a trace out of the index."""
+"""An update with these fields removes a trace from the index."""
 
 
 def feedback_query(client: AsyncClient, trace_id: str, limit: int) -> AsyncQuery:
@@ -275,7 +275,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]
 
 
 def _to_listed(trace_id: str, data: dict[str, Any]) -> Trace | None:
-    """Read a trace from its document, or None if it has since left the index."""
+    """Read a trace from its document, or return None if it is no longer in the index."""
     trace = to_trace(trace_id, data)
     return trace if trace.is_listed else None
 

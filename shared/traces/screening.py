@@ -1,4 +1,4 @@
-"""Screening of what users share: no secrets, no personal data."""
+"""Rejects traces that contain secrets or personal data."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ async def require_shareable(content: TraceContent) -> None:
     """Screen all texts and tags of a trace.
 
     Raises:
-        InvalidInput: One contains a secret or personal data; the error names the lines, never the
-            values.
+        InvalidInput: A text contains a secret or personal data. The error names the lines, never
+            the values.
     """
     await require_shareable_texts(
         {
@@ -31,11 +31,11 @@ async def require_shareable(content: TraceContent) -> None:
 
 
 async def require_shareable_texts(texts: Mapping[str, str]) -> None:
-    """Screen texts, given by argument name.
+    """Screen texts, which are given by argument name.
 
     Raises:
-        InvalidInput: One contains a secret or personal data; the error names the lines, never the
-            values.
+        InvalidInput: A text contains a secret or personal data. The error names the lines, never
+            the values.
     """
     if findings := await asyncio.to_thread(screen_texts, texts):
         raise refusal(findings)

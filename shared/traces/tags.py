@@ -1,4 +1,4 @@
-"""Tags of traces: normalized to lower case, with hyphens for white space."""
+"""Normalizes tags of traces to lower case, with hyphens for white space."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_TAGS: Final = 20
-"""The most tags that a trace can have."""
+"""A trace has at most this many tags."""
 MAX_TAG_INPUTS: Final = 100
-"""The most tags in an argument, several of which may be the same once they are normalized."""
+"""An argument may contain this many tags, because several may be equal after normalization."""
 MAX_TAG_LENGTH: Final = 60
-"""The most characters of a tag."""
+"""A tag has at most this many characters."""
 
 _RULE: Final = "a tag consists of letters a to z, digits and . _ -"
 _TAG: Final = re.compile(r"[a-z0-9._-]+")
@@ -28,9 +28,9 @@ TagInput = Annotated[str, StringConstraints(max_length=MAX_TAG_LENGTH)]
 
 
 def normalize_tag(text: str) -> str:
-    """Normalize a tag, or the beginning of one: `Google Cloud` becomes `google-cloud`.
+    """Normalize a tag or the beginning of a tag, such as `Google Cloud` to `google-cloud`.
 
-    A result that is too long is cut to one character more than a tag may have.
+    A result that is too long for a tag is cut to one character more than the limit.
     """
     tag = "-".join(unicodedata.normalize("NFKC", text).casefold().split())
     return tag[: MAX_TAG_LENGTH + 1]

@@ -1,4 +1,4 @@
-"""Trust in a trace, computed from the votes on it, and the weight of each vote.
+"""Computes the trust in a trace from its votes, and the weight of each vote.
 
     W(part, total) = (p + z²/2n - z √(p(1-p)/n + z²/4n²)) / (1 + z²/n),  p = part/total, n = total
 
@@ -10,12 +10,12 @@ E. B. Wilson, "Probable Inference, the Law of Succession, and Statistical Infere
     trust = W(weight up, weight)        doubt = W(weight down, weight)
     alarm = W(a, a + weight up),  a the weight of downvotes for `spam` or `security_concern`
 
-A vote of weight w counts as w votes: a newcomer's as half a vote, and no one's as a whole one. So a
-single vote neither validates nor flags a trace. A trace is validated at a trust of 0.3: four
-newcomers or two voters with a good record, with no vote against it. It is flagged at an alarm of
-0.2, which takes two voters, or at a doubt of 0.5, which takes eight newcomers, with no vote for it.
-Trust and status depend on the votes alone and change as the votes do. No vote against a trace
-improves its status.
+A vote of weight w counts as w votes. A newcomer's vote counts as half a vote, and every vote as
+less than one, so that a single vote neither validates nor flags a trace. A trace is validated at a
+trust of 0.3, which takes four newcomers or two voters with a good record if nobody votes against
+it. A trace is flagged at an alarm of 0.2, which takes two voters, or at a doubt of 0.5, which takes
+eight newcomers, if nobody votes for it. Trust and status depend only on the votes and change with
+them. No vote against a trace improves its status.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from enum import StrEnum
 from typing import Final, Self
 
 Z: Final = 1.96
-"""The z-score of the Wilson interval, for a confidence of 95 %."""
+"""This z-score gives the Wilson interval a confidence of 95 %."""
 WEIGHT_UNIT: Final = 100
 """Weights are stored in whole hundredths of a vote, so that sums are exact."""
 NEWCOMER_WEIGHT: Final = 50
-"""The weight of a voter without a record, in hundredths of a vote."""
+"""A voter without a record has this weight, in hundredths of a vote."""
 MAX_RECORD_BONUS: Final = 40
-"""What a perfect record adds to the weight of a newcomer, in hundredths of a vote."""
+"""A perfect record adds this to a voter's weight, in hundredths of a vote."""
 VALIDATION_TRUST: Final = 0.3
-"""The trust from which on a trace is validated."""
+"""A trace with at least this trust is validated."""
 FLAGGING_ALARM: Final = 0.2
-"""The alarm from which on a trace is flagged."""
+"""A trace with at least this alarm is flagged."""
 FLAGGING_DOUBT: Final = 0.5
-"""The doubt from which on a trace is flagged."""
+"""A trace with at least this doubt is flagged."""
 
 
 class TraceStatus(StrEnum):
-    """What the votes, or its contributor, make of a trace."""
+    """The status of a trace, which follows from the votes or from its contributor's withdrawal."""
 
     PENDING = "pending"
     VALIDATED = "validated"
@@ -51,7 +51,7 @@ class TraceStatus(StrEnum):
 
 
 class VoteType(StrEnum):
-    """For or against."""
+    """The direction of a vote: for or against a trace."""
 
     UP = "up"
     DOWN = "down"
@@ -67,17 +67,17 @@ class FeedbackTag(StrEnum):
 
 
 ALARM_TAGS: Final = frozenset({FeedbackTag.SECURITY_CONCERN, FeedbackTag.SPAM})
-"""Reasons to hide a trace rather than rank it lower."""
+"""Votes for these reasons ask to hide a trace, not only to rank it lower."""
 
 
 def wilson(part: float, total: float) -> float:
-    """Return the lower bound of the Wilson score interval; 0 where `total` is 0.
+    """Return the lower bound of the Wilson score interval, or 0 if `total` is 0.
 
     Raises:
-        ValueError: Not `0 <= part <= total`.
+        ValueError: `part` is negative or larger than `total`.
     """
     if not 0 <= part <= total:
-        raise ValueError(f"a part lies between 0 and its total; got {part} of {total}")
+        raise ValueError(f"the part must be between 0 and the total, not {part} of {total}")
     if not total:
         return 0.0
     share, z2n = part / total, Z * Z / total
@@ -87,11 +87,11 @@ def wilson(part: float, total: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ContributorRecord:
-    """All votes on the traces of one contributor.
+    """The votes on all traces of one contributor.
 
     Attributes:
-        up: The number of votes for them.
-        down: The number of votes against them.
+        up: The number of votes for the traces.
+        down: The number of votes against the traces.
     """
 
     up: int = 0
@@ -100,7 +100,7 @@ class ContributorRecord:
     @property
     def weight(self) -> int:
         """The weight of the contributor's own votes: 50 to 90 hundredths of a vote."""
-        # A sum that is read while another vote is being written may be below zero for a moment.
+        # A sum that is read while another vote is being written may briefly be below zero.
         up, down = max(self.up, 0), max(self.down, 0)
         return NEWCOMER_WEIGHT + round(MAX_RECORD_BONUS * wilson(up, up + down))
 
@@ -110,9 +110,9 @@ class Vote:
     """One user's vote on a trace.
 
     Attributes:
-        type: For or against.
-        tag: The reason, of a vote against.
-        weight: Its weight in hundredths of a vote, fixed when it was given.
+        type: The direction of the vote.
+        tag: The reason for a vote against the trace, or None for a vote for it.
+        weight: The weight in hundredths of a vote, which was fixed when the user voted.
     """
 
     type: VoteType
@@ -121,7 +121,7 @@ class Vote:
 
     @property
     def raises_alarm(self) -> bool:
-        """Whether it asks to hide the trace."""
+        """Whether the vote asks to hide the trace."""
         return self.tag in ALARM_TAGS
 
 
@@ -130,11 +130,11 @@ class VoteTally:
     """The sums of the votes on a trace.
 
     Attributes:
-        upvotes: The number of votes for it.
-        downvotes: The number of votes against it.
-        up: The total weight of votes for it, in hundredths of a vote.
-        down: The total weight of votes against it.
-        alarm: The total weight of votes against it that ask to hide it.
+        upvotes: The number of votes for the trace.
+        downvotes: The number of votes against the trace.
+        up: The total weight of the upvotes, in hundredths of a vote.
+        down: The total weight of the downvotes.
+        alarm: The total weight of the downvotes that ask to hide the trace.
     """
 
     upvotes: int = 0
@@ -148,27 +148,27 @@ class VoteTally:
         return self._with(vote, 1)
 
     def minus(self, vote: Vote) -> Self:
-        """Remove a vote that was added before."""
+        """Remove a vote that was added earlier."""
         return self._with(vote, -1)
 
     @property
     def is_possible(self) -> bool:
-        """Whether no sum is negative, as one may be that was read while a vote changed."""
+        """Whether no sum is negative. A sum that is read while a vote changes may be negative."""
         return min(self.upvotes, self.downvotes, self.up, self.down, self.alarm) >= 0
 
     @property
     def downvotes_only(self) -> Self:
-        """The sums of the votes against the trace alone."""
+        """The sums of only the votes against the trace."""
         return replace(self, upvotes=0, up=0)
 
     @property
     def trust(self) -> float:
-        """The confidence that voters are for the trace, 0 to 1; 0 without votes."""
+        """The confidence that voters are for the trace, from 0 to 1. Without votes it is 0."""
         return self._share(self.up)
 
     @property
     def doubt(self) -> float:
-        """The confidence that voters are against the trace, 0 to 1; 0 without votes."""
+        """The confidence that voters are against the trace, from 0 to 1. Without votes it is 0."""
         return self._share(self.down)
 
     @property

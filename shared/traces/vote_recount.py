@@ -1,8 +1,8 @@
-"""Recounting votes: the tallies of traces, and the records of contributors.
+"""Recounts votes, and corrects the tallies of traces and the records of contributors.
 
 A vote changes three documents in one commit: the vote, its trace and the contributor's record. A
-correction is written only if the trace, or the record, is unchanged since before its votes were
-read, so that it never undoes a vote that was cast in the meantime.
+correction is written only if the trace or the record has not changed since before its votes were
+read. So it never undoes a vote that was cast in the meantime.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
     from shared.traces.model import Trace
 
-TRACES_PAGE: Final = 50
-"""How many traces are read at a time."""
-VOTES_PAGE: Final = 300
-"""How many votes are read at a time."""
+TRACES_PAGE_SIZE: Final = 50
+"""One query reads at most this many traces."""
+VOTES_PAGE_SIZE: Final = 300
+"""One query reads at most this many votes."""
 _PROGRESS: Final = ("meta", "trust")
-"""The document that stores how far the latest votes were read."""
+"""The document at this path stores the time up to which votes have been read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class VoteCount:
 
     Attributes:
         tally: The sums of the votes that count.
-        by_type: The number of votes of each type, those on earlier revisions included.
+        by_type: The number of votes of each type, including votes on earlier revisions.
     """
 
     tally: VoteTally
@@ -60,7 +60,7 @@ class VoteRecount:
     """Reads traces with all their votes, and corrects stored sums."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database."""
+        """Store the database to work on."""
         self._database = database
 
     async def next_contributor(self, user_id: str) -> str | None:
@@ -72,15 +72,15 @@ class VoteRecount:
         snapshots = await self._database.find(query)
         return str(snapshots[0].get("contributor")) if snapshots else None
 
-    async def traces_of(self, user_id: str) -> AsyncIterator[DocumentSnapshot[Any]]:
-        """Read the traces of a contributor, page by page."""
+    async def iterate_traces(self, user_id: str) -> AsyncIterator[DocumentSnapshot[Any]]:
+        """Read the traces of a contributor page by page, and yield each trace."""
         query = contributed_by_query(self._database.client, user_id)
-        async for page in self._pages(query, TRACES_PAGE):
+        async for page in self._pages(query, TRACES_PAGE_SIZE):
             for snapshot in page:
                 yield snapshot
 
     async def traces(self, trace_ids: Sequence[str]) -> list[DocumentSnapshot[Any]]:
-        """Read the traces that exist among these. Costs one Firestore round trip."""
+        """Read the existing traces among these. Costs one Firestore round trip."""
         references = [self._database.document(COLLECTION, trace_id) for trace_id in trace_ids]
         return await self._database.get_all(references, READ_FIELDS)
 
@@ -89,19 +89,19 @@ class VoteRecount:
         return await self._database.count(contributors_query(self._database.client, user_id))
 
     async def voted_since(self, since: datetime) -> AsyncIterator[dict[str, datetime]]:
-        """Read, page by page, the ids of traces with votes since a time, and when each was given.
+        """Read the votes since a time page by page, and yield the times of the votes by trace id.
 
         The pages are in the order of the votes' times.
         """
         query = votes_since_query(self._database.client, since)
-        async for page in self._pages(query, VOTES_PAGE):
+        async for page in self._pages(query, VOTES_PAGE_SIZE):
             yield {vote.reference.path.split("/")[1]: vote.get("given_at") for vote in page}
 
     async def count_votes(self, trace: Trace) -> VoteCount:
-        """Add up all votes on a trace."""
+        """Read and count all votes on a trace."""
         tally, by_type = VoteTally(), Counter[VoteType]()
         query = votes_query(self._database.client, trace.trace_id)
-        async for page in self._pages(query, VOTES_PAGE):
+        async for page in self._pages(query, VOTES_PAGE_SIZE):
             for data in (snapshot.to_dict() or {} for snapshot in page):
                 vote = VOTE.load(data)
                 by_type[vote.type] += 1
@@ -110,7 +110,7 @@ class VoteRecount:
         return VoteCount(tally, by_type)
 
     async def correct_tally(self, snapshot: DocumentSnapshot[Any], tally: VoteTally) -> bool:
-        """Store a tally unless the trace changed since it was read. Whether it was stored."""
+        """Store a tally unless the trace has changed since, and return whether it was stored."""
         correction = put_if_unchanged(snapshot, {"tally": asdict(tally)})
         return bool(await self._database.commit_skipping_conflicts([correction]))
 
@@ -121,7 +121,7 @@ class VoteRecount:
     async def correct_record(
         self, snapshot: DocumentSnapshot[Any], record: ContributorRecord
     ) -> bool:
-        """Store a record unless it changed since it was read. Whether it was stored."""
+        """Store a record unless it has changed since, and return whether it was stored."""
         return bool(
             await self._database.commit_skipping_conflicts(
                 [put_if_unchanged(snapshot, asdict(record))]
@@ -129,12 +129,12 @@ class VoteRecount:
         )
 
     async def get_progress(self) -> datetime | None:
-        """Load the time up to which the latest votes were read. Costs one Firestore round trip."""
+        """Load the time up to which votes have been read. Costs one Firestore round trip."""
         snapshot = await self._database.get(self._database.document(*_PROGRESS))
         return (snapshot.to_dict() or {}).get("seen_until")
 
     async def set_progress(self, until: datetime) -> None:
-        """Store up to which time the latest votes were read."""
+        """Store the time up to which votes have been read."""
         reference, data = self._database.document(*_PROGRESS), {"seen_until": until}
         await self._database.commit([lambda batch: batch.set(reference, data, merge=True)])
 
@@ -169,16 +169,17 @@ def stored_record(snapshot: DocumentSnapshot[Any]) -> ContributorRecord:
 
 
 def contributors_query(client: AsyncClient, after: str) -> AsyncQuery:
-    """Query the traces of all contributors after one, in the order of user ids."""
-    later = FieldFilter("contributor", ">", after)
-    query = client.collection(COLLECTION).where(filter=later).order_by("contributor")
+    """Query the traces of all contributors whose user ids follow `after`, in this order."""
+    follows = FieldFilter("contributor", ">", after)
+    query = client.collection(COLLECTION).where(filter=follows).order_by("contributor")
     return query.select(["contributor"])
 
 
 def contributed_by_query(client: AsyncClient, user_id: str) -> AsyncQuery:
     """Query the traces of a contributor."""
-    own = FieldFilter("contributor", "==", user_id)
-    return client.collection(COLLECTION).where(filter=own).order_by("__name__").select(READ_FIELDS)
+    is_own = FieldFilter("contributor", "==", user_id)
+    query = client.collection(COLLECTION).where(filter=is_own)
+    return query.order_by("__name__").select(READ_FIELDS)
 
 
 def votes_query(client: AsyncClient, trace_id: str) -> AsyncQuery:
@@ -189,8 +190,8 @@ def votes_query(client: AsyncClient, trace_id: str) -> AsyncQuery:
 
 def votes_since_query(client: AsyncClient, since: datetime) -> AsyncQuery:
     """Query the votes on any trace since a time, the earliest first."""
-    later = FieldFilter("given_at", ">", since)
-    query = client.collection_group(VOTES).where(filter=later).order_by("given_at")
+    is_new = FieldFilter("given_at", ">", since)
+    query = client.collection_group(VOTES).where(filter=is_new).order_by("given_at")
     return query.select(["given_at"])
 
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.build.bundles import PROVIDERS, withheld
+from infra.build.bundles import PROVIDERS, excluded_modules
 from infra.build.discovery import ROOT, jobs, tools
 from infra.build.functions import (
-    SETTINGS_OF_CAPABILITIES,
-    SETTINGS_OF_JOBS,
-    SETTINGS_OF_TOOLS,
+    CAPABILITY_SETTINGS,
+    JOB_SETTINGS,
+    TOOL_SETTINGS,
     functions,
 )
-from infra.build.imports import DATA_FILES, FIRST_PARTY, data_files_of, import_closure
+from infra.build.imports import DATA_FILES, FIRST_PARTY, data_files, import_closure
 from shared.core import setting_groups, settings
 from shared.core.settings import Settings
 from shared.runtime import context, job
@@ -80,12 +80,12 @@ def settings_read_by(*paths: Path) -> set[str]:
 
 def bundle_modules(function: Function) -> list[Path]:
     """Find the modules of a function's bundle that neither define nor compose settings."""
-    files = import_closure(function.main, withheld(function)).files
+    files = import_closure(function.main, excluded_modules(function)).files
     return [path for path in files - {*SETTINGS, COMPOSITION} if path.suffix == ".py"]
 
 
 def capability_settings(capabilities: frozenset[Capability]) -> set[str]:
-    return {name for capability in capabilities for name in SETTINGS_OF_CAPABILITIES[capability]}
+    return {name for capability in capabilities for name in CAPABILITY_SETTINGS[capability]}
 
 
 @pytest.mark.parametrize("folder", FIRST_PARTY)
@@ -140,7 +140,7 @@ def test_only_embedding_functions_depend_on_the_model() -> None:
 
 
 def test_every_capability_has_its_settings() -> None:
-    assert SETTINGS_OF_CAPABILITIES.keys() == ALL_CAPABILITIES
+    assert CAPABILITY_SETTINGS.keys() == ALL_CAPABILITIES
 
 
 def test_every_imported_provider_has_a_capability() -> None:

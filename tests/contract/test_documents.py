@@ -13,7 +13,7 @@ import click
 import pytest
 
 from infra.build.discovery import ROOT
-from infra.build.terminal_picture import COMMAND, PICTURE, drawing
+from infra.build.terminal_picture import COMMAND, PICTURE, draw_terminal
 from infra.cli.main import main
 from shared.core.settings import Settings
 
@@ -155,5 +155,5 @@ def test_the_readme_links_to_every_document() -> None:
 def test_the_picture_shows_the_command_of_the_readme() -> None:
     tool_and_query = COMMAND.partition(", ")[0]
     assert any(tool_and_query in block for block in blocks(ROOT / "README.md", "sh"))
-    first_line = drawing(COMMAND, "").splitlines()[5]
+    first_line = draw_terminal(COMMAND, "").splitlines()[5]
     assert first_line in PICTURE.read_text("utf-8")

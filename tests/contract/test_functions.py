@@ -87,7 +87,7 @@ def test_each_secret_goes_only_to_functions_that_use_it() -> None:
 @every_function
 def test_only_functions_with_models_have_access_to_them(function: Function) -> None:
     models = function.capabilities & {Capability.EMBEDDING, Capability.GENERATION}
-    roles = function.entry_in_manifest("")["project_roles"]
+    roles = function.manifest_entry("")["project_roles"]
     assert roles == (["roles/aiplatform.user"] if models else [])
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from functions.gateway.mcp.resource_links import variable
 from infra.build import generated
-from infra.build.discovery import folder_of, tools
+from infra.build.discovery import package_name, tools
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
 from shared.runtime.invocation import parse_arguments
@@ -150,7 +150,7 @@ def test_a_tool_imports_no_transport_and_no_other_tool(tool: Tool[Any, Any]) -> 
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in _names(node)
-        if not f"{name}.".startswith(f"{folder_of(tool)}.")
+        if not f"{name}.".startswith(f"{package_name(tool)}.")
     }
     assert imported & FORBIDDEN == set()
 

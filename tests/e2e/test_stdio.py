@@ -15,7 +15,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
 from infra.build.discovery import ROOT
-from infra.file_lock import locked
+from infra.file_lock import hold_lock
 from infra.local.emulator_daemon import StateFolder
 from tests.support.gateway_process import SECRET
 from tests.support.mcp_wire import HANDSHAKE, MODERN, TOOL_NAMES, call, initialize, message

@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from infra.build.index_check import IndexVerdict
-from infra.build.index_proof import listed_shapes, verdicts
+from infra.build.index_proof import check_files, load_shapes
 from infra.local import processes
 from tests.support.query_recorder import DIRECTORY_VARIABLE, record_to_directory, shapes_in
 
@@ -38,8 +38,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     config = session.config
     if exitstatus != pytest.ExitCode.OK or hasattr(config, "workerinput"):
         return
-    shapes = shapes_in(Path(os.environ[DIRECTORY_VARIABLE])) | listed_shapes(config.rootpath)
-    by_file = config.stash[_VERDICTS] = verdicts(shapes, config.rootpath)
+    shapes = shapes_in(Path(os.environ[DIRECTORY_VARIABLE])) | load_shapes(config.rootpath)
+    by_file = config.stash[_VERDICTS] = check_files(shapes, config.rootpath)
     if not all(verdict.is_correct for verdict in by_file.values()):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

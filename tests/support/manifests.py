@@ -94,7 +94,7 @@ def real_manifest() -> dict[str, Any]:
     """The manifest of all functions, with bundles that do not exist. Do not change it."""
     return {
         "functions": {
-            function.key: function.entry_in_manifest(f"bundles/{function.key}-0123456789abcdef.zip")
+            function.key: function.manifest_entry(f"bundles/{function.key}-0123456789abcdef.zip")
             for function in functions()
         }
     }

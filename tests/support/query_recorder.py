@@ -83,7 +83,7 @@ def _observed(
     @wraps(method)
     def prepare(*args: Any, **kwargs: Any) -> Any:
         prepared = method(*args, **kwargs)
-        observer(QueryShape.of_request(prepared[0]))
+        observer(QueryShape.from_request(prepared[0]))
         return prepared
 
     return prepare

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 from shared.ai.embedding import Purpose
 from shared.ai.generation import count_tokens
 from shared.extractions.deduplication import (
-    CANDIDATES,
+    MAX_CANDIDATES,
+    compute_similarities,
     drop_duplicates,
     find_original,
     min_similarity,
-    with_similarity,
 )
 from shared.extractions.prompt import INSTRUCTION, Findings, passage_prompt
 from shared.extractions.quotes import build_extractions, count_findings
@@ -148,7 +148,7 @@ class PassageReader:
         neighbours = await Extractions(self._context.database).nearest_above(
             vector,
             extraction.type,
-            CANDIDATES + len(self._order.replaced),
+            MAX_CANDIDATES + len(self._order.replaced),
             min_similarity(self._context.embedder.model),
         )
         return [
@@ -160,7 +160,7 @@ class PassageReader:
     def _mark_duplicate(self, embedded: Embedded, neighbours: Sequence[Similar]) -> Embedded:
         """Mark an extraction as a duplicate if a visible one says the same."""
         extraction, vector = embedded
-        others = [*neighbours, *with_similarity(embedded, self._order.visible)]
+        others = [*neighbours, *compute_similarities(embedded, self._order.visible)]
         original = find_original(extraction, others, self._context.embedder.model)
         if original is None:
             self._counts["found"] += 1

@@ -92,7 +92,7 @@ async def _recount_contributor(user_id: str, ctx: Context, budget: Budget, repor
     """Recount a contributor's traces, and correct the record if all could be recounted."""
     recount, by_type, complete = VoteRecount(ctx.database), Counter[VoteType](), True
     snapshot = await recount.get_record(user_id)
-    async for trace in recount.traces_of(user_id):
+    async for trace in recount.iterate_traces(user_id):
         work = _recount_trace(trace, by_type, ctx, report)
         complete &= await run_isolated(f"traces/{trace.id}", work, ctx, report)
         budget.progress(1)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     ByChunk = Mapping[str, Sequence["SampleExtraction"]]
 
 MODEL: Final = "sample"
-"""The model that the sample's extractions name."""
+"""The sample's extractions name this model."""
 STEP: Final = "extract"
 _HIGHLIGHT_URL: Final = "https://readwise.io/open/{}"
 _FIELDS: Final = (*PENDING_FIELDS, f"pending.{STEP}")
@@ -50,7 +50,7 @@ class SampleExtraction(BaseModel):
     confidence: Annotated[float, Field(ge=0, le=1)]
 
     def extraction(self, chunk: PendingChunk, now: datetime) -> Extraction:
-        """Make the extraction of a chunk."""
+        """Build the stored form of this extraction for a chunk."""
         content = CONTENTS[self.type].model_validate(self.content)
         return Extraction(
             extraction_id=extraction_id(chunk.chunk_id, content),
@@ -77,12 +77,12 @@ class SampleExtractions(BaseModel):
 async def add_extractions(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
     """Store the extractions in `extractions.json` for the sample's chunks, where they differ.
 
-    The sample must be ingested. Afterwards no chunk of it is pending for the extract job. Skipped
-    are highlights that are not in the export, because a user replaced it, and chunks whose
-    extractions a model made.
+    The sample must be ingested. Afterwards none of its chunks is pending for the extract job.
+    Highlights that are not in the export, because a user replaced it, are skipped. So are chunks
+    whose extractions a model made.
 
     Returns:
-        The number of stored `extractions`, and of their `passages`.
+        The number of stored `extractions`, and of the `passages` that they are from.
     """
     rows = await asyncio.to_thread(extractions_by_chunk, folder)
     references = [ctx.database.document(CHUNKS, name) for name in rows]
@@ -103,7 +103,7 @@ async def add_extractions(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
 
 
 def extractions_by_chunk(folder: Path = FOLDER) -> dict[str, list[SampleExtraction]]:
-    """Return the extractions of the sample's chunks by chunk id. Many chunks have none."""
+    """Read the extractions of the sample's chunks by chunk id. Many chunks have none."""
     text = (folder / "extractions.json").read_text(encoding="utf-8")
     sample = SampleExtractions.model_validate_json(text)
     by_page = chunks_by_highlight(folder / "readwise.json")
@@ -121,10 +121,10 @@ def extractions_by_chunk(folder: Path = FOLDER) -> dict[str, list[SampleExtracti
 async def _has_other_sample_extractions(
     ctx: Context, chunk: PendingChunk, expected: Sequence[Extraction]
 ) -> bool:
-    """Return whether extractions differ from the expected ones, and none is by a model."""
+    """Return whether a chunk's extractions differ from the expected ones and are all samples."""
     if set(chunk.extracted) == {extraction.extraction_id for extraction in expected}:
         return False
-    stored = await Extractions(ctx.database).of_chunk(chunk)
+    stored = await Extractions(ctx.database).load_of_chunk(chunk)
     return all(extraction.model == MODEL for extraction in stored)
 
 
@@ -151,7 +151,7 @@ async def _run(ctx: Context, budget: Budget) -> Report:
     return report
 
 
-async def _one(_context: Context) -> int:
+async def _count_one_step(_context: Context) -> int:
     return 1
 
 
@@ -159,7 +159,7 @@ EXTRACTIONS: Final = Job(
     name="sample-extractions",
     title="Add the sample's decisions, patterns, warnings and methodologies",
     run=_run,
-    total=_one,
+    total=_count_one_step,
     schedule="",
     capabilities=frozenset({Capability.EMBEDDING}),
 )

@@ -1,4 +1,4 @@
-"""The sample's knowledge cards and clusters, stored as their jobs store them."""
+"""The sample's knowledge cards and clusters, stored as the jobs `cards` and `cluster` would."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget
 
     ChunkIds = dict[int, list[str]]
-    """Highlight id to the ids of its chunks, in order."""
+    """The ids of a highlight's chunks, in order, by highlight id."""
 
 FOLDER: Final = Path(__file__).parent
 RUN_ID: Final = "sample"
-"""The run that the sample's clusters name."""
+"""The sample's clusters name this run."""
 _HIGHLIGHT_URL: Final = "https://readwise.io/open/{}"
 
 
@@ -79,19 +79,19 @@ async def add_knowledge(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
     replaced it, are skipped. Clusters are not stored once the cluster job has made others.
 
     Returns:
-        The number of `cards` and of `cluster documents` written: clusters and their members.
+        The number of written `cards` and `cluster documents`, which are clusters and their members.
     """
     knowledge, chunk_ids = await asyncio.to_thread(_read, folder)
     now = ctx.clock()
     cards = cards_by_chunk(knowledge, chunk_ids)
-    written = Counter({"cards": await Cards(ctx.database).save(cards, BY_HAND, now)})
+    counts = Counter({"cards": await Cards(ctx.database).save(cards, BY_HAND, now)})
     members = members_by_cluster(knowledge, chunk_ids)
     chunk_ids_of_members = sorted({chunk_id for ids in members.values() for chunk_id in ids})
     vectors = await Clusters(ctx.database).vectors(chunk_ids_of_members)
     clusters = with_centroids(knowledge.clusters, members, vectors)
     if clusters:
-        written["cluster documents"] = await _save_clusters(clusters, members, now, ctx)
-    return +written
+        counts["cluster documents"] = await _save_clusters(clusters, members, now, ctx)
+    return +counts
 
 
 async def _save_clusters(
@@ -100,24 +100,27 @@ async def _save_clusters(
     now: datetime,
     ctx: Context,
 ) -> int:
-    """Store the clusters, unless the cluster job has made others of all passages.
+    """Store the clusters, unless the cluster job has already made others from all passages.
 
-    The cluster job continues from there: it assigns new passages to them, and clusters again once
-    enough has changed.
+    Afterwards the cluster job assigns new passages to these clusters, and clusters all passages
+    again once enough of them have changed.
+
+    Returns:
+        The number of written documents.
     """
     clusterings, model = Clusterings(ctx.database), ctx.embedder.model
-    present = await clusterings.present()
-    if present and present.run_id != RUN_ID:
+    current = await clusterings.present()
+    if current and current.run_id != RUN_ID:
         return 0
-    written = await Clusters(ctx.database).save(clusters, members, RUN_ID, now)
-    if present is None:
+    written_count = await Clusters(ctx.database).save(clusters, members, RUN_ID, now)
+    if current is None:
         passages = await clusterings.count_embedded(model)
         await clusterings.save(
             Clustering(model=model, run_id=RUN_ID, made_at=now, passages=passages)
         )
-    elif written:
+    elif written_count:
         await clusterings.mark_uncounted()
-    return written
+    return written_count
 
 
 def chunks_by_highlight(export: Path) -> dict[str, list[str]]:
@@ -133,7 +136,7 @@ def chunks_by_highlight(export: Path) -> dict[str, list[str]]:
 
 
 def cards_by_chunk(knowledge: SampleKnowledge, chunk_ids: ChunkIds) -> dict[str, KnowledgeCard]:
-    """Map the id of each chunk that has a card to that card."""
+    """Return the cards of chunks by chunk id."""
     return {
         chunk_ids[card.highlight][card.part - 1]: KnowledgeCard(card.summary, card.takeaways)
         for card in knowledge.cards
@@ -142,7 +145,7 @@ def cards_by_chunk(knowledge: SampleKnowledge, chunk_ids: ChunkIds) -> dict[str,
 
 
 def members_by_cluster(knowledge: SampleKnowledge, chunk_ids: ChunkIds) -> dict[str, list[str]]:
-    """Map each cluster to the ids of its chunks."""
+    """Return the chunk ids of each cluster by cluster id."""
     return {
         cluster.cluster_id: [
             chunk_id for highlight in cluster.members for chunk_id in chunk_ids.get(highlight, ())
@@ -156,12 +159,12 @@ def with_centroids(
     members: Mapping[str, Sequence[str]],
     vectors: Mapping[str, Vector],
 ) -> list[ClusterWithCentroid]:
-    """Add centroids and map coordinates to clusters; drop clusters without vectors."""
+    """Add centroids and map coordinates to clusters, and drop clusters without vectors."""
     points = {}
     for cluster in clusters:
-        present = [vectors[name] for name in members[cluster.cluster_id] if name in vectors]
-        if present:
-            points[cluster] = np.array(present)
+        member_vectors = [vectors[name] for name in members[cluster.cluster_id] if name in vectors]
+        if member_vectors:
+            points[cluster] = np.array(member_vectors)
     centroids = [centroid_of(array) for array in points.values()]
     return [
         ClusterWithCentroid(
@@ -202,7 +205,7 @@ async def _run(ctx: Context, budget: Budget) -> Report:
     return report
 
 
-async def _one(_context: Context) -> int:
+async def _count_one_step(_context: Context) -> int:
     return 1
 
 
@@ -210,7 +213,7 @@ KNOWLEDGE: Final = Job(
     name="sample",
     title="Add the sample's cards and clusters",
     run=_run,
-    total=_one,
+    total=_count_one_step,
     schedule="",
     capabilities=frozenset({Capability.EMBEDDING}),
 )

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 PATH: Final = Path(__file__).with_name("traces.json")
 CONTRIBUTOR: Final = "sample"
-"""The contributor of the sample's traces. It cannot sign in, so every user may vote on them."""
+"""The sample's traces have this contributor, who cannot sign in. So every user may vote on them."""
 
 
 async def share_traces(ctx: Context, budget: Budget) -> Report:
-    """Contribute the traces that do not exist yet; existing ones keep their votes."""
+    """Contribute the sample's traces that do not exist yet. Existing ones keep their votes."""
     report = Report()
     for trace in _traces(ctx):
         if not await Traces(ctx.database).get(trace.trace_id):

@@ -15,7 +15,7 @@ import pytest
 
 from functions.tools.knowledge.search_kb.tool import TOOL as SEARCH_KB
 from infra.build.bundles import stage
-from infra.file_lock import locked
+from infra.file_lock import hold_lock
 from infra.local.processes import LOOPBACK, Program, ServerProcess, run, serve, wait_until_serving
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
@@ -150,7 +150,7 @@ def serve_function(
     entry = manifest_entry(staged, name)
     folder = unpack(staged, entry, parent)
     LAPTOP.mkdir(parents=True, exist_ok=True)
-    with locked(LAPTOP / "lock"):
+    with hold_lock(LAPTOP / "lock"):
         python = environment((folder / "requirements.txt").read_bytes(), LAPTOP / "environments")
     variables = {
         **{setting: settings[setting] for setting in settings if setting in entry["settings"]},

@@ -17,7 +17,7 @@ from infra.build.bundles import pack, stage
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
 from infra.build.imports import import_closure
-from infra.build.requirements import CONSTRAINTS, lock_requirements, requirements_of
+from infra.build.requirements import CONSTRAINTS, find_requirements, lock_requirements
 from shared.core.errors import InvalidInput
 
 STAGED_NAMES = ["gateway", "get_chunk", "search_kb", "index", "ingest"]
@@ -224,12 +224,12 @@ def test_no_bundle_contains_other_functions(target: Path) -> None:
 
 def test_an_import_missing_in_pyproject_is_rejected() -> None:
     with pytest.raises(InvalidInput, match=r"pytest is imported, but pyproject.toml does not name"):
-        requirements_of({"pytest"})
+        find_requirements({"pytest"})
 
 
 def test_an_import_that_is_not_installed_is_rejected() -> None:
     with pytest.raises(InvalidInput, match="no_such_library is imported, but no installed"):
-        requirements_of({"no_such_library"})
+        find_requirements({"no_such_library"})
 
 
 def test_the_standard_library_needs_no_requirement() -> None:
@@ -248,4 +248,4 @@ def test_a_version_that_does_not_exist_is_rejected(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("function", functions(), ids=lambda function: function.key)
 def test_every_import_of_functions_is_in_pyproject(function: Any) -> None:
-    assert requirements_of(import_closure(function.main).others)
+    assert find_requirements(import_closure(function.main).other_modules)

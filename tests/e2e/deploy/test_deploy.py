@@ -17,7 +17,7 @@ import pytest
 from infra.build.discovery import ROOT
 from infra.cloud.errors import CommandFailed
 from infra.cloud.plan import FULL_DEPLOY, INDEXES_ONLY, RELEASE_ONLY, run_steps
-from infra.cloud.release import bundles
+from infra.cloud.release import bundle_names
 from infra.cloud.smoke_key import SECRET_NAME
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Scope

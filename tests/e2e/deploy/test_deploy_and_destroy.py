@@ -14,7 +14,7 @@ from infra.cloud.errors import CommandFailed
 from infra.cloud.plan import FULL_DEPLOY, INDEXES_ONLY, run_steps
 from infra.cloud.smoke import SmokeReport
 from infra.cloud.smoke_key import SECRET_NAME
-from infra.cloud.teardown import destroy, is_kept
+from infra.cloud.teardown import destroy, is_preserved
 from infra.cloud.terraform import FOLDER, Terraform
 from tests.support.fake_deployment import NEEDS_TERRAFORM, message_of
 from tests.support.fakes.terraform_provider import TerraformProvider

@@ -18,7 +18,7 @@ from infra.build.discovery import ROOT
 from infra.cloud.errors import CommandFailed
 from infra.cloud.google_api import GoogleApi, google_session
 from infra.cloud.plan import FULL_DEPLOY, run_steps
-from infra.cloud.services import SERVICES, project_number, with_budget
+from infra.cloud.services import SERVICES, add_budget, project_number
 from infra.cloud.terraform import Terraform
 from tests.support.fake_deployment import NEEDS_TERRAFORM, message_of
 from tests.support.fakes.google_cloud import NUMBER, FakeGoogleCloud, Project
@@ -113,7 +113,7 @@ def test_a_budget_requires_a_billing_account(site: Site, google: FakeGoogleCloud
     cloud = site.cloud()
     with_amount = cloud.deployment.model_copy(update={"monthly_budget": 7})
     with pytest.raises(CommandFailed, match="has no open billing account"):
-        with_budget(replace(cloud, deployment=with_amount))
+        add_budget(replace(cloud, deployment=with_amount))
 
 
 def test_missing_credentials_name_the_sign_in_command(

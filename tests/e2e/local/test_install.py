@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from infra.build.discovery import ROOT
-from infra.build.requirements import requirements_of
+from infra.build.requirements import find_requirements
 from infra.local.constraints import CONSTRAINTS, count_distributions, format_constraints
 from infra.local.install import progress
 from tests.support.process_end import PATIENCE

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from pydantic import SecretStr
 
-from infra.cli.formatting import micro_dollars
+from infra.cli.formatting import parse_micro_dollars
 from infra.cli.main import main
 from shared.accounts.access_key import new_key, parse_key_id
 from shared.accounts.keyring import Keyring
@@ -85,7 +85,7 @@ def test_only_the_new_key_goes_to_standard_output(project: str) -> None:
     assert key.key_id == parse_key_id(KEYRING, text)
     assert (key.user_id, key.name, key.scopes) == ("ann@example.com", "laptop", FULL_ACCESS)
     assert None is key.expires_at
-    for word in ("Authorization: Bearer", "X-API-Key", "TASK@KEY", "sign-in page", "CARREL_KEY"):
+    for word in ("Authorization: Bearer", "X-API-Key", "TASK_ID@KEY", "sign-in page", "CARREL_KEY"):
         assert word in result.stderr
     assert text not in result.stderr
 
@@ -230,4 +230,4 @@ def test_dollars_are_exact_to_the_micro_dollar(text: str, expected: int) -> None
 )
 def test_an_invalid_amount_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter):
-        micro_dollars(text)
+        parse_micro_dollars(text)

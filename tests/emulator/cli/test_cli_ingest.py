@@ -128,7 +128,7 @@ def test_an_interrupted_ingest_can_be_resumed(tmp_path: Path) -> None:
     assert code == 130
     assert 0 < len(stored_ids("sources")) < NOTES
     assert (
-        "Interrupted. What was stored stays. To continue, run the same command again.\n" in errors
+        "Interrupted. Stored results are kept. To continue, run the same command again.\n" in errors
     )
     assert "Traceback" not in errors
     code, output, errors = run_ingest(path)

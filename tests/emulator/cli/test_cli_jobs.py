@@ -125,7 +125,7 @@ def test_show_reports_a_job_without_runs() -> None:
 def test_dead_letters_are_shown_and_retried(project: str) -> None:
     in_database(project, give_up_one_chunk)
     output = carrel("show", "index").stdout
-    assert "Given up after five tries: 1\n" in output
+    assert "Given up after five attempts: 1\n" in output
     assert ": was refused\n" in output
     assert "carrel jobs retry index" in output
     assert (

@@ -155,11 +155,12 @@ def test_task_ids_are_normalized_as_in_tools(project: str) -> None:
     result = carrel("erase", "ann@example.com", "my / notes", "--yes", "--json")
     task = json.loads(result.stdout)["task"]
     assert task.startswith("my---notes-")
-    assert f"in the task {task}. Tasks: my---notes." in error_of("erase", "ann@example.com", task)
+    error = error_of("erase", "ann@example.com", task)
+    assert f"has no workspace {task}. Workspaces: my---notes." in error
 
 
 def test_an_unknown_task_is_answered_with_the_existing_ones(project: str) -> None:
-    assert "bob has no materials in any task." in error_of("erase", "bob", "notes", "--yes")
+    assert "bob has no materials in any workspace." in error_of("erase", "bob", "notes", "--yes")
     start = datetime.now(UTC)
     for number in range(12):
         upload(project, f"task-{number}", now=start + timedelta(minutes=number))

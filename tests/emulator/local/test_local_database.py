@@ -51,7 +51,7 @@ def test_after_the_last_client_the_database_is_saved(
     connect(host_of(client)).document("papers/a").set({"title": "kept"})
     leave(client)
     machine.wait_until_idle()
-    assert not machine.state.address.exists()
+    assert not machine.state.address_file.exists()
     host = host_of(machine.share())
     assert connect(host).document("papers/a").get().to_dict() == {"title": "kept"}
 
@@ -147,7 +147,7 @@ def test_a_run_without_other_clients_ends_after_the_save(machine: Machine) -> No
         run.send_signal(signal.SIGINT)
         assert run.wait(timeout=PATIENCE) == 0
     assert not machine.state.has_daemon()
-    assert not machine.state.address.exists()
+    assert not machine.state.address_file.exists()
 
 
 def test_a_run_ends_when_its_database_dies(machine: Machine) -> None:

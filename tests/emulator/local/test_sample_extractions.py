@@ -23,7 +23,7 @@ from infra.local.sample.knowledge import FOLDER
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.extractions.deduplication import drop_duplicates, find_original, with_similarity
+from shared.extractions.deduplication import compute_similarities, drop_duplicates, find_original
 from shared.extractions.model import CONTENTS, ExtractionType, Pattern
 from shared.extractions.quotes import find_code, find_quote
 from shared.extractions.topic_names import canonical_topics
@@ -139,7 +139,9 @@ async def test_no_two_extractions_are_duplicates(
     assert len({extraction.extraction_id for extraction in items}) == len(items)
     assert drop_duplicates(embedded, local_embedder.model) == embedded
     for one, other in combinations(embedded, 2):
-        assert find_original(one[0], with_similarity(one, [other]), local_embedder.model) is None
+        assert (
+            find_original(one[0], compute_similarities(one, [other]), local_embedder.model) is None
+        )
 
 
 async def test_they_are_stored_once_and_no_chunk_is_pending(

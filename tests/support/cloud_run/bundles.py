@@ -20,7 +20,7 @@ import click
 
 from infra.build.bundles import DIST, MANIFEST, stage
 from infra.build.discovery import ROOT
-from infra.file_lock import locked
+from infra.file_lock import hold_lock
 from tests.support.cloud_run.archives import unpack
 from tests.support.cloud_run.environments import environment, key_of
 
@@ -71,7 +71,7 @@ def bundles(names: Collection[str] | None = None) -> dict[str, Bundle]:
         InvalidInput: A function imports something that is not available.
     """
     LAPTOP.mkdir(parents=True, exist_ok=True)
-    with locked(LAPTOP / "lock"):
+    with hold_lock(LAPTOP / "lock"):
         entries = _staged()["functions"].items()
         selected = [(key, one) for key, one in entries if names is None or one["name"] in names]
         return {entry["name"]: _bundle(key, entry) for key, entry in selected}

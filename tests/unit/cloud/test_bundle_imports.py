@@ -13,9 +13,12 @@ def main_of(name: str) -> str:
     return function.main
 
 
-def reached(program: str, *withheld: str) -> set[str]:
+def reached(program: str, *excluded_modules: str) -> set[str]:
     """The files of ours, as paths below the root."""
-    return {path.relative_to(ROOT).as_posix() for path in import_closure(program, withheld).files}
+    return {
+        path.relative_to(ROOT).as_posix()
+        for path in import_closure(program, excluded_modules).files
+    }
 
 
 def test_only_imported_files_are_included() -> None:
@@ -37,8 +40,10 @@ def test_imports_for_type_checking_are_excluded() -> None:
 
 
 def test_third_party_modules_have_full_names() -> None:
-    others = import_closure("from google.cloud import firestore\nimport shared.core.dates").others
-    assert {"google.cloud", "google.cloud.firestore", "zoneinfo"} <= others
+    other_modules = import_closure(
+        "from google.cloud import firestore\nimport shared.core.dates"
+    ).other_modules
+    assert {"google.cloud", "google.cloud.firestore", "zoneinfo"} <= other_modules
 
 
 def test_data_files_of_a_module_are_included() -> None:

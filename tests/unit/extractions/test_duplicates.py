@@ -12,9 +12,9 @@ from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.extractions.deduplication import (
     answer_resemblance,
+    compute_similarities,
     drop_duplicates,
     find_original,
-    with_similarity,
 )
 from shared.extractions.model import (
     Content,
@@ -76,19 +76,19 @@ async def embed(embedder: LocalEmbedder, *extractions: Extraction) -> list[Embed
 
 async def test_a_paraphrase_is_a_duplicate(embedder: LocalEmbedder) -> None:
     one, paraphrase = await embed(embedder, make_extraction(ORIGINAL), make_extraction(PARAPHRASE))
-    assert one[0] == find_original(paraphrase[0], with_similarity(paraphrase, [one]), MODEL)
+    assert one[0] == find_original(paraphrase[0], compute_similarities(paraphrase, [one]), MODEL)
 
 
 async def test_another_answer_to_the_same_question_is_no_duplicate(embedder: LocalEmbedder) -> None:
     one, other = await embed(embedder, make_extraction(ORIGINAL), make_extraction(OTHER_ANSWER))
-    assert find_original(other[0], with_similarity(other, [one]), MODEL) is None
+    assert find_original(other[0], compute_similarities(other, [one]), MODEL) is None
 
 
 async def test_the_closest_of_several_is_the_original(embedder: LocalEmbedder) -> None:
     one, paraphrase, copy = await embed(
         embedder, make_extraction(ORIGINAL), make_extraction(PARAPHRASE), make_extraction(ORIGINAL)
     )
-    assert one[0] == find_original(copy[0], with_similarity(copy, [paraphrase, one]), MODEL)
+    assert one[0] == find_original(copy[0], compute_similarities(copy, [paraphrase, one]), MODEL)
 
 
 def test_another_type_is_never_the_original() -> None:
@@ -146,5 +146,5 @@ async def test_an_answer_of_common_words_only_equals_itself(
     upper_case = first.model_copy(update={"recommended_approach": answer.upper()})
     other = first.model_copy(update={"recommended_approach": "Yes"})
     one, same, different = await embed(embedder, *map(make_extraction, (first, upper_case, other)))
-    assert one[0] == find_original(same[0], with_similarity(same, [one]), MODEL)
-    assert find_original(different[0], with_similarity(different, [one]), MODEL) is None
+    assert one[0] == find_original(same[0], compute_similarities(same, [one]), MODEL)
+    assert find_original(different[0], compute_similarities(different, [one]), MODEL) is None

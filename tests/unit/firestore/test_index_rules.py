@@ -13,7 +13,7 @@ from google.cloud.firestore_v1.vector import Vector
 
 from infra.build.index_check import check
 from infra.build.index_file import IndexFile
-from infra.build.index_proof import shapes_of
+from infra.build.index_proof import build_shapes
 
 if TYPE_CHECKING:
     from google.cloud.firestore_v1.base_query import BaseQuery
@@ -81,7 +81,7 @@ def override(path: str, *indexes: dict[str, str], collection: str = "cities") ->
 
 def missing(query: Any, file: IndexFile | None = None) -> list[str]:
     """Return the fields of the indexes that a query needs and a file lacks."""
-    verdict = check(shapes_of([query]), file or declared(), 768)
+    verdict = check(build_shapes([query]), file or declared(), 768)
     return sorted(str(index).partition(": ")[2] for index in verdict.missing)
 
 

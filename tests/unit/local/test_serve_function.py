@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.applications import Starlette
 
-from infra.local.serve_function import server
+from infra.local.serve_function import make_server
 
 
 def test_an_idle_connection_stays_open_for_75_seconds() -> None:
-    assert 75 == server(Starlette()).config.timeout_keep_alive
+    assert 75 == make_server(Starlette()).config.timeout_keep_alive

@@ -12,6 +12,7 @@ from shared.core.errors import Conflict, InvalidInput, NotFound
 from shared.runtime.capabilities import Capability
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
+from shared.traces.access import get_own_trace
 from shared.traces.corpus import index_entry
 from shared.traces.duplicates import require_no_duplicate
 from shared.traces.model import TraceText, TraceTitle
@@ -19,7 +20,6 @@ from shared.traces.repository import Traces
 from shared.traces.screening import require_shareable
 from shared.traces.tags import MAX_TAG_INPUTS, TagInput, normalize_tags
 from shared.traces.trust import TraceStatus
-from shared.traces.views import get_own_trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,6 +15,7 @@ from shared.core.errors import Conflict, NotFound
 from shared.runtime.capabilities import Capability
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
+from shared.traces.access import get_readable_trace, is_contributor
 from shared.traces.corpus import index_entry
 from shared.traces.duplicates import find_similar_traces
 from shared.traces.model import Trace, TraceContent, TraceText, TraceTitle
@@ -22,7 +23,6 @@ from shared.traces.repository import Traces
 from shared.traces.screening import require_shareable
 from shared.traces.tags import MAX_TAG_INPUTS, TagInput, normalize_tags
 from shared.traces.trust import TraceStatus
-from shared.traces.views import get_readable_trace, is_contributor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

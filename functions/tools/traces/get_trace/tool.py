@@ -10,15 +10,10 @@ from pydantic import Field
 from shared.core.caller import Tier
 from shared.runtime.schemas import Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, Tool
+from shared.traces.access import get_readable_trace, is_contributor
 from shared.traces.repository import Traces
 from shared.traces.trust import FeedbackTag, TraceStatus, VoteType
-from shared.traces.views import (
-    TraceSummary,
-    build_trace_view,
-    format_votes,
-    get_readable_trace,
-    is_contributor,
-)
+from shared.traces.views import TraceSummary, build_trace_view, format_votes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

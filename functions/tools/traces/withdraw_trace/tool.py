@@ -12,11 +12,11 @@ from shared.core.errors import Conflict
 from shared.runtime.capabilities import Capability
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
+from shared.traces.access import get_own_trace, is_contributor
 from shared.traces.corpus import index_entry
 from shared.traces.duplicates import require_no_duplicate
 from shared.traces.repository import Traces
 from shared.traces.trust import TraceStatus
-from shared.traces.views import get_own_trace, is_contributor
 
 if TYPE_CHECKING:
     from shared.firestore.database import Write
