@@ -27,7 +27,7 @@ from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.invocation import invoke
-from shared.workspaces.embedding import BATCH
+from shared.workspaces.embedding import BATCH_SIZE
 from shared.workspaces.model import content_id
 from tests.support.tool_calls import request_of
 
@@ -76,7 +76,7 @@ class InstantEmbedder:
 
     model = "instant"
     dimension = LocalEmbedder.dimension
-    batch_size = BATCH
+    batch_size = BATCH_SIZE
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:  # noqa: ARG002 - the same for both
         """Embed each text in some 0.05 ms."""

@@ -25,7 +25,7 @@ from shared.index.embedding_space import EmbeddingSpace
 from shared.search.candidates import DENSE_POOL, LEXICAL_POOL
 from shared.text.passages import SPLITTER_VERSION, normalize_line, split_passages
 from shared.text.terms import terms
-from shared.workspaces.embedding import BATCH, store_without_vectors
+from shared.workspaces.embedding import BATCH_SIZE, store_without_vectors
 from shared.workspaces.model import (
     DocumentPart,
     DocumentStatus,
@@ -138,8 +138,8 @@ async def _store(
     passage_ids = list(contents.texts)
 
     async def store() -> None:
-        for start in range(0, len(passage_ids), BATCH):
-            block = {name: contents.texts[name] for name in passage_ids[start : start + BATCH]}
+        for start in range(0, len(passage_ids), BATCH_SIZE):
+            block = {name: contents.texts[name] for name in passage_ids[start : start + BATCH_SIZE]}
             await workspace.store_passages(document, block, contents.vectors)
 
     await watch.waiting("store the passages", store)
@@ -148,7 +148,7 @@ async def _store(
         lambda: store_without_vectors(contents.texts, document, workspace),
     )
     await watch.waiting(
-        "read the vectors of all", lambda: workspace.stored_passages(passage_ids, document)
+        "read the vectors of all", lambda: workspace.load_stored_passages(passage_ids, document)
     )
 
 
@@ -167,7 +167,7 @@ async def _rank(
     stored = stored_corpus([document], workspace)
     await watch.waiting("rank from the store", lambda: rank_passages(query, stored, TOP, ctx))
     await watch.waiting("from the store: read the parts", lambda: workspace.load_parts([document]))
-    passages, others = workspace.passages_of([document]), list(contents.texts)[-LEXICAL_POOL:]
+    passages, others = workspace.passage_index([document]), list(contents.texts)[-LEXICAL_POOL:]
     await watch.waiting(
         "from the store: the nearest 50", lambda: passages.nearest(vector, DENSE_POOL)
     )

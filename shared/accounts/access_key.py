@@ -1,4 +1,4 @@
-"""Access keys: their format, and how they are made and verified."""
+"""Creates and verifies access keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessKey:
-    """The record of a key. The key's text is shown once and never stored.
+    """The record of a key, whose text is shown once and never stored.
 
     Attributes:
         key_id: The id, which is part of the key's text.
@@ -26,10 +26,10 @@ class AccessKey:
         name: The owner's name for the key.
         scopes: The scopes of the key.
         text_hash: The hash of the text, with the deployment's secret as pepper.
-        created_at: When the key was created.
-        expires_at: When it expires, or None if never.
-        revoked_at: When it was revoked, or None if it was not.
-        used_at: When it was last used, to the hour, or None if never.
+        created_at: The time at which the key was created.
+        expires_at: The time at which the key expires, or None if it never does.
+        revoked_at: The time at which the key was revoked, or None if it was not.
+        used_at: The time of the last use, to the hour, or None if the key was never used.
     """
 
     key_id: str
@@ -43,7 +43,7 @@ class AccessKey:
     used_at: datetime | None = None
 
     def is_valid(self, now: datetime) -> bool:
-        """Tell whether the key has neither expired nor been revoked."""
+        """Return whether the key has neither expired nor been revoked."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
@@ -54,7 +54,7 @@ _KEY_FORMAT: Final = re.compile(r"carrel_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 _HASH_PURPOSE, _CHECKSUM_PURPOSE = "access key", "access key check"
 
 
-def new_key(  # noqa: PLR0913 - a key has that many independent fields
+def new_key(  # noqa: PLR0913 - a key has this many independent fields
     keyring: Keyring,
     user_id: str,
     name: str,
@@ -83,7 +83,7 @@ def new_key(  # noqa: PLR0913 - a key has that many independent fields
 
 
 def parse_key_id(keyring: Keyring, text: str) -> str | None:
-    """Return the id in a key's text, or None if this deployment did not make the text."""
+    """Return the id in a key's text, or None if this deployment did not create the key."""
     body, checksum = text[:-_CHECKSUM_LENGTH], text[-_CHECKSUM_LENGTH:]
     match = _KEY_FORMAT.fullmatch(body)
     if not match or not keyring.verify(_CHECKSUM_PURPOSE, body, checksum, length=_CHECKSUM_LENGTH):
@@ -92,5 +92,5 @@ def parse_key_id(keyring: Keyring, text: str) -> str | None:
 
 
 def matches_key(keyring: Keyring, text: str, key: AccessKey) -> bool:
-    """Tell whether a text is the text of this key."""
+    """Return whether a text is the text of this key."""
     return keyring.verify(_HASH_PURPOSE, text, key.text_hash)

@@ -1,4 +1,4 @@
-"""A user's account: the balance, the month's spending, and which credentials were revoked."""
+"""A user's account: the balance, the month's spending, and the revoked credentials."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MICROS_PER_DOLLAR: Final = 1_000_000
-"""A dollar in micro-dollars, the unit of all amounts."""
+"""A dollar has this many micro-dollars, the unit of all amounts."""
 HOLD_LIFETIME: Final = timedelta(hours=1)
-"""Time that money stays on hold for a call whose outcome never arrives."""
+"""Money stays on hold for this time if the outcome of a call never arrives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,10 @@ class Account:
         monthly_budget: The spending limit of a calendar month (UTC), or None for no limit.
         month: The month that `spent` refers to, as YYYY-MM.
         spent: The cost of that month so far.
-        held: The holds, by call id. Expired ones no longer count.
-        revoked_before: Credentials made before this moment are not valid.
-        ended_grants: Revoked sign-ins, with the moment their last access token expires.
+        held: The holds by call id. Expired holds no longer count.
+        revoked_before: Credentials that were created before this time are not valid.
+        ended_grants: The times at which the last access tokens of revoked sign-ins expire, by the
+            id of the sign-in.
     """
 
     user_id: str
@@ -54,9 +55,14 @@ class Account:
     revoked_before: datetime | None = None
     ended_grants: Mapping[str, datetime] = field(default_factory=dict)
 
-    def accepts(self, made_at: datetime, grant_id: str | None = None) -> bool:
-        """Tell whether a credential is still valid, by its time of issue and its sign-in."""
-        if self.revoked_before and made_at <= self.revoked_before:
+    def accepts(self, created_at: datetime, grant_id: str | None = None) -> bool:
+        """Return whether the account still accepts a credential.
+
+        Args:
+            created_at: The time at which the credential was created.
+            grant_id: The id of its sign-in, if any.
+        """
+        if self.revoked_before and created_at <= self.revoked_before:
             return False
         return grant_id not in self.ended_grants
 
@@ -65,7 +71,7 @@ class Account:
         return self.balance - _total(self._as_of(now).held)
 
     def budget_left(self, now: datetime) -> int | None:
-        """Return the rest of this month's budget without the holds, or None for no limit."""
+        """Return the remainder of this month's budget without the holds, or None for no limit."""
         if self.monthly_budget is None:
             return None
         current = self._as_of(now)
@@ -114,7 +120,7 @@ class Account:
         return replace(current, balance=balance)
 
     def _as_of(self, now: datetime) -> Account:
-        """Return the account at that moment, without expired holds and with the month begun."""
+        """Return the account without expired holds, and with the spending of the current month."""
         holds = {call_id: hold for call_id, hold in self.held.items() if now < hold.expires_at}
         # A clock that is slightly late must not bring back a month that is over.
         month = max(self.month, f"{now.astimezone(UTC):%Y-%m}")
@@ -143,7 +149,7 @@ class Account:
 
 
 def format_dollars(amount: int) -> str:
-    """Format micro-dollars: $1.50, or $0.000025 where two decimals are not exact."""
+    """Format micro-dollars with two decimals, or with more if necessary, such as $0.000025."""
     whole, micros = divmod(abs(amount), MICROS_PER_DOLLAR)
     cents = f"{micros:06d}".rstrip("0").ljust(2, "0")
     return f"{'-' if amount < 0 else ''}${whole:,}.{cents}"

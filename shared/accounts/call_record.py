@@ -1,4 +1,4 @@
-"""The record of a call's effects and cost, and the ledger that pairs it with the user's account."""
+"""The record of a call's effects and cost, and the ledger of the record and the user's account."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from shared.accounts.account import Account
 
 RECORD_LIFETIME: Final = timedelta(days=90)
-"""How long a record is stored after its last change: longer than any answer can be replayed."""
+"""A record is stored for this time after its last change, which is longer than answers are."""
 PAID_LIFETIME: Final = timedelta(days=1)
-"""How long a paid call may be repeated for free: its stored answer lasts at least as long."""
+"""A paid call may be repeated for free for this time. Its answer is stored at least as long."""
 SUCCESS: Final = "ok"
-"""The outcome of a call that succeeded; any other outcome is an error code."""
+"""A call that succeeded has this outcome. Any other outcome is an error code."""
 UNKNOWN_ARGUMENTS: Final = "(unknown)"
-"""The name under which all undeclared arguments are counted, since their names may be content."""
+"""All undeclared arguments are counted under this name, since their names may be content."""
 
 
 class PaymentState(StrEnum):
-    """The state of a call's money; FREE is a call that never asked for any."""
+    """The state of the payment for a call."""
 
     FREE = "free"
     RESERVED = "reserved"
@@ -37,17 +37,17 @@ class PaymentState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallEntry:
-    """A call's audit entry: names and sizes, never values.
+    """A call's audit entry, which contains names and sizes but never values.
 
     Attributes:
-        started_at: When the call arrived.
-        arguments: The size of each argument; see `argument_sizes`.
+        started_at: The time at which the call arrived.
+        arguments: The size of each argument, see `argument_sizes`.
         outcome: SUCCESS or an error code, or None until the outcome is known.
-        milliseconds: How long the call took.
-        documents_read: The documents read, as Firestore bills them.
-        documents_written: The documents written, as Firestore bills them.
+        milliseconds: The duration of the call.
+        documents_read: The number of documents read, as Firestore bills them.
+        documents_written: The number of documents written, as Firestore bills them.
         replayed: Whether the answer is the stored one of an earlier, identical call.
-        task: The task that the call belongs to.
+        task: The id of the workspace that the call belongs to, if any.
         notes: Audit facts from the tool: sizes, hashes, scores, codes.
     """
 
@@ -67,7 +67,7 @@ class Bill:
     """The price of a call, and its payer.
 
     Attributes:
-        call_id: The call's id, which is the same when the call is sent again.
+        call_id: The call's id. A repeated call has the same id.
         user_id: The payer, or None for an anonymous caller.
         tool: The name of the tool.
         entry: The audit entry so far.
@@ -87,18 +87,18 @@ class Bill:
 class CallRecord:
     """The stored record of a call that cost or changed something.
 
-    The same call may run twice at once, when a client sends it again before the first answer. Both
-    runs share one hold: the call is charged once, when one of them succeeds, and the money is
-    released when all of them have failed. If the first failure released it, a client could get a
-    call for free by sending a failing one with the same id beside it.
+    The same call may run twice at the same time, if a client repeats it before the first answer.
+    Both runs share one hold. The call is charged once, when one of the runs succeeds, and the money
+    is released when all runs have failed. If the first failure released it, a client could get a
+    call for free by sending a failing call with the same id at the same time.
 
     Attributes:
         bill: The bill, with the latest audit entry.
-        state: The state of its money.
-        attempt: How many times money was set aside for it afresh.
-        holders: The reservations that share the hold, by their random ids.
-        held_until: When the hold expires.
-        paid_until: Until when the call may be repeated for free.
+        state: The state of the payment.
+        attempt: The number of times that a new hold was created for the call.
+        holders: The random ids of the reservations that share the hold.
+        held_until: The time at which the hold expires.
+        paid_until: The time until which the call may be repeated for free.
         charged: The cost charged so far, in micro-dollars.
     """
 
@@ -112,34 +112,34 @@ class CallRecord:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is money to charge or release: not if the call is free or already paid."""
+        """Whether money is on hold. This is not so if the call is free or already paid."""
         return self.state is PaymentState.RESERVED
 
     def is_held(self, now: datetime) -> bool:
-        """Tell whether money is set aside for the call."""
+        """Return whether money is set aside for the call."""
         return self.held_until is not None and now < self.held_until
 
     def is_paid(self, now: datetime) -> bool:
-        """Tell whether the call may be repeated for free."""
+        """Return whether the call may be repeated for free."""
         return self.paid_until is not None and now < self.paid_until
 
     def charge(self, cost: int, entry: CallEntry) -> int:
-        """Return the charge for this cost: at most the price, and nothing for a paid replay."""
+        """Return the charge for a cost, which is at most the price, or 0 for a paid replay."""
         return 0 if self.charged and entry.replayed else min(max(0, cost), self.bill.price)
 
     def restart(self, bill: Bill) -> CallRecord:
-        """Return a record for another attempt, which needs money again."""
+        """Return the record of another attempt, which needs a new hold."""
         attempt = self.attempt + 1
         return CallRecord(
             bill=bill, state=PaymentState.RESERVED, attempt=attempt, charged=self.charged
         )
 
     def add_holder(self, holder: str, until: datetime) -> CallRecord:
-        """Add a reservation to the hold, which then lasts until that moment."""
+        """Add a reservation to the hold, which is extended until the given time."""
         return replace(self, holders=(*self.holders, holder), held_until=until)
 
     def remove_holder(self, holder: str, entry: CallEntry) -> CallRecord:
-        """Remove a reservation from the hold; without any, the record is cancelled."""
+        """Remove a reservation from the hold. If none is left, the record is cancelled."""
         others = tuple(other for other in self.holders if other != holder)
         if others:
             return replace(self, holders=others)
@@ -148,7 +148,7 @@ class CallRecord:
         )
 
     def settle(self, charge: int, entry: CallEntry, now: datetime) -> CallRecord:
-        """Record that the call succeeded and was charged this much more."""
+        """Record that the call succeeded, and add the charge."""
         return replace(
             self.with_entry(entry),
             state=PaymentState.SETTLED,
@@ -180,18 +180,20 @@ def argument_sizes(arguments: Mapping[str, Any], declared: Collection[str]) -> d
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """A call's record and its user's account. An operation that is late or repeated does nothing.
+    """A call's record and its user's account.
+
+    An operation that is late or repeated changes nothing.
 
     Attributes:
-        record: The call's record, blank if the call has none.
-        account: The user's account, or None where an external service keeps the accounts.
+        record: The call's record, which is blank if the call has none.
+        account: The user's account, or None if an external service manages the accounts.
     """
 
     record: CallRecord
     account: Account | None
 
     def reserve(self, bill: Bill, holder: str, now: datetime) -> Ledger:
-        """Set money aside, or share the hold of the same call. A paid call needs no money.
+        """Set money aside, or share the hold of the same call. A paid call needs no hold.
 
         Raises:
             PaymentRequired: The account does not cover the price.

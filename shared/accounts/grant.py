@@ -1,9 +1,9 @@
 """OAuth clients, and the grants that people give them.
 
-A grant is one sign-in: what a person allowed a program to do on their behalf, from the code to the
-last token. It goes through generations. Generation 0 has a code that waits to be exchanged; each
-later generation has one refresh token. A grant holds no secret: codes and tokens are signatures
-over its id and generation (`functions/gateway/oauth`).
+A grant is one sign-in, by which a person allows a program to act on their behalf. It goes through
+generations. Generation 0 has a code that waits to be exchanged, and every later generation has one
+refresh token. A grant contains no secret, because codes and tokens are signatures of its id and
+generation (`functions/gateway/oauth`).
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ if TYPE_CHECKING:
     from shared.core.caller import Scope
 
 UNUSED_LIFETIME: Final = timedelta(days=1)
-"""Lifetime of a registration before its first sign-in. It is short because anyone can register."""
+"""A registration without a sign-in expires after this time, which is short because anyone can
+register."""
 USED_LIFETIME: Final = timedelta(days=90)
-"""Lifetime of a registration after its last token, longer than any of its sign-ins."""
+"""A registration expires this long after its last token, and later than any of its sign-ins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthClient:
-    """A program's registration, none of which is verified.
+    """A program's registration, whose contents are not verified.
 
     Attributes:
         client_id: The program's id.
         name: The program's name for itself.
-        redirect_uris: Where codes may be sent.
-        has_secret: Whether the program authenticates with a secret; public clients have none.
-        created_at: When it registered.
-        expires_at: When the registration expires unless it is used.
+        redirect_uris: The addresses to which codes may be sent.
+        has_secret: Whether the program authenticates with a secret. Public clients have none.
+        created_at: The time of the registration.
+        expires_at: The time at which the registration expires unless it is used.
     """
 
     client_id: str
@@ -46,11 +47,11 @@ class OAuthClient:
 
 CODE_LIFETIME: Final = timedelta(minutes=5)
 IDLE_LIFETIME: Final = timedelta(days=30)
-"""Lifetime of an unused sign-in."""
+"""An unused sign-in expires after this time."""
 MAX_TOKEN_REMAINDER: Final = timedelta(minutes=61)
-"""Longest time that an access token outlives its grant: an hour, clock skew and request time."""
+"""An access token outlives its grant by at most this time: an hour, clock skew and request time."""
 ROTATION_OVERLAP: Final = timedelta(seconds=60)
-"""Time for which the previous refresh token still works, since parallel sessions of one program
+"""The previous refresh token is still valid for this time, since parallel sessions of one program
 share a token and may refresh it at the same time."""
 
 
@@ -60,10 +61,10 @@ class Proof:
 
     Attributes:
         user_id: The user.
-        kind: An access key, or a sign-in with Google.
+        kind: The kind of proof: an access key, or a sign-in with Google.
         key_id: The id of the access key.
         email: The e-mail address that Google verified.
-        expires_at: When the key expires, or None if the proof does not expire.
+        expires_at: The time at which the key expires, or None if the proof does not expire.
     """
 
     user_id: str
@@ -76,7 +77,7 @@ class Proof:
         """Reject an incomplete proof.
 
         Raises:
-            ValueError: The user is missing, or not exactly the field of its kind is given.
+            ValueError: The user or the field of the kind is missing, or another field is given.
         """
         by_key, by_google = (bool(self.key_id), self.email), (self.key_id, bool(self.email))
         is_complete = {"key": by_key == (True, None), "google": by_google == (None, True)}
@@ -94,14 +95,14 @@ class Grant:
         client_id: The program that received it.
         scopes: The granted scopes.
         code_challenge: The SHA-256 of the program's verifier (RFC 7636, S256).
-        redirect_uri: Where the code was sent.
-        redirect_uri_given: Whether the program's request named that address.
+        redirect_uri: The address to which the code was sent.
+        redirect_uri_given: Whether the program's request named this address.
         proof: The person's proof of identity.
-        created_at: When the person allowed it.
-        expires_at: When it expires.
-        generation: How many times its code or a refresh token was exchanged.
-        rotated_at: When the last exchange was.
-        ended_at: When it was ended early, or None if it was not.
+        created_at: The time of the sign-in.
+        expires_at: The time at which the grant expires.
+        generation: The number of exchanges of the code and of refresh tokens.
+        rotated_at: The time of the last exchange.
+        ended_at: The time at which the grant was ended early, or None if it was not.
     """
 
     grant_id: str
@@ -119,7 +120,7 @@ class Grant:
     ended_at: datetime | None = None
 
     def is_valid(self, now: datetime) -> bool:
-        """Tell whether the grant has neither expired nor been ended."""
+        """Return whether the grant has neither expired nor been ended."""
         return self.ended_at is None and now < self.expires_at
 
     def end(self, now: datetime) -> Grant:
@@ -129,8 +130,8 @@ class Grant:
     def exchange_code(self, now: datetime) -> Grant:
         """Exchange the code for the first refresh token.
 
-        A second exchange means that two parties have the code and one of them stole it: it ends
-        the grant (RFC 6749, 4.1.2).
+        A second exchange means that two parties have the code and one of them stole it. Therefore
+        it ends the grant (RFC 6749, 4.1.2).
         """
         if not self.is_valid(now):
             return self
@@ -139,9 +140,9 @@ class Grant:
     def refresh(self, generation: int, now: datetime) -> Grant:
         """Exchange the refresh token of a generation for the next one.
 
-        The previous token changes nothing during the overlap: its bearer receives the current
-        token, as the first bearer did. Later, or with an older token, the grant ends, since two
-        parties have the same token and one of them stole it (RFC 9700, 4.14.2).
+        During the overlap, the previous token changes nothing, and its bearer receives the current
+        token. Afterwards, or with an older token, the grant ends, since two parties have the same
+        token and one of them stole it (RFC 9700, 4.14.2).
         """
         if not self.is_valid(now):
             return self

@@ -1,7 +1,8 @@
 """The deployment's secrets, and the signatures that only this deployment can make.
 
-One secret serves all purposes, since each purpose has a derived key: the HMAC-SHA-256 of the
-purpose under the secret. Several secrets are a rotation: the first one signs, all of them verify.
+One secret serves all purposes, since each purpose has a derived key, which is the HMAC-SHA-256 of
+the purpose under the secret. Several secrets allow rotation: the first one signs, and all of them
+verify.
 """
 
 from __future__ import annotations
@@ -58,15 +59,15 @@ class Keyring:
     def verify(
         self, purpose: str, message: str, signature: str, *, length: int | None = None
     ) -> bool:
-        """Tell in constant time whether `sign` made this signature, under any of the secrets.
+        """Return in constant time whether any of the secrets made this signature.
 
         Args:
-            purpose: The purpose it must have been made for.
-            message: The message it must sign.
-            signature: Untrusted text.
-            length: The length of a truncated signature. By default, it has its full length.
+            purpose: The purpose of the signature.
+            message: The signed message.
+            signature: The untrusted signature.
+            length: The length of a truncated signature, by default the full length.
         """
-        # Compare with all of them, and as bytes, because untrusted text may contain any character.
+        # All signatures are compared, and as bytes, because untrusted text may be any characters.
         signature_bytes = signature.encode("utf-8", "surrogatepass")
         signatures = [self._signature(purpose, message, secret_id) for secret_id in self._secrets]
         matches = [

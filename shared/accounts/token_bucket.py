@@ -1,7 +1,7 @@
-"""A token bucket that many instances share: each leases a block of tokens at a time.
+"""A token bucket that many instances share, and from which they lease blocks of tokens.
 
-A bucket is stored as the moment at which it will be full again, which is the virtual scheduling of
-the generic cell rate algorithm (ITU-T I.371, annex A): each token costs an interval of time.
+A bucket is stored as the time at which it will be full again, as in the virtual scheduling of the
+generic cell rate algorithm (ITU-T I.371, annex A). Each token costs an interval of time.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 BLOCKS_PER_BUCKET: Final = 6
-"""Number of leases that empty a full bucket."""
+"""This many leases empty a full bucket."""
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """The largest rate of an event.
+    """The maximum rate of an event.
 
     Attributes:
-        capacity: The largest number of events in a burst.
+        capacity: The maximum number of events in a burst.
         period: The time that an empty bucket takes to fill.
     """
 
@@ -32,12 +32,12 @@ class Rate:
 
     @property
     def interval(self) -> timedelta:
-        """Time in which one token returns, rounded up to whole microseconds."""
+        """The time in which one token returns, rounded up to whole microseconds."""
         return -(-self.period // self.capacity)
 
     @property
     def block_size(self) -> int:
-        """Number of tokens that an instance leases at a time."""
+        """The number of tokens that an instance leases at a time."""
         return max(1, self.capacity // BLOCKS_PER_BUCKET)
 
 
@@ -47,7 +47,8 @@ class TokenLease:
 
     Attributes:
         tokens: The number of tokens, 0 from an empty bucket.
-        more_at: When the bucket has a token again, or the time of the lease if it has one.
+        more_at: The time at which the bucket has a token again, or the time of the lease if tokens
+            are left.
     """
 
     tokens: int
@@ -58,24 +59,24 @@ class TokenLease:
 class TokenBucket:
     """The bucket that all instances share.
 
-    The leases of any time T are at most N + N * T / period tokens, where N is the capacity: each
-    token moves `full_at` by an interval, and to at most N intervals from now.
+    In any time T, at most N + N * T / period tokens are leased, where N is the capacity. The reason
+    is that a token moves `full_at` by an interval, and to at most N intervals from now.
 
     Attributes:
         rate: The capacity and the filling time.
-        full_at: When the bucket is full again; it is full if that has passed.
+        full_at: The time at which the bucket is full again. In the past, the bucket is full.
     """
 
     rate: Rate
     full_at: datetime = _LONG_AGO
 
     def tokens(self, now: datetime) -> int:
-        """Return how many tokens the bucket has."""
+        """Return the number of tokens in the bucket."""
         missing = -((now - self.full_at) // self.rate.interval)
         return max(0, self.rate.capacity - max(0, missing))
 
     def lease(self, now: datetime) -> tuple[TokenLease, TokenBucket]:
-        """Lease a block of tokens, or the rest of them. Return the lease and the new bucket."""
+        """Lease a block of tokens or all that are left, and return the lease and the new bucket."""
         tokens = min(self.rate.block_size, self.tokens(now))
         full_at = max(self.full_at, now) + tokens * self.rate.interval
         more_at = max(now, full_at - (self.rate.capacity - 1) * self.rate.interval)
@@ -84,12 +85,12 @@ class TokenBucket:
 
 @dataclass(slots=True)
 class LocalTokens:
-    """One instance's part of a bucket: tokens, or the knowledge that the bucket is empty.
+    """One instance's tokens, or its knowledge that the bucket is empty.
 
     Attributes:
-        tokens: The rest of its lease, at most a block.
-        used_at: When it last spent one.
-        empty_until: When another lease may yield tokens.
+        tokens: The number of tokens left of the lease, at most a block.
+        used_at: The time at which the instance last spent a token.
+        empty_until: The time from which another lease may yield tokens.
     """
 
     tokens: int = 0

@@ -1,4 +1,4 @@
-"""Secrets recognized by their context: assignments, URLs, headers, commands, private key blocks."""
+"""Detects secrets by their context: assignments, URLs, headers, commands, private key blocks."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 _SECRET_NAMES: Final = "|".join([name.replace("_?", "[_ -]?") for name in DENYLIST]) + (
     "|access[_-]?key|pass[_-]?phrase|credential|token(?!iz)|_pass(?![a-z])|auth(?=[\"']? ?[:=])"
 )
-"""Names of passwords and keys, as an expression without groups."""
+"""This expression, which has no groups, matches names of passwords and keys."""
 _OTHER_SUFFIXES: Final = (
     r"hash|digest|url|uri|endpoint|name|path|file|dir|field|type|len|size|count|limit|regex|pattern"
     r"|prefix|suffix|expir|ttl|version|label|param|column|class|ref|arn|manager|algorithm|hint"
     r"|id(?![a-z])"
 )
-"""Suffixes of names that contain a secret's name and mean something else, such as `token_url`."""
+"""A name with one of these suffixes means something else than a secret, such as `token_url`."""
 _ASSIGNMENT: Final = re.compile(
     rf"(?P<name>{_SECRET_NAMES})(?![\w-]{{0,30}}(?:{_OTHER_SUFFIXES}))[\w-]{{0,30}}"
     r"[\"'`\])]{0,3}\s{0,4}"
@@ -36,7 +36,7 @@ _ASSIGNMENT: Final = re.compile(
     re.IGNORECASE,
 )
 _ATTRIBUTE: Final = re.compile(r"[A-Za-z_]\w*(?:\??\.[A-Za-z_]\w*)+")
-"""A dotted name in code, such as `ed25519.Ed25519PrivateKey`."""
+"""This matches a dotted name in code, such as `ed25519.Ed25519PrivateKey`."""
 _URL: Final = re.compile(
     r"(?<=://)(?P<user>[^\s:/?#@\"'`<>]{0,100}):(?P<value>[^\s/@\"'`<>]{1,200})@[^\s\"'`<>/]{1,100}"
 )
@@ -54,7 +54,7 @@ def detect_assigned_secrets(line: str) -> Iterator[Detection]:
 
 
 def _assigned_text(match: re.Match[str]) -> str:
-    """Return the assigned text, or an empty one if the value is an expression."""
+    """Return the assigned text, or an empty string if the value is an expression."""
     quoted: str | None = match["quoted"]
     if quoted is not None:
         return quoted
@@ -70,8 +70,8 @@ _AUTHORIZATION: Final = re.compile(
     r"|\b(?P<alone>basic|bearer)) {1,3}(?P<value>[\w.~+/=-]{8,}+)(?![{<$(*])",
     re.IGNORECASE | re.ASCII,
 )
-_MIN_TOKEN: Final = 16
-"""The length of the shortest token in an Authorization header."""
+_MIN_TOKEN_LENGTH: Final = 16
+"""A token in an Authorization header has at least this many characters."""
 _COOKIE_VALUE: Final = r"(?:=|: ?)[\"']?([^\s;,\"'`<>{}()\[\]$]{0,4096}+)"
 _COOKIES: Final = re.compile(
     r"(?:\b(?:set[-_]?)?cookies?\b[\"'`)\]]{0,2}\s{0,3}[:=,]?|\bcurl\b[^|;]{0,200}? -b)"
@@ -80,8 +80,8 @@ _COOKIES: Final = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _COOKIE: Final = re.compile(rf"[\w.%-]{{1,64}}+[\"']?{_COOKIE_VALUE}", re.ASCII)
-_MIN_COOKIE: Final = 20
-"""The length of the shortest session id; the samples of RFC 6265 and of MDN are shorter."""
+_MIN_COOKIE_LENGTH: Final = 20
+"""A session id has at least this many characters. The samples of RFC 6265 and MDN are shorter."""
 
 
 def detect_headers(line: str) -> Iterator[Detection]:
@@ -103,11 +103,11 @@ def _is_credential(match: re.Match[str]) -> bool:
         user, colon, password = _decode_base64(value).partition(":")
         if colon or match["alone"]:
             return bool(colon) and not is_sample_password(password, user)
-    return len(value) >= _MIN_TOKEN and is_secret(value)
+    return len(value) >= _MIN_TOKEN_LENGTH and is_secret(value)
 
 
 def _decode_base64(value: str) -> str:
-    """Return the decoded text, or an empty one if it is not printable."""
+    """Return the decoded text, or an empty string if it is not printable."""
     try:
         text = base64.b64decode(value, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
@@ -116,7 +116,7 @@ def _decode_base64(value: str) -> str:
 
 
 def _is_session(cookie: re.Match[str]) -> bool:
-    return len(cookie[1]) >= _MIN_COOKIE and is_secret(cookie[1])
+    return len(cookie[1]) >= _MIN_COOKIE_LENGTH and is_secret(cookie[1])
 
 
 # Shell commands
@@ -126,12 +126,12 @@ _OPTIONS: Final = r"\b[^|;&]{0,200}? "
 _LOGIN_PAIR: Final = r"[ =]?[\"']?[^\s:\"']{1,64}:([^\s\"']{1,200})"
 _LOGIN: Final = r"(?:docker|podman|helm registry|skopeo|oc|az|cf|argocd) login"
 _COMMAND_WORD: Final = re.compile(r"--[A-Za-z]| -[pawPuU]|\bpass:|\bsudo\b|\blogin\b")
-"""A part of every form below that is quick to search for."""
+"""Every command with a password contains a match of this expression, which is quick to search."""
 _LONG_OPTION: Final = re.compile(
     rf"(?:--[\w-]{{0,20}}(?:{_SECRET_NAMES})|\blogin \S{{1,64}}+ password) {{1,4}}{_ARGUMENT}",
     re.IGNORECASE,
 )
-"""An option such as `--db-password ...`, or a line of a .netrc file."""
+"""This matches an option such as `--db-password ...`, or a line of a .netrc file."""
 _SHORT_OPTIONS: Final = tuple(
     re.compile(form)
     for form in (
@@ -147,7 +147,8 @@ _SHORT_OPTIONS: Final = tuple(
         rf"\bhttps?{_OPTIONS}(?:-a|--auth){_LOGIN_PAIR}",
     )
 )
-"""Options of one letter, by command: to others they mean something else (`docker run -p 80:80`)."""
+"""These match one-letter options of particular commands. For other commands, the same options mean
+something else (`docker run -p 80:80`)."""
 
 
 def detect_command_passwords(line: str) -> Iterator[Detection]:
@@ -167,15 +168,15 @@ _KEY_HEADER: Final = re.compile(
 )
 _KEY_BODY: Final = re.compile(r"[A-Za-z0-9+/]{32,}+")
 _MAX_HEADER_LINES: Final = 12
-"""How many lines PGP and PuTTY put between the header and the key at most."""
-_MAX_CHECKED: Final = 400
-"""How many characters of a line are searched for the key."""
+"""PGP and PuTTY put at most this many lines between the header and the key."""
+_MAX_CHARACTERS_SEARCHED: Final = 400
+"""The key is searched in this many characters of a line."""
 
 
 def private_key_lines(lines: Sequence[str]) -> Iterator[int]:
-    """Return the indexes of the lines on which a private key begins.
+    """Yield the indexes of the lines on which a private key begins.
 
-    A header without a key, as in code that looks for one, is no secret.
+    A header without a key, as in code that parses keys, is no secret.
     """
     for index, line in enumerate(lines):
         for header in _KEY_HEADER.finditer(line):
@@ -186,5 +187,5 @@ def private_key_lines(lines: Sequence[str]) -> Iterator[int]:
 
 
 def _has_key(text: str) -> bool:
-    keys = _KEY_BODY.findall(text[:_MAX_CHECKED])
+    keys = _KEY_BODY.findall(text[:_MAX_CHARACTERS_SEARCHED])
     return not all(map(is_placeholder, keys))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Detection(NamedTuple):
-    """A range of characters in one line, from `start` up to `end`, and what it is.
+    """A secret or personal data in one line, at the characters from `start` up to `end`.
 
     The kind is in words, such as "AWS access key" or "e-mail address".
     """
@@ -16,5 +16,5 @@ class Detection(NamedTuple):
     end: int
 
     def overlaps(self, other: Detection) -> bool:
-        """Return whether the two have a character in common."""
+        """Return whether two detections have a character in common."""
         return self.start < other.end and other.start < self.end

@@ -1,4 +1,4 @@
-"""Phone numbers of people."""
+"""Detects phone numbers of people."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from phonenumbers import PhoneNumber
 
 _DIGITS: Final = re.compile(r"\d(?:[^\w\n]{0,4}\d){6}")
-"""Digits as every phone number has them: a quick search that rules out most lines."""
+"""Every phone number matches this expression. The quick search rules out most lines."""
 _INTERNATIONAL: Final = re.compile(r"\+ ?\(?[1-9](?:[ ().-]{0,3}\d){6}")
 _AMERICAN: Final = re.compile(
     r"(?<![a-z])(?:phone|mobile|cell|tel|call|fax|sms|whatsapp)(?![a-z]).{0,40}?"
@@ -34,7 +34,8 @@ _DIALLED_ABROAD: Final = re.compile(
     r"(?<![\w.+/-])(?<![0-9a-f]{4} )00 ?[1-9]\d{0,2}[ /(-]{1,3}\d(?:[ /()-]{0,3}\d){5,12}"
     rf"{_END}(?! [0-9a-f]{{4}}\b)"
 )
-"""`0049 171 ...`, with a blank after the country code, unlike in dumps and padded numbers."""
+"""This matches `0049 171 ...`. The space after the country code distinguishes phone numbers from
+dumps and padded numbers."""
 _PHONE_WORDS: Final = (
     r"phone|t[eé]l[eé](?:phone|fono?|fone|foon|fax)|mobil[eo]?|mobiel|m[oó]vil|celular|cellulare"
     r"|handy|rufnummer|fax|whatsapp|телефон|(?<![^\W_])(?:tel|gsm|sms|тел|моб)"
@@ -43,12 +44,13 @@ _WEAK_PHONE_WORDS: Final = (
     r"(?<![^\W_])(?:durchwahl|cell|call(?: (?:me|us|back|him|her))?(?: (?:at|on|under))?|signal"
     r"|portable|telegram)"
 )
-"""Words that often precede other numbers too: only one with a leading zero counts after them."""
+"""These words often precede other numbers too. After them, only a number with a leading zero is
+taken for a phone number."""
 _BETWEEN: Final = (
     r"(?:[ _-]?(?:numbers?|nummer|num|no|nr))?(?![^\W\d_])"
     r"[^\w\s]{0,3}\s{0,20}[\W_]{0,4}(?<![+-])"
 )
-"""What may stand between the word and its number: "number", and punctuation."""
+"""Between the word and the phone number, there may be the word "number" and punctuation."""
 _ZERO_NUMBER: Final = (
     rf"\(?(?:0[1-9](?:[ ./()-]{{0,3}}\d){{7,10}}|00[1-9](?:[ /()-]{{0,3}}\d){{8,13}}){_END}"
 )
@@ -62,7 +64,8 @@ _NATIONAL: Final = re.compile(
     rf"|(?:{_WEAK_PHONE_WORDS}){_BETWEEN}(?P<weak>{_ZERO_NUMBER})",
     re.IGNORECASE,
 )
-"""A national number after a word for a phone: with a leading zero, or of a usual length."""
+"""This matches a national number after a word for a phone. The number has a leading zero or a usual
+length."""
 _PERSONAL_TYPES: Final = frozenset(
     {
         PhoneNumberType.FIXED_LINE,
@@ -80,19 +83,19 @@ _FICTITIOUS: Final = {
     49: re.compile(r"(?:3023125|6990009|4066969|22147107|8999998)\d{2,4}"),
     61: re.compile(r"491570\d{3}|[2378]5550\d{4}|[2378]7010\d{4}"),
 }
-"""Numbers reserved for films and documentation, by country code. The regulators are NANPA (no other
-555 numbers are in use either), Arcep, Ofcom, Bundesnetzagentur and ACMA."""
+"""These numbers are reserved for films and documentation, by country code. The regulators are NANPA
+(no other 555 numbers are in use either), Arcep, Ofcom, Bundesnetzagentur and ACMA."""
 _INVENTED: Final = re.compile(r"123456|234567|987654|(\d)\1{5}")
-"""Runs of digits that only invented numbers have."""
+"""Only invented numbers contain such runs of digits."""
 _NATIONAL_LENGTHS: Final = range(9, 13)
-"""How many digits a national number has, with its leading zero."""
+"""A national number has one of these numbers of digits, including its leading zero."""
 _TOLL_FREE: Final = re.compile(r"[89]00")
 _MAX_INVENTED_DIGITS: Final = 3
-"""A number with at most this many different digits is invented."""
+"""A number with at most this many different digits is taken for invented."""
 
 
 def detect_phone_numbers(line: str) -> Iterator[Detection]:
-    """Find phone numbers of people: with a country code, or right after a word for a phone.
+    """Find phone numbers of people that have a country code or follow a word for a phone.
 
     Other national numbers cannot be distinguished from numbers in code.
     """
@@ -111,12 +114,12 @@ def detect_phone_numbers(line: str) -> Iterator[Detection]:
             yield Detection("phone number", *match.span())
 
 
-def _may_be_personal(written: str) -> bool:
+def _may_be_personal(text: str) -> bool:
     """Return whether digits without `+` may be the phone number of a person."""
-    digits = "".join(filter(str.isdigit, written))
+    digits = "".join(filter(str.isdigit, text))
     if digits.startswith("00"):
         try:
-            return _is_personal(parse(f"+{written.lstrip('(0 ')}"))
+            return _is_personal(parse(f"+{text.lstrip('(0 ')}"))
         except NumberParseException:
             return False
     if len(digits) not in _NATIONAL_LENGTHS:
@@ -124,12 +127,12 @@ def _may_be_personal(written: str) -> bool:
     national = digits.removeprefix("0")
     if len(set(national)) <= _MAX_INVENTED_DIGITS or _INVENTED.search(digits):
         return False
-    fictitious = any(form.fullmatch(national) for form in _FICTITIOUS.values())
-    return not fictitious and not _TOLL_FREE.match(national)
+    is_fictitious = any(form.fullmatch(national) for form in _FICTITIOUS.values())
+    return not is_fictitious and not _TOLL_FREE.match(national)
 
 
 def _is_personal(number: PhoneNumber) -> bool:
     digits = national_significant_number(number)
-    fictitious = _FICTITIOUS.get(number.country_code or 0)
-    is_fictitious = _INVENTED.search(digits) or (fictitious and fictitious.fullmatch(digits))
+    form = _FICTITIOUS.get(number.country_code or 0)
+    is_fictitious = _INVENTED.search(digits) or (form and form.fullmatch(digits))
     return number_type(number) in _PERSONAL_TYPES and not is_fictitious

@@ -1,4 +1,4 @@
-"""The scan of one text with all detectors."""
+"""Scans a text with all detectors."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ _DETECTORS: Final = (
     detect_phone_numbers,
     detect_numbers,
 )
-"""The detectors of one line, those with the most specific kinds first."""
-_MIN_LINE: Final = len("a@b.io")
-"""The length of the shortest line to scan: a text can have 50,000 shorter ones."""
+"""These detectors scan one line. Those with the most specific kinds come first."""
+_MIN_LINE_LENGTH: Final = len("a@b.io")
+"""Shorter lines are skipped, because a text can have 50,000 of them."""
 _LINE_BREAK: Final = regex.compile(r"\r\n|\r|\n")
 _INVISIBLE: Final = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{Cf}]+")
-"""Zero-width characters, soft hyphens, variation selectors and the like."""
+"""This matches zero-width characters, soft hyphens, variation selectors and the like."""
 
 
 def scan_text(text: str) -> list[tuple[int, str]]:
-    """The line numbers, from 1, and kinds of all detections, in order and without duplicates."""
-    lines = _plain_lines(text)
+    """Return the line numbers, from 1, and kinds of all detections, sorted, without duplicates."""
+    lines = _normalize_lines(text)
     detections = {(index, "private key") for index in private_key_lines(lines)}
     for index, line in enumerate(lines):
-        if len(line) >= _MIN_LINE:
+        if len(line) >= _MIN_LINE_LENGTH:
             detections.update((index, detection.kind) for detection in _scan_line(line))
     return sorted((index + 1, kind) for index, kind in detections)
 
@@ -56,20 +56,20 @@ def _scan_line(line: str) -> list[Detection]:
     return detections
 
 
-def _plain_lines(text: str) -> list[str]:
-    """Return the lines of a text, numbered as in an editor, with disguises of characters removed.
+def _normalize_lines(text: str) -> list[str]:
+    """Split a text into lines as editors do, and undo disguises of characters.
 
-    Full-width and mathematical letters and digits become plain ones: NFKC by character, where the
-    result is one character, so that no line grows. Invisible characters are removed.
+    Full-width and mathematical letters and digits become plain ones. NFKC is applied by character,
+    if the result is one character, so that no line grows. Invisible characters are removed.
     """
-    return [line if line.isascii() else _plain(line) for line in _LINE_BREAK.split(text)]
+    return [line if line.isascii() else _normalize(line) for line in _LINE_BREAK.split(text)]
 
 
-def _plain(line: str) -> str:
-    return "".join(map(_plain_character, _INVISIBLE.sub("", line)))
+def _normalize(line: str) -> str:
+    return "".join(map(_normalize_character, _INVISIBLE.sub("", line)))
 
 
 @lru_cache(maxsize=4096)
-def _plain_character(character: str) -> str:
+def _normalize_character(character: str) -> str:
     normalized = unicodedata.normalize("NFKC", character)
     return normalized if len(normalized) == 1 else character

@@ -1,20 +1,21 @@
-"""Tokens recognized by their own format, whatever their context.
+"""Detects tokens by their own format, whatever their context.
 
 The formats are those of detect-secrets' plugins, and `_MORE_FORMATS` for issuers that it does not
-know. Only the plugins' regular expressions are used. The scanner of detect-secrets keeps settings
-in a global object that it changes during a scan, skips lines with a "pragma: allowlist" comment,
-and calls issuers to verify what it finds. Not used are its plugins
+know. Only the plugins' regular expressions are used, because the scanner of detect-secrets changes
+global settings during a scan, skips lines with a "pragma: allowlist" comment, and sends detected
+tokens to their issuers. The following plugins are not used:
 
-- for keywords, which take time proportional to the square of a line's length (7 s for 8,000
-  characters) and find 4 of 45 secrets in context, and for entropy, which find 21,800 "secrets" in
-  152,000 lines of well-known packages;
-- for OpenAI, npm and JSON web tokens, which also take quadratic time: this module has its own;
-- for passwords in URLs and for private keys: those of `credentials` find more and raise fewer false
-  alarms;
-- for public IP addresses, which take version numbers for addresses, and for Telegram, which takes
-  a digest after a time for a token.
+- The one for keywords takes time proportional to the square of a line's length (7 s for 8,000
+  characters) and finds 4 of 45 secrets in context. Those for entropy find 21,800 "secrets" in
+  152,000 lines of well-known packages.
+- Those for OpenAI, npm and JSON web tokens also take quadratic time. This module has its own
+  expressions.
+- Those for passwords in URLs and for private keys find less than the detectors in `credentials`,
+  and raise more false alarms.
+- The one for public IP addresses mistakes version numbers for addresses, and the one for Telegram
+  mistakes a digest after a time for a token.
 
-Every expression here takes linear time: an unbounded repetition is possessive, or cannot start
+All expressions here take linear time, because an unbounded repetition is possessive or cannot start
 within itself.
 """
 
@@ -108,12 +109,12 @@ _MORE_FORMATS: Final = {
     "Supabase key": r"sb(?:p_[0-9a-f]{40}|_secret_[\w-]{31,}+)",
     "Telegram bot token": r"\d{8,10}:AA[\w-]{33}(?![\w-])",
 }
-"""Formats from the issuers' documentation, without capturing groups. Remove an entry once
-detect-secrets has a plugin for it (checked with 1.5.0)."""
+"""These formats are from the issuers' documentation, and have no capturing groups. Remove an entry
+once detect-secrets has a plugin for it. The last checked version is 1.5.0."""
 _DIGIT_REQUIRED: Final = frozenset({"Artifactory key", "Discord bot token", "IBM Cloud key"})
-"""Kinds whose format long names have too: only a token with a digit is reported."""
+"""Long names match the formats of these kinds too. Only tokens with a digit are reported."""
 _START: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
-"""Where a token may begin: not within a word, except after `\\n` in a quoted string."""
+"""A token may begin here: not within a word, except after `\\n` in a quoted string."""
 _PLUGIN_FORMATS: Final = tuple(
     (kind, pattern)
     for kind, plugin in _PLUGINS.items()
@@ -128,7 +129,7 @@ _WEB_TOKEN: Final = re.compile(
     re.ASCII,
 )
 _SAMPLE_PAYLOAD: Final = "eyJzdWIiOiIxMjM0NTY3ODkwI"
-"""How the payload of the sample token on jwt.io begins."""
+"""The payload of the sample token on jwt.io begins with this text."""
 
 
 def detect_tokens(line: str) -> Iterator[Detection]:
@@ -156,5 +157,5 @@ def _has_digit(text: str) -> bool:
 def _is_web_token(text: str) -> bool:
     try:
         return JwtTokenDetector.is_formally_valid(text)
-    except RecursionError:  # nested far deeper than real claims
+    except RecursionError:  # real claims are never nested so deeply
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from shared.screening.screen import refusal, screen_texts
+from shared.screening.screen import screen_texts, screening_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,4 +38,4 @@ async def require_shareable_texts(texts: Mapping[str, str]) -> None:
             the values.
     """
     if findings := await asyncio.to_thread(screen_texts, texts):
-        raise refusal(findings)
+        raise screening_error(findings)

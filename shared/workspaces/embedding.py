@@ -1,4 +1,4 @@
-"""Embed the passages of uploaded documents: during the call while there is time, else in a job."""
+"""Embeds the passages of uploaded documents during the call, or in a job if time runs out."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
     from shared.workspaces.model import WorkspaceDocument
     from shared.workspaces.repository import Workspace
 
-BATCH: Final = 32
-"""The number of passages that are embedded together, and stored together."""
-MAX_CHECKED: Final = 320
-"""The most passages that are read together to find those without a vector."""
-MAX_STORED: Final = 250
-"""The most passages without vectors that one commit stores."""
-MAX_STORED_CHARACTERS: Final = 300_000
-"""The most characters that these passages have together."""
+BATCH_SIZE: Final = 32
+"""This many passages are embedded together, and stored together."""
+MAX_PASSAGES_PER_READ: Final = 320
+"""One read checks at most this many passages for missing vectors."""
+MAX_PASSAGES_PER_COMMIT: Final = 250
+"""One commit stores at most this many passages without vectors."""
+MAX_CHARACTERS_PER_COMMIT: Final = 300_000
+"""The passages without vectors in one commit have at most this many characters together."""
 
 
-class RefusedPassage(InvalidInput):
-    """The embedding model refuses a passage.
+class RejectedPassage(InvalidInput):
+    """The embedding model rejected a passage.
 
     Attributes:
         passage_id: The id of the passage.
     """
 
     def __init__(self, passage_id: str) -> None:
-        """Keep the id: the caller knows where in the document the passage is."""
-        super().__init__("The embedding model refuses a passage.")
+        """Store the id, from which the caller can find the passage in the document."""
+        super().__init__("The embedding model rejected a passage.")
         self.passage_id = passage_id
 
 
-async def embed_stored(  # noqa: PLR0913 - each is needed
+async def embed_stored_passages(  # noqa: PLR0913 - all are needed
     passage_ids: Sequence[str],
     document: WorkspaceDocument,
     workspace: Workspace,
@@ -48,31 +48,32 @@ async def embed_stored(  # noqa: PLR0913 - each is needed
     has_time: Callable[[int], bool],
     on_embedded: Callable[[int], None] = lambda _: None,
 ) -> bool:
-    """Embed those of these passages that are stored without a vector, in this order.
+    """Embed the passages that are stored without a vector, in order.
 
     Args:
-        passage_ids: The passages.
-        document: The document that contains them.
-        workspace: Its workspace.
-        ctx: Provides the embedding model.
-        has_time: Called before each batch with the number of passages left; False stops.
-        on_embedded: Called after each batch with the number of passages it embedded.
+        passage_ids: The ids of the passages, some of which may have a vector.
+        document: The document that contains the passages.
+        workspace: The document's workspace.
+        ctx: The context, which provides the embedding model.
+        has_time: Called before each batch with the number of remaining passages. If it returns
+            False, the embedding stops.
+        on_embedded: Called after each batch with the number of passages in it.
 
     Returns:
-        Whether all of the passages now have a vector.
+        Whether all passages now have a vector.
 
     Raises:
-        RefusedPassage: The model refuses a passage. Those before it are stored.
+        RejectedPassage: The model rejected a passage. The passages before it are stored.
         Unavailable: The embedding provider or the database is down. Earlier batches are stored.
         DocumentErased: The document has since been erased.
     """
-    left = list(passage_ids)
+    remaining = list(passage_ids)
 
-    def has_time_for(block: int) -> bool:
-        return has_time(block + len(left))
+    def has_time_for(count: int) -> bool:
+        return has_time(count + len(remaining))
 
-    while left:
-        block, left = left[:MAX_CHECKED], left[MAX_CHECKED:]
+    while remaining:
+        block, remaining = remaining[:MAX_PASSAGES_PER_READ], remaining[MAX_PASSAGES_PER_READ:]
         texts = await workspace.texts_without_vector(block, document.profile)
         vectors = await embed_passages(
             texts, document, workspace, ctx, has_time=has_time_for, on_embedded=on_embedded
@@ -82,7 +83,7 @@ async def embed_stored(  # noqa: PLR0913 - each is needed
     return True
 
 
-async def embed_passages(  # noqa: PLR0913 - each is needed
+async def embed_passages(  # noqa: PLR0913 - all are needed
     texts: Mapping[str, str],
     document: WorkspaceDocument,
     workspace: Workspace,
@@ -91,58 +92,62 @@ async def embed_passages(  # noqa: PLR0913 - each is needed
     has_time: Callable[[int], bool],
     on_embedded: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Vector]:
-    """Embed passages in batches; each batch is stored while the next one is embedded.
+    """Embed passages in batches. A batch is stored while the next one is embedded.
 
     Args:
-        texts: The cleaned texts, by passage id.
-        document: The document that contains them.
-        workspace: Its workspace.
-        ctx: Provides the embedding model.
-        has_time: Called before each batch with the number of passages left; False stops.
-        on_embedded: Called after each batch with the number of passages it embedded.
+        texts: The cleaned texts by passage id.
+        document: The document that contains the passages.
+        workspace: The document's workspace.
+        ctx: The context, which provides the embedding model.
+        has_time: Called before each batch with the number of remaining passages. If it returns
+            False, the embedding stops.
+        on_embedded: Called after each batch with the number of passages in it.
 
     Returns:
-        The new vectors by passage id. All of them are stored.
+        The new vectors by passage id, all of which are stored.
 
     Raises:
-        RefusedPassage: The model refuses a passage. Those before it are stored.
+        RejectedPassage: The model rejected a passage. The passages before it are stored.
         Unavailable: The embedding provider or the database is down. Earlier batches are stored.
         DocumentErased: The document has since been erased.
     """
     vectors: dict[str, Vector] = {}
-    left = list(texts)
-    storing = asyncio.create_task(asyncio.sleep(0))
+    remaining = list(texts)
+    storage_task = asyncio.create_task(asyncio.sleep(0))
     try:
-        while left and has_time(len(left)):
-            batch = {passage_id: texts[passage_id] for passage_id in left[:BATCH]}
+        while remaining and has_time(len(remaining)):
+            batch = {passage_id: texts[passage_id] for passage_id in remaining[:BATCH_SIZE]}
             batch_vectors = await _embed(batch, ctx)
-            await storing
-            storing = asyncio.create_task(workspace.store_passages(document, batch, batch_vectors))
+            await storage_task
+            storage_task = asyncio.create_task(
+                workspace.store_passages(document, batch, batch_vectors)
+            )
             vectors |= batch_vectors
             on_embedded(len(batch_vectors))
-            left = left[BATCH:]
+            remaining = remaining[BATCH_SIZE:]
     except asyncio.CancelledError:
-        storing.cancel()  # the call is over; waiting for a hanging database would hang this too
+        storage_task.cancel()  # the call has ended, and the database may hang
         raise
     finally:
-        await storing
+        await storage_task
     return vectors
 
 
 async def store_without_vectors(
     texts: Mapping[str, str], document: WorkspaceDocument, workspace: Workspace
 ) -> None:
-    """Store passages without vectors, as many at a time as a commit takes."""
-    for block in _blocks(texts):
+    """Store passages without vectors, as many at a time as fit into a commit."""
+    for block in _split_blocks(texts):
         await workspace.store_passages(document, block, {})
 
 
-def _blocks(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
+def _split_blocks(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
     block: dict[str, str] = {}
     characters = 0
     for passage_id, text in texts.items():
         characters += len(text)
-        if block and (len(block) == MAX_STORED or characters > MAX_STORED_CHARACTERS):
+        is_full = len(block) == MAX_PASSAGES_PER_COMMIT or characters > MAX_CHARACTERS_PER_COMMIT
+        if block and is_full:
             yield block
             block, characters = {}, len(text)
         block[passage_id] = text
@@ -156,5 +161,5 @@ async def _embed(batch: Mapping[str, str], ctx: Context) -> dict[str, Vector]:
         with ctx.timed("embedding"):
             vectors = await ctx.embedder.embed(list(batch.values()), Purpose.DOCUMENT)
     except InvalidInput as error:
-        raise RefusedPassage(passage_ids[error.details["text"]]) from None
+        raise RejectedPassage(passage_ids[error.details["text"]]) from None
     return dict(zip(passage_ids, vectors, strict=True))

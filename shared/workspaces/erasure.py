@@ -1,11 +1,11 @@
-"""Erase a workspace: children before parents, so that nothing is orphaned.
+"""Erases a workspace, children before parents, so that nothing is orphaned.
 
-The workspace's own document says from the start that it is being erased and is deleted last.
-Meanwhile nothing is uploaded to it, and an erasure that died is continued by the next one. Every
-commit proves that the erasure is still under way.
+The workspace's own document is marked first and deleted last. While it is marked, calls cannot
+upload to the workspace, and a later run continues an erasure that died. Every commit fails if the
+workspace is no longer marked.
 
-Documents and parts are deleted before passages: an upload or an answer that is being stored proves
-in its commit that they exist, so its next commit is refused.
+Documents and parts are deleted before passages. The commits of an upload or an answer fail if the
+document no longer exists, so a concurrent call cannot store passages after their deletion.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ if TYPE_CHECKING:
     from shared.workspaces.repository import Workspace
 
 PAGE_SIZES: Final = {DOCUMENTS: 100, PARTS: 8, PASSAGES: 50, "answers": 8}
-"""The number of documents that one commit deletes. Firestore refuses commits above 10 MiB, and
-counts what the documents and their index entries hold."""
+"""One commit deletes at most this many documents. Firestore rejects commits above 10 MiB, which
+includes the contents of deleted documents and their index entries."""
 _LONG_AGO: Final = from_microseconds(0)
-"""The last use of a workspace that is being erased: the purge finds it should this run die."""
+"""A workspace that is being erased has this time of last use, so that the purge job finds it if the
+run dies."""
 
 
 class WorkspaceErasure:
     """Erases one workspace, page by page."""
 
     def __init__(self, database: Database, workspace: Workspace) -> None:
-        """Prepare to erase `workspace`."""
+        """Store the database and the workspace to erase."""
         self._database = database
         self._workspace = workspace
 
@@ -48,7 +49,8 @@ class WorkspaceErasure:
         """Mark the workspace as being erased, so that no call finds it or uploads to it.
 
         Returns:
-            False if there is no such workspace, or it was used since `idle_since`.
+            Whether the workspace was marked. False if it does not exist, or if it was used since
+            `idle_since`.
         """
 
         async def attempt() -> bool:
@@ -65,14 +67,13 @@ class WorkspaceErasure:
         return await self._database.retry_on_conflict(attempt)
 
     async def pages(self) -> AsyncIterator[Counter[str]]:
-        """Delete a page at a time, and yield how many of each kind were deleted. Begin first.
+        """Delete a page at a time, and yield the numbers of deleted documents by kind.
 
-        If another run finishes the erasure meanwhile, documents that are uploaded afterwards stay.
+        `begin` must have marked the workspace. If another run finishes the erasure meanwhile,
+        documents that are uploaded afterwards are kept.
         """
-        database, replays = (
-            self._database,
-            IdempotencyRecords(self._database, self._workspace.user_id),
-        )
+        database = self._database
+        replays = IdempotencyRecords(database, self._workspace.user_id)
         for kind in (DOCUMENTS, PARTS, PASSAGES):
             query = names_query(database.client, f"{self._workspace.path}/{kind}", PAGE_SIZES[kind])
             while snapshots := await database.find(query):
@@ -87,7 +88,11 @@ class WorkspaceErasure:
             yield Counter(tasks=1)
 
     async def _delete(self, snapshots: Sequence[DocumentSnapshot[Any]]) -> bool:
-        """Delete these, or the workspace itself if empty; False if it is not being erased."""
+        """Delete documents, or the workspace itself if there are none.
+
+        Returns:
+            False if the workspace is not being erased. Nothing was deleted then.
+        """
 
         async def attempt() -> bool:
             workspace = await self._workspace.load()
@@ -119,6 +124,6 @@ def _deletion(snapshot: DocumentSnapshot[Any]) -> Write:
 
 
 def _guarded_deletion(snapshot: DocumentSnapshot[Any]) -> Write:
-    """Return a deletion that is refused if the document changed since it was read."""
+    """Return a deletion that is rejected if the document has changed since it was read."""
     option = LastUpdateOption(snapshot.update_time)
     return lambda batch: batch.delete(snapshot.reference, option)

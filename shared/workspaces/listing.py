@@ -1,4 +1,4 @@
-"""The workspaces of one user, and how many documents each one holds."""
+"""Lists the workspaces of one user with their numbers of documents."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class WorkspaceSummary:
     """A workspace in a list.
 
     Attributes:
-        task_id: Its id.
-        touched_at: When it was last used, to the hour.
-        erasing: Whether it is being erased: no call finds it any more.
+        task_id: The workspace's id.
+        touched_at: The time of the last use, to the hour.
+        erasing: Whether the workspace is being erased, so that calls cannot use it.
     """
 
     task_id: str
@@ -38,12 +38,12 @@ class UserWorkspaces:
     """The workspaces of one user."""
 
     def __init__(self, database: Database, user_id: str) -> None:
-        """Read below the path of the user."""
+        """Store the database and the path of the user's workspaces."""
         self._database = database
         self._path = f"users/{user_id}/{WORKSPACES}"
 
     async def latest(self, limit: int) -> list[WorkspaceSummary]:
-        """Load the workspaces used last, the latest first. Costs one Firestore round trip."""
+        """Load the most recently used workspaces, latest first. Costs one Firestore round trip."""
         query = latest_query(self._database.client, self._path, limit)
         fields = {
             snapshot.id: snapshot.to_dict() or {} for snapshot in await self._database.find(query)
@@ -54,7 +54,7 @@ class UserWorkspaces:
         ]
 
     async def document_counts(self, task_ids: Sequence[str]) -> list[int]:
-        """Count the documents in each workspace, incomplete ones included.
+        """Count the documents of workspaces, including incomplete documents.
 
         Costs one Firestore round trip.
         """
@@ -66,7 +66,7 @@ class UserWorkspaces:
 
 
 def latest_query(client: AsyncClient, path: str, limit: int) -> AsyncQuery:
-    """Query the workspaces used last, the latest first."""
+    """Query the most recently used workspaces, latest first."""
     workspaces = client.collection(path).select(["touched_at", "erasing"])
     return workspaces.order_by("touched_at", direction=BaseQuery.DESCENDING).limit(limit)
 

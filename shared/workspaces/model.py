@@ -1,8 +1,8 @@
 """Documents that a caller uploaded to a workspace, and their contents in parts.
 
-The contents of a document are where each of its passages is and which terms are in it. They are
-stored in parts, each part in a Firestore document of its own, so that a search by words costs a few
-reads for a document, not one for each passage.
+The contents of a document are the positions and terms of its passages. They are stored in parts,
+which are separate Firestore documents. So a search by words costs a few reads per document instead
+of one per passage.
 """
 
 from __future__ import annotations
@@ -23,29 +23,31 @@ if TYPE_CHECKING:
     from shared.index.facets import Facet
 
 _ID_DIGITS: Final = 32
-"""Ids are 32 hexadecimal digits, 128 bits: enough that two texts never share one by chance."""
+"""An id has this many hexadecimal digits. No two texts have the same 128 bits by chance."""
 
 
 class DocumentStatus(StrEnum):
-    """How far the upload of a document has come."""
+    """The state of a document's upload."""
 
     ARRIVING = "arriving"
-    """A call is storing the document, or died while it did. Uploading it again continues there."""
+    """A call is storing the document, or died meanwhile. Another upload continues the work."""
     WAITING = "waiting"
     """All of the text is stored, and a job computes the missing vectors."""
     READY = "ready"
     """The document can be searched."""
     FAILED = "failed"
-    """A job could not embed the document. Uploading it again retries."""
+    """A job could not embed the document. Another upload retries the embedding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexProfile:
-    """What passages are indexed with. Documents of different profiles cannot be searched together.
+    """The versions with which passages are indexed.
+
+    Documents with different profiles cannot be searched together.
 
     Attributes:
         model: The embedding model.
-        dimension: The length of its vectors.
+        dimension: The length of the model's vectors.
         analysis: The version of the terms, `shared.text.terms.ANALYSIS`.
     """
 
@@ -60,20 +62,20 @@ class WorkspaceDocument:
 
     Attributes:
         document_id: A hash of the text.
-        upload_id: Identifies this upload: a document erased and uploaded again has another one.
-        status: How far the upload has come.
-        profile: What its passages are indexed with.
+        upload_id: The id of the upload. A document that is erased and uploaded again has a new one.
+        status: The state of the upload.
+        profile: The versions with which the passages are indexed.
         passage_characters: The maximum length of a passage.
         splitter: The version of the splitting, `shared.text.passages.CUTTING`.
         characters: The length of the text.
         passages: The number of different passages.
-        parts: The number of Firestore documents that hold the contents.
-        uploaded_at: When it was uploaded.
-        prepaid: Identifies a call that was paid for and is not answered yet; None if there is none.
-        reason: Why the upload failed.
-        leased_until: Until when a call embeds the waiting passages: others leave them alone.
-        next_at: When a job may continue with it; None before it waits.
-        tries: How often a job failed at it since its last success.
+        parts: The number of Firestore documents with the contents.
+        uploaded_at: The time of the upload.
+        prepaid: The id of a paid call that is not answered yet, or None.
+        reason: The reason why the upload failed, if it did.
+        leased_until: The time until which a call embeds the waiting passages, and others must not.
+        next_at: The time from which a job may continue, or None before the document waits.
+        tries: The number of failed attempts of a job since its last success.
     """
 
     document_id: str
@@ -95,12 +97,13 @@ class WorkspaceDocument:
 
 @dataclass(frozen=True, slots=True)
 class WorkspacePassage:
-    """A passage, stored once for all documents of the workspace that contain it.
+    """A passage, which is stored once for all documents of the workspace that contain it.
 
     Attributes:
-        passage_id: A hash of its text.
-        text: Cleaned: runs of white space are one space, and control characters are removed.
-        dated_at: When the latest document that contains it was uploaded; None while unknown.
+        passage_id: A hash of the text.
+        text: The cleaned text. Each run of white space is one space, and control characters are
+            removed.
+        dated_at: The time of the latest upload with the passage, or None while it is unknown.
     """
 
     passage_id: str
@@ -109,51 +112,52 @@ class WorkspacePassage:
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The document's id in the index."""
         return self.passage_id
 
     @property
     def indexed_text(self) -> str:
-        """The text that is searched by words."""
+        """The text whose words are indexed."""
         return self.text
 
     @property
     def facets(self) -> Mapping[Facet, str]:
-        """Empty: a search names the documents to look in and has no filters."""
+        """No facets, because a search in a workspace has no filters."""
         return {}
 
 
 def content_id(text: str) -> str:
-    """Return the id of a document, from its text, or of a passage, from its cleaned text."""
+    """Return the id of a document with this text, or of a passage with this cleaned text."""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:_ID_DIGITS]
 
 
 def upload_facet(document: WorkspaceDocument) -> str:
-    """The entry in a passage's `facets` that says that this upload of a document contains it."""
+    """Return the entry in the `facets` of all passages that this upload of a document contains."""
     return f"document:{document.document_id}.{document.upload_id}"
 
 
 PART_BYTES: Final = 900_000
-"""The maximum size of a part before compression: incompressible text still fits into 1 MiB."""
-_SPAN_BYTES: Final = 80
-"""The most that a passage takes in a part, apart from its text and its terms."""
-_POSTING_BYTES: Final = 20
-"""The most that a term takes for each passage, apart from its letters."""
+"""A part has at most this size before compression, so that even incompressible text fits into a
+Firestore document of 1 MiB."""
+_MAX_SPAN_BYTES: Final = 80
+"""A passage takes at most this many bytes in a part, besides its text and its terms."""
+_MAX_POSTING_BYTES: Final = 20
+"""A term takes at most this many bytes for each passage, besides its letters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedPassage:
-    """A passage where it first occurs in its document, with its terms.
+    """A passage at its first occurrence in a document, with its terms.
 
     Attributes:
         passage_id: The id of the passage.
-        position: Its number among the passages of the document, from 1.
-        start: Where it starts in the document, in code points.
-        end: Where it ends.
+        position: The number of the passage in the document, from 1.
+        start: The start of the passage in the document, in code points.
+        end: The end of the passage.
         text: The original text, `document[start:end]`.
         cleaned: The text that is stored and embedded.
-        counts: How often each term occurs in it.
+        counts: The number of occurrences of each term in the passage.
     """
 
     passage_id: str
@@ -167,13 +171,13 @@ class ParsedPassage:
 
 @dataclass(frozen=True, slots=True)
 class PassageSpan:
-    """Where a passage is in a document.
+    """The location of a passage in a document.
 
     Attributes:
-        position: Its number among the passages of the document, from 1.
-        start: Where it starts in the document, in code points.
-        end: Where it ends.
-        text: The original text; None where it equals the cleaned text.
+        position: The number of the passage in the document, from 1.
+        start: The start of the passage in the document, in code points.
+        end: The end of the passage.
+        text: The original text, or None if it equals the cleaned text.
     """
 
     position: int
@@ -184,14 +188,15 @@ class PassageSpan:
 
 @dataclass(frozen=True, slots=True)
 class DocumentPart:
-    """Some passages of a document, in the order of the text, each where it first occurs.
+    """Some passages of a document, in the order of their first occurrences.
 
     Attributes:
         ids: The ids of the passages.
         spans: The position, start and end of each passage.
-        lengths: The number of terms of each passage, repeats included.
-        texts: Original texts by the index of the passage, where they differ from the cleaned text.
-        terms: For each term, the index of each passage that contains it, followed by how often.
+        lengths: The number of terms of each passage, including repetitions.
+        texts: The original texts that differ from the cleaned ones, by the passage's index.
+        terms: A list for each term, in which the index of a passage that contains the term and the
+            number of its occurrences alternate.
     """
 
     ids: list[str]
@@ -207,7 +212,7 @@ class DocumentPart:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> DocumentPart:
-        """Read the stored form."""
+        """Parse the stored form."""
         ids, spans, lengths, texts, terms = json.loads(zlib.decompress(data))
         return cls(
             ids,
@@ -218,13 +223,13 @@ class DocumentPart:
         )
 
     def passage_spans(self) -> Iterator[tuple[str, PassageSpan]]:
-        """Return the id and the span of each passage."""
+        """Yield the id and the span of each passage."""
         for index, (passage_id, span) in enumerate(zip(self.ids, self.spans, strict=True)):
             yield passage_id, PassageSpan(*span, self.texts.get(index))
 
 
 def build_parts(passages: Sequence[ParsedPassage]) -> list[DocumentPart]:
-    """Put the passages of a document into parts, each small enough for a Firestore document."""
+    """Divide the passages of a document into parts that fit into Firestore documents."""
     parts: list[DocumentPart] = []
     size = PART_BYTES
     for passage in passages:
@@ -240,9 +245,9 @@ def build_parts(passages: Sequence[ParsedPassage]) -> list[DocumentPart]:
 def term_postings(
     parts: Iterable[DocumentPart], terms: Iterable[str]
 ) -> tuple[dict[str, Postings], Totals]:
-    """Return the postings of each of these terms, and the totals of all passages.
+    """Return the postings of the terms, and the totals of all passages.
 
-    A passage that occurs in several documents counts once.
+    A passage that occurs in several documents is counted only once.
     """
     lengths: dict[str, int] = {}
     entries: dict[str, dict[str, int]] = {term: {} for term in terms}
@@ -258,11 +263,11 @@ def term_postings(
     return postings, Totals(len(lengths), sum(lengths.values()))
 
 
-def refusal_message(parts: Iterable[DocumentPart], passage_id: str) -> str:
-    """Say which characters of a document the embedding model refuses."""
+def rejection_message(parts: Iterable[DocumentPart], passage_id: str) -> str:
+    """Return a message about the characters of a document that the embedding model rejected."""
     spans = (span for part in parts for name, span in part.passage_spans() if name == passage_id)
     span = next(spans)
-    return f"the embedding model refuses characters {span.start} to {span.end}"
+    return f"the embedding model rejected characters {span.start} to {span.end}"
 
 
 def _add(passage: ParsedPassage, part: DocumentPart) -> None:
@@ -277,9 +282,9 @@ def _add(passage: ParsedPassage, part: DocumentPart) -> None:
 
 
 def _size_in_part(passage: ParsedPassage) -> int:
-    """Return an upper bound of what a passage takes as JSON, in bytes."""
-    text = 0
+    """Return an upper bound of the size of a passage in JSON, in bytes."""
+    text_bytes = 0
     if passage.text != passage.cleaned:
-        text = len(json.dumps(passage.text, ensure_ascii=False).encode())
-    terms = sum(len(term.encode()) + _POSTING_BYTES for term in passage.counts)
-    return _SPAN_BYTES + text + terms
+        text_bytes = len(json.dumps(passage.text, ensure_ascii=False).encode())
+    term_bytes = sum(len(term.encode()) + _MAX_POSTING_BYTES for term in passage.counts)
+    return _MAX_SPAN_BYTES + text_bytes + term_bytes

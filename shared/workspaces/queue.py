@@ -1,4 +1,4 @@
-"""The documents and workspaces of all users that wait for a job: to be embedded, or purged."""
+"""The documents and workspaces of all users that wait for a job to embed or purge them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class WorkspaceQueue:
-    """What jobs work on, across users."""
+    """The work of jobs on all users' documents and workspaces."""
 
     def __init__(self, database: Database) -> None:
-        """Read from this database."""
+        """Store the database to read from."""
         self._database = database
 
     async def due(self, now: datetime, limit: int) -> list[tuple[Workspace, WorkspaceDocument]]:
@@ -53,15 +53,15 @@ class WorkspaceQueue:
         return await self._database.count(idle_query(self._database.client, before))
 
     def _workspace(self, snapshot: DocumentSnapshot[Any]) -> Workspace:
-        """Return the workspace that a Firestore document is, or belongs to."""
+        """Return the workspace of a Firestore document, which may be the workspace itself."""
         _, user_id, _, task_id, *_ = snapshot.reference.path.split("/")
         return Workspace(self._database, user_id, task_id)
 
 
 def waiting_query(client: AsyncClient) -> AsyncQuery:
     """Query the documents that wait for vectors, due or not, by when they are due."""
-    waiting = FieldFilter("status", "==", DocumentStatus.WAITING.value)
-    return client.collection_group(DOCUMENTS).where(filter=waiting).order_by("next_at")
+    is_waiting = FieldFilter("status", "==", DocumentStatus.WAITING.value)
+    return client.collection_group(DOCUMENTS).where(filter=is_waiting).order_by("next_at")
 
 
 def due_query(client: AsyncClient, now: datetime) -> AsyncQuery:
@@ -71,8 +71,8 @@ def due_query(client: AsyncClient, now: datetime) -> AsyncQuery:
 
 def idle_query(client: AsyncClient, before: datetime) -> AsyncQuery:
     """Query the workspaces last used before a moment, the longest unused first."""
-    idle = FieldFilter("touched_at", "<", before)
-    return client.collection_group(WORKSPACES).where(filter=idle).order_by("touched_at")
+    is_idle = FieldFilter("touched_at", "<", before)
+    return client.collection_group(WORKSPACES).where(filter=is_idle).order_by("touched_at")
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:

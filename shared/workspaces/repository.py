@@ -1,16 +1,17 @@
-"""One workspace in Firestore: the documents that a caller uploaded under a `task_id`.
+"""A workspace in Firestore, which contains the documents that a caller uploaded for a `task_id`.
 
-`users/{user_id}/rag_tasks/{task_id}` is a workspace. Only its user has this path.
+A workspace is the Firestore document `users/{user_id}/rag_tasks/{task_id}`. The path contains the
+user, so that no query reads the workspace of another user. A workspace has three subcollections:
 
-- `documents/{hash of the text}` says how far the upload of a document has come. Its status is
-  written last: nothing of the document is searched until it says `ready`.
-- `passages/{hash of the cleaned text}` is a passage, stored once for all documents of the workspace
-  that contain it and listed in its `facets`. Its content follows from its id, so two writers of one
-  passage write the same.
-- `parts/{document}.{upload}.{number}` holds the spans and the terms of passages, see
-  `shared.workspaces.model`. `parts/{document}.{upload}` is empty: every commit for the document
-  proves that it still exists. A write that races with an erasure is therefore refused, leaves
-  nothing behind, and cannot mix with a later upload of the same text.
+- `documents/{hash of the text}` stores the state of a document's upload. Its status is written
+  last, so searches ignore a document until the status is `ready`.
+- `passages/{hash of the cleaned text}` is a passage, stored once for all documents that contain it.
+  Its `facets` list these documents. The content follows from the id, so that concurrent writers of
+  a passage write the same.
+- `parts/{document}.{upload}.{number}` contains the spans and the terms of passages, see
+  `shared.workspaces.model`. `parts/{document}.{upload}` is an empty marker: all commits for the
+  document update it, and therefore fail after an erasure. So a late write neither leaves orphans
+  nor mixes with a later upload of the same text.
 """
 
 from __future__ import annotations
@@ -65,13 +66,14 @@ DOCUMENTS: Final = "documents"
 PASSAGES: Final = "passages"
 PARTS: Final = "parts"
 TOUCH_INTERVAL: Final = timedelta(hours=1)
-"""The precision of a workspace's last use: recording each use would cost a write."""
-MAX_READ: Final = 300
-"""The most Firestore documents that one request reads."""
+"""The last use of a workspace is stored with this precision, because each update costs a write."""
+MAX_DOCUMENTS_PER_READ: Final = 300
+"""One request reads at most this many Firestore documents."""
 MAX_DELETED_PARTS: Final = 10
-"""The most parts that one commit deletes: Firestore counts their contents towards its limit."""
+"""One commit deletes at most this many parts, whose contents count towards Firestore's limit."""
 MAX_WRITTEN_PARTS: Final = 3
-"""The most parts that one commit writes: the emulator accepts requests of up to 4 MiB."""
+"""One commit writes at most this many parts, because the emulator accepts requests of up to 4
+MiB."""
 _CODEC: Final = Codec(
     WorkspaceDocument,
     stored_as={
@@ -86,16 +88,16 @@ _CODEC: Final = Codec(
 
 
 class DocumentErased(Conflict):
-    """The document that a call or a job works on has since been erased."""
+    """The document was erased while a call or a job worked on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredPassages:
-    """What is stored of some passages.
+    """The stored data of some passages.
 
     Attributes:
-        vectors: The vectors that exist, by passage id.
-        ids: The passages that are stored for this upload, with a vector or without.
+        vectors: The existing vectors by passage id.
+        ids: The ids of the passages that are stored for the upload, with or without a vector.
     """
 
     vectors: Mapping[str, Vector]
@@ -107,9 +109,9 @@ class WorkspaceRecord:
     """A workspace as it was read.
 
     Attributes:
-        touched_at: When it was last used; None if it is new.
-        erasing: Whether its erasure has begun.
-        snapshot: Its Firestore document.
+        touched_at: The time of the last use, or None if the workspace is new.
+        erasing: Whether the erasure of the workspace has begun.
+        snapshot: The Firestore document of the workspace.
     """
 
     touched_at: datetime | None
@@ -123,8 +125,8 @@ class DocumentRecord:
 
     Attributes:
         workspace: The workspace.
-        document: The document; None if it is not stored.
-        snapshot: Its Firestore document.
+        document: The document, or None if it is not stored.
+        snapshot: The Firestore document of the document.
     """
 
     workspace: WorkspaceRecord
@@ -133,15 +135,16 @@ class DocumentRecord:
 
 
 class PassageIndex(Documents[WorkspacePassage]):
-    """The passages of some documents of a workspace, for a search."""
+    """The searchable passages of some documents of a workspace."""
 
     def __init__(
         self, database: Database, path: str, documents: Sequence[WorkspaceDocument]
     ) -> None:
-        """Search these documents below the path of their workspace."""
+        """Store the documents to search, and the path of their workspace."""
         super().__init__(database, f"{path}/{PASSAGES}", ["text"], _to_passage)
         facets = [upload_facet(document) for document in documents]
-        self._blocks = [facets[n : n + MAX_ANY] for n in range(0, len(facets), MAX_ANY)]
+        starts = range(0, len(facets), MAX_ANY)
+        self._blocks = [facets[start : start + MAX_ANY] for start in starts]
 
     async def nearest(
         self,
@@ -149,7 +152,10 @@ class PassageIndex(Documents[WorkspacePassage]):
         limit: int,
         facets: Sequence[str] = (),  # noqa: ARG002 - workspaces are searched without filters
     ) -> list[Neighbour[WorkspacePassage]]:
-        """Load the nearest passages. One round trip, with one request for each 30 documents."""
+        """Load the nearest passages.
+
+        Costs one Firestore round trip, with one request for every 30 documents.
+        """
         nearest = super().nearest
         blocks = await asyncio.gather(*(nearest(vector, limit, block) for block in self._blocks))
         by_id = {neighbour.document.id: neighbour for block in blocks for neighbour in block}
@@ -160,13 +166,13 @@ class Workspace:
     """The documents of one workspace.
 
     Attributes:
-        user_id: The user it belongs to.
-        name: Its path below the user.
-        path: Its whole path.
+        user_id: The user of the workspace.
+        name: The path of the workspace below the user.
+        path: The whole path of the workspace.
     """
 
     def __init__(self, database: Database, user_id: str, task_id: str) -> None:
-        """Store documents in `database`, under the path of the workspace."""
+        """Store the database and the path of the workspace."""
         self._database = database
         self._parent = f"users/{user_id}/{WORKSPACES}"
         self._task_id = task_id
@@ -197,19 +203,19 @@ class Workspace:
         return [to_document(snapshot) for snapshot in await self._database.find(query)]
 
     async def count_waiting(self) -> int:
-        """How many documents still wait for vectors. Costs one Firestore round trip."""
+        """Count the documents that wait for vectors. Costs one Firestore round trip."""
         return await self._database.count(waiting_query(self._database.client, self.path))
 
     async def load_parts(
         self, documents: Sequence[WorkspaceDocument]
     ) -> dict[str, list[DocumentPart]]:
-        """Read the parts of documents that exist, by document id.
+        """Load the existing parts of documents by document id.
 
         Costs one Firestore round trip.
         """
-        names = {document.document_id: part_names(document) for document in documents}
+        names_by_document = {document.document_id: part_names(document) for document in documents}
         references = [
-            self._reference(PARTS, name) for part_list in names.values() for name in part_list
+            self._reference(PARTS, name) for names in names_by_document.values() for name in names
         ]
         snapshots = await self._get_all(references, ["data"])
         data = {snapshot.id: snapshot.get("data") for snapshot in snapshots}
@@ -217,15 +223,15 @@ class Workspace:
             lambda: {name: DocumentPart.from_bytes(value) for name, value in data.items()}
         )
         return {
-            document_id: [parts[name] for name in part_list if name in parts]
-            for document_id, part_list in names.items()
+            document_id: [parts[name] for name in names if name in parts]
+            for document_id, names in names_by_document.items()
         }
 
     async def load_contents(self, document: WorkspaceDocument) -> list[DocumentPart]:
-        """Read all parts of a document. Costs one Firestore round trip.
+        """Load all parts of a document. Costs one Firestore round trip.
 
         Raises:
-            DocumentErased: Some of them no longer exist.
+            DocumentErased: Some parts no longer exist.
         """
         parts = (await self.load_parts([document]))[document.document_id]
         if len(parts) < document.parts:
@@ -234,10 +240,10 @@ class Workspace:
             )
         return parts
 
-    async def stored_passages(
+    async def load_stored_passages(
         self, passage_ids: Sequence[str], document: WorkspaceDocument
     ) -> StoredPassages:
-        """Find out what is stored of these passages of a document.
+        """Load the stored data of a document's passages.
 
         Costs one Firestore round trip.
         """
@@ -251,7 +257,7 @@ class Workspace:
     async def texts_without_vector(
         self, passage_ids: Sequence[str], profile: IndexProfile
     ) -> dict[str, str]:
-        """Load the texts of those of these passages that still need a vector.
+        """Load the texts of the passages that still need a vector, by passage id.
 
         Costs one Firestore round trip.
         """
@@ -262,7 +268,7 @@ class Workspace:
     def upload_writes(
         self, record: DocumentRecord, document: WorkspaceDocument, now: datetime
     ) -> list[Write]:
-        """Build the writes that begin an upload. They are refused if the document changed since."""
+        """Build the writes that begin an upload. They are rejected if the document has changed."""
         workspace = {"touched_at": now}
         if record.workspace.touched_at is None:
             workspace["created_at"] = now
@@ -272,33 +278,33 @@ class Workspace:
             put_if_unchanged(record.snapshot, _CODEC.write(document)),
             lambda batch: batch.create(marker, {"kept_at": now}),
         ]
-        if previous := record.document:  # stops the writers of the earlier upload
+        if previous := record.document:  # without its marker, the previous upload cannot continue
             parts = [self._reference(PARTS, name) for name in part_names(previous)]
             obsolete = [self._marker(previous), *parts]
             writes += [_deletion(reference) for reference in obsolete[:MAX_DELETED_PARTS]]
         return writes
 
     def touch_writes(self, workspace: WorkspaceRecord, now: datetime) -> list[Write]:
-        """The write that records the use of the workspace; none if a recent use is recorded."""
+        """Build the write that records the use of the workspace, unless a recent use is stored."""
         if workspace.touched_at is None or now - workspace.touched_at < TOUCH_INTERVAL:
             return []
         return [put_if_unchanged(workspace.snapshot, {"touched_at": now})]
 
     def lease_write(self, record: DocumentRecord, until: datetime) -> Write:
-        """The write by which a call takes over the embedding; refused if another was faster."""
+        """Build the write that lets a call take over the embedding, unless another was faster."""
         return _put(record, leased_until=until)
 
     def defer_write(self, record: DocumentRecord, payment: str, now: datetime) -> Write:
-        """The write that leaves the embedding to a job and records which call has paid for it."""
+        """Build the write that leaves the embedding to a job, and stores which call has paid."""
         status = DocumentStatus.WAITING
         return _put(record, status=status, next_at=now, tries=0, reason=None, prepaid=payment)
 
     def spend_prepayment_write(self, record: DocumentRecord) -> Write:
-        """Build the write that records that the paid call was answered; it succeeds once."""
+        """Build the write that records that the paid call was answered. It succeeds only once."""
         return _put(record, prepaid=None)
 
     async def mark_failed(self, record: DocumentRecord, reason: str) -> None:
-        """Record that a document cannot be embedded, unless it changed.
+        """Record that a document cannot be embedded, unless the document has changed.
 
         Costs one Firestore round trip.
         """
@@ -311,7 +317,7 @@ class Workspace:
         texts: Mapping[str, str],
         vectors: Mapping[str, Vector],
     ) -> None:
-        """Store passages of a document, with the vectors that exist.
+        """Store passages of a document, with their vectors if they exist.
 
         Costs one Firestore round trip.
 
@@ -328,7 +334,7 @@ class Workspace:
         await self._commit(document, writes)
 
     async def store_parts(self, document: WorkspaceDocument, parts: Sequence[DocumentPart]) -> None:
-        """Store the contents of a document. One round trip for each three parts.
+        """Store the contents of a document. Costs one Firestore round trip per three parts.
 
         Raises:
             DocumentErased: The document has since been erased.
@@ -342,22 +348,23 @@ class Workspace:
             await self._commit(document, writes[start : start + MAX_WRITTEN_PARTS])
 
     async def update(self, document: WorkspaceDocument, **changes: Any) -> WorkspaceDocument:
-        """Change fields of a document, and return it as it is then. Costs one Firestore round trip.
+        """Change fields of a document, and return the new document. Costs one round trip.
 
         Raises:
             DocumentErased: The document has since been erased.
         """
         reference = self._reference(DOCUMENTS, document.document_id)
-        await self._commit(document, [lambda batch: batch.update(reference, _stored(changes))])
+        fields = _stored_fields(changes)
+        await self._commit(document, [lambda batch: batch.update(reference, fields)])
         return replace(document, **changes)
 
     def existence_guard(self, document: WorkspaceDocument) -> Write:
-        """Build a write that makes its commit fail if the document was erased."""
+        """Build a write that fails, together with its commit, if the document was erased."""
         marker = self._marker(document)
         return lambda batch: batch.update(marker, {"kept_at": SERVER_TIMESTAMP})
 
     async def all_exist(self, documents: Sequence[WorkspaceDocument]) -> bool:
-        """Return whether none of these documents was erased, not even partly.
+        """Return whether all documents exist completely.
 
         Costs one Firestore round trip.
         """
@@ -366,8 +373,8 @@ class Workspace:
         snapshots = await self._database.get_all([*markers, *references], ["arrival"])
         return len(snapshots) == 2 * len(documents)
 
-    def passages_of(self, documents: Sequence[WorkspaceDocument]) -> PassageIndex:
-        """Return the passages of these documents, for a search."""
+    def passage_index(self, documents: Sequence[WorkspaceDocument]) -> PassageIndex:
+        """Return the searchable passages of these documents."""
         return PassageIndex(self._database, self.path, documents)
 
     @property
@@ -381,7 +388,7 @@ class Workspace:
                 await self._database.commit([self.existence_guard(document), *writes])
             except WriteConflict:
                 if await self.all_exist([document]):
-                    raise  # lost a race with another writer: try again
+                    raise  # another writer was faster, so the commit is retried
                 message = "The document was erased during its upload. Upload it again."
                 raise DocumentErased(message) from None
 
@@ -393,7 +400,7 @@ class Workspace:
     async def _passages(
         self, passage_ids: Sequence[str], fields: Sequence[str]
     ) -> dict[str, dict[str, Any]]:
-        """Return the fields of passages that exist, by passage id."""
+        """Load the fields of existing passages, by passage id."""
         references = [self._reference(PASSAGES, name) for name in passage_ids]
         snapshots = await self._get_all(references, fields)
         return {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
@@ -416,10 +423,10 @@ class Workspace:
     async def _get_all(
         self, references: Sequence[AsyncDocumentReference], fields: Sequence[str]
     ) -> list[DocumentSnapshot[Any]]:
-        starts = range(0, len(references), MAX_READ)
+        starts = range(0, len(references), MAX_DOCUMENTS_PER_READ)
         blocks = await asyncio.gather(
             *(
-                self._database.get_all(references[start : start + MAX_READ], fields)
+                self._database.get_all(references[start : start + MAX_DOCUMENTS_PER_READ], fields)
                 for start in starts
             )
         )
@@ -430,29 +437,30 @@ class Workspace:
 
 
 def to_document(snapshot: DocumentSnapshot[Any]) -> WorkspaceDocument:
-    """Read a document of a workspace."""
+    """Convert a Firestore document to a document of a workspace."""
     return _CODEC.load(snapshot.to_dict() or {})
 
 
 def part_names(document: WorkspaceDocument) -> list[str]:
     """Return the names of a document's parts, in order."""
-    return [f"{document.document_id}.{document.upload_id}.{n}" for n in range(document.parts)]
+    prefix = f"{document.document_id}.{document.upload_id}"
+    return [f"{prefix}.{number}" for number in range(document.parts)]
 
 
 def ready_query(client: AsyncClient, path: str, profile: IndexProfile, limit: int) -> AsyncQuery:
     """Query the documents of a workspace that can be searched, the latest first."""
-    ready = (
+    query = (
         client.collection(f"{path}/{DOCUMENTS}")
         .where(filter=FieldFilter("status", "==", DocumentStatus.READY.value))
         .where(filter=FieldFilter("making", "==", asdict(profile)))
     )
-    return ready.order_by("brought_at", direction=BaseQuery.DESCENDING).limit(limit)
+    return query.order_by("brought_at", direction=BaseQuery.DESCENDING).limit(limit)
 
 
 def waiting_query(client: AsyncClient, path: str) -> AsyncQuery:
     """Query the documents of a workspace that wait for vectors."""
-    waiting = FieldFilter("status", "==", DocumentStatus.WAITING.value)
-    return client.collection(f"{path}/{DOCUMENTS}").where(filter=waiting)
+    is_waiting = FieldFilter("status", "==", DocumentStatus.WAITING.value)
+    return client.collection(f"{path}/{DOCUMENTS}").where(filter=is_waiting)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
@@ -468,12 +476,12 @@ def _to_passage(passage_id: str, data: dict[str, Any]) -> WorkspacePassage:
 
 
 def _put(record: DocumentRecord, **changes: Any) -> Write:
-    """Build a write of some fields that is rejected if the document changed since it was read."""
-    return put_if_unchanged(record.snapshot, _stored(changes))
+    """Build a write of some fields that is rejected if the document has changed since."""
+    return put_if_unchanged(record.snapshot, _stored_fields(changes))
 
 
-def _stored(changes: dict[str, Any]) -> dict[str, Any]:
-    """Changed fields under their stored names."""
+def _stored_fields(changes: dict[str, Any]) -> dict[str, Any]:
+    """Return changed fields under their stored names."""
     return _CODEC.write(SimpleNamespace(**changes), only=changes)
 
 

@@ -140,5 +140,5 @@ async def find_titles(client: Client) -> list[str]:
 
 def await_end_of_database(state: StateFolder) -> None:
     """Wait until the database daemon has ended."""
-    with locked(state.daemon):  # the daemon holds the lock as long as it lives
+    with hold_lock(state.daemon_lock):  # the daemon holds the lock as long as it lives
         pass

@@ -12,8 +12,8 @@ from shared.firestore.database import LeaseLost
 from shared.index.embedding_space import EmbeddingSpace
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Failure, Job, Report
-from shared.workspaces.embedding import RefusedPassage, embed_stored
-from shared.workspaces.model import DocumentStatus, refusal_message
+from shared.workspaces.embedding import RejectedPassage, embed_stored_passages
+from shared.workspaces.model import DocumentStatus, rejection_message
 from shared.workspaces.queue import WorkspaceQueue
 from shared.workspaces.repository import DocumentErased
 
@@ -60,9 +60,9 @@ async def _process(
     """Work on a document for one turn."""
     try:
         status = await _embed(workspace, document, ctx, budget, report)
-    except RefusedPassage as error:
+    except RejectedPassage as error:
         parts = await workspace.load_contents(document)
-        await _give_up(workspace, document, refusal_message(parts, error.passage_id), report)
+        await _give_up(workspace, document, rejection_message(parts, error.passage_id), report)
     except (DocumentErased, LeaseLost):
         raise
     except CarrelError as error:
@@ -93,7 +93,7 @@ async def _embed(
     def on_embedded(passages: int) -> None:
         report.counts["embedded"] += passages
 
-    complete = await embed_stored(
+    complete = await embed_stored_passages(
         passage_ids, document, workspace, ctx, has_time=has_time, on_embedded=on_embedded
     )
     return DocumentStatus.READY if complete else DocumentStatus.WAITING

@@ -1,6 +1,6 @@
-"""The database `access`: credentials, accounts, calls and limits.
+"""The database `access`, with credentials, accounts, calls and limits.
 
-Only the gateway and the owner may open it.
+Only the gateway and the owner may open the database.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from shared.firestore.database import Connection
 
 READ_TIMEOUT_SECONDS: Final = 5.0
-"""Longest time that a call waits for this database before its tool runs, in seconds."""
+"""A call waits for this database for at most this time before its tool runs."""
 
 
 class AccessStore:
-    """The repositories, each imported when it is first used."""
+    """The repositories of the database `access`, which are imported when they are first used."""
 
     def __init__(self, connection: Connection, meter: Meter | None = None) -> None:
         """Store the connection, and count reads and writes in `meter`."""
@@ -33,42 +33,42 @@ class AccessStore:
 
     @cached_property
     def accounts(self) -> Accounts:
-        """Accounts of users."""
+        """The accounts of users."""
         from shared.accounts.repositories.accounts import Accounts
 
         return Accounts(self.database)
 
     @cached_property
     def calls(self) -> CallRecords:
-        """Records of calls that wrote or cost something."""
+        """The records of calls that wrote or cost something."""
         from shared.accounts.repositories.calls import CallRecords
 
         return CallRecords(self.database)
 
     @cached_property
     def limits(self) -> Limits:
-        """Token buckets of rate limits."""
+        """The token buckets of rate limits."""
         from shared.accounts.repositories.limits import Limits
 
         return Limits(self.database)
 
     @cached_property
     def keys(self) -> AccessKeys:
-        """Access keys."""
+        """The access keys."""
         from shared.accounts.repositories.keys import AccessKeys
 
         return AccessKeys(self.database)
 
     @cached_property
     def clients(self) -> OAuthClients:
-        """Registered programs."""
+        """The registered programs."""
         from shared.accounts.repositories.clients import OAuthClients
 
         return OAuthClients(self.database)
 
     @cached_property
     def grants(self) -> OAuthGrants:
-        """Sign-ins that people allowed programs."""
+        """The grants that people gave programs."""
         from shared.accounts.repositories.grants import OAuthGrants
 
         return OAuthGrants(self.database)

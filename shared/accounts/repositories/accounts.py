@@ -1,4 +1,4 @@
-"""`accounts/{user_id}`: balances, budgets, spending and revocations."""
+"""Accounts in Firestore: `accounts/{user_id}`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ COLLECTION: Final = "accounts"
 
 
 class Accounts:
-    """Repository of accounts."""
+    """The repository of accounts."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client; nothing is read yet."""
+        """Store the database client."""
         self._database = database
 
     async def get(self, user_id: str) -> Account:
@@ -39,8 +39,8 @@ class Accounts:
     async def credit(self, user_id: str, amount: int, now: datetime) -> Account:
         """Add micro-dollars to a balance or withdraw some, and return the account.
 
-        Each credit also writes a document of its own below the account, which shows that the commit
-        succeeded when its response was lost.
+        The commit also writes a document below the account. If the response is lost, this document
+        shows that the commit succeeded.
 
         Raises:
             InvalidInput: The withdrawal exceeds the money that is not on hold.
@@ -83,14 +83,14 @@ class Accounts:
         return read_time
 
     async def revoke(self, user_id: str, until: datetime) -> None:
-        """Invalidate all of a user's credentials that were made until that moment."""
+        """Invalidate all of a user's credentials that were created until the given time."""
         await self._set(user_id, {"revoked_before": until})
 
     async def end_grant_write(self, user_id: str, grant_id: str) -> Write:
-        """Return the write that invalidates a grant's access tokens, to commit with its end.
+        """Return the write that invalidates a grant's access tokens, to commit when the grant ends.
 
-        The account forgets a grant when its last access token has expired by the database's clock,
-        because an instance with a wrong clock would make tokens valid again.
+        The write also removes earlier grants whose last access tokens have expired. It uses the
+        database's clock, because an instance with a wrong clock would make tokens valid again.
         """
         snapshot = await self._database.get(self._reference(user_id))
         now = snapshot.read_time

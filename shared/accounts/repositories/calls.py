@@ -1,8 +1,8 @@
-"""`calls/{call_id}`: the records of calls that wrote or cost something.
+"""The records of calls that wrote or cost something, in Firestore: `calls/{call_id}`.
 
-A record and its user's account change in one commit, with a precondition on each, so that a call is
-charged once however often it is sent. When the response of a commit is lost, its retry fails on the
-precondition, and reading the record shows that the first one succeeded.
+A record and its user's account change in one commit, with preconditions on both, so that a repeated
+call is charged only once. If the response of a commit is lost, the retry fails on the precondition,
+and then the record shows that the first attempt succeeded.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
 
 
 class CallRecords:
-    """Repository of call records, and of the accounts unless an external service keeps them."""
+    """The repository of call records, and of accounts unless an external service manages them."""
 
     def __init__(self, database: Database, *, with_accounts: bool = True) -> None:
-        """Store the database client; nothing is read yet."""
+        """Store the database client."""
         self._database = database
         self._with_accounts = with_accounts
 
     async def get(self, call_id: str) -> CallRecord | None:
-        """Load the record of a call, or None if it has none."""
+        """Load the record of a call, or return None if the call has none."""
         snapshot = await self._database.get(self._reference(call_id))
         return _record(snapshot) if snapshot.exists else None
 
     async def record(self, bill: Bill, now: datetime) -> None:
-        """Store the record of a free call, unless a successful one is stored already.
+        """Store the record of a free call, unless a successful one is already stored.
 
-        This and each method below cost two round trips.
+        Like all methods below, this costs two round trips.
         """
 
         async def attempt() -> None:
@@ -61,7 +61,7 @@ class CallRecords:
         await self._database.retry_on_conflict(attempt)
 
     async def reserve(self, bill: Bill, holder: str, now: datetime) -> CallRecord:
-        """Set money aside for a call, and return its record, which may be paid already.
+        """Set money aside for a call, and return its record. The call may already be paid.
 
         Raises:
             PaymentRequired: The account does not cover the price, and nothing was written.
@@ -69,7 +69,7 @@ class CallRecords:
         return await self._change(bill, now, lambda ledger: ledger.reserve(bill, holder, now))
 
     async def settle(self, bill: Bill, cost: int, now: datetime) -> int:
-        """Charge a call unless it was charged before, and return its total cost."""
+        """Charge a call unless it was already charged, and return its total cost."""
         record = await self._change(bill, now, lambda ledger: ledger.settle(cost, bill.entry, now))
         return record.charged
 
@@ -87,7 +87,7 @@ class CallRecords:
     async def _change(
         self, bill: Bill, now: datetime, decide: Callable[[Ledger], Ledger]
     ) -> CallRecord:
-        """Read, decide and write the differences. Start over if another writer was faster."""
+        """Read a ledger, and write what `decide` changes. Retry if another writer was faster."""
 
         async def attempt() -> CallRecord:
             call, owner = await self._read(

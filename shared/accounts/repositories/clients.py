@@ -1,4 +1,4 @@
-"""`oauth_clients/{client_id}`: registered programs. Their secrets are not stored."""
+"""Registered programs in Firestore: `oauth_clients/{client_id}`. Secrets are not stored."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _CODEC: Final = Codec(OAuthClient)
 
 
 class OAuthClients:
-    """Repository of registrations."""
+    """The repository of registrations."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client; nothing is read yet."""
+        """Store the database client."""
         self._database = database
 
     async def add(self, client: OAuthClient) -> None:
@@ -35,12 +35,12 @@ class OAuthClients:
         )
 
     async def get(self, client_id: str) -> OAuthClient | None:
-        """Load a registration, expired or not, or None if there is none with this id."""
+        """Load a registration, even if it has expired, or return None if it does not exist."""
         snapshot = await self._database.get(self._reference(client_id))
         return _CODEC.load(snapshot.to_dict() or {}) if snapshot.exists else None
 
     async def extend(self, client_id: str, expires_at: datetime) -> None:
-        """Set when a registration expires, if it still exists."""
+        """Set the time at which a registration expires, if it still exists."""
         fields = {"expires_at": expires_at}
         with suppress(WriteConflict):
             await self._database.commit(

@@ -1,4 +1,4 @@
-"""`oauth_grants/{grant_id}`: the grants that people gave programs. They contain no secrets."""
+"""Grants in Firestore: `oauth_grants/{grant_id}`. They contain no secrets."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 COLLECTION: Final = "oauth_grants"
 MAX_ACTIVE_GRANTS: Final = 1_000
-"""Largest number of sign-ins that a query returns. Any others expire by themselves."""
+"""A query returns at most this many sign-ins. Any others expire by themselves."""
 
 
 class OAuthGrants:
-    """Repository of grants, one document each."""
+    """The repository of grants."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client; nothing is read yet."""
+        """Store the database client."""
         self._database = database
 
     async def add(self, grant: Grant) -> None:
@@ -44,12 +44,12 @@ class OAuthGrants:
         )
 
     async def get(self, grant_id: str) -> Grant | None:
-        """Load a grant, valid or not, or None if there is none with this id."""
+        """Load a grant, even if it is not valid, or return None if it does not exist."""
         snapshot = await self._database.get(self._reference(grant_id))
         return _grant(snapshot)
 
     async def find_active(self, field: str, value: str) -> list[Grant]:
-        """Find the grants with this value that have not been ended, used or not."""
+        """Load the grants with this value that have not been ended, even if they are unused."""
         query = active_query(self._database.client, field, value)
         grants = [_grant(snapshot) for snapshot in await self._database.find(query)]
         return [grant for grant in grants if grant]
@@ -57,15 +57,15 @@ class OAuthGrants:
     async def change(self, grant_id: str, decide: Callable[[Grant], Grant]) -> Grant | None:
         """Replace a grant by the result of `decide`, safely under concurrent changes.
 
-        When a grant ends, the same commit writes it to the user's account, which is read with every
-        call, so the grant's access tokens end too. Costs one read. A change adds a commit, and an
-        end another read.
+        When a grant ends, the same commit writes it to the user's account. Every call reads the
+        account, so the grant's access tokens end too. Costs one read. A change adds a commit, and
+        the end of a grant another read.
 
         Returns:
-            The new grant, or None if there is no such grant.
+            The new grant, or None if the grant does not exist.
 
         Raises:
-            Unavailable: The database does not answer, and whether the change was made is unknown.
+            Unavailable: The database does not answer. The change may have been made.
         """
         return await self._database.retry_on_conflict(lambda: self._attempt(grant_id, decide))
 
@@ -103,7 +103,7 @@ def active_query(client: AsyncClient, field: str, value: str) -> AsyncQuery:
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query this file can build, for the check that each has its index."""
+    """Yield every shape of query this module builds, to prove that each has its index."""
     for field in ("proof.key_id", "user_id"):
         yield active_query(client, field, "")
 

@@ -1,4 +1,4 @@
-"""`keys/{key_id}`: access keys, hashed."""
+"""Hashed access keys in Firestore: `keys/{key_id}`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
 MAX_LISTED_KEYS: Final = 1_000
-"""Largest number of keys that a listing returns."""
+"""A list contains at most this many keys."""
 
 
 class AccessKeys:
-    """Repository of access keys."""
+    """The repository of access keys."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client; nothing is read yet."""
+        """Store the database client."""
         self._database = database
 
     async def add(self, key: AccessKey) -> None:
@@ -38,12 +38,12 @@ class AccessKeys:
         )
 
     async def get(self, key_id: str) -> AccessKey | None:
-        """Load a key, valid or not, or None if there is none with this id."""
+        """Load a key, even if it is not valid, or return None if it does not exist."""
         snapshot = await self._database.get(self._reference(key_id))
         return _key(snapshot) if snapshot.exists else None
 
     async def list_keys(self, user_id: str | None = None) -> list[AccessKey]:
-        """List all keys, or one user's, newest first."""
+        """Load all keys or those of one user, newest first."""
         query = keys_query(self._database.client, user_id)
         keys = [_key(snapshot) for snapshot in await self._database.find(query)]
         return sorted(keys, key=lambda key: key.created_at, reverse=True)
@@ -52,7 +52,7 @@ class AccessKeys:
         """Revoke a key. A key that is already revoked does not change.
 
         Raises:
-            NotFound: There is no key with this id.
+            NotFound: The key does not exist.
         """
 
         async def attempt() -> AccessKey:
@@ -66,10 +66,10 @@ class AccessKeys:
         return await self._database.retry_on_conflict(attempt)
 
     async def record_use(self, key_id: str, now: datetime) -> None:
-        """Store when a key was last used.
+        """Store the time of a key's last use.
 
         Raises:
-            WriteConflict: The key is gone, or is being changed at the same moment.
+            WriteConflict: The key was deleted, or is being changed at the same time.
         """
         await self._update(key_id, {"used_at": now})
 
@@ -81,16 +81,16 @@ class AccessKeys:
 
 
 def keys_query(client: AsyncClient, user_id: str | None) -> AsyncQuery:
-    """Build the query for all keys, newest first, or for one user's in any order."""
+    """Build the query for all keys, newest first, or for those of one user in any order."""
     query = client.collection("keys").limit(MAX_LISTED_KEYS)
     if user_id is None:
         return query.order_by("created_at", direction=AsyncQuery.DESCENDING)
-    # Sorted in memory: a user has too few keys to justify a composite index.
+    # The caller sorts them, because a user has too few keys to justify a composite index.
     return query.where(filter=FieldFilter("user_id", "==", user_id))
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query this file can build, for the check that each has its index."""
+    """Yield every shape of query this module builds, to prove that each has its index."""
     yield keys_query(client, None)
     yield keys_query(client, "anna")
 

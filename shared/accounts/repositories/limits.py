@@ -1,4 +1,4 @@
-"""`limits/{limit_id}`: the token buckets that all instances share."""
+"""The token buckets that all instances share, in Firestore: `limits/{limit_id}`."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
 _FULL_AT: Final = "expires_at"
-"""The stored name of `full_at`: a full bucket is like an unused one, so its document may expire."""
+"""`full_at` is stored under this name. The document may expire, as a full bucket is like a new
+one."""
 
 
 class Limits:
     """Leases tokens from stored buckets."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client; nothing is read yet."""
+        """Store the database client."""
         self._database = database
 
     async def lease(self, limit_id: str, rate: Rate, now: datetime) -> TokenLease:
-        """Take a block of tokens, or fewer if the bucket has fewer. One read, at most one write.
+        """Lease a block of tokens, or fewer if the bucket has fewer.
 
-        A lease whose response was lost is taken again, and the lost block is not returned.
+        Costs one read and at most one write. If the response is lost, another block is leased, and
+        the lost one is not returned.
         """
         reference = self._database.document("limits", limit_id)
         return await self._database.retry_on_conflict(lambda: self._attempt(reference, rate, now))

@@ -1,6 +1,6 @@
-"""Revocation of a key, or of all keys and sign-ins of a user.
+"""Revokes a key, or all keys and sign-ins of a user.
 
-Grants are ended by id rather than by time, because no clock of an instance can be trusted here.
+Grants are ended by id rather than by time, because an instance's clock may be wrong.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ async def revoke_key(store: AccessStore, key_id: str) -> tuple[AccessKey, int]:
     """Revoke a key and end its sign-ins, and return the key and the number of sign-ins.
 
     Raises:
-        NotFound: There is no such key.
+        NotFound: The key does not exist.
     """
     now = await store.accounts.server_time()
     key = await store.keys.revoke(key_id, now)
@@ -33,9 +33,9 @@ async def revoke_key(store: AccessStore, key_id: str) -> tuple[AccessKey, int]:
 
 
 async def revoke_user(store: AccessStore, user_id: str) -> tuple[int, int]:
-    """Revoke all of a user's keys and end all sign-ins, and return the number of each.
+    """Revoke all keys and end all sign-ins of a user, and return their numbers.
 
-    The account stores the moment, which also invalidates credentials made while this runs.
+    The account stores the time, which also invalidates credentials that are created meanwhile.
     """
     now = await store.accounts.server_time()
     await store.accounts.revoke(user_id, now)

@@ -69,7 +69,7 @@ def test_a_healthy_deployment_passes_all_checks(
     record(RunState.FINISHED)
     assert report(CHECKS, fake.live)
     lines = capsys.readouterr().out.splitlines()
-    assert [*(["ok"] * len(CHECKS)), "All"] == [line.split()[0] for line in lines]
+    assert [*(["ok"] * len(CHECKS)), "Everything"] == [line.split()[0] for line in lines]
 
 
 def test_without_credentials_no_other_check_runs(

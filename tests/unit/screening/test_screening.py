@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.screening.screen import ScreeningFinding, refusal, screen_texts
+from shared.screening.screen import ScreeningFinding, screen_texts, screening_error
 from tests.support.secret_samples import (
     ALNUM,
     HEX,
@@ -91,13 +91,13 @@ def test_deeply_nested_web_token_is_no_error() -> None:
 
 
 def test_refusal_lists_lines_kinds_and_next_step() -> None:
-    error = refusal(screen_texts({"title": "fine", "text": f"\n\n{KEY}\n\n{MAIL}"}))
+    error = screening_error(screen_texts({"title": "fine", "text": f"\n\n{KEY}\n\n{MAIL}"}))
     assert {"text": "line 3: AWS access key; line 5: e-mail address"} == error.details
     assert "placeholder" in error.message
 
 
 def test_refusal_lists_at_most_twenty_lines() -> None:
-    listing = refusal(screen_texts({"text": f"{KEY}\n" * 25})).details["text"]
+    listing = screening_error(screen_texts({"text": f"{KEY}\n" * 25})).details["text"]
     assert 20 == listing.count("AWS access key")
     assert listing.endswith("line 20: AWS access key; and 5 more")
 
@@ -109,7 +109,7 @@ def test_refusal_lists_at_most_twenty_lines() -> None:
 )
 def test_secret_value_is_never_repeated(planted: Planted, before: str, after: str) -> None:
     findings = screen_texts({"text": f"{before}\n{planted.text}\n{after}"})
-    error = refusal(findings)
+    error = screening_error(findings)
     output = " ".join([repr(findings), repr(error), str(error), json.dumps(error.to_wire())])
     assert findings
     assert planted.value not in output

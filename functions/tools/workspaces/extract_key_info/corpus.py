@@ -154,4 +154,4 @@ def stored_corpus(
     async def contents() -> Contents:
         return await workspace.load_parts(documents)
 
-    return WorkspaceCorpus(documents, workspace.passages_of(documents), contents, note=note)
+    return WorkspaceCorpus(documents, workspace.passage_index(documents), contents, note=note)

@@ -22,10 +22,10 @@ from shared.index.embedding_space import EmbeddingSpace
 from shared.text.passages import SPLITTER_VERSION, normalize_line, split_passages
 from shared.text.terms import ANALYZER_VERSION, terms
 from shared.workspaces.embedding import (
-    BATCH,
-    RefusedPassage,
+    BATCH_SIZE,
+    RejectedPassage,
     embed_passages,
-    embed_stored,
+    embed_stored_passages,
     store_without_vectors,
 )
 from shared.workspaces.erasure import WorkspaceErasure
@@ -36,7 +36,7 @@ from shared.workspaces.model import (
     WorkspaceDocument,
     build_parts,
     content_id,
-    refusal_message,
+    rejection_message,
 )
 from shared.workspaces.repository import StoredPassages
 
@@ -153,7 +153,7 @@ async def upload(
         is_new_workspace, document = await _begin(document, record, workspace, ctx)
         stored = StoredPassages({}, frozenset())
         if not is_new_workspace:
-            stored = await workspace.stored_passages(list(texts), document)
+            stored = await workspace.load_stored_passages(list(texts), document)
         await workspace.store_parts(document, parts)
         return await _embed(
             document, Contents(parts, texts, stored.vectors), stored, workspace, ctx
@@ -180,7 +180,7 @@ async def resume(
     if await _lease(record, document, workspace, ctx):
         try:
             with _refusals_located(parts):
-                complete = await embed_stored(
+                complete = await embed_stored_passages(
                     passage_ids, document, workspace, ctx, has_time=timer.has_time_for_batch
                 )
         except CarrelError:
@@ -217,8 +217,8 @@ def _refusals_located(parts: Sequence[DocumentPart]) -> Iterator[None]:
     """Tell the caller where in the document a refused passage is."""
     try:
         yield
-    except RefusedPassage as error:
-        raise invalid("materials", refusal_message(parts, error.passage_id)) from None
+    except RejectedPassage as error:
+        raise invalid("materials", rejection_message(parts, error.passage_id)) from None
 
 
 async def _begin(
@@ -358,10 +358,10 @@ class EmbeddingTimer:
         """Return whether there is time for another batch, with so many passages remaining."""
         now, per_passage = self._measure()
         self.seconds_left = passages * per_passage
-        return now + BATCH * per_passage < self._end
+        return now + BATCH_SIZE * per_passage < self._end
 
     def _measure(self) -> tuple[float, float]:
         """Return the time, and how long a passage takes. Called once before each batch."""
-        now, embedded = time.monotonic(), self._batches * BATCH
+        now, embedded = time.monotonic(), self._batches * BATCH_SIZE
         self._batches += 1
         return now, (now - self._started) / embedded if embedded else DEFAULT_SECONDS
