@@ -12,12 +12,7 @@ import pytest
 
 from infra.build.bundles import PROVIDERS, excluded_modules
 from infra.build.discovery import ROOT, jobs, tools
-from infra.build.functions import (
-    CAPABILITY_SETTINGS,
-    JOB_SETTINGS,
-    TOOL_SETTINGS,
-    functions,
-)
+from infra.build.functions import CAPABILITY_SETTINGS, JOB_SETTINGS, TOOL_SETTINGS, functions
 from infra.build.imports import DATA_FILES, FIRST_PARTY, data_files, import_closure
 from shared.core import setting_groups, settings
 from shared.core.settings import Settings
@@ -121,10 +116,10 @@ def test_the_gateway_gets_only_settings_that_it_reads() -> None:
 
 def test_settings_of_the_context_follow_from_capabilities() -> None:
     assert settings_read_by(COMPOSITION) == {
-        *SETTINGS_OF_TOOLS,
+        *TOOL_SETTINGS,
         *capability_settings(frozenset({Capability.EMBEDDING, Capability.GENERATION})),
     }
-    assert settings_read_by(JOB) <= {*SETTINGS_OF_JOBS}
+    assert settings_read_by(JOB) <= {*JOB_SETTINGS}
 
 
 def test_every_setting_has_a_reader_and_no_secret_is_plain() -> None:
@@ -171,4 +166,4 @@ def test_each_data_file_belongs_to_a_module() -> None:
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and path.suffix not in {".py", ".pyc"}
     }
-    assert {path for module in DATA_FILES for path in data_files_of(module)} == files
+    assert {path for module in DATA_FILES for path in data_files(module)} == files

@@ -233,7 +233,7 @@ def test_an_import_that_is_not_installed_is_rejected() -> None:
 
 
 def test_the_standard_library_needs_no_requirement() -> None:
-    assert requirements_of({"json", "collections.abc", "asyncio"}) == frozenset()
+    assert find_requirements({"json", "collections.abc", "asyncio"}) == frozenset()
 
 
 def test_a_requirement_missing_in_constraints_is_rejected(tmp_path: Path) -> None:

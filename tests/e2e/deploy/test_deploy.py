@@ -68,7 +68,7 @@ def test_a_first_deployment_creates_everything(
     manifest = site.manifest()
     bucket = f"{site.project}-carrel"
     assert set(storage.names(bucket)) == {
-        *bundles(manifest),
+        *bundle_names(manifest),
         "deployment.tfvars.json",
         "releases/last-good.json",
     }

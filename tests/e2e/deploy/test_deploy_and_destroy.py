@@ -225,4 +225,4 @@ def test_destroying_nothing_does_nothing(cloud: Cloud) -> None:
     ],
 )
 def test_data_is_kept_and_access_to_it_is_not(address: str, *, expected: bool) -> None:
-    assert is_kept(address) == expected
+    assert is_preserved(address) == expected

@@ -96,14 +96,14 @@ def test_a_single_api_is_enabled_without_a_batch(site: Site, google: FakeGoogleC
 def test_a_budget_belongs_to_the_billing_account(site: Site) -> None:
     cloud = site.cloud()
     with_amount = cloud.deployment.model_copy(update={"monthly_budget": 7})
-    deployment = with_budget(replace(cloud, deployment=with_amount)).deployment
+    deployment = add_budget(replace(cloud, deployment=with_amount)).deployment
     assert deployment.billing_account == "012345-567890-ABCDEF"
     assert deployment.monthly_budget == 7
 
 
 @NEEDS_TERRAFORM
 def test_without_a_budget_billing_is_not_looked_up(site: Site, google: FakeGoogleCloud) -> None:
-    assert with_budget(site.cloud()).deployment.billing_account is None
+    assert add_budget(site.cloud()).deployment.billing_account is None
     assert google.requests["cloudbilling"] == 0
 
 

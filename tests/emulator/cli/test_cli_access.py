@@ -222,7 +222,7 @@ def test_an_invalid_user_is_refused(command: str) -> None:
     ],
 )
 def test_dollars_are_exact_to_the_micro_dollar(text: str, expected: int) -> None:
-    assert micro_dollars(text) == expected
+    assert parse_micro_dollars(text) == expected
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,8 @@ def test_renew_queues_results_of_other_models(project: str) -> None:
 def test_a_job_without_renewal_names_those_with_it() -> None:
     result = carrel("renew", "index")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "The job index has no renewal. These jobs do: cards." in result.stderr
+    message = "The results of the job index cannot be renewed. Those of these jobs can: cards."
+    assert message in result.stderr
 
 
 @pytest.mark.parametrize("command", ["run", "show", "retry", "renew"])

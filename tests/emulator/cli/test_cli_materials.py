@@ -104,17 +104,15 @@ def test_erasing_a_task_prints_a_receipt(project: str) -> None:
     lines = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
     erased = lines.pop("erased").split(maxsplit=1)[1].replace(" UTC", "Z")
     assert start <= datetime.fromisoformat(erased) <= datetime.now(UTC)
-    assert {name: value for name, value in lines.items() if name != "task"} == {
+    assert lines == {
         "user": "ann@example.com",
         "documents": "3",
         "parts": "6",
         "passages": "2",
         "answers": "3 stored for repeated calls",
+        "workspace": "notes",
+        "workspaces": "1",
     }
-    assert [line for line in result.stdout.splitlines() if line.startswith("task")] == [
-        "task           notes",
-        "task itself    1",
-    ]
     assert before - count_documents(project) == {"ann@example.com": 15}
     assert before["bob"] == count_documents(project)["bob"]
 
@@ -138,7 +136,7 @@ def test_nothing_is_erased_without_confirmation(project: str, answer: str) -> No
     before = count_documents(project)
     result = carrel("erase", "ann@example.com", "notes", answer=answer)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "Erase 1 document of ann@example.com in the task notes?" in result.stderr
+    assert "Erase 1 document of ann@example.com in the workspace notes?" in result.stderr
     assert count_documents(project) == before
 
 
@@ -168,7 +166,7 @@ def test_an_unknown_task_is_answered_with_the_existing_ones(project: str) -> Non
     before = count_documents(project)
     error = error_of("erase", "ann@example.com", "notes", "--yes")
     names = ", ".join(f"task-{number}" for number in range(11, 1, -1))
-    assert f"ann@example.com has no materials in the task notes. Tasks: {names} and more" in error
+    assert f"ann@example.com has no workspace notes. Workspaces: {names} and more" in error
     assert count_documents(project) == before
 
 
@@ -198,11 +196,11 @@ def test_a_list_has_each_tasks_last_use_and_size(project: str) -> None:
     upload(project, "baking", BREAD, f"{BREAD}\n\n{MAST}", now=start + timedelta(days=1))
     upload(project, "sailing", caller=BOB)
     assert [line.split() for line in carrel("list", "ann@example.com").stdout.splitlines()] == [
-        ["TASK", "LAST", "USED", "MATERIALS"],
+        ["TASK_ID", "LAST", "USED", "MATERIALS"],
         ["baking", "2026-03-11", "08:30", "2"],
         ["sailing", "2026-03-10", "08:30", "1"],
     ]
-    assert carrel("list", "eve").stdout == "eve has no materials in any task.\n"
+    assert carrel("list", "eve").stdout == "eve has no materials in any workspace.\n"
 
 
 def test_a_long_list_has_the_most_recent_tasks(project: str) -> None:
@@ -219,7 +217,7 @@ def test_a_long_list_has_the_most_recent_tasks(project: str) -> None:
     result = carrel("list", "bob")
     tasks = [line.split()[0] for line in result.stdout.splitlines()[1:]]
     assert [f"task-{number}" for number in range(50, 0, -1)] == tasks
-    assert result.stderr == "Only the 50 most recently used tasks are listed.\n"
+    assert result.stderr == "Only the 50 most recently used workspaces are listed.\n"
 
 
 def run_purge() -> str:
