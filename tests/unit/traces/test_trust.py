@@ -66,7 +66,7 @@ def test_ten_of_ten_is_less_than_certain() -> None:
 
 @pytest.mark.parametrize(("part", "total"), [(2, 1), (-1, 1)])
 def test_part_outside_of_the_total_is_refused(part: float, total: float) -> None:
-    with pytest.raises(ValueError, match="between 0 and its total"):
+    with pytest.raises(ValueError, match="between 0 and the total"):
         wilson(part, total)
 
 
