@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.build.bundles import withheld
+from infra.build.bundles import excluded_modules
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
 from infra.build.imports import import_closure
-from infra.build.requirements import requirements_of
+from infra.build.requirements import find_requirements
 from tests.support.gateway_process import SECRET
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ def test_only_bulk_embedding_requires_aiplatform() -> None:
         function.name
         for function in functions()
         if "google-cloud-aiplatform>=2.7"
-        in requirements_of(import_closure(function.main, withheld(function)).others)
+        in find_requirements(
+            import_closure(function.main, excluded_modules(function)).other_modules
+        )
     }
     assert bundles == {"embed", "reembed"}
 

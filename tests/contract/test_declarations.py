@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,7 +92,8 @@ def test_settings_are_called_settings(folder: str) -> None:
         for path in (ROOT / folder).rglob("*.py")
         for argument in ast.walk(ast.parse(path.read_bytes()))
         if isinstance(argument, ast.arg) and argument.annotation
-        if "Settings" in ast.unparse(argument.annotation) and argument.arg != "settings"
+        if re.search(r"\bSettings\b", ast.unparse(argument.annotation))
+        and argument.arg != "settings"
     }
     assert others == set()
 
