@@ -132,9 +132,11 @@ async def test_an_outage_leaves_the_same_documents(
 ) -> None:
     fake.script.extend([OK, refusal(429, retry_after="600")])
     assert (await ask(app, materials=TEXT)).error
+    await extract_result(app, QUERY, materials=TEXT)
+    await extract_result(calm_app, QUERY, materials=TEXT)
+    assert await stored_contents(calm_app) == await stored_contents(app)
     result = await extract_result(app, QUERY, materials=TEXT)
     assert await extract_result(calm_app, QUERY, materials=TEXT) == result
-    assert await stored_contents(calm_app) == await stored_contents(app)
 
 
 async def test_a_retry_after_of_the_model_is_honoured(app: App, fake: FakeOpenAI) -> None:

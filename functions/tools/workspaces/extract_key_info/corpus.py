@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shared.index.postings import SearchPostings
+from shared.index.stored_vector import from_compact, to_compact
 from shared.index.vector_index import compare, distance_key
 from shared.search.corpus import Corpus
 from shared.workspaces.model import WorkspacePassage, term_postings
@@ -119,15 +120,24 @@ class PassagesInMemory:
         facets: Sequence[str] = (),  # noqa: ARG002 - workspaces are searched without filters
     ) -> list[Neighbour[WorkspacePassage]]:
         """Return the nearest passages, best first."""
-        return (await self.similarities(vector, list(self._texts)))[:limit]
+        return self._compare(vector, self._vectors)[:limit]
 
     async def similarities(
         self, vector: Vector, ids: Sequence[str]
     ) -> list[Neighbour[WorkspacePassage]]:
         """Return the passages of these ids, compared with a vector, best first."""
+        # Stored passages are compared by compact vectors. With the same precision here, a later
+        # call has the same answer.
+        return self._compare(
+            vector, {name: from_compact(to_compact(self._vectors[name])) for name in ids}
+        )
+
+    def _compare(
+        self, vector: Vector, vectors: Mapping[str, Vector]
+    ) -> list[Neighbour[WorkspacePassage]]:
         neighbours = [
-            compare(passage, vector, self._vectors[passage.id])
-            for passage in await self.get_all(ids)
+            compare(WorkspacePassage(name, self._texts[name]), vector, other)
+            for name, other in vectors.items()
         ]
         return sorted(neighbours, key=distance_key)
 
