@@ -9,7 +9,7 @@ import pytest
 
 from functions.tools.tasks.add_task.tool import TOOL as ADD_TASK
 from shared.core.caller import Caller
-from tests.support.random_kills import hammered, mortal
+from tests.support.random_kills import call_until_functions_survive, run_killed_function
 from tests.support.tasks import list_all
 from tests.support.tool_calls import request_of
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from shared.runtime.context import App
     from shared.runtime.messages import CallRequest
-    from tests.support.random_kills import Answered
+    from tests.support.random_kills import AnsweredCall
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import anyio.to_thread
 import pytest
 
-from tests.support.random_kills import hammered, mortal
+from tests.support.random_kills import call_until_functions_survive, run_killed_function
 from tests.support.stored_traces import assert_postings_exact, assert_tallies, stored_votes
 from tests.support.tool_calls import call_result
 from tests.support.traces import make_request, stored_documents
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from shared.ai.local_embedding import LocalEmbedder
     from shared.runtime.context import App
     from shared.runtime.messages import CallRequest
-    from tests.support.random_kills import Answered
+    from tests.support.random_kills import AnsweredCall
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -143,7 +143,7 @@ async def test_traces_are_consistent_after_random_kills(
             environment, log = {"GOOGLE_CLOUD_PROJECT": project}, tmp_path / "log"
             functions = {
                 tool: stack.enter_context(
-                    mortal(tool, environment, log, kills=kills, chance=kill_chance)
+                    run_killed_function(tool, environment, log, kills=kills, chance=kill_chance)
                 )
                 for tool, kills in KILL_COUNTS.items()
             }
@@ -151,7 +151,7 @@ async def test_traces_are_consistent_after_random_kills(
 
     answers = await anyio.to_thread.run_sync(run_calls)
     assert [call.answer.error for call in answers if call.answer.error] == []
-    assert sum(call.sent - 1 for call in answers) >= len(FUNCTIONS)
+    assert sum(call.attempts - 1 for call in answers) >= len(FUNCTIONS)
     await assert_postings_exact(app)
     await assert_tallies(app)
     await assert_contributed_once(app, answers, traces)
@@ -170,7 +170,7 @@ def select_calls(tool: str, answers: list[Answered]) -> list[tuple[dict[str, Any
 
 
 async def assert_contributed_once(
-    app: App, answers: list[Answered], traces: list[PersonTraces]
+    app: App, answers: list[AnsweredCall], traces: list[PersonTraces]
 ) -> None:
     """Assert that every contribution is stored once, under the returned id."""
     new = {result["trace_id"]: sent for sent, result in select_calls("contribute_trace", answers)}
@@ -186,7 +186,7 @@ async def assert_contributed_once(
 
 
 async def assert_amended_in_order(
-    app: App, trace_id: str, person: int, answers: list[Answered]
+    app: App, trace_id: str, person: int, answers: list[AnsweredCall]
 ) -> None:
     """Assert that every revision is stored, each with one more amendment than the one before."""
     amended = select_calls("amend_trace", answers)
@@ -210,7 +210,7 @@ async def assert_toggled(app: App, mine: PersonTraces, answers: list[Answered]) 
     assert stored[mine.superseded]["superseded_by"] == (None if is_withdrawn else mine.toggled)
 
 
-async def assert_voted(app: App, person: int, answers: list[Answered]) -> None:
+async def assert_voted(app: App, person: int, answers: list[AnsweredCall]) -> None:
     """Assert that the last of a person's votes on a trace is stored."""
     last = {sent["trace_id"]: sent for sent, _ in select_calls("vote_trace", answers)}
     traces = await stored_documents(app, "traces")

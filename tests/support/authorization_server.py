@@ -127,7 +127,8 @@ class AuthorizationServer:
         """Register a program, and parse the response as the official client does."""
         body = {"client_name": "Program", "redirect_uris": [REDIRECT]} | metadata
         answer = await self.http.post("/register", json=body)
-        assert (201, "no-store") == (answer.status_code, answer.headers["cache-control"])
+        assert answer.status_code == 201
+        assert answer.headers["cache-control"] == "no-store"
         return OAuthClientInformationFull.model_validate_json(answer.content)
 
     async def authorize(self, client_id: str, **changes: str | None) -> httpx2.Response:
@@ -137,9 +138,9 @@ class AuthorizationServer:
     async def request_of(self, client_id: str, **changes: str | None) -> AuthorizationRequest:
         """Request authorization, and return the request that the consent page receives."""
         answer = await self.authorize(client_id, **changes)
-        assert 302 == answer.status_code, answer.text
+        assert answer.status_code == 302, answer.text
         page = urlsplit(answer.headers["location"])
-        assert f"{ISSUER}/consent" == f"{page.scheme}://{page.netloc}{page.path}"
+        assert f"{page.scheme}://{page.netloc}{page.path}" == f"{ISSUER}/consent"
         sealed = parse_qs(page.query)["request"][0]
         return unseal(self.access.keyring, sealed, self.clock)
 
@@ -239,14 +240,14 @@ def challenge(verifier: str) -> str:
 
 def parse_tokens(answer: httpx2.Response) -> OAuthToken:
     """Parse the tokens of a response as the official client does."""
-    assert 200 == answer.status_code, answer.text
-    assert "no-store" == answer.headers["cache-control"]
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["cache-control"] == "no-store"
     return OAuthToken.model_validate_json(answer.content)
 
 
 def parse_error(answer: httpx2.Response) -> tuple[int, str]:
     """Return the status and the code of an error response that says nothing else."""
-    assert "no-store" == answer.headers["cache-control"]
+    assert answer.headers["cache-control"] == "no-store"
     assert set(answer.json()) <= {"error", "error_description", "state"}
     return answer.status_code, answer.json()["error"]
 

@@ -65,7 +65,7 @@ class Browser:
 
     Attributes:
         page: Playwright's page, for everything without a method here.
-        complaints: Errors in the console: scripts, policies, missing files.
+        console_errors: Errors in the console: scripts, policies, missing files.
         requests: The URL of each request, including redirects and app links.
     """
 

@@ -1,4 +1,4 @@
-"""Embedding in bulk against servers of the wire: what a test needs, and what it looks for."""
+"""Helpers for tests of embedding in bulk against fake Vertex AI and Cloud Storage servers."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ NOTES: Final = 12
 
 
 def source(name: str, count: int = NOTES) -> Source:
-    """So many notes of this name."""
+    """Return a source with `count` notes."""
     sections = tuple(Section(f"{name} {number}.") for number in range(count))
     return Source(source_id=name.lower(), title="Notes", sections=sections)
 
 
 def text_of(content: str) -> str:
-    """What is embedded of a note."""
+    """Return the text that is embedded for a note."""
     return f"Notes {content}"
 
 
 @asynccontextmanager
-async def opened_bulk(vertex: FakeVertexBatch) -> AsyncIterator[BulkServices]:
-    """Embedding in bulk, from ten passages on, with little patience."""
+async def open_bulk_services(vertex: FakeVertexBatch) -> AsyncIterator[BulkServices]:
+    """Open the services for embedding in bulk, from ten passages on and with short pauses."""
     client = VertexBatch(
         _endpoint(vertex), model="gemini-embedding-001", dimension=DIMENSION, time_limit=60
     )
@@ -68,10 +68,10 @@ async def opened_bulk(vertex: FakeVertexBatch) -> AsyncIterator[BulkServices]:
 
 
 @asynccontextmanager
-async def opened_base(
+async def open_pending_base(
     settings: Settings, vertex: FakeVertexBatch, clock: Clock
 ) -> AsyncIterator[Context]:
-    """A knowledge base of twelve notes that wait, in a deployment that embeds with Vertex AI."""
+    """Open a knowledge base with twelve pending notes, which embeds with Vertex AI."""
     endpoint = _endpoint(vertex)
     embedder = VertexEmbedder(
         project=endpoint.project,
@@ -101,19 +101,19 @@ def _endpoint(vertex: FakeVertexBatch) -> VertexEndpoint:
 
 
 async def add(ctx: Context, notes: Source) -> None:
-    """Put a source in, or what has become of it."""
+    """Store a source, or its new version."""
     await Ingestion(ctx.database).save([with_chunks(notes)], ctx.clock())
 
 
 async def run(ctx: Context, bulk: BulkServices, seconds: float = 60) -> Report:
-    """One run of what the embed job does."""
+    """Run the bulk part of the embed job once."""
     report = Report()
     await embed_in_bulk(bulk, ctx, Budget(time.monotonic() + seconds), report)
     return report
 
 
-async def embedded(ctx: Context) -> dict[str, list[float]]:
-    """The vectors of the notes that have one, by what the notes say."""
+async def stored_vectors(ctx: Context) -> dict[str, list[float]]:
+    """Return the stored vectors by the notes' texts."""
     stored = await chunks_by_content(ctx)
     return {
         content: list(data["embedding"]) for content, data in stored.items() if "embedding" in data
@@ -121,24 +121,26 @@ async def embedded(ctx: Context) -> dict[str, list[float]]:
 
 
 def vector(content: str) -> list[float]:
-    """The vector that a note is to have."""
+    """Return the expected vector of a note."""
     return list(unit_vector(vector_of(text_of(content), DIMENSION), DIMENSION))
 
 
 async def assert_all_embedded_once(ctx: Context, vertex: FakeVertexBatch, *names: str) -> None:
-    """Each note has the vector of its text, none waits, and each was paid for once."""
+    """Assert that every note has the right vector, was paid for once, and is not pending."""
     contents = [f"{name} {number}." for name in names for number in range(NOTES)]
-    assert {content: pytest.approx(vector(content)) for content in contents} == await embedded(ctx)
+    expected = {content: pytest.approx(vector(content)) for content in contents}
+    assert await stored_vectors(ctx) == expected
     assert await ChunkQueue(ctx.database).count_pending("embed") == 0
-    assert dict.fromkeys(map(text_of, contents), 1) == vertex.paid
+    assert vertex.paid == dict.fromkeys(map(text_of, contents), 1)
 
 
 async def assert_nothing_left(ctx: Context, storage: FakeCloudStorage) -> None:
-    """No file, and no word of the task."""
-    assert (storage.names("bulk"), await documents(ctx, "meta")) == ([], {})
+    """Assert that the bucket and the record of the bulk run are empty."""
+    assert storage.names("bulk") == []
+    assert await documents(ctx, "meta") == {}
 
 
 def without_vector(line: bytes) -> bytes:
-    """The answer of a job that made no vector of a text."""
+    """Return the output line of a batch job that could not embed a text."""
     answer: dict[str, Any] = json.loads(line)
     return json.dumps(answer | {"response": {}, "status": "INVALID_ARGUMENT"}).encode()

@@ -27,7 +27,7 @@ NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
 def note_text(number: int) -> str:
-    """A passage long enough for the model, and short enough to be its own summary."""
+    """Return a passage that is long enough for a card of the model."""
     return (
         f"Dough number {number} rests through the night. It is folded three times before it rests,"
         " and its baker sleeps well. In the morning it is shaped, scored and baked in a hot oven"
@@ -36,20 +36,20 @@ def note_text(number: int) -> str:
 
 
 def source_of_notes(count: int) -> Source:
-    """A source with this many passages."""
+    """Return a source with this many passages."""
     sections = tuple(Section(note_text(number)) for number in range(count))
     return Source("notes", "Notes on Bread", sections=sections)
 
 
 def card_reply(text: str) -> dict[str, object]:
-    """The model's reply to a passage."""
+    """Return the model's reply to a passage."""
     title, _, content = text.partition("\n\n")
     first, *others = content.split(". ")
     return {"summary": f"{title}: {first}.", "takeaways": others[:3]}
 
 
 def generator_of(server: FakeVertex, time_limit: float = 50) -> VertexGenerator:
-    """A language model client of the fake server."""
+    """Return a language model client of the fake server."""
     return VertexGenerator(
         project="p",
         location="europe-west1",
@@ -64,7 +64,7 @@ def generator_of(server: FakeVertex, time_limit: float = 50) -> VertexGenerator:
 def call_context(
     settings: Settings, generator: VertexGenerator | None = None, moment: datetime = NOON
 ) -> Context:
-    """The context of a run of the job."""
+    """Return the context of a run of the job."""
     app = App(settings, generator=generator, clock=lambda: moment)
     return app.context(Caller(), Meter())
 
@@ -75,6 +75,6 @@ async def store_and_prepare(ctx: Context, *sources: Source) -> None:
 
 
 async def cards_of(ctx: Context) -> dict[str, Any]:
-    """The card of each chunk that has one, by the chunk's text."""
+    """Return the card of each chunk that has one, by the chunk's text."""
     results = (await chunks(ctx)).values()
     return {data["content"]: data["knowledge_card"] for data in results if "knowledge_card" in data}

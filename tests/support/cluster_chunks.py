@@ -31,14 +31,14 @@ WORDS: Final = 6
 
 
 def themed_source(theme: str, numbers: Iterable[int] = range(SIZE)) -> Source:
-    """A source about a theme: passages of some of its words, the same for the same numbers."""
+    """Return a source about a theme. The same numbers always give the same passages."""
     texts = [passage(theme, number) for number in numbers]
     sections = tuple(Section(text=text) for text in texts)
     return Source(source_id=theme, title=f"On {theme}", sections=sections)
 
 
 def unrelated_source(count: int) -> Source:
-    """A source whose passages have nothing in common."""
+    """Return a source whose passages have nothing in common."""
     texts = (" ".join(f"stray{n}word{k}" for k in range(WORDS)) for n in range(count))
     return Source("loners", "Strays", sections=tuple(Section(text=text) for text in texts))
 
@@ -60,7 +60,7 @@ async def delete_source(ctx: Context, source: Source) -> None:
 
 
 async def sources_by_cluster(ctx: Context) -> dict[str, set[str]]:
-    """The sources of the passages of each cluster."""
+    """Return the sources of the passages of each cluster."""
     sources: dict[str, set[str]] = {}
     for data in (await chunks(ctx)).values():
         for name in data.get("cluster_id") or ():
@@ -69,7 +69,7 @@ async def sources_by_cluster(ctx: Context) -> dict[str, set[str]]:
 
 
 async def cluster_sizes(ctx: Context) -> tuple[dict[str, int], dict[str, int]]:
-    """The stored size of each cluster, and the number of its passages."""
+    """Return the stored size of each cluster, and the number of its passages."""
     counted: dict[str, int] = {}
     for data in (await chunks(ctx)).values():
         for name in data.get("cluster_id") or ():
@@ -79,12 +79,12 @@ async def cluster_sizes(ctx: Context) -> tuple[dict[str, int], dict[str, int]]:
 
 
 async def count_pending_chunks(ctx: Context) -> int:
-    """The number of passages that wait to be assigned to a cluster."""
+    """Return the number of passages that wait to be assigned to a cluster."""
     return sum("cluster" in data["pending"] for data in (await documents(ctx, "chunks")).values())
 
 
 async def stored_documents(ctx: Context) -> dict[str, dict[str, Any]]:
-    """All documents that the job reads or writes."""
+    """Return all documents that the job reads or writes."""
     return {
         f"{collection}/{name}": data
         for collection in ("chunks", "clusters", "meta")
@@ -93,7 +93,7 @@ async def stored_documents(ctx: Context) -> dict[str, dict[str, Any]]:
 
 
 def hasty_budget() -> Budget:
-    """A budget that leaves no time to read all passages, and all time for the rest."""
+    """Return a budget that leaves no time to read all passages, and all time for the rest."""
 
     class Hasty(Budget):
         @property

@@ -1,4 +1,4 @@
-"""An app whose commits are watched: each, by its number, may be followed by something else."""
+"""An app that calls a test's hook around each commit."""
 
 from __future__ import annotations
 
@@ -18,48 +18,53 @@ if TYPE_CHECKING:
 
     Results = list[Any]
     Send = Callable[[], Awaitable[Results]]
-    Around = Callable[[int, Send], Awaitable[Results]]
-    """Given the number of a commit, from 1, and what sends it: returns what the server says."""
+    CommitHook = Callable[[int, Send], Awaitable[Results]]
+    """A hook that takes the number of a commit, from 1, and a function that sends the commit. It
+    returns the results."""
 
 
 SOME_OR_ALL: Final = pytest.mark.parametrize(
     "step", [3, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "all"]
 )
-"""For tests that stop work after commits: every third in `make test`, each in `make test-slow`."""
+"""Tests with this mark stop work after every third commit in `make test`, and after each commit in
+`make test-slow`."""
 
 
-async def plainly(_commit: int, send: Send) -> Results:
-    """Send a commit, and nothing else."""
+async def send_commit(_commit: int, send: Send) -> Results:
+    """Send a commit and do nothing else."""
     return await send()
 
 
 class WatchedApp(App):
-    """Opens the database through a client that sends each commit as it is told.
+    """An app that sends its commits through a hook.
 
     Attributes:
-        commits: How many were made so far.
+        commits: The number of commits so far.
     """
 
-    def __init__(self, settings: Settings, around: Around = plainly, **more: Any) -> None:
-        """Make each commit in this way."""
+    def __init__(self, settings: Settings, around: CommitHook = send_commit, **more: Any) -> None:
+        """Send each commit through `around`."""
         super().__init__(settings, **more)
         self.commits = 0
         self._around = around
 
     @cached_property
     def connection(self) -> Connection:
-        """The database, watched."""
+        """The connection whose commits go through the hook."""
         settings = self.settings
         return _Connection(settings.google_cloud_project, settings.firestore_database, self)
 
     async def commit(self, send: Send) -> Results:
-        """Make the next commit."""
+        """Count a commit and send it through the hook."""
         self.commits += 1
         return await self._around(self.commits, send)
 
 
-def after(number: int, act: Callable[[], Awaitable[object]]) -> Around:
-    """Act right after a commit has landed, before who made it hears of it; 0: before the first."""
+def after(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
+    """Return a hook that acts after a commit was stored and before its caller gets the results.
+
+    With `number` 0 it acts before the first commit.
+    """
 
     async def around(commit: int, send: Send) -> Results:
         if commit == 1 and number == 0:
@@ -72,8 +77,8 @@ def after(number: int, act: Callable[[], Awaitable[object]]) -> Around:
     return around
 
 
-def before(number: int, act: Callable[[], Awaitable[object]]) -> Around:
-    """Act right before a commit is sent: after whatever was read for it."""
+def before(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
+    """Return a hook that acts right before a commit is sent, after all reads for it."""
 
     async def around(commit: int, send: Send) -> Results:
         if commit == number:
@@ -83,8 +88,8 @@ def before(number: int, act: Callable[[], Awaitable[object]]) -> Around:
     return around
 
 
-def answer_lost(number: int) -> Around:
-    """Send a commit twice, as Google's client does where the first answer is lost on the way."""
+def send_commit_twice(number: int) -> CommitHook:
+    """Return a hook that sends a commit twice, as Google's client does if the answer is lost."""
 
     async def around(commit: int, send: Send) -> Results:
         if commit == number:

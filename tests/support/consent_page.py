@@ -31,11 +31,11 @@ def decide(authorize: str, key: str, decision: Literal["allow", "deny"] = "allow
     """Open the page that a program sends the browser to, and submit a decision."""
     with httpx2.Client(timeout=60) as browser:
         redirect = browser.get(authorize)
-        assert _FOUND == redirect.status_code, redirect.text
+        assert redirect.status_code == _FOUND, redirect.text
         page = browser.get(redirect.headers["location"])
         fields = {name: unescape(value) for name, value in _HIDDEN.findall(page.text)}
         form = {**fields, "key": key, "decision": decision}
         response = browser.post(str(page.url.join("/consent")), data=form)
-        assert _SEE_OTHER == response.status_code, response.text
+        assert response.status_code == _SEE_OTHER, response.text
     address = response.headers["location"]
     return ConsentResult(address, dict(parse_qsl(urlsplit(address).query)))

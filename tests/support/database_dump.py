@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     """Every document by its path."""
 
 
-async def everything(client: AsyncClient) -> Contents:
-    """Every document, also those whose parents do not exist."""
+async def read_all_documents(client: AsyncClient) -> Contents:
+    """Return all documents, including those whose parents do not exist."""
     collections = [collection async for collection in client.collections()]
-    return _merged(await asyncio.gather(*map(_below_collection, collections)))
+    return _merge(await asyncio.gather(*map(_read_collection, collections)))
 
 
-async def top_level(client: AsyncClient) -> Contents:
-    """The documents of the collections at the root, a query for each collection."""
+async def read_root_documents(client: AsyncClient) -> Contents:
+    """Return the documents of the root collections, with one query per collection."""
     collections = [item async for item in client.collections()]
     return {
         snapshot.reference.path: snapshot
@@ -42,22 +42,22 @@ async def copy_into(client: AsyncClient, contents: Contents) -> None:
 
 
 def orphans(contents: Contents) -> list[str]:
-    """The documents below a missing parent, except under users."""
+    """Return the documents below a missing parent, except under users."""
     paths = {path: path.rpartition("/")[0].rpartition("/")[0] for path in contents}
     return [path for path, above in paths.items() if above.count("/") > 1 and above not in contents]
 
 
-async def _below_collection(collection: AsyncCollectionReference) -> Contents:
+async def _read_collection(collection: AsyncCollectionReference) -> Contents:
     references = [list_document async for list_document in collection.list_documents()]
-    return _merged(await asyncio.gather(*map(_with_what_is_below, references)))
+    return _merge(await asyncio.gather(*map(_read_subtree, references)))
 
 
-async def _with_what_is_below(reference: AsyncDocumentReference) -> Contents:
+async def _read_subtree(reference: AsyncDocumentReference) -> Contents:
     snapshot = await reference.get()
     collections = [collection async for collection in reference.collections()]
-    results = _merged(await asyncio.gather(*map(_below_collection, collections)))
+    results = _merge(await asyncio.gather(*map(_read_collection, collections)))
     return ({reference.path: snapshot} if snapshot.exists else {}) | results
 
 
-def _merged(parts: list[Contents]) -> Contents:
+def _merge(parts: list[Contents]) -> Contents:
     return {path: snapshot for part in parts for path, snapshot in part.items()}

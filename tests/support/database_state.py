@@ -1,7 +1,7 @@
-"""The state of a knowledge base: all that jobs keep, but for when; and how two states differ.
+"""The state of a knowledge base without times, and the differences of two states.
 
-Left out are the records of runs and leases, and times: when something was made, seen or due.
-Numbers are rounded, so that the last bits of a machine's arithmetic do not count.
+Records of runs and leases, and all times are left out. Numbers are rounded, since the last bits
+depend on the machine.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     State = dict[str, dict[str, Fields]]
     """Collection to document id to fields."""
 
-NOT_KEPT: Final = {"runs", "leases"}
-"""Collections about runs instead of the base."""
-TIMES: Final = {
+EXCLUDED_COLLECTIONS: Final = {"runs", "leases"}
+"""These collections are about runs, not about the knowledge base."""
+TIME_FIELDS: Final = {
     "created_at",
     "updated_at",
     "generated_at",
@@ -39,42 +39,44 @@ TIMES: Final = {
     "milliseconds",
     "run_id",
 }
-"""Fields with a time or a run id."""
-NAMED: Final = {"postings", "indexed", "ranks"}
-"""Maps whose keys are data: none is left out."""
+"""These fields hold a time or a run id, and are left out."""
+MAPS_KEYED_BY_DATA: Final = {"postings", "indexed", "ranks"}
+"""The keys of these maps are data, so that none is left out."""
 UNORDERED: Final = {"central"}
-"""Lists sorted by similarities that may differ only in the last bit."""
+"""The order of these lists may depend on the last bit of similarities."""
 DECIMALS: Final = 6
-SHORT: Final = 40
-"""The length to which a field is written out; a longer one becomes a digest."""
-LISTS: Final = {"lexicon", "facets"}
-"""Large collections, of which each document is one digest."""
-REMEMBERED: Final = {
+MAX_FIELD_LENGTH: Final = 40
+"""A longer field is replaced by a digest."""
+DIGESTED_COLLECTIONS: Final = {"lexicon", "facets"}
+"""Each document of these large collections is replaced by a digest."""
+HISTORY_FIELDS: Final = {
     "clusters": {"name", "description", "keywords", "central"},
     "lexicon": {"held"},
     "facets": {"held"},
 }
-"""Fields that depend on the history of a base."""
-TOLD: Final = 30
-"""Differences that are listed individually."""
-_GONE: Final = object()
+"""These fields depend on the history of a knowledge base."""
+MAX_LISTED_DIFFERENCES: Final = 30
+"""At most this many differences are listed."""
+_MISSING: Final = object()
 
 
-async def state_of(ctx: Context) -> State:
-    """The state of a knowledge base."""
+async def read_state(ctx: Context) -> State:
+    """Return the state of a knowledge base."""
     collections = [collection.id async for collection in ctx.database.client.collections()]
     return {
         name: {key: _plain(data, "") for key, data in (await documents(ctx, name)).items()}
         for name in sorted(collections)
-        if name not in NOT_KEPT
+        if name not in EXCLUDED_COLLECTIONS
     }
 
 
 def digests(state: State) -> State:
-    """The state with digests in place of long fields."""
+    """Return the state with digests in place of long fields."""
     return {
         collection: {
-            name: {"contents": _digest(data)} if collection in LISTS else _shortened(data)
+            name: {"contents": _digest(data)}
+            if collection in DIGESTED_COLLECTIONS
+            else _shorten(data)
             for name, data in results.items()
         }
         for collection, results in state.items()
@@ -82,7 +84,7 @@ def digests(state: State) -> State:
 
 
 def to_text(state: State) -> str:
-    """A state as JSON, with one document on a line."""
+    """Return a state as JSON, with one document on a line."""
     blocks = [
         f"{json.dumps(name)}: {{\n{_lines(results)}\n}}" for name, results in sorted(state.items())
     ]
@@ -90,15 +92,13 @@ def to_text(state: State) -> str:
 
 
 def without_history(state: State) -> State:
-    """A state as if all that the base holds had been put in at once, as far as that can be told.
+    """Return a state without the fields that depend on the order of its changes.
 
-    What a base rightly remembers is left out, and nothing else:
-
-    - A topic keeps its id while most of its passages stay, and its name, keywords and the passages
-      that it was named after: here it is known by its members.
-    - `held` of a list counts entries that were taken out since: it may be too high, never too low.
-    - The golden queries stay while their passages are there, and nights are kept to compare with.
-    - A field that holds nothing is none, and a count of none is none.
+    - A cluster keeps its id, name, keywords and central passages while most of its passages stay.
+      Here its members replace the id.
+    - `held` of postings may count entries that were deleted since.
+    - Golden queries stay while their passages exist, and health records of past nights are kept.
+    - Empty fields and counts of 0 are left out.
     """
     members: dict[str, list[str]] = {}
     for chunk_id, chunk in state["chunks"].items():
@@ -117,10 +117,14 @@ def without_history(state: State) -> State:
 
 
 def differences(expected: State, actual: State) -> str:
-    """The differences of a state from the expected one, as text; empty if there are none."""
+    """Return the differences of a state from the expected one as text, empty if there are none."""
     results = list(_differences(expected, actual))
-    more = [f"... and {len(results) - TOLD} more"] if len(results) > TOLD else []
-    return "\n".join(results[:TOLD] + more)
+    more = (
+        [f"... and {len(results) - MAX_LISTED_DIFFERENCES} more"]
+        if len(results) > MAX_LISTED_DIFFERENCES
+        else []
+    )
+    return "\n".join(results[:MAX_LISTED_DIFFERENCES] + more)
 
 
 def _differences(expected: State, actual: State) -> Iterator[str]:
@@ -133,34 +137,35 @@ def _differences(expected: State, actual: State) -> Iterator[str]:
             elif name not in expected_fields:
                 yield f"{place} should not be there"
             else:
-                yield from _fields_that_differ(place, expected_fields[name], actual_fields[name])
+                yield from _field_differences(place, expected_fields[name], actual_fields[name])
 
 
-def _fields_that_differ(place: str, expected: Fields, actual: Fields) -> Iterator[str]:
+def _field_differences(place: str, expected: Fields, actual: Fields) -> Iterator[str]:
     for field in sorted(expected.keys() | actual.keys()):
-        should, does = expected.get(field, _GONE), actual.get(field, _GONE)
-        if should != does:
-            yield f"{place}: {field} is {_told(does)} and should be {_told(should)}"
+        expected_value, actual_value = expected.get(field, _MISSING), actual.get(field, _MISSING)
+        if expected_value != actual_value:
+            difference = f"{_describe(actual_value)} and should be {_describe(expected_value)}"
+            yield f"{place}: {field} is {difference}"
 
 
 def _present(collection: str, data: Fields) -> Fields:
-    """The fields of a document without its history."""
+    """Return the fields of a document without its history."""
     counts = data.get("counts")
     if collection == "topics" and counts:
         data = data | {"counts": {kind: count for kind, count in counts.items() if count}}
-    remembered = REMEMBERED.get(collection, set())
-    return {k: v for k, v in data.items() if v is not None and k not in remembered}
+    history_fields = HISTORY_FIELDS.get(collection, set())
+    return {k: v for k, v in data.items() if v is not None and k not in history_fields}
 
 
-def _told(value: Any) -> str:
-    if value is _GONE:
+def _describe(value: Any) -> str:
+    if value is _MISSING:
         return "missing"
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 4 * SHORT else f"{text[: 4 * SHORT]}..."
+    return text if len(text) <= 4 * MAX_FIELD_LENGTH else f"{text[: 4 * MAX_FIELD_LENGTH]}..."
 
 
 def _plain(value: Any, name: str) -> Any:
-    """A field as JSON, without times."""
+    """Return a field as JSON, without times."""
     match value:
         case dict():
             return _plain_map(value, name)
@@ -175,17 +180,21 @@ def _plain(value: Any, name: str) -> Any:
 
 
 def _plain_map(value: Fields, name: str) -> Any:
-    """The names of pending steps; other maps without times."""
+    """Return the names of pending steps; other maps without times."""
     if name == "pending":
         return sorted(value)
-    kept = value if name in NAMED else {k: v for k, v in value.items() if k not in TIMES}
+    kept = (
+        value
+        if name in MAPS_KEYED_BY_DATA
+        else {k: v for k, v in value.items() if k not in TIME_FIELDS}
+    )
     return {key: _plain(item, key) for key, item in sorted(kept.items())}
 
 
-def _shortened(data: Fields) -> Fields:
+def _shorten(data: Fields) -> Fields:
     short = {name: json.dumps(value, ensure_ascii=False) for name, value in data.items()}
     return {
-        name: data[name] if len(text) <= SHORT else f"#{_digest(data[name])}"
+        name: data[name] if len(text) <= MAX_FIELD_LENGTH else f"#{_digest(data[name])}"
         for name, text in short.items()
     }
 

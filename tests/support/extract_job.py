@@ -47,7 +47,7 @@ RETRIES_QUOTE: Final = "Every layer that retries multiplies the load"
 
 
 def decision(quote: str = KEYS_QUOTE, **fields: Any) -> dict[str, Any]:
-    """A decision, as the model reports it."""
+    """Return a decision, as the model reports it."""
     content = {
         "question": "Natural or surrogate key?",
         "options": ["natural", "surrogate"],
@@ -64,7 +64,7 @@ def decision(quote: str = KEYS_QUOTE, **fields: Any) -> dict[str, Any]:
 
 
 def warning(quote: str = RETRIES_QUOTE, **fields: Any) -> dict[str, Any]:
-    """A warning, as the model reports it."""
+    """Return a warning, as the model reports it."""
     content = {"title": "Retries at every layer", "description": "They multiply the load."}
     return {
         "quote": quote,
@@ -82,7 +82,7 @@ FINDINGS: Final[Answers] = {
 
 
 def make_generator(answers: Answers = FINDINGS) -> ScriptedGenerator:
-    """A model with these answers that finds nothing in other passages."""
+    """Return a model with these answers that finds nothing in other passages."""
     return ScriptedGenerator(
         lambda text: next((answer for words, answer in answers.items() if words in text), {})
     )
@@ -118,7 +118,7 @@ async def extract_context(
 
 
 def book(name: str, *texts: str, title: str = "") -> Source:
-    """A source with these passages."""
+    """Return a source with these passages."""
     sections = tuple(Section(text=text) for text in texts)
     return Source(source_id=name, title=title or name.title(), sections=sections)
 
@@ -142,12 +142,12 @@ async def requeue_all(ctx: Context) -> int:
 
 
 async def stored_extractions(ctx: Context) -> dict[str, dict[str, Any]]:
-    """All extractions, by id."""
+    """Return all extractions, by id."""
     return await documents(ctx, "extractions")
 
 
 async def visibility(ctx: Context) -> dict[str, bool]:
-    """Whether each extraction is visible, by its name and source."""
+    """Return whether each extraction is visible, by its name and source."""
     extractions = (await stored_extractions(ctx)).values()
     return {
         f"{_name(extraction['content'])} ({extraction['source_id']})": bool(extraction["facets"])
@@ -156,13 +156,13 @@ async def visibility(ctx: Context) -> dict[str, bool]:
 
 
 async def topic_counts(ctx: Context) -> dict[str, int]:
-    """How many extractions each topic has, without empty topics."""
+    """Return how many extractions each topic has, without empty topics."""
     topics = (await documents(ctx, "topics")).values()
     return {topic["name"]: topic["total"] for topic in topics if topic["total"]}
 
 
 async def pending_texts(ctx: Context) -> set[str]:
-    """The texts of the chunks in the queue of the job, due or not."""
+    """Return the texts of the chunks in the queue of the job, due or not."""
     chunks = (await documents(ctx, "chunks")).values()
     return {chunk["content"] for chunk in chunks if "extract" in chunk.get("pending", {})}
 

@@ -44,30 +44,30 @@ MODEL: Final = "words-to-facts-1"
 
 
 def decision(question: str = "Which flour?", **fields: Any) -> Decision:
-    """A choice between two options."""
+    """Return a choice between two options."""
     defaults = {"options": ("rye", "wheat"), "considerations": ("taste",)}
     return Decision(question=question, **(defaults | fields))
 
 
 def pattern(name: str = "Sourdough", **fields: Any) -> Pattern:
-    """A solution to a problem."""
+    """Return a solution to a problem."""
     defaults = {"problem": "Bread that keeps for a day only.", "solution": "Let it sour."}
     return Pattern(name=name, **(defaults | fields))
 
 
 def warning(title: str = "Starving starter", **fields: Any) -> Pitfall:
-    """A warning with a description."""
+    """Return a warning with a description."""
     return Pitfall(title=title, **({"description": "It dies without flour and water."} | fields))
 
 
 def methodology(name: str = "Baking", **fields: Any) -> Methodology:
-    """A procedure of one step."""
+    """Return a procedure of one step."""
     step = Step(order=1, title="Knead", description="Until it is smooth.")
     return Methodology(name=name, **({"steps": (step,)} | fields))
 
 
 def make_extraction(chunk: Chunk, content: Content, *topics: str, **fields: Any) -> Extraction:
-    """An extraction from a chunk about these topics; `fields` are other fields of `Extraction`."""
+    """Return an extraction from a chunk about these topics. `fields` override the defaults."""
     defaults: dict[str, Any] = {
         "extraction_id": extraction_id(chunk.chunk_id, content),
         "content": content,
@@ -103,14 +103,14 @@ async def replace_extractions(
 
 
 async def pending_chunk(ctx: Context, chunk_id: str) -> PendingChunk:
-    """A chunk, put into the queue of the extract job."""
+    """Return a chunk, put into the queue of the extract job."""
     await set_fields(ctx, f"chunks/{chunk_id}", {"pending": {"extract": NOON}})
     chunks = await ChunkQueue(ctx.database).pending("extract", ctx.clock(), 100)
     return next(chunk for chunk in chunks if chunk.chunk_id == chunk_id)
 
 
 async def read_cost(app: App, name: str, /, **arguments: Any) -> tuple[int, int]:
-    """The round trips and documents read of a call that must succeed and write nothing."""
+    """Return the round trips and documents read of a call that must succeed and write nothing."""
     answer = await call(app, name, STRANGER, **arguments)
     assert answer.error is None, answer.error
     assert answer.receipt.documents_written == 0
@@ -132,5 +132,5 @@ async def all_pages(app: App, name: str, /, **arguments: Any) -> list[dict[str, 
 
 
 def result_ids(pages: Iterable[dict[str, Any]]) -> list[str]:
-    """The ids of all results on these pages."""
+    """Return the ids of all results on these pages."""
     return [result["id"] for page in pages for result in page["results"]]

@@ -87,21 +87,21 @@ class Site:
         (self.folder / "code.json").write_text(json.dumps(code))
 
     def running(self) -> dict[str, str]:
-        """The bundle that each function runs."""
+        """Return the bundle that each function runs."""
         paths = self.terraform.glob("running-*")
         return {path.name.removeprefix("running-"): path.read_text().strip() for path in paths}
 
     def deployed(self) -> list[str]:
-        """All functions that were deployed, in order, with repetitions."""
+        """Return all functions that were deployed, in order, with repetitions."""
         return (self.terraform / "deployed.log").read_text().split()
 
     def manifest(self) -> dict[str, object]:
-        """The staged manifest."""
+        """Return the staged manifest."""
         manifest: dict[str, object] = json.loads((self.folder / "dist/manifest.json").read_text())
         return manifest
 
     def cloud(self, echo: Callable[[str], object] = lambda _: None) -> Cloud:
-        """The deployment and its connections."""
+        """Return the deployment and its connections."""
         settings = {"EMBEDDING_PROVIDER": "vertex"}
         fields = {"project": self.project, "settings": settings, "secrets": self.secrets}
         deployment = Deployment.model_validate(fields)
@@ -139,7 +139,8 @@ class Site:
         (target / "manifest.json").write_text(json.dumps({"functions": functions}))
 
     async def _smoke(self, url: str, key: str) -> SmokeReport:
-        assert ("https://carrel.example.com", "carrel_") == (url, key[:7])
+        assert url == "https://carrel.example.com"
+        assert key[:7] == "carrel_"
         gateway = self.running().get("gateway", "bad")
         if "broken" in gateway:
             raise KeyError("chunks")
@@ -156,5 +157,5 @@ def make_site(folder: Path, project: str, google: str, **fields: str | tuple[str
 
 
 def message_of(failure: pytest.ExceptionInfo[CommandFailed]) -> str:
-    """The message of a failure."""
+    """Return the message of a failure."""
     return failure.value.message

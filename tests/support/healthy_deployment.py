@@ -114,7 +114,7 @@ class FakeDeployment:
         return self.google.projects[self.live.deployment.project]
 
     def changed(self, **deployment: Any) -> FakeDeployment:
-        """The same fake with changes of the deployment."""
+        """Return the same fake with changes of the deployment."""
         other = self.live.deployment.model_copy(update=deployment)
         return replace(self, live=replace(self.live, deployment=other))
 
@@ -153,7 +153,7 @@ def make_healthy_deployment(
 
 
 def check(name: str) -> Check[LiveDeployment]:
-    """The check with this name."""
+    """Return the check with this name."""
     [check] = [check for check in CHECKS if check.name == name]
     return check
 

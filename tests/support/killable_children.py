@@ -1,8 +1,8 @@
 """A process that makes calls and runs jobs in children, which are killed after some commits.
 
-Run as a program it reads orders, a line of JSON each, and answers each with the child's exit code.
-The children are forks of a process that has imported everything and opened nothing, so that each
-starts at once.
+Run as a program, it reads orders as lines of JSON, and answers each with the child's exit code.
+The children are forks of a process that has imported everything and opened no connection, so that
+they start at once.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class KillableChildren:
     _process: subprocess.Popen[str]
 
     def survives(self, settings: dict[str, Any], commits: int, **order: Any) -> bool:
-        """Whether a child finishes if it is killed after `commits` commits.
+        """Return whether a child finishes if it is killed after `commits` commits.
 
         Args:
             settings: The fields of its settings.
@@ -72,7 +72,7 @@ class KillableChildren:
         return code == 0
 
     def ingests_killed(self, settings: dict[str, Any]) -> int:
-        """The number of ingest runs that are killed after one commit each before one finishes."""
+        """Kill ingest runs after one commit each until one finishes; return the number of kills."""
         count = 0
         while not self.survives(settings, 1, ingest=True):
             count += 1

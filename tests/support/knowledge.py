@@ -50,7 +50,7 @@ SAILING = Source(
 
 
 def with_chunks(source: Source) -> ChunkedSource:
-    """A source with its chunks, as ingest makes them."""
+    """Return a source with its chunks, as ingest makes them."""
     spans = [split_chunks(section.text) for section in source.sections]
     return ChunkedSource(source, chunks_of(source, spans))
 
@@ -80,5 +80,5 @@ async def set_fields(ctx: Context, path: str, data: dict[str, Any]) -> None:
 
 
 def texts(chunks: Sequence[Chunk]) -> list[str]:
-    """The texts of chunks."""
+    """Return the texts of chunks."""
     return [chunk.content for chunk in chunks]

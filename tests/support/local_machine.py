@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from infra.build.discovery import ROOT
-from tests.support.process_end import PATIENCE, await_end
+from tests.support.process_end import END_TIMEOUT_SECONDS, wait_for_end
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -56,7 +56,7 @@ class Machine:
         return self.start([sys.executable, "-c", SHARE_AND_WAIT], **environment)
 
     def processes(self) -> dict[int, str]:
-        """The daemons and emulators of this machine."""
+        """Return the daemons and emulators of this machine."""
         patterns = (f"infra.local.emulator_daemon {self.state.path} ", f"--port={self.port}")
         listing = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
         processes = (line.split(maxsplit=1) for line in listing.splitlines())
@@ -76,7 +76,7 @@ class Machine:
 
     def wait_until_idle(self) -> None:
         while processes := self.processes():
-            await_end(*processes)
+            wait_for_end(*processes)
 
 
 def host_of(client: subprocess.Popen[str]) -> str:
@@ -89,4 +89,4 @@ def host_of(client: subprocess.Popen[str]) -> str:
 
 def close(client: subprocess.Popen[str]) -> None:
     """Close a client's input and wait until it exits."""
-    client.communicate(timeout=PATIENCE)
+    client.communicate(timeout=END_TIMEOUT_SECONDS)

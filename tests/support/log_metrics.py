@@ -27,20 +27,20 @@ _EXTRACTOR: Final = re.compile(r"EXTRACT\((?P<path>[\w.]+)\)")
 
 
 def entry_of(line: str) -> dict[str, Any]:
-    """The log entry of a line that a function logs."""
+    """Return the log entry of a line that a function logs."""
     fields = json.loads(line)
     own = {name: fields.pop(key) for key, name in _TAKEN_OUT.items() if key in fields}
     return {"resource": {"type": "cloud_run_revision"}, "jsonPayload": fields, **own}
 
 
 def labels_of(metric: dict[str, Any], entry: dict[str, Any]) -> dict[str, str]:
-    """The labels of an entry's data point; missing values are empty."""
+    """Return the labels of an entry's data point; missing values are empty."""
     extractors = metric["labelExtractors"].items()
     return {key: str(_extracted(extractor, entry) or "") for key, extractor in extractors}
 
 
 def value_of(metric: dict[str, Any], entry: dict[str, Any]) -> float | None:
-    """The value that an entry adds to a metric: 1 to a counter, or a value to a distribution."""
+    """Return the value that an entry adds to a metric, or None if the filter does not match it."""
     if not all(_matches(part, entry) for part in metric["filter"].split(" AND ")):
         return None
     extractor = metric.get("valueExtractor")
@@ -48,7 +48,7 @@ def value_of(metric: dict[str, Any], entry: dict[str, Any]) -> float | None:
 
 
 def values_of(line: str) -> dict[str, float]:
-    """The values that a line adds to metrics, by the metric's name."""
+    """Return the values that a line adds to metrics, by the metric's name."""
     entry = entry_of(line)
     values = {metric["name"]: value_of(metric, entry) for metric in METRICS}
     return {name: value for name, value in values.items() if value is not None}

@@ -91,7 +91,7 @@ def manifest() -> dict[str, Any]:
 
 @cache
 def real_manifest() -> dict[str, Any]:
-    """The manifest of all functions, with bundles that do not exist. Do not change it."""
+    """Return the manifest of all functions, with bundles that do not exist. Do not change it."""
     return {
         "functions": {
             function.key: function.manifest_entry(f"bundles/{function.key}-0123456789abcdef.zip")

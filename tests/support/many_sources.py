@@ -40,7 +40,7 @@ async def index_all(ctx: Context) -> None:
 def make_source(
     source_id: str, *texts: str, dates: Iterable[datetime] = (), **fields: Any
 ) -> Source:
-    """A source of one section for each text and each date; other fields are a `Source`'s own."""
+    """Return a source with a section for each text and each date, and these `fields`."""
     sections = [Section(text) for text in texts]
     sections += [Section(f"{source_id} {date}", highlighted_at=date) for date in dates]
     sections = sections or [Section(f"What {source_id} says.")]
@@ -49,12 +49,12 @@ def make_source(
 
 
 def metered(app: App) -> tuple[Context, Meter]:
-    """The context of a new call, and its meter."""
+    """Return the context of a new call, and its meter."""
     meter = Meter()
     return app.context(Caller(), meter), meter
 
 
 def cost_of(meter: Meter) -> tuple[int, int]:
-    """Round trips and documents read, of a call that wrote nothing."""
+    """Assert that a call wrote nothing; return its round trips and documents read."""
     assert meter.documents_written == 0
     return meter.round_trips, meter.documents_read

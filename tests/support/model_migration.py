@@ -1,4 +1,4 @@
-"""A knowledge base with vectors of every kind, and embedding models to move it to."""
+"""A knowledge base with vectors of every kind, and embedding models to migrate it to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shared.core.errors import InvalidInput, Unavailable
 from shared.core.meter import Meter
 from shared.runtime.context import App
 from shared.runtime.job import Budget
-from tests.support.database_dump import everything
+from tests.support.database_dump import read_all_documents
 from tests.support.extractions import decision, make_extraction, store_extractions, warning
 from tests.support.knowledge import BAKING, SAILING, store_sources
 from tests.support.materials import TEXT, extract_result
@@ -44,12 +44,12 @@ MOMENTS: Final = {"next_at", "brought_at", "touched_at", "created_at", "updated_
 
 @dataclass
 class Model:
-    """An embedding model: texts are alike as far as they share words.
+    """A fake embedding model. Texts that share words get similar vectors.
 
     Attributes:
-        down: Whether it cannot be reached.
-        refuses: A text that contains this is refused, if it is not empty.
-        paid: How often it embedded each text.
+        down: Whether the model is unavailable.
+        refuses: Texts that contain this are rejected; empty rejects none.
+        paid: The number of times that each text was embedded.
     """
 
     model: str
@@ -70,7 +70,7 @@ class Model:
         return [self._vector(text) for text in texts]
 
     async def aclose(self) -> None:
-        """Hold nothing."""
+        """Do nothing."""
 
     def _vector(self, text: str) -> Vector:
         words = text.casefold().split() or [""]
@@ -83,17 +83,17 @@ class Model:
 
 
 def former_model() -> Model:
-    """The model that the base is embedded with."""
+    """Return the model that the base is embedded with at first."""
     return Model("words-1", 16)
 
 
 def new_model() -> Model:
-    """The model that it is to be embedded with."""
+    """Return the model that the base is migrated to."""
     return Model("words-2", 24)
 
 
 async def fill_base(app: App) -> None:
-    """Put in passages, extractions of them, traces and materials."""
+    """Store chunks, extractions, traces and materials."""
     ctx = job_context(app)
     chunks = await store_sources(ctx, BAKING, SAILING)
     await store_extractions(
@@ -105,12 +105,12 @@ async def fill_base(app: App) -> None:
 
 
 def only_space(model: str | None, dimension: int) -> dict[str, set[tuple[str | None, int]]]:
-    """Nothing but vectors of this space in all collections; length 0: none at all."""
+    """Return the result of `stored_spaces` if all vectors are of one model and length."""
     return {name: {(model, dimension)} for name in COLLECTIONS}
 
 
 def app_opener(settings: Settings, clock: Clock, backends: list[App]) -> Callable[[Model], App]:
-    """Opens the database as a process with a model does, and lists what is to be closed."""
+    """Return a function that opens an app with a model, and adds it to `backends` for closing."""
 
     def opened(model: Model) -> App:
         backends.append(App(settings, embedder=model, clock=clock))
@@ -120,47 +120,47 @@ def app_opener(settings: Settings, clock: Clock, backends: list[App]) -> Callabl
 
 
 async def open_filled(app: App) -> App:
-    """A process that has embedded everything, a while ago."""
+    """Fill the base, and forget the cached embedding space as a new process would."""
     await fill_base(app)
     app.connection.caches["embedding_space"].clear()
     return app
 
 
 def model_of(app: App) -> Model:
-    """Its model."""
+    """Return the embedding model of an app."""
     assert isinstance(app.embedder, Model)
     return app.embedder
 
 
 def job_context(app: App) -> Context:
-    """What a run of a job may use."""
+    """Return the context of a job run."""
     return app.context(Caller(), Meter())
 
 
 def brief_budget() -> Budget:
-    """Time to look, but not to wait."""
+    """Return a budget that is too short to wait for other processes."""
     return Budget(time.monotonic() + 0.5)
 
 
 async def announce_move(app: App) -> Report:
-    """Announce a move; it is too early to do more."""
+    """Announce a migration; the job must wait before it can start."""
     return await reembed(job_context(app), brief_budget())
 
 
 async def run_reembed(app: App, budget: Budget | None = None) -> Report:
-    """Run the job for as long as it takes."""
+    """Run the job, by default to its end."""
     return await reembed(job_context(app), budget or Budget(time.monotonic() + 3600))
 
 
 async def complete_migration(app: App, clock: SettableClock) -> Report:
-    """Move the base, from the announcement on."""
+    """Announce a migration, and complete it."""
     await announce_move(app)
     clock.advance(minutes=2)
     return await run_reembed(app)
 
 
 async def clear_vectors(app: App, clock: SettableClock) -> None:
-    """Let a move come as far as that no vector is left, and none is new."""
+    """Run a migration until all old vectors are deleted and no new one is stored."""
     model = model_of(app)
     model.down = True
     await announce_move(app)
@@ -171,7 +171,7 @@ async def clear_vectors(app: App, clock: SettableClock) -> None:
 
 
 async def stored_spaces(app: App) -> dict[str, set[tuple[str | None, int]]]:
-    """The models and the lengths of the vectors of each collection; length 0 where none is."""
+    """Return the models and vector lengths in each collection. A missing vector has length 0."""
     ctx = job_context(app)
     return {
         collection: {
@@ -183,8 +183,8 @@ async def stored_spaces(app: App) -> dict[str, set[tuple[str | None, int]]]:
 
 
 async def database_contents(app: App) -> dict[str, Any]:
-    """All that stands in the database, but for when and by which call it was written."""
-    remaining = await everything(app.connection.client)
+    """Return all documents except leases and runs, with placeholders for times."""
+    remaining = await read_all_documents(app.connection.client)
     return {
         path: {name: _plain(name, value) for name, value in (snapshot.to_dict() or {}).items()}
         for path, snapshot in remaining.items()

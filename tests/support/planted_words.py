@@ -199,7 +199,7 @@ def _functions(running: Running) -> Iterator[httpx2.Response]:
 
 
 def _noise(running: Running) -> str:
-    """The server's answer to bytes that are not HTTP."""
+    """Return the server's answer to bytes that are not HTTP."""
     for fields in (f"{MARK}\r\n\r\n", f"GET /{MARK} HTTP/1.1\r\n{MARK}\r\n\r\n"):
         address = urlsplit(running.url)
         with socket.create_connection((address.hostname, address.port or 80), 5) as connection:

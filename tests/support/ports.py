@@ -6,7 +6,7 @@ import socket
 
 
 def free_port() -> int:
-    """A port on which no program listens at this moment."""
+    """Return a port on which no program listens at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

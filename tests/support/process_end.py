@@ -8,11 +8,11 @@ import sys
 from contextlib import suppress
 from typing import Final
 
-PATIENCE: Final = 60.0
+END_TIMEOUT_SECONDS: Final = 60.0
 """A process that takes this many seconds to end hangs."""
 
 
-def await_end(*pids: int) -> None:
+def wait_for_end(*pids: int) -> None:
     """Wait until all processes have ended.
 
     Raises:
@@ -20,20 +20,20 @@ def await_end(*pids: int) -> None:
     """
     for pid in pids:
         with suppress(ProcessLookupError):  # it has ended
-            if not _ends(pid):
+            if not _wait(pid):
                 raise TimeoutError(f"Process {pid} has not ended.")
 
 
-def _ends(pid: int) -> bool:
+def _wait(pid: int) -> bool:
     if sys.platform == "linux":
         descriptor = os.pidfd_open(pid)
         try:
-            return bool(select.select([descriptor], [], [], PATIENCE)[0])
+            return bool(select.select([descriptor], [], [], END_TIMEOUT_SECONDS)[0])
         finally:
             os.close(descriptor)
     queue = select.kqueue()
     exits = select.kevent(pid, select.KQ_FILTER_PROC, select.KQ_EV_ADD, select.KQ_NOTE_EXIT)
     try:
-        return bool(queue.control([exits], 1, PATIENCE))
+        return bool(queue.control([exits], 1, END_TIMEOUT_SECONDS))
     finally:
         queue.close()

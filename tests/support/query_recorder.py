@@ -65,7 +65,7 @@ def record_to_directory() -> None:
 
 
 def shapes_in(directory: Path) -> frozenset[QueryShape]:
-    """The shapes that processes left in a directory."""
+    """Return the shapes that processes left in a directory."""
     files = directory.glob("*.jsonl")
     return frozenset(
         QueryShape.from_json(line) for file in files for line in file.read_text().splitlines()

@@ -1,7 +1,7 @@
 """Functions that are killed again and again while clients call them, as crashes would.
 
-What they must have kept, the caller of `hammered` looks up afterwards: every call was answered in
-the end, sent again with the same idempotency key as often as it took.
+A call that gets no answer is sent again with the same idempotency key until it is answered, so that
+tests can check afterwards what the functions stored.
 """
 
 from __future__ import annotations
@@ -28,41 +28,43 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallRequest
 
     Request = Callable[[int, int], tuple[str, CallRequest]]
-    """The tool and the call that a client makes, by the client's number and the call's own; made
-    anew for each time it is sent, with the same key."""
+    """A function from the number of a client and of its call to a tool and a request. It is called
+    for each attempt, and returns the same idempotency key."""
 
-MOMENT: Final = 0.3
-"""Seconds from a life's first answer to its kill, at most."""
-PATIENCE: Final = 120.0
-"""Seconds after which a client gives up a call that nobody has answered."""
+MAX_SECONDS_TO_KILL: Final = 0.3
+"""A function is killed at most this many seconds after its first answer."""
+ANSWER_TIMEOUT_SECONDS: Final = 120.0
+"""A client gives up a call that was not answered after this many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """A call that was answered in the end.
+class AnsweredCall:
+    """A call that was finally answered.
 
     Attributes:
-        tool: Whom it was sent to.
-        request: As it was sent the last time.
-        answer: What came back.
-        sent: How often it was sent.
+        tool: The name of the tool.
+        request: The last request.
+        answer: The answer.
+        attempts: The number of requests.
     """
 
     tool: str
     request: CallRequest
     answer: CallAnswer
-    sent: int
+    attempts: int
 
 
 @dataclass(slots=True)
-class Mortal:
-    """A function that dies.
+class KilledFunction:
+    """A function that is killed several times.
 
     Attributes:
-        url: Where it answers in this life, or did in the last. Each has an address of its own:
-            what was killed may hold on to its port for a moment.
-        alive: Set while there is somebody to call.
-        over: Set when it dies no more.
+        url: The URL of the last process. Each process has its own port, since a killed one may keep
+            its port for a moment.
+        alive: Set while a process answers.
+        over: Set when no more kills follow.
+        answered: Set when the current process has answered a call.
+        released: Set when the test needs the function no more.
     """
 
     url: str = ""
@@ -73,108 +75,114 @@ class Mortal:
 
 
 @contextmanager
-def mortal(
+def run_killed_function(
     tool: str,
     environment: Mapping[str, str],
     log: Path,
     *,
     kills: int,
     chance: random.Random,
-) -> Iterator[Mortal]:
-    """Serve a tool's function that is killed so many times while it is called, and then lives on.
+) -> Iterator[KilledFunction]:
+    """Serve a tool's function, which is killed `kills` times during calls and then keeps running.
 
     Args:
-        tool: Its name.
+        tool: The name of the tool.
         environment: Variables to add to this process's own.
-        log: The file that takes what it prints.
-        kills: How often to kill it, each time a moment after it has answered a call.
-        chance: Chooses the moments.
+        log: The file for the function's output.
+        kills: The number of kills, each a moment after an answer.
+        chance: The source of random delays.
     """
-    it = Mortal()
+    function = KilledFunction()
     program = deployed(tool, environment)
-    moments = [chance.uniform(0, MOMENT) for _ in range(kills)]
+    delays = [chance.uniform(0, MAX_SECONDS_TO_KILL) for _ in range(kills)]
 
     def live() -> None:
         try:
-            for moment in moments:
-                if it.released.is_set():
+            for delay in delays:
+                if function.released.is_set():
                     break
                 with serve(program, log=log) as served:
-                    it.url = served.url
-                    it.answered.clear()
-                    it.alive.set()
-                    it.answered.wait(PATIENCE)
+                    function.url = served.url
+                    function.answered.clear()
+                    function.alive.set()
+                    function.answered.wait(ANSWER_TIMEOUT_SECONDS)
                     with suppress(subprocess.TimeoutExpired):
-                        served.process.wait(timeout=moment)
-                    it.alive.clear()
+                        served.process.wait(timeout=delay)
+                    function.alive.clear()
                     served.kill()
             with serve(program, log=log) as served:
-                it.url = served.url
-                it.over.set()
-                it.alive.set()
-                it.released.wait()
+                function.url = served.url
+                function.over.set()
+                function.alive.set()
+                function.released.wait()
         finally:
-            it.over.set()
+            function.over.set()
 
     with ThreadPoolExecutor(1) as thread:
         life = thread.submit(live)
         try:
-            yield it
+            yield function
         finally:
-            it.released.set()
-            it.answered.set()
+            function.released.set()
+            function.answered.set()
             life.result()
 
 
-def hammered(functions: Mapping[str, Mortal], clients: int, request: Request) -> list[Answered]:
-    """Let clients call until no function dies any more, and then once more; return all answers.
+def call_until_functions_survive(
+    functions: Mapping[str, KilledFunction], clients: int, request: Request
+) -> list[AnsweredCall]:
+    """Let clients call until no more kills follow, and then once more; return all answers.
 
     Args:
-        functions: Whom they call, by the tool's name.
-        clients: How many call at once, each of them one call after the other.
-        request: What they call.
+        functions: The functions to call, by the tool's name.
+        clients: The number of clients. Each makes one call after the other.
+        request: Makes the requests.
 
     Raises:
         TimeoutError: A call was never answered.
     """
 
-    def call_on_and_on(client: int) -> list[Answered]:
-        answers: list[Answered] = []
+    def call_repeatedly(client: int) -> list[AnsweredCall]:
+        answers: list[AnsweredCall] = []
         with httpx2.Client(timeout=60) as http:
             while not all(function.over.is_set() for function in functions.values()):
-                answers.append(_answered(functions, http, lambda: request(client, len(answers))))
-            answers.append(_answered(functions, http, lambda: request(client, len(answers))))
+                answers.append(
+                    _call_until_answered(functions, http, lambda: request(client, len(answers)))
+                )
+            answers.append(
+                _call_until_answered(functions, http, lambda: request(client, len(answers)))
+            )
         return answers
 
     with ThreadPoolExecutor(clients) as threads:
-        calling = [threads.submit(call_on_and_on, client) for client in range(clients)]
-        done, _ = wait(calling, return_when=FIRST_EXCEPTION)
+        futures = [threads.submit(call_repeatedly, client) for client in range(clients)]
+        done, _ = wait(futures, return_when=FIRST_EXCEPTION)
         if any(task.exception() for task in done):
             for function in functions.values():
                 function.over.set()
-        return [answer for task in calling for answer in task.result()]
+        return [answer for task in futures for answer in task.result()]
 
 
-def _answered(
-    functions: Mapping[str, Mortal],
+def _call_until_answered(
+    functions: Mapping[str, KilledFunction],
     http: httpx2.Client,
     request: Callable[[], tuple[str, CallRequest]],
-) -> Answered:
-    """Send a call until it is answered by more than that one may try again.
+) -> AnsweredCall:
+    """Send a call until the answer is another than `UNAVAILABLE`.
 
     Raises:
-        TimeoutError: It never is.
+        TimeoutError: The call was never answered.
     """
-    sent, late = 0, time.monotonic() + PATIENCE
-    tool, expected = request()
-    it = functions[tool]
-    while time.monotonic() < late and it.alive.wait(PATIENCE):
-        _, expected = request()
-        sent += 1
+    attempts, deadline = 0, time.monotonic() + ANSWER_TIMEOUT_SECONDS
+    tool, call_request = request()
+    function = functions[tool]
+    while time.monotonic() < deadline and function.alive.wait(ANSWER_TIMEOUT_SECONDS):
+        _, call_request = request()
+        attempts += 1
         with suppress(httpx2.TransportError):
-            response = http.post(it.url, json=expected.model_dump(mode="json"))
-            it.answered.set()
+            response = http.post(function.url, json=call_request.model_dump(mode="json"))
+            function.answered.set()
             answer = CallAnswer.model_validate_json(response.content)
             if not answer.error or answer.error.code != "UNAVAILABLE":
-                return Answered(tool, expected, answer, sent)
-    raise TimeoutError(f"{tool}, sent {sent} times, was never answered")
+                return AnsweredCall(tool, call_request, answer, attempts)
+    raise TimeoutError(f"{tool}, sent {attempts} times, was never answered")

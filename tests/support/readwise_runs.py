@@ -34,12 +34,12 @@ async def run_ingest(app: App, meter: Meter | None = None) -> Report:
 
 
 async def progress(ctx: Context) -> SyncProgress:
-    """How far the base follows the library."""
+    """Return how far the base follows the library."""
     return await ReadwiseSync(ctx.database).progress()
 
 
 async def stored_texts(ctx: Context) -> dict[str, list[str]]:
-    """The texts of the passages of each source, in order."""
+    """Return the texts of the passages of each source, in order."""
     stored = sorted((await chunks(ctx)).values(), key=lambda chunk: int(chunk["position"]))
     texts: dict[str, list[str]] = {}
     for chunk in stored:
@@ -48,7 +48,7 @@ async def stored_texts(ctx: Context) -> dict[str, list[str]]:
 
 
 async def stored_state(ctx: Context, *more: str) -> dict[str, dict[str, Any]]:
-    """All that ingest wrote, but for the times at which it did; and these collections."""
+    """Return all that ingest wrote, but for the times at which it did; and these collections."""
     return {
         f"{collection}/{name}": {key: _timeless(key, value) for key, value in data.items()}
         for collection in ("sources", "chunks", *more)

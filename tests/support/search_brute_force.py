@@ -51,13 +51,13 @@ class Stored:
 
 
 def source_of_text(text: str, source_id: str = "notes", **fields: Any) -> Source:
-    """A source with one passage."""
+    """Return a source with one passage."""
     described = {"title": source_id.title(), "category": "books"} | fields
     return Source(source_id, sections=(Section(text),), **described)
 
 
 def source_of_texts(texts: Sequence[str], source_id: str = "many", **fields: Any) -> Source:
-    """A source with a passage for each text."""
+    """Return a source with a passage for each text."""
     described = {"title": source_id.title(), "category": "books"} | fields
     return Source(source_id, sections=tuple(map(Section, texts)), **described)
 
@@ -70,7 +70,7 @@ async def update_chunk(ctx: Context, chunk_id: str, **fields: object) -> None:
 
 
 async def random_knowledge(ctx: Context, chance: random.Random, sources: int = 9) -> list[Stored]:
-    """A knowledge base with random tags, authors, dates, cards and clusters."""
+    """Return a knowledge base with random tags, authors, dates, cards and clusters."""
     await store_sources(ctx, *(_random_source(chance, number) for number in range(sources)))
     client = ctx.database.client
     async for snapshot in client.collection("chunks").select([]).stream():
@@ -83,7 +83,7 @@ async def random_knowledge(ctx: Context, chance: random.Random, sources: int = 9
 
 
 async def stored_chunks(ctx: Context) -> list[Stored]:
-    """All stored passages."""
+    """Return all stored passages."""
     chunks = ctx.database.client.collection("chunks")
     results = [(item.id, item.to_dict() or {}) async for item in chunks.stream()]
     return [
@@ -103,7 +103,7 @@ async def truncate_postings(ctx: Context, collection: str, cap: int) -> None:
 
 
 async def all_pages(ctx: Context, limit: int = 10, **arguments: Any) -> list[Out]:
-    """All pages of a call."""
+    """Return all pages of a call."""
     pages: list[Out] = []
     cursor = None
     for _ in count():
@@ -116,17 +116,17 @@ async def all_pages(ctx: Context, limit: int = 10, **arguments: Any) -> list[Out
 
 
 def hits_of(pages: Sequence[Out]) -> list[Hit]:
-    """The hits of all pages."""
+    """Return the hits of all pages."""
     return [hit for page in pages for hit in page.results]
 
 
 def ids_of(pages: Sequence[Out]) -> list[str]:
-    """The chunk ids of all pages."""
+    """Return the chunk ids of all pages."""
     return [hit.chunk_id for hit in hits_of(pages)]
 
 
 def passes(chunk: Chunk, filters: Mapping[str, Any], *, cards_only: bool = False) -> bool:
-    """Whether a passage passes filters, implemented independently of the product."""
+    """Return whether a passage passes filters, implemented independently of the product."""
     assert chunk.dated_at
     return all(_tests(chunk, filters)) and (not cards_only or chunk.knowledge_card is not None)
 
@@ -170,7 +170,7 @@ def hybrid_order(
 
 
 def bm25(everything: Sequence[Stored], query: str) -> dict[str, float]:
-    """The BM25 score of every passage, from the texts themselves."""
+    """Return the BM25 score of every passage, from the texts themselves."""
     texts = {entry.chunk.chunk_id: Counter(terms(entry.chunk.indexed_text)) for entry in everything}
     average = sum(counts.total() for counts in texts.values()) / len(texts)
     scores = dict.fromkeys(texts, 0.0)

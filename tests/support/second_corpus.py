@@ -51,7 +51,7 @@ class Jotting:
 
 
 def jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
-    """A jotting for each text, a day apart, the last one the newest."""
+    """Return a jotting for each text, a day apart, the last one the newest."""
     return [
         Jotting(f"j{number:02}", text, tags, NOON + timedelta(days=number))
         for number, text in enumerate(texts)
@@ -59,7 +59,7 @@ def jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
 
 
 def corpus(ctx: Context) -> DatedCorpus[Jotting]:
-    """The corpus of all jottings."""
+    """Return the corpus of all jottings."""
     database = ctx.database
     documents = Documents(database, COLLECTION, ("text", "tags", "dated_at"), _present)
     return DatedCorpus(documents, InvertedIndex(database, NAMES))

@@ -44,7 +44,7 @@ def random_text(alphabet: str, length: int, seed: int = 0) -> str:
 
 
 def json_web_token(seed: int = 0) -> str:
-    """A signed JSON web token."""
+    """Return a signed JSON web token."""
     parts = [
         base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
         for part in ({"alg": "HS256", "typ": "JWT"}, {"sub": "7431902", "scope": "admin"})
@@ -60,7 +60,7 @@ def armored(label: str, seed: int = 0) -> str:
 
 
 def service_account(seed: int = 0) -> str:
-    """A key file of a Google Cloud service account."""
+    """Return a key file of a Google Cloud service account."""
     return json.dumps(
         {
             "type": "service_account",
@@ -212,7 +212,7 @@ def key_blocks(seed: int = 0) -> list[Planted]:
 
 
 def all_planted(seed: int = 0) -> list[Planted]:
-    """All secrets; tokens are on the second line of their text."""
+    """Return all secrets; tokens are on the second line of their text."""
     bare = [
         Planted(name, f"Create the client:\nclient = Client('{value}')\n", value, 2)
         for name, value in tokens(seed).items()

@@ -38,7 +38,7 @@ def read_warnings(path: Path) -> list[tuple[str, str]]:
 
 
 def read_one(path: Path) -> Source:
-    """The one source that is read of a path."""
+    """Return the one source that is read of a path."""
     (source,) = read_sources(path)
     return source
 
@@ -49,7 +49,7 @@ def json_lines(*records: dict[str, Any]) -> str:
 
 
 def make_book(**fields: Any) -> dict[str, Any]:
-    """A book of a Readwise export, with these fields instead of the usual ones."""
+    """Return a book of a Readwise export, with these fields instead of the usual ones."""
     return {"user_book_id": 7, "title": "Walden", "highlights": [{"text": "Simplify."}], **fields}
 
 

@@ -17,36 +17,36 @@ if TYPE_CHECKING:
 
 
 async def snapshots(ctx: Context, collection: str) -> dict[str, DocumentSnapshot[Any]]:
-    """Every document of a collection by its id, with the time of its last write."""
+    """Return every document of a collection by its id, with the time of its last write."""
     results = ctx.database.client.collection(collection).stream()
     return {snapshot.id: snapshot async for snapshot in results}
 
 
 async def documents(ctx: Context, collection: str) -> dict[str, dict[str, Any]]:
-    """The fields of every document of a collection, by its id."""
+    """Return the fields of every document of a collection, by its id."""
     results = await snapshots(ctx, collection)
     return {name: snapshot.to_dict() or {} for name, snapshot in results.items()}
 
 
 async def chunks(ctx: Context) -> dict[str, dict[str, Any]]:
-    """The fields of every chunk that is not deleted, by id."""
+    """Return the fields of every chunk that is not deleted, by id."""
     results = await documents(ctx, "chunks")
     return {name: data for name, data in results.items() if "content" in data}
 
 
 async def tombstones(ctx: Context) -> dict[str, dict[str, Any]]:
-    """The remains of deleted chunks, by id."""
+    """Return the remains of deleted chunks, by id."""
     results = await documents(ctx, "chunks")
     return {name: data for name, data in results.items() if "deleted_at" in data}
 
 
 async def chunks_by_content(ctx: Context) -> dict[str, dict[str, Any]]:
-    """The fields of every chunk that is not deleted, by its text."""
+    """Return the fields of every chunk that is not deleted, by its text."""
     return {data["content"]: data for data in (await chunks(ctx)).values()}
 
 
 async def leases(ctx: Context) -> set[str]:
-    """The jobs whose lease is held."""
+    """Return the jobs whose lease is held."""
     return set(await documents(ctx, "leases"))
 
 
@@ -56,12 +56,12 @@ def ample() -> Budget:
 
 
 def nothing() -> Budget:
-    """A budget that is spent already."""
+    """Return a budget that is spent already."""
     return Budget(-math.inf)
 
 
 def one_step(progress: Callable[[int], None] = lambda _: None) -> Budget:
-    """A budget that is spent after the first item."""
+    """Return a budget that is spent after the first item."""
     done: list[int] = []
 
     def deal(count: int) -> None:

@@ -19,30 +19,30 @@ if TYPE_CHECKING:
     from tests.support.fakes.openai import FakeOpenAI
 
 PARAGRAPHS: Final = 40
-"""The number of passages: a full batch, and one that is not."""
+"""The text has this many passages: a full batch and a partial one."""
 DIMENSION: Final = 16
-"""The length of vectors: short ones are stored quickly."""
+"""Vectors have this length, since short ones are stored quickly."""
 TIMES: Final = {"created_at", "touched_at", "brought_at", "kept_at", "next_at"}
 QUERY: Final = "thing 31 became what"
 
 
 def paragraph(number: int) -> str:
-    """A passage that differs from all others."""
+    """Return a passage that differs from all others."""
     return f"Thing {number} was found in room {number % 7}, and became word{number * 7919}."
 
 
 def make_text(paragraphs: int = PARAGRAPHS, first: int = 0) -> str:
-    """A text of so many passages, separated by blank lines."""
+    """Return a text of this many passages, separated by blank lines."""
     return "\n\n".join(paragraph(number) for number in range(first, first + paragraphs))
 
 
 def openai_settings(fake: FakeOpenAI, project: str, **more: Any) -> Settings:
-    """Settings that embed with the fake server."""
+    """Return settings that embed with the fake server."""
     return Settings(**openai_fields(fake, project, **more))
 
 
 def openai_fields(fake: FakeOpenAI, project: str, **more: Any) -> dict[str, Any]:
-    """The same settings as fields."""
+    """Return the same settings as fields."""
     return {
         "google_cloud_project": project,
         "embedding_provider": "openai",
@@ -55,20 +55,20 @@ def openai_fields(fake: FakeOpenAI, project: str, **more: Any) -> dict[str, Any]
 async def ask(
     app: App, seconds: float = 30.0, caller: Caller = READER, **arguments: Any
 ) -> CallAnswer:
-    """Call the tool, by default with `QUERY`, with a deadline in so many seconds."""
+    """Call the tool, by default with `QUERY`, with a deadline in `seconds`."""
     arguments = {"query": QUERY} | arguments
     return await call(app, "extract_key_info", caller, seconds=seconds, **arguments)
 
 
 def embedded_passages(fake: FakeOpenAI) -> list[str]:
-    """The passages that were embedded so far, in order, without queries."""
+    """Return the passages that were embedded so far, in order, without queries."""
     return [text for request in fake.calls for text in request.texts if text.startswith("Thing")]
 
 
 async def stored_contents(app: App, caller: Caller = READER) -> dict[str, dict[str, Any]]:
-    """Everything below a user's workspaces, without times and without the ids of uploads.
+    """Return all documents below a user's workspaces, without times and upload ids.
 
-    An upload that no document names keeps its id.
+    The id of an upload that no document refers to stays.
     """
     client = app.context(Caller(), Meter()).database.client
     documents: dict[str, dict[str, Any]] = {}
@@ -90,13 +90,13 @@ async def stored_contents(app: App, caller: Caller = READER) -> dict[str, dict[s
 
 
 async def texts_with_vectors(app: App) -> set[str]:
-    """The texts of the passages that are stored with a vector."""
+    """Return the texts of the passages that are stored with a vector."""
     documents = await stored_contents(app)
     return {fields["text"] for fields in documents.values() if "embedding" in fields}
 
 
 async def stored_answers(app: App, caller: Caller = READER) -> list[dict[str, Any]]:
-    """The answers that are stored for repetition of their calls."""
+    """Return the answers that are stored for repeated calls."""
     client = app.context(Caller(), Meter()).database.client
     replays = client.collection(f"users/{caller.user_id}/replays")
     return [snapshot.to_dict() or {} async for snapshot in replays.stream()]
@@ -104,18 +104,17 @@ async def stored_answers(app: App, caller: Caller = READER) -> list[dict[str, An
 
 async def assert_not_found(app: App, *materials: str, **where: Any) -> None:
     """Assert that no search finds these texts, or anything in the workspace."""
-    assert "NOT_FOUND" == (await extract_error(app, QUERY, scope="task", **where)).code
+    assert (await extract_error(app, QUERY, scope="task", **where)).code == "NOT_FOUND"
     for text in materials:
         assert (
-            "NOT_FOUND"
-            == (await extract_error(app, QUERY, document=content_id(text), **where)).code
-        )
+            await extract_error(app, QUERY, document=content_id(text), **where)
+        ).code == "NOT_FOUND"
 
 
 def assert_says_to_call_again(error: WireError | None) -> None:
     """Assert that the error is an outage, and that the message says when to call again."""
     assert error is not None
-    assert "UNAVAILABLE" == error.code
+    assert error.code == "UNAVAILABLE"
     assert error.retry_after, error
     assert re.search(r"\b[Cc]all it again in \d+ s\b", error.message), error.message
 
@@ -123,7 +122,7 @@ def assert_says_to_call_again(error: WireError | None) -> None:
 def difference(
     expected: dict[str, dict[str, Any]], stored: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """The documents that are not as expected, with the differing fields as they are stored."""
+    """Return the documents that differ from the expected ones, with their differing fields."""
     names = expected.keys() | stored.keys()
     return {
         name: _short(expected.get(name, {}), stored.get(name))

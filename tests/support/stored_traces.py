@@ -26,12 +26,13 @@ async def assert_postings_exact(app: App) -> None:
     for trace_id, data in (await stored_documents(app, "traces")).items():
         trace = to_trace(trace_id, data)
         if not trace.is_listed:
-            assert ([], {}) == (data["facets"], data["indexed"]["terms"])
+            assert data["facets"] == []
+            assert data["indexed"]["terms"] == {}
             assert not {"embedding", "embedding_f16", "dated_at"} & data.keys()
             continue
         counts = Counter(terms(trace.indexed_text))
-        assert counts == read_indexed_state(data).terms
-        assert [f"tag:{tag}" for tag in trace.content.tags] == data["facets"]
+        assert read_indexed_state(data).terms == counts
+        assert data["facets"] == [f"tag:{tag}" for tag in trace.content.tags]
         totals += Counter(documents=bool(counts), length=counts.total())
         for term, tf in counts.items():
             entry = pack(tf, counts.total())
@@ -45,9 +46,9 @@ async def assert_postings_exact(app: App) -> None:
         for name, data in (await stored_documents(app, collection)).items()
     }
     postings = {name: data["postings"] for name, data in documents.items() if data["postings"]}
-    assert expected == postings
-    assert {name: len(expected.get(name, {})) for name in documents} == {
-        name: data["df"] for name, data in documents.items()
+    assert postings == expected
+    assert {name: data["df"] for name, data in documents.items()} == {
+        name: len(expected.get(name, {})) for name in documents
     }
     assert all(len(data["postings"]) <= data["held"] for data in documents.values())
     stored = (await stored_documents(app, "meta")).get("trace_lexicon", {})
@@ -57,16 +58,18 @@ async def assert_postings_exact(app: App) -> None:
     for (collection, name), data in documents.items():
         if collection == "trace_facets":
             facet = parse_facet_id(name, data["name"])
-            assert (facet.id, "tag", facet.key) == (name, data["kind"], data["key"])
+            assert facet.id == name
+            assert data["kind"] == "tag"
+            assert data["key"] == facet.key
 
 
 async def stored_votes(app: App, trace_id: str) -> dict[str, dict[str, Any]]:
-    """The stored votes on a trace, by voter."""
+    """Return the stored votes on a trace, by voter."""
     return await stored_documents(app, f"traces/{trace_id}/votes")
 
 
 def expected_tally(votes: dict[str, dict[str, Any]], revision: int) -> VoteTally:
-    """The tally of the votes for a revision, and of all votes against the trace."""
+    """Return the tally of the votes for a revision, and of all votes against the trace."""
     tally = VoteTally()
     for data in votes.values():
         if data["revision"] == revision or data["vote"] == "down":
@@ -80,11 +83,12 @@ async def assert_tallies(app: App) -> None:
     records: dict[str, Counter[str]] = {}
     for trace_id, data in (await stored_documents(app, "traces")).items():
         votes = await stored_votes(app, trace_id)
-        assert expected_tally(votes, data["text_revision"]) == VoteTally(**data["tally"])
+        assert VoteTally(**data["tally"]) == expected_tally(votes, data["text_revision"])
         counts = Counter(vote["vote"] for vote in votes.values())
         records[data["contributor"]] = records.get(data["contributor"], Counter()) + counts
     stored = await stored_documents(app, "contributors")
     for user in records.keys() | stored.keys():
-        assert {"up": records[user]["up"], "down": records[user]["down"]} == (
-            {"up": 0, "down": 0} | stored.get(user, {})
-        )
+        assert {
+            "up": records[user]["up"],
+            "down": records[user]["down"],
+        } == {"up": 0, "down": 0} | stored.get(user, {})

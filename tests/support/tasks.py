@@ -47,7 +47,7 @@ async def add_tasks(app: App, *titles: str, user: str = "anna", **more: Any) -> 
 
 
 async def list_all(app: App, user: str = "anna", **arguments: Any) -> list[dict[str, Any]]:
-    """The tasks of all pages; a page has at most three unless a limit is given."""
+    """Return the tasks of all pages; a page has at most three unless a limit is given."""
     tasks: list[dict[str, Any]] = []
     page: dict[str, Any] = {}
     while not tasks or "next_cursor" in page:
@@ -60,7 +60,7 @@ async def list_all(app: App, user: str = "anna", **arguments: Any) -> list[dict[
 
 
 async def list_ids(app: App, user: str = "anna", **arguments: Any) -> list[str]:
-    """The ids of the tasks of all pages."""
+    """Return the ids of the tasks of all pages."""
     return [task["task_id"] for task in await list_all(app, user, **arguments)]
 
 

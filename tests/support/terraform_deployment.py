@@ -110,14 +110,14 @@ class Deployment:
         return self.run("destroy", "-auto-approve", *self._given(manifest, variables), check=False)
 
     def refusal(self, manifest: Mapping[str, Any] | None, variables: dict[str, Any]) -> str:
-        """The error of a plan that fails, on one line."""
+        """Return the error of a plan that fails, on one line."""
         arguments = self._given(manifest, {}) if manifest else []
         process = self.run("plan", *arguments, *self._set(variables), check=False)
-        assert 1 == process.returncode
+        assert process.returncode == 1
         return " ".join(line.strip("│╷╵ ") for line in process.stderr.splitlines())
 
     def changes(self, manifest: Mapping[str, Any], **variables: Any) -> dict[str, list[str]]:
-        """The actions of a plan by address: `create`, `update`, `delete`."""
+        """Return the actions of a plan by address: `create`, `update`, `delete`."""
         self.run("plan", "-out=plan", *self._given(manifest, variables))
         plan = json.loads(self.run("show", "-json", "plan").stdout)
         return {
@@ -135,7 +135,7 @@ class Deployment:
             )
 
     def outputs(self) -> dict[str, Any]:
-        """The outputs."""
+        """Return the outputs."""
         outputs = json.loads(self.run("output", "-json").stdout)
         return {name: output["value"] for name, output in outputs.items()}
 

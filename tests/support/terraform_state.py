@@ -36,23 +36,23 @@ class State:
         return cls(functions, by_kind)
 
     def of_kind(self, kind: str) -> list[str]:
-        """The keys of the tools, or of the jobs."""
+        """Return the keys of the tools, or of the jobs."""
         return [key for key, function in self.functions.items() if function["kind"] == kind]
 
     def deployed(self) -> dict[str, dict[str, Any]]:
-        """The functions as deployed, by key."""
+        """Return the functions as deployed, by key."""
         functions = self.resources["google_cloudfunctions2_function"]
         return {str(resource.key): resource.block for resource in functions}
 
     def grants(self, kind: str, where: str) -> set[Grant]:
-        """The grants by resources of a type; an attribute names the target."""
+        """Return the grants by resources of a type; an attribute names the target."""
         return {
             (resource.values["member"], resource.values["role"], resource.values[where])
             for resource in self.resources[kind]
         }
 
     def database_roles(self) -> set[Grant]:
-        """The roles on databases; the condition names the database."""
+        """Return the roles on databases; the condition names the database."""
         return {
             (resource.values["member"], resource.values["role"], _database(resource))
             for resource in self.resources["google_project_iam_member"]
@@ -62,7 +62,7 @@ class State:
 
 
 def account(name: str) -> str:
-    """The IAM member of a service account of Carrel."""
+    """Return the IAM member of a service account of Carrel."""
     return f"serviceAccount:carrel-{name}@{PROJECT}.iam.gserviceaccount.com"
 
 

@@ -31,12 +31,12 @@ NO_MATCHES: Final = "No traces found matching your query."
 
 
 def make_request(name: str, user: str | None, arguments: dict[str, Any]) -> CallRequest:
-    """The request of a tool call by a user, or by an anonymous caller."""
+    """Return the request of a tool call by a user, or by an anonymous caller."""
     return request_of(tool_named(name), Caller.of(user) if user else Caller(), arguments)
 
 
 def fixed_clock(moment: datetime) -> Clock:
-    """A clock that stands still."""
+    """Return a clock that stands still."""
     return lambda: moment
 
 
@@ -88,7 +88,7 @@ async def add_votes(app: App, trace_id: str, number: int, kind: str = "voter", *
 
 
 async def search_ids(app: App, user: str | None = STRANGER, /, **arguments: Any) -> list[str]:
-    """The trace ids of the first page of a search; none without a match."""
+    """Return the trace ids of the first page of a search; none without a match."""
     result = await call_result(app, "search_traces", user, **arguments)
     return hit_ids([result]) if result["matches"] else []
 
@@ -96,7 +96,7 @@ async def search_ids(app: App, user: str | None = STRANGER, /, **arguments: Any)
 async def all_pages(
     app: App, name: str, user: str | None = STRANGER, /, **arguments: Any
 ) -> list[dict[str, Any]]:
-    """All pages of a list or search."""
+    """Return all pages of a list or search."""
     pages: list[dict[str, Any]] = []
     for _ in count():
         more = {"cursor": pages[-1]["next_cursor"]} if pages else {}
@@ -108,7 +108,7 @@ async def all_pages(
 
 
 def hit_ids(pages: Iterable[dict[str, Any]]) -> list[str]:
-    """The trace ids of all pages of a search."""
+    """Return the trace ids of all pages of a search."""
     return [hit["trace_id"] for page in pages for hit in page["results"]]
 
 
@@ -124,6 +124,6 @@ async def undo(app: App, result: dict[str, Any], user: str = ANNA) -> dict[str, 
 
 
 async def stored_documents(app: App, collection: str) -> dict[str, dict[str, Any]]:
-    """The fields of all documents of a collection, by id."""
+    """Return the fields of all documents of a collection, by id."""
     snapshots = app.connection.client.collection(collection).stream()
     return {snapshot.id: snapshot.to_dict() or {} async for snapshot in snapshots}

@@ -40,6 +40,7 @@ def run_client(
         timeout=TIMEOUT,
         check=False,
     )
-    assert (0, "") == (process.returncode, process.stderr), process.stderr
+    assert process.returncode == 0, process.stderr
+    assert process.stderr == "", process.stderr
     output: dict[str, Any] = json.loads(process.stdout)
     return output

@@ -1,7 +1,7 @@
 """The whole sample as a Readwise library, and a fake language model that answers from its words.
 
-Everything that is made of it is the same on any machine: vectors are counts of hashed words, and
-answers are made of the passage's own sentences.
+The results are the same on any machine: vectors are counts of hashed words, and answers consist of
+the passage's own sentences.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ ORDER: Final = (INGEST, EMBED, CARDS, CLUSTER, EXTRACT, INDEX, REPAIR, TRUST, HE
 """The jobs of a night, in order."""
 PINNED: Final = Path(__file__).with_name("sample_state.json")
 FRIDAY: Final = "friday"
-"""Of the sample's highlights, one of a source and one of a later one have this word: both are said
-to warn of the same, so that the second repeats the first."""
+"""Two highlights of different sources contain this word. The model reports the same warning for
+both, so that the second is a duplicate."""
 TOPICS: Final = ("Tests", "code-review", "incidents", "schemas", "APIs", "benchmarks", "writing")
 BUSY: Final = (refusal(429, "RESOURCE_EXHAUSTED"), refusal(500, "INTERNAL"), CUT_CONNECTION)
 BABBLE: Final = (
@@ -70,29 +70,29 @@ _NEVER: Final = re.compile(r"\b(never|nicht)\b", re.IGNORECASE)
 
 
 class WordVertex(FakeVertex):
-    """Vertex AI, whose vectors are alike as far as texts share words.
+    """A fake Vertex AI. Texts that share words get similar vectors.
 
     Attributes:
-        moody: Whether most texts meet with trouble first: too many requests, a fault, an answer
-            that is none. Sent again, they are answered.
+        flaky: Whether the first request for most texts fails: too many requests, an internal
+            error, an invalid answer. The second request succeeds.
     """
 
     def __init__(self) -> None:
         """Reply with cards, names and findings from the text."""
         super().__init__()
         self.answers |= {"GeneratedCard": card, "ClusterName": topic_name, "Findings": findings}
-        self.moody = False
+        self.flaky = False
         self._met: dict[tuple[str, str], Call] = {}
 
     @property
     def generated(self) -> int:
-        """How often the language model was asked."""
+        """The number of requests to the language model."""
         return sum(call.generates for call in list(self.calls))
 
     def arrive(self, call: Call) -> Reply:
-        """Note a request and choose its reply."""
+        """Record a request and choose its reply."""
         reply = super().arrive(call)
-        if self.moody and self._met.setdefault((call.path, call.text), call) is call:
+        if self.flaky and self._met.setdefault((call.path, call.text), call) is call:
             troubles = (*BUSY, *BABBLE) if call.generates else BUSY
             reply = (Reply(), *troubles)[len(call.text) % (1 + len(troubles))]
         if call.generates or reply != Reply():
@@ -101,7 +101,7 @@ class WordVertex(FakeVertex):
 
 
 def vector_of(text: str, dimension: int) -> list[int]:
-    """The word counts of a text on each axis: integers, the same on every machine."""
+    """Return a vector of hashed word counts, as integers that are the same on every machine."""
     values = [0] * dimension
     for word in _WORD.findall(text.casefold()):
         digest = hashlib.sha256(word.encode()).digest()
@@ -112,7 +112,7 @@ def vector_of(text: str, dimension: int) -> list[int]:
 
 
 def card(text: str) -> dict[str, Any]:
-    """A card of the longest sentence and the first three."""
+    """Return a card of the longest sentence and the first three."""
     title, _, passage = text.partition("\n\n")
     lines = sentences(passage)
     summary = f"Of {title.casefold()}, most is said by: {max(lines, key=len)}"
@@ -121,14 +121,14 @@ def card(text: str) -> dict[str, Any]:
 
 
 def topic_name(text: str) -> dict[str, Any]:
-    """A name from the words that a cluster's passages share."""
+    """Return a name from the words that a cluster's passages share."""
     keywords = text.partition("\n")[0].partition(": ")[2].split(", ")
     name = " ".join(["All about", *" and ".join(keywords[:2]).split()][:6])
     return {"name": name, "description": f"It is about {keywords[0]}.", "keywords": keywords[:8]}
 
 
 def findings(text: str) -> dict[str, Any]:
-    """The questions, warnings, lists and explanations of a passage, some with an invented quote."""
+    """Return findings from a passage's sentences, for some passages also one with a false quote."""
     lines = sentences(text.partition("\n\n")[2])
     arguments = [_found(line, lines, _decision) for line in lines if line.endswith("?")]
     warned = [_found(line, lines, _warning) for line in lines if _NEVER.search(line)]
@@ -145,7 +145,7 @@ def findings(text: str) -> dict[str, Any]:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text."""
+    """Return the sentences of a text."""
     return [item.strip() for item in _SENTENCE.findall(text) if len(item.strip()) > 20] or [text]
 
 
@@ -170,7 +170,7 @@ def _warning(line: str, lines: list[str]) -> dict[str, Any]:
     return {"title": _few_words(line), "description": line, "symptoms": [lines[0][:300]]}
 
 
-def _friday(_line: str, _told: list[str]) -> dict[str, Any]:
+def _friday(_line: str, _lines: list[str]) -> dict[str, Any]:
     about = "What happens on a Friday stays until Monday, and by then the trail is cold."
     return {"title": "Fridays end the week", "description": about}
 
@@ -191,13 +191,13 @@ def _few_words(line: str) -> str:
     return " ".join(line.split()[:6])
 
 
-def pinned() -> State:
-    """The pinned final state of the sample."""
+def read_pinned_state() -> State:
+    """Return the pinned final state of the sample."""
     state: State = json.loads(PINNED.read_text(encoding="utf-8"))
     return state
 
 
-def shelve(readwise: FakeReadwise) -> None:
+def fill_library(readwise: FakeReadwise) -> None:
     """Fill a library with the sample's books."""
     for book in exported():
         fields = {name: value for name, value in book.items() if name != "highlights"}
@@ -207,13 +207,13 @@ def shelve(readwise: FakeReadwise) -> None:
 
 
 def exported() -> list[dict[str, Any]]:
-    """The sample's books in Readwise's format."""
+    """Return the sample's books in Readwise's format."""
     export: dict[str, list[dict[str, Any]]] = json.loads(SAMPLE.read_text(encoding="utf-8"))
     return export["results"]
 
 
 def credentials_file(folder: Path) -> Path:
-    """A file for GOOGLE_APPLICATION_CREDENTIALS that never needs a token from Google."""
+    """Return a file for GOOGLE_APPLICATION_CREDENTIALS that never needs a token from Google."""
     path = folder / "credentials.json"
     credentials = {
         "type": "authorized_user",
@@ -229,7 +229,7 @@ def credentials_file(folder: Path) -> Path:
 
 
 def settings_of(project: str, readwise: FakeReadwise, vertex: FakeVertex) -> Settings:
-    """The settings of a deployment that syncs the library and uses Google's models."""
+    """Return the settings of a deployment that syncs the library and uses Google's models."""
     return Settings(
         google_cloud_project=project,
         readwise_token=SecretStr(TOKEN),
@@ -241,7 +241,7 @@ def settings_of(project: str, readwise: FakeReadwise, vertex: FakeVertex) -> Set
 
 
 @asynccontextmanager
-async def opened(settings: Settings, clock: Clock) -> AsyncIterator[App]:
+async def open_app(settings: Settings, clock: Clock) -> AsyncIterator[App]:
     """The app of one process."""
     app = App(settings, clock=clock)
     yield app
@@ -255,7 +255,7 @@ async def run_all(settings: Settings, clock: Clock) -> dict[str, Report]:
 
 async def run_one(job: Job, settings: Settings, clock: Clock) -> Report:
     """Run a job to its end."""
-    async with opened(settings, clock) as app:
+    async with open_app(settings, clock) as app:
         report = await run_job(job, app)
     assert isinstance(report, Report)
     return report

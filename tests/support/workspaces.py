@@ -10,7 +10,7 @@ from shared.core.meter import Meter
 from shared.runtime.context import App
 from shared.workspaces.erasure import WorkspaceErasure
 from shared.workspaces.repository import Workspace
-from tests.support.database_dump import everything
+from tests.support.database_dump import read_all_documents
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER, TEXT, extract_result
 
@@ -43,17 +43,17 @@ async def upload_text(
 
 
 def job_context(app: App) -> Context:
-    """The context of a job."""
+    """Return the context of a job."""
     return app.context(Caller(), Meter())
 
 
 def workspace_of(ctx: Context, task: str, user: str = "reader") -> Workspace:
-    """A workspace of a user."""
+    """Return a workspace of a user."""
     return Workspace(ctx.database, user, task)
 
 
 def make_erasure(ctx: Context, task: str, user: str = "reader") -> WorkspaceErasure:
-    """The erasure of a workspace."""
+    """Return the erasure of a workspace."""
     return WorkspaceErasure(ctx.database, workspace_of(ctx, task, user))
 
 
@@ -67,7 +67,7 @@ async def erase(ctx: Context, task: str, user: str = "reader") -> None:
 
 async def write_times(ctx: Context, below: str = "") -> dict[str, datetime]:
     """When each document below a path prefix was last written, by path."""
-    contents = await everything(ctx.database.client)
+    contents = await read_all_documents(ctx.database.client)
     return {
         path: snapshot.update_time for path, snapshot in contents.items() if path.startswith(below)
     }

@@ -14,7 +14,7 @@ from infra.build.discovery import ROOT
 from infra.build.requirements import find_requirements
 from infra.local.constraints import CONSTRAINTS, count_distributions, format_constraints
 from infra.local.install import progress
-from tests.support.process_end import PATIENCE
+from tests.support.process_end import END_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +100,7 @@ def test_constraints_of_a_run_precede_those_of_tests() -> None:
 
 def test_pip_with_much_output_is_not_blocked(tmp_path: Path) -> None:
     with installation(tmp_path, CHATTY_PIP) as process:
-        output, errors = process.communicate(timeout=PATIENCE)
+        output, errors = process.communicate(timeout=END_TIMEOUT_SECONDS)
     assert process.returncode == 0
     assert errors == ""
     assert "Installing packages: 0 of 2" in output
@@ -111,7 +111,7 @@ def test_ctrl_c_ends_an_installation_with_a_message(tmp_path: Path) -> None:
         assert process.stdout
         assert any("Installing packages" in line for line in process.stdout)
         os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=PATIENCE)
+        _, errors = process.communicate(timeout=END_TIMEOUT_SECONDS)
     message = "\nThe installation was interrupted. Run the same command again to finish it.\n"
     assert process.returncode == 130
     assert errors == message

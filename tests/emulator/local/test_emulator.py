@@ -21,7 +21,7 @@ from infra.local.emulator import (
     import_data,
     run_emulator,
 )
-from tests.support.process_end import await_end
+from tests.support.process_end import wait_for_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -148,7 +148,7 @@ def test_two_emulators_run_at_once_and_leave_no_process(
         assert not connect(second, "first").document("papers/a").get().exists
         processes = _processes(second)
         assert processes
-    await_end(*processes)
+    wait_for_end(*processes)
 
 
 @pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -166,7 +166,7 @@ def test_an_emulator_does_not_outlive_its_parent(death: signal.Signals) -> None:
         processes = _processes(host)
         assert processes
         parent.send_signal(death)
-    await_end(*processes)
+    wait_for_end(*processes)
 
 
 def test_data_survives_until_the_next_run(tmp_path: Path, connect: Callable[..., Client]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from infra.local.emulator import export_data, import_data
 from tests.support.local_machine import CARREL, Machine, close, host_of
 from tests.support.ports import free_port
-from tests.support.process_end import PATIENCE, await_end
+from tests.support.process_end import END_TIMEOUT_SECONDS, wait_for_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +94,7 @@ def test_the_next_client_restarts_a_dead_database(
     [pid] = whose(machine)
     daemons = machine.daemons()
     os.kill(pid, death)
-    await_end(*daemons)
+    wait_for_end(*daemons)
     assert host_of(machine.share()) == host
     assert connect(host).document("papers/a").get().exists == kept
 
@@ -103,7 +103,7 @@ def test_a_taken_port_is_reported_with_its_variable(
     machine: Machine,
 ) -> None:
     with socket.create_server(("127.0.0.1", int(machine.port))):
-        output = machine.start([*CARREL, "stdio"]).communicate(timeout=PATIENCE)
+        output = machine.start([*CARREL, "stdio"]).communicate(timeout=END_TIMEOUT_SECONDS)
     assert output[0] == ""
     assert output[1].startswith("Error: The local database did not start.\n")
     assert f"port {machine.port}" in output[1]
@@ -115,7 +115,7 @@ def test_without_java_every_command_explains_it(machine: Machine) -> None:
     for arguments in (["stdio"], ["jobs", "run", "embed"], ["up"]):
         command = [*CARREL, *arguments]
         process = machine.start(command, PATH="", JAVA_HOME="", HOME="/nowhere")
-        errors = process.communicate(timeout=PATIENCE)[1]
+        errors = process.communicate(timeout=END_TIMEOUT_SECONDS)[1]
         assert (process.returncode, errors.count("Java 11 or newer is missing")) == (1, 1)
         assert "Traceback" not in errors
 
@@ -136,7 +136,7 @@ def test_a_run_can_be_interrupted_at_its_start(machine: Machine) -> None:
         assert run.stdout
         assert any("Opening the local database" in line for line in run.stdout)
         run.send_signal(signal.SIGINT)
-        assert run.wait(timeout=PATIENCE) == 0
+        assert run.wait(timeout=END_TIMEOUT_SECONDS) == 0
     machine.wait_until_idle()  # a daemon that was just starting finds nobody, and leaves
 
 
@@ -145,7 +145,7 @@ def test_a_run_without_other_clients_ends_after_the_save(machine: Machine) -> No
         assert run.stdout
         assert any("Press Ctrl-C to stop." in line for line in run.stdout)
         run.send_signal(signal.SIGINT)
-        assert run.wait(timeout=PATIENCE) == 0
+        assert run.wait(timeout=END_TIMEOUT_SECONDS) == 0
     assert not machine.state.has_daemon()
     assert not machine.state.address_file.exists()
 
@@ -156,7 +156,7 @@ def test_a_run_ends_when_its_database_dies(machine: Machine) -> None:
         assert any("Press Ctrl-C to stop." in line for line in run.stdout)
         [emulator] = machine.emulators()
         os.kill(emulator, signal.SIGKILL)
-        assert run.wait(timeout=PATIENCE) == 1
+        assert run.wait(timeout=END_TIMEOUT_SECONDS) == 1
         assert run.stderr
         assert "The Firestore emulator died." in run.stderr.read()
 
@@ -166,7 +166,7 @@ def test_ingest_works_without_a_running_database(
 ) -> None:
     (tmp_path / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees.\n")
     put_in = machine.start([*CARREL, "ingest", str(tmp_path / "tea.md")])
-    assert "ingest: " in put_in.communicate(timeout=PATIENCE)[0]
+    assert "ingest: " in put_in.communicate(timeout=END_TIMEOUT_SECONDS)[0]
     host = host_of(machine.share())
     [chunk] = connect(host).collection("chunks").stream()
     assert "seventy degrees" in chunk.get("content")

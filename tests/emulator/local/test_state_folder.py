@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.local_machine import CARREL, Machine, close, host_of
 from tests.support.ports import free_port
-from tests.support.process_end import PATIENCE
+from tests.support.process_end import END_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ def error_of(
 ) -> str:
     """Run a command that fails, and return its error."""
     process = machine.start([*prefix, *CARREL, *arguments], **environment)
-    message = process.communicate(timeout=PATIENCE)[1]
+    message = process.communicate(timeout=END_TIMEOUT_SECONDS)[1]
     assert process.returncode == 1
     assert "Traceback" not in message
     return message
@@ -138,7 +138,7 @@ def test_a_deleted_state_folder_is_reported_and_restored(
     run = up(machine)
     connect(machine.state.serving_address() or "").document("papers/a").set({"title": "kept"})
     shutil.rmtree(machine.state.path)
-    message = run.communicate(timeout=PATIENCE)[1]
+    message = run.communicate(timeout=END_TIMEOUT_SECONDS)[1]
     assert message.startswith(f"Error: {machine.state.path} was deleted or moved while Carrel ran.")
     machine.wait_until_idle()
     host = host_of(machine.share())
@@ -156,7 +156,7 @@ def test_unsaved_data_is_retained_until_it_can_be_saved(
     expected = f"The local data could not be saved in {machine.state.path}: File exists."
     assert expected in error_of(machine, "ingest", str(tmp_path / "tea.md"))
     run.send_signal(signal.SIGINT)
-    assert expected in run.communicate(timeout=PATIENCE)[1]
+    assert expected in run.communicate(timeout=END_TIMEOUT_SECONDS)[1]
     assert run.returncode == 1
     client = machine.share()
     host_of(client)
@@ -177,7 +177,7 @@ def test_a_full_disk_is_reported_and_loses_nothing(machine: Machine, tmp_path: P
     paragraphs = (f"Paragraph {number} of many. {'More of it. ' * 20}" for number in range(200))
     (notes / "much.md").write_text("\n\n".join(paragraphs))
     script = machine.start([*NEW_DISK, "sh", "-c", ON_A_SMALL_DISK, "sh", str(notes)])
-    output, errors = script.communicate(timeout=4 * PATIENCE)
+    output, errors = script.communicate(timeout=4 * END_TIMEOUT_SECONDS)
     assert script.returncode == 0, errors
     assert "refused: 1" in output
     assert f"could not be saved in {machine.state.path}: No space left on device." in errors

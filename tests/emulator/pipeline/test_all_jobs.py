@@ -35,7 +35,7 @@ from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Report, run_job
 from shared.workspaces.model import content_id
 from tests.emulator.pipeline.test_repair import damage
-from tests.support.database_state import differences, digests, state_of
+from tests.support.database_state import differences, digests, read_state
 from tests.support.fakes import openai, readwise, vertex
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.openai import FakeOpenAI
@@ -50,10 +50,10 @@ from tests.support.whole_sample import (
     ORDER,
     WordVertex,
     credentials_file,
-    opened,
-    pinned,
+    fill_library,
+    open_app,
+    read_pinned_state,
     settings_of,
-    shelve,
 )
 from tests.support.workspaces import job_context
 
@@ -162,7 +162,7 @@ async def test_killed_and_repeated_jobs_end_in_the_pinned_state(
     credentials = str(credentials_file(tmp_path))
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", credentials)
     with FakeReadwise(page_size=20) as library, WordVertex() as models:
-        shelve(library)
+        fill_library(library)
         library.advance(days=1)
         settings = settings_of(project, library, models)
         for job in ORDER:
@@ -181,7 +181,7 @@ async def test_repeated_repair_completes_a_killed_one(
     settings: Settings,
 ) -> None:
     chance = random.Random(7)  # noqa: S311 - no secret
-    async with opened(settings, utc_now) as app:
+    async with open_app(settings, utc_now) as app:
         ctx = job_context(app)
         sources = [source for source in read(SAMPLE) if isinstance(source, Source)]
         await Ingestion(ctx.database).save(
@@ -206,7 +206,7 @@ async def test_embedding_of_materials_resumes_after_a_kill(
     with FakeOpenAI() as model:
         killing = openai_settings(model, project, extract_materials_characters=500)
         calmly = openai_settings(model, f"{project}-calm")
-        async with opened(killing, utc_now) as app, opened(calmly, utc_now) as calm:
+        async with open_app(killing, utc_now) as app, open_app(calmly, utc_now) as calm:
             expected = await extract_result(calm, QUERY, materials=text)
             await extract_result(app, QUERY, materials=text)
             model.script.extend([openai.Reply()] * 3)

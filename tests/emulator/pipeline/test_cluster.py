@@ -36,7 +36,7 @@ from tests.support.cluster_chunks import (
     themed_source,
     unrelated_source,
 )
-from tests.support.database_dump import copy_into, top_level
+from tests.support.database_dump import copy_into, read_root_documents
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample, chunks, documents, nothing, one_step
 
@@ -62,7 +62,7 @@ async def stored_clusters(new_base: NewBase) -> Contents:
     ctx = new_base(None)
     await add_sources(ctx, *map(themed_source, THEMES), unrelated_source(3))
     await run(ctx)
-    return await top_level(ctx.database.client)
+    return await read_root_documents(ctx.database.client)
 
 
 @pytest.fixture

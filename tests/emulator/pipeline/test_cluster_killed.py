@@ -22,7 +22,7 @@ from tests.support.cluster_chunks import (
     unrelated_source,
 )
 from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after
-from tests.support.database_dump import copy_into, top_level
+from tests.support.database_dump import copy_into, read_root_documents
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.killable_children import killable_children
 from tests.support.stored_documents import ample

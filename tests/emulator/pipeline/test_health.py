@@ -20,7 +20,7 @@ from shared.runtime.context import App
 from shared.runtime.job import Budget, Report, run_job
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp
-from tests.support.database_dump import copy_into, top_level
+from tests.support.database_dump import copy_into, read_root_documents
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
 from tests.support.stored_documents import ample, chunks, documents, nothing
@@ -65,7 +65,7 @@ async def stored_logbook(new_base: NewBase) -> Contents:
     """Return its stored chunks."""
     ctx = new_base(NOON)
     await store_sources(ctx, LOGBOOK)
-    return await top_level(ctx.database.client)
+    return await read_root_documents(ctx.database.client)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from shared.knowledge.bucket_sync import SHARDS, BucketSync, ObjectState, digest, shard_of
-from tests.support.database_dump import everything
+from tests.support.database_dump import read_all_documents
 
 if TYPE_CHECKING:
     from shared.core.meter import Meter
@@ -72,7 +72,7 @@ async def test_object_with_omitted_records_is_read_again(
     sync = await open_sync(ctx)
     shard = shard_of("a.jsonl")
     await sync.store({shard: {"a.jsonl": ObjectState(7, ("a",))}})
-    dump = await everything(ctx.database.client)
+    dump = await read_all_documents(ctx.database.client)
     [path] = [name for name in dump if "/objects/" in name]
     layout, objects = json.loads(zlib.decompress(dump[path].get("data")))
     assert objects == {"a.jsonl": [7, ["a"], False]}

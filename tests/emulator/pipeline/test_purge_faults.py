@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shared.core.settings import Settings
-    from tests.support.commit_hooks import Around, Results, Send
+    from tests.support.commit_hooks import CommitHook, Results, Send
 
 pytestmark = pytest.mark.anyio
 

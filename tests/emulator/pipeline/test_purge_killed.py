@@ -16,7 +16,7 @@ from functions.jobs.purge.job import purge
 from infra.build.discovery import ROOT
 from shared.runtime.job import Budget, Report
 from tests.support.clock import SettableClock
-from tests.support.database_dump import everything, orphans
+from tests.support.database_dump import orphans, read_all_documents
 from tests.support.stored_documents import ample
 from tests.support.workspaces import job_context, make_erasure, open_app, upload_text, write_times
 

@@ -13,7 +13,7 @@ from functions.jobs.purge.job import purge
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.support.clock import SettableClock
-from tests.support.database_dump import everything, orphans
+from tests.support.database_dump import orphans, read_all_documents
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.killable_children import killable_children
 from tests.support.stored_documents import ample
@@ -63,7 +63,7 @@ async def make_traces(fields: dict[str, Any]) -> None:
 
 async def state(app: App) -> tuple[Any, ...]:
     """Return the number of documents by kind, the links between traces, and the records."""
-    contents = await everything(app.connection.client)
+    contents = await read_all_documents(app.connection.client)
     assert orphans(contents) == []
     await assert_postings_exact(app)
     traces = await stored_documents(app, "traces")

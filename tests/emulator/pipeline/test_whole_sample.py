@@ -20,10 +20,10 @@ import pytest
 
 from tests.support.clock import SettableClock
 from tests.support.database_state import (
-    NOT_KEPT,
+    EXCLUDED_COLLECTIONS,
     differences,
     digests,
-    state_of,
+    read_state,
     to_text,
     without_history,
 )
@@ -35,12 +35,12 @@ from tests.support.whole_sample import (
     WordVertex,
     credentials_file,
     exported,
-    opened,
-    pinned,
+    fill_library,
+    open_app,
+    read_pinned_state,
     run_all,
     run_one,
     settings_of,
-    shelve,
 )
 from tests.support.workspaces import job_context
 
@@ -111,19 +111,19 @@ def advance_clocks(readwise: FakeReadwise, clock: SettableClock, **passed: float
 
 async def database_contents(settings: Settings, clock: SettableClock) -> State:
     """Return all documents of a base."""
-    async with opened(settings, clock) as app:
-        return await state_of(job_context(app))
+    async with open_app(settings, clock) as app:
+        return await read_state(job_context(app))
 
 
 async def write_times(settings: Settings, clock: SettableClock) -> dict[str, Any]:
     """Return the write times of all documents but run records."""
-    async with opened(settings, clock) as app:
+    async with open_app(settings, clock) as app:
         ctx = job_context(app)
         names = [collection.id async for collection in ctx.database.client.collections()]
         return {
             f"{name}/{key}": snapshot.update_time
             for name in names
-            if name not in NOT_KEPT
+            if name not in EXCLUDED_COLLECTIONS
             for key, snapshot in (await snapshots(ctx, name)).items()
         }
 
@@ -154,7 +154,9 @@ async def test_whole_sample_ends_in_the_pinned_state(
     actual = digests(await database_contents(settings, clock))
     if os.environ.get("WRITE_SAMPLE_STATE"):
         PINNED.write_text(to_text(actual), encoding="utf-8")
-    assert not (difference := differences(pinned(), actual)), f"{difference}\n\n{__doc__}"
+    assert not (difference := differences(read_pinned_state(), actual)), (
+        f"{difference}\n\n{__doc__}"
+    )
 
 
 async def test_repeated_jobs_write_nothing_and_ask_no_model(
@@ -211,7 +213,7 @@ async def test_changed_library_equals_a_new_base(
 async def test_sample_ends_in_the_same_state_despite_faults(
     settings: Settings, clock: SettableClock, readwise: FakeReadwise, vertex: WordVertex
 ) -> None:
-    vertex.moody = readwise.repeats = True
+    vertex.flaky = readwise.repeats = True
     readwise.page_size = 7
     readwise.script.extend([throttled(), BROKEN, throttled("0")])
     reports = await run_all(settings, clock)

@@ -9,7 +9,7 @@ import pytest
 from shared.ai.embedding import Purpose
 from shared.runtime.context import App
 from tests.support.clock import SettableClock
-from tests.support.database_dump import everything, orphans
+from tests.support.database_dump import orphans, read_all_documents
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import (
     BREAD,
@@ -92,7 +92,7 @@ async def test_an_upload_finishes_an_erasure_first(app: App, text: str) -> None:
     assert sorted(text.split("\n\n")) == sorted(whole["contexts"])
     error = await extract_error(app, QUESTION, document=old["document"], task_id="notes")
     assert error.code == "NOT_FOUND"
-    assert orphans(await everything(ctx.database.client)) == []
+    assert orphans(await read_all_documents(ctx.database.client)) == []
     assert 4 + len(text.split("\n\n")) == len(await write_times(ctx, "users/"))
 
 

@@ -17,7 +17,7 @@ from shared.runtime.job import Report, run_job
 from shared.workspaces.erasure import WorkspaceErasure
 from shared.workspaces.model import content_id
 from shared.workspaces.repository import Workspace
-from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after, before, plainly
+from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after, before, send_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER, extract_result
 from tests.support.stored_materials import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from shared.runtime.context import App
-    from tests.support.commit_hooks import Around, Results, Send
+    from tests.support.commit_hooks import CommitHook, Results, Send
 
     Open = Callable[..., WatchedApp]
     ExpectedState = tuple[dict[str, Any], dict[str, dict[str, Any]]]
@@ -63,7 +63,7 @@ async def open_app(project: str) -> AsyncIterator[Open]:
     apps: list[App] = []
 
     def make_app(
-        number: int, around: Around = plainly, *, down: bool = False, short: bool = False
+        number: int, around: CommitHook = send_commit, *, down: bool = False, short: bool = False
     ) -> WatchedApp:
         settings = Settings(
             google_cloud_project=f"{project}-{number}", **(LOW_LIMIT if short else {})

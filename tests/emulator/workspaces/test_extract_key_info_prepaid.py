@@ -17,7 +17,13 @@ from shared.core.settings import Settings
 from shared.runtime.job import run_job
 from shared.workspaces.model import content_id
 from shared.workspaces.repository import Workspace
-from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after, answer_lost, plainly
+from tests.support.commit_hooks import (
+    SOME_OR_ALL,
+    WatchedApp,
+    after,
+    send_commit,
+    send_commit_twice,
+)
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER
 from tests.support.stored_materials import ask, make_text, stored_contents
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from shared.runtime.context import App
-    from tests.support.commit_hooks import Around
+    from tests.support.commit_hooks import CommitHook
 
     Open = Callable[..., WatchedApp]
 
@@ -53,7 +59,9 @@ async def open_app(project: str) -> AsyncIterator[Open]:
     """Makes apps; each number has its own database."""
     apps: list[WatchedApp] = []
 
-    def make_app(number: int = 0, around: Around = plainly, *, down: bool = False) -> WatchedApp:
+    def make_app(
+        number: int = 0, around: CommitHook = send_commit, *, down: bool = False
+    ) -> WatchedApp:
         settings = Settings(google_cloud_project=f"{project}-{number}", **LOW_LIMIT)
         embedder = WordEmbedder()
         embedder.down = down
@@ -189,7 +197,7 @@ async def test_a_repeated_commit_changes_nothing(
     ]
     expected_documents = await stored_contents(calm_app)
     for commits in range(1, 20, step):
-        app = open_app(commits, answer_lost(commits))
+        app = open_app(commits, send_commit_twice(commits))
         actual = [
             await status_and_price(app, materials=TEXT),
             await status_and_price(app, document=ID),

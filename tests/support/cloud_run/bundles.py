@@ -65,7 +65,7 @@ class Bundle:
 
 
 def bundles(names: Collection[str] | None = None) -> dict[str, Bundle]:
-    """The bundles of functions with these names, by default all, of the current checkout.
+    """Return the bundles of functions with these names, by default all, of the current checkout.
 
     Raises:
         InvalidInput: A function imports something that is not available.
@@ -78,7 +78,7 @@ def bundles(names: Collection[str] | None = None) -> dict[str, Bundle]:
 
 
 def _staged() -> dict[str, Any]:
-    """The manifest of the current checkout, whose archives exist."""
+    """Return the manifest of the current checkout, whose archives exist."""
     while not (manifest := _STAGED / f"{_state()}.json").exists():
         _pack(manifest)
     content: dict[str, Any] = json.loads(manifest.read_bytes())
@@ -99,14 +99,14 @@ def _pack(manifest: Path) -> None:
 
 
 def _named(manifests: Iterable[Path]) -> set[str]:
-    """The bundles of manifests."""
+    """Return the bundles of manifests."""
     contents = [json.loads(path.read_bytes()) for path in manifests]
     entries = [entry for content in contents for entry in content["functions"].values()]
     return {PurePath(entry["bundle"]).stem for entry in entries}
 
 
 def _state() -> str:
-    """A hash of all files that affect the bundles."""
+    """Return a hash of all files that affect the bundles."""
     files = (path for pattern in _SOURCES for path in ROOT.glob(pattern))
     sources = sorted(path for path in files if path.is_file() and "__pycache__" not in path.parts)
     digest = sha256()
@@ -117,7 +117,7 @@ def _state() -> str:
 
 
 def _python_of(requirements: bytes) -> Path:
-    """The interpreter of a separate environment; in a quick run, that of the tests."""
+    """Return the interpreter of a separate environment; in a quick run, that of the tests."""
     if OWN_ENVIRONMENTS in os.environ:
         return environment(requirements, LAPTOP / "environments")
     return Path(sys.executable)

@@ -72,14 +72,17 @@ class Cloud:
     front: Popen[bytes]
 
     def dead(self) -> str:
-        """The first part that has ended, in words; empty if all run."""
+        """Return the first part that has ended, in words, or empty if all run."""
         if self.front.poll() is not None:
             return "The fake Cloud Run"
         ended = (name for name, one in self.functions.items() if one.process.poll() is not None)
         return next((f"The function of {name}" for name in ended), "")
 
     def gateway(self, environment: Mapping[str, str]) -> Program:
-        """The program of the gateway, which calls the functions. `environment` has precedence."""
+        """Return the program of the gateway, which calls the functions.
+
+        `environment` has precedence.
+        """
         urls = {"TOOL_URLS": json.dumps(dict(self.urls)), **environment}
         program = deployed(GATEWAY, urls)
         trust = {"SSL_CERT_FILE": str(self.trusted), **_identity(self.metadata[_account(GATEWAY)])}
@@ -133,7 +136,7 @@ def cloud(
 
 
 def deployed(name: str, environment: Mapping[str, str]) -> Program:
-    """A deployed function without a service account.
+    """Return a deployed function without a service account.
 
     Args:
         name: The name of its tool or job; `gateway` for the gateway.
@@ -162,17 +165,17 @@ def _program(
 
 
 def _identity(host: str | None) -> dict[str, str]:
-    """The variables with which google-auth finds the account's tokens."""
+    """Return the variables with which google-auth finds the account's tokens."""
     return {"GCE_METADATA_HOST": host, "GCE_METADATA_IP": host} if host else {}
 
 
 def _account(key: str) -> str:
-    """The service account of a function."""
+    """Return the service account of a function."""
     return f"carrel-{key}"
 
 
 def _service(bundle: Bundle, host: str, served: ServerProcess) -> Service:
-    """The service of a function, with the invokers that `infra/terraform` grants."""
+    """Return the service of a function, with the invokers that `infra/terraform` grants."""
     invoker = SCHEDULER if bundle.kind == "job" else _account(GATEWAY)
     return Service(
         url=f"https://{host}", function=served.url, invokers=(invoker,), seconds=bundle.seconds

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def environment(requirements: bytes, kept: Path) -> Path:
-    """The Python of an environment with these requirements, created if it does not exist.
+    """Return the Python of an environment with these requirements, created if it does not exist.
 
     Environments are named by what they hold, made whole or not at all, and never changed but for
     their time, which is that of the last call; two callers at once must not make the same one.
@@ -47,7 +47,7 @@ def environment(requirements: bytes, kept: Path) -> Path:
 
 
 def key_of(requirements: bytes) -> str:
-    """The name of an environment for these requirements."""
+    """Return the name of an environment for these requirements."""
     return sha256(f"{sys.executable} {sys.version}".encode() + requirements).hexdigest()[:16]
 
 

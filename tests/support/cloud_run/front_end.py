@@ -146,7 +146,7 @@ def _target(request: Request) -> str:
 
 
 def _headers(request: Request, instead: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """The headers for the function: those received, some replaced, and the caller's address."""
+    """Return the received headers with replacements and the caller's address."""
     replaced = {*(name.encode() for name in instead), b"x-forwarded-for", b"x-forwarded-proto"}
     caller = request.client.host if request.client else ""
     forwarded = ", ".join([*request.headers.getlist("x-forwarded-for"), caller])

@@ -36,7 +36,7 @@ class Accounts:
         self._clock = clock
 
     def token(self, account: str, audience: str) -> str:
-        """A token that authenticates the account to the audience.
+        """Return a token that authenticates the account to the audience.
 
         The claims are those of https://cloud.google.com/docs/authentication/token-types#id-contents
         """
@@ -54,7 +54,7 @@ class Accounts:
         return jwt.encode(claims, self._key, _ALGORITHM)
 
     def holder(self, token: str, audience: str) -> str:
-        """The email of the account of a token for this audience.
+        """Return the email of the account of a token for this audience.
 
         Raises:
             jwt.InvalidTokenError: It is none of ours, for others, or too old.
@@ -66,7 +66,7 @@ class Accounts:
 
 
 def email(account: str) -> str:
-    """The email of a service account."""
+    """Return the email of a service account."""
     return account + _DOMAIN
 
 

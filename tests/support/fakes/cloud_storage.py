@@ -71,7 +71,7 @@ class Blob:
     updated: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def resource(self, name: Name) -> dict[str, Any]:
-        """Its description in the API."""
+        """Return its description in the API."""
         time = self.updated.isoformat().replace("+00:00", "Z")
         return {
             "kind": "storage#object",
@@ -151,11 +151,11 @@ class FakeCloudStorage(LoopbackServer):
             del self.blobs[bucket, name]
 
     def text(self, bucket: str, name: str) -> str:
-        """The content of an object as text."""
+        """Return the content of an object as text."""
         return self.blobs[bucket, name].content.decode()
 
     def names(self, bucket: str, prefix: str = "") -> list[str]:
-        """The names of a bucket's objects, in the order of a listing."""
+        """Return the names of a bucket's objects, in the order of a listing."""
         with self._lock:
             names = [name for size, name in self.blobs if size == bucket]
         return sorted(name for name in names if name.startswith(prefix))
@@ -346,7 +346,7 @@ class _Handler(BaseHTTPRequestHandler):
         return _json(blob.resource(name))
 
     def _holds(self, blob: Blob | None, precondition: str | None = None) -> bool:
-        """Whether `ifGenerationMatch` is met; 0 requires that there is no such object."""
+        """Return whether `ifGenerationMatch` is met; 0 requires that there is no such object."""
         generation = precondition or self._query.get("ifGenerationMatch")
         return generation is None or int(generation) == (blob.generation if blob else 0)
 
@@ -390,7 +390,7 @@ def _merge(resource: dict[str, Any], body: dict[str, Any]) -> None:
 
 
 def _parts(content_type: str, body: bytes) -> tuple[dict[str, Any], str, bytes]:
-    """The metadata, type and content in a `multipart/related` upload."""
+    """Return the metadata, type and content in a `multipart/related` upload."""
     boundary = content_type.partition("boundary=")[2].strip("\"'; ").encode()
     _, about, media, _ = body.split(b"--" + boundary)
     head, _, content = media.partition(b"\r\n\r\n")
@@ -404,7 +404,7 @@ def _json(value: dict[str, Any]) -> _Answer:
 
 
 def _refusal(status: int) -> _Answer:
-    """An error in Google's format: `{"error": {code, message, errors}}`."""
+    """Return an error in Google's format: `{"error": {code, message, errors}}`."""
     error = {
         "code": status,
         "message": f"GoogleApiError: {status}.",

@@ -24,7 +24,7 @@ _FEW_WORDS: Final = {"name", "title", "topic", "topics", "keywords"}
 
 
 def text_of(body: dict[str, Any]) -> str:
-    """The text that a request is about: the part between what marks its beginning and its end."""
+    """Return the text in a request's prompt, without the marker lines around it."""
     parts = [part["text"] for part in body["contents"][0]["parts"]]
     return str(parts[1] if len(parts) > 1 else parts[0])
 
@@ -54,7 +54,7 @@ def problem_with(body: dict[str, Any], model: str) -> str | None:
 
 
 def filled(schema: dict[str, Any], text: str) -> object:
-    """An answer of this shape, made of the words and the sentences of a text."""
+    """Return an answer of this shape, made of the words and the sentences of a text."""
     sentences = [match.strip() for match in _SENTENCE.findall(text) if match.strip()] or [
         "Nothing."
     ]
@@ -64,7 +64,7 @@ def filled(schema: dict[str, Any], text: str) -> object:
 def response(
     parts: Sequence[str], model: str, *, finish: str = "STOP", tokens: tuple[int, int, int]
 ) -> bytes:
-    """An answer as the service words it.
+    """Return an answer as the service words it.
 
     Args:
         parts: What the model said, in parts that belong together.
@@ -78,7 +78,7 @@ def response(
 
 
 def without_candidates(model: str, feedback: dict[str, Any] | None = None) -> bytes:
-    """An answer that holds none; `feedback` says why, where the service says it."""
+    """Return an answer that holds none; `feedback` says why, where the service says it."""
     return _response([], model, (7, 0, 0), {"promptFeedback": feedback} if feedback else {})
 
 
@@ -112,7 +112,7 @@ def _response(
 
 
 def _filled(schema: dict[str, Any], sentences: Sequence[str], place: int, name: str) -> object:
-    """An answer of this shape; `place` says where it stands in a list, `name` in what field."""
+    """Return an answer of this shape, for position `place` of a list and the field `name`."""
     match schema.get("type"):
         case None:
             return _filled(schema["anyOf"][0], sentences, place, name)

@@ -190,9 +190,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _authorize(self, request: Query) -> None:
         self.server.authorization_requests.append(request)
-        assert "code" == request["response_type"]
-        assert CLIENT_ID == request["client_id"]
-        assert {"openid", "email"} == set(request["scope"].split())
+        assert request["response_type"] == "code"
+        assert request["client_id"] == CLIENT_ID
+        assert set(request["scope"].split()) == {"openid", "email"}
         code = f"4/{secrets.token_urlsafe(30)}"
         self.server.codes[code] = request
         answer = self.server.account.refusal or {"code": code, "scope": "openid email"}

@@ -141,7 +141,7 @@ def _secrets(project: Project, _path: Json, _query: Json, _body: Json) -> Json:
 
 
 def _versions(project: Project, path: Json, query: Json, _body: Json) -> Json:
-    assert ["state:ENABLED"] == query["filter"]
+    assert query["filter"] == ["state:ENABLED"]
     values = _values(project, path)
     prefix = f"projects/{NUMBER}/secrets/{path['secret']}/versions"
     versions = [{"name": f"{prefix}/{n}", "state": "ENABLED"} for n in range(len(values), 0, -1)]
@@ -190,7 +190,7 @@ def _databases(project: Project, _path: Json, _query: Json, _body: Json) -> Json
 
 
 def _fields(project: Project, path: Json, query: Json, _body: Json) -> Json:
-    assert ["ttlConfig:*"] == query["filter"]
+    assert query["filter"] == ["ttlConfig:*"]
     return {"fields": project.expiring.get(path["database"], [])}
 
 

@@ -87,7 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def claims_of(token: str) -> dict[str, Any]:
-    """The claims of a token, without checking its signature."""
+    """Return the claims of a token, without checking its signature."""
     payload = token.split(".")[1]
     claims: dict[str, Any] = json.loads(base64.urlsafe_b64decode(payload + "=="))
     return claims

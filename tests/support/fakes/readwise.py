@@ -152,7 +152,7 @@ class FakeReadwise(LoopbackServer):
             del self._books[book_id]
 
     def export(self, **query: str) -> Body:
-        """A page of the export; without a query, the whole library on the first."""
+        """Return a page of the export; without a query, the whole library on the first."""
         with self._lock:
             books = list(self._chosen(query))
         cursor = query.get("pageCursor", "0").removesuffix("-again")

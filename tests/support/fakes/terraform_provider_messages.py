@@ -116,7 +116,7 @@ MESSAGES: Final[dict[str, Any]] = message_factory.GetMessages(
 
 
 def message(name: str) -> Any:
-    """The class of a message, such as `Schema` or `Configure.Request`."""
+    """Return the class of a message, such as `Schema` or `Configure.Request`."""
     return MESSAGES[f"{_PACKAGE}.{name.replace('.', '_')}"]
 
 

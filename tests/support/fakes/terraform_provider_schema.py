@@ -103,7 +103,7 @@ class _Module:
         self.version = version[1]
 
     def schema(self) -> dict[str, Any]:
-        """The block that the file describes."""
+        """Return the block that the file describes."""
         return self._block(self.root, f"{self.root}Config")
 
     def _block(self, name: str, interface: str) -> dict[str, Any]:
@@ -144,7 +144,7 @@ class _Module:
         return match | self._block(element, element.removesuffix("OutputReference"))
 
     def _object_list(self, nested: re.Match[str]) -> Any:
-        """The type of a computed list or set of objects."""
+        """Return the type of a computed list or set of objects."""
         element, nesting, _ = self._nesting(nested)
         block = self._block(element, "")
         assert "blocks" not in block, element
@@ -174,7 +174,7 @@ def _attribute_type(text: str) -> Any:
 
 
 def _possible_values(interface: str) -> dict[str, list[str]]:
-    """The documented values of each field."""
+    """Return the documented values of each field."""
     values_by_field = {}
     for [text] in (match.groups() for match in _DOCUMENTED.finditer(interface)):
         name, values = _REGISTRY.search(text), _VALUES.search(text)

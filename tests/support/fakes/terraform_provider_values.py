@@ -73,7 +73,7 @@ def planned(block: Block, value: Value) -> Value:
 
 
 def applied(kind: str, block: Block, plan: Value) -> Value:
-    """The applied value: unknown values become placeholders."""
+    """Return the applied value: unknown values become placeholders."""
     computed = _FROM_THE_CLOUD.get(kind, {})
 
     def filled(of: Block, value: Value) -> Value:

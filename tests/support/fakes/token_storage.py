@@ -22,7 +22,7 @@ class Memory:
         self.client: OAuthClientInformationFull | None = None
 
     async def get_tokens(self) -> OAuthToken | None:
-        """The tokens."""
+        """Return the tokens."""
         return self.tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
@@ -30,7 +30,7 @@ class Memory:
         self.tokens = tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """The registration."""
+        """Return the registration."""
         return self.client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:

@@ -304,6 +304,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _error(status: int) -> dict[str, Any]:
-    """An error as Google words it."""
+    """Return an error as Google words it."""
     reasons = {400: "INVALID_ARGUMENT", 403: "PERMISSION_DENIED", 404: "NOT_FOUND"}
     return {"error": {"code": status, "message": "Refused.", "status": reasons.get(status, "")}}

@@ -27,28 +27,26 @@ RICH = Account(user_id="anna@example.com", balance=10 * MICROS_PER_DOLLAR)
 
 def test_what_is_held_is_not_available() -> None:
     account = RICH.reserve("a", 4 * MICROS_PER_DOLLAR, NOON)
-    assert 6 * MICROS_PER_DOLLAR == account.available(NOON)
-    assert 10 * MICROS_PER_DOLLAR == account.balance
+    assert account.available(NOON) == 6 * MICROS_PER_DOLLAR
+    assert account.balance == 10 * MICROS_PER_DOLLAR
 
 
 def test_a_call_is_charged_its_cost_and_the_rest_is_given_back() -> None:
     account = RICH.reserve("a", 4 * MICROS_PER_DOLLAR, NOON).settle("a", MICROS_PER_DOLLAR, SOON)
-    assert (9 * MICROS_PER_DOLLAR, MICROS_PER_DOLLAR, {}) == (
-        account.available(SOON),
-        account.spent,
-        account.held,
-    )
+    assert account.available(SOON) == 9 * MICROS_PER_DOLLAR
+    assert account.spent == MICROS_PER_DOLLAR
+    assert account.held == {}
 
 
 def test_a_call_is_charged_once() -> None:
     account = RICH.reserve("a", MICROS_PER_DOLLAR, NOON).settle("a", MICROS_PER_DOLLAR, SOON)
-    assert account == account.settle("a", MICROS_PER_DOLLAR, SOON)
+    assert account.settle("a", MICROS_PER_DOLLAR, SOON) == account
 
 
 def test_a_cancelled_call_costs_nothing() -> None:
     account = RICH.reserve("a", MICROS_PER_DOLLAR, NOON).cancel("a", SOON)
     assert account.available(SOON) == RICH.balance
-    assert account == account.settle("a", MICROS_PER_DOLLAR, SOON)
+    assert account.settle("a", MICROS_PER_DOLLAR, SOON) == account
 
 
 def test_a_lost_hold_blocks_the_money_for_an_hour() -> None:
@@ -59,12 +57,13 @@ def test_a_lost_hold_blocks_the_money_for_an_hour() -> None:
 
 def test_what_expired_is_charged_no_more() -> None:
     account = RICH.reserve("a", MICROS_PER_DOLLAR, NOON).settle("a", MICROS_PER_DOLLAR, LATE)
-    assert (RICH.balance, {}) == (account.balance, account.held)
+    assert account.balance == RICH.balance
+    assert account.held == {}
 
 
 def test_a_call_sent_again_holds_its_money_once_and_longer() -> None:
     account = RICH.reserve("a", MICROS_PER_DOLLAR, NOON).reserve("a", MICROS_PER_DOLLAR, SOON)
-    assert {"a": Hold(MICROS_PER_DOLLAR, SOON + HOLD_LIFETIME)} == account.held
+    assert account.held == {"a": Hold(MICROS_PER_DOLLAR, SOON + HOLD_LIFETIME)}
 
 
 def test_a_balance_that_does_not_cover_the_call_says_what_to_do() -> None:
@@ -75,8 +74,8 @@ def test_a_balance_that_does_not_cover_the_call_says_what_to_do() -> None:
         "This call may cost $0.02, but only $0.01 of the balance is available. The operator of this"
         " server can add to it: carrel accounts credit anna@example.com AMOUNT"
     )
-    assert expected == caught.value.message
-    assert {"price": 20_000, "available": 10_000} == caught.value.details
+    assert caught.value.message == expected
+    assert caught.value.details == {"price": 20_000, "available": 10_000}
 
 
 def test_a_budget_that_does_not_cover_the_call_says_what_to_do() -> None:
@@ -88,8 +87,8 @@ def test_a_budget_that_does_not_cover_the_call_says_what_to_do() -> None:
         " the next month (UTC), or ask the operator of this server to raise it:"
         " carrel accounts limit anna AMOUNT"
     )
-    assert expected == caught.value.message
-    assert {"price": 20_000, "budget_left": 10_000} == caught.value.details
+    assert caught.value.message == expected
+    assert caught.value.details == {"price": 20_000, "budget_left": 10_000}
 
 
 def test_a_budget_is_for_a_calendar_month_of_utc() -> None:
@@ -100,7 +99,9 @@ def test_a_budget_is_for_a_calendar_month_of_utc() -> None:
     june = datetime(2024, 6, 1, 9, 0, tzinfo=tokyo)
     assert [account.budget_left(now) for now in (still_may, june)] == [0, 10_000]
     account = account.reserve("b", 10_000, june).settle("b", 10_000, june)
-    assert ("2024-06", 10_000, 980_000) == (account.month, account.spent, account.balance)
+    assert account.month == "2024-06"
+    assert account.spent == 10_000
+    assert account.balance == 980_000
 
 
 def test_a_clock_that_is_late_brings_back_no_month_that_is_over() -> None:
@@ -115,7 +116,8 @@ def test_a_call_that_spans_two_months_is_charged_to_the_second() -> None:
     account = RICH.reserve("a", MICROS_PER_DOLLAR, june - timedelta(seconds=1)).settle(
         "a", MICROS_PER_DOLLAR, june
     )
-    assert ("2024-06", MICROS_PER_DOLLAR) == (account.month, account.spent)
+    assert account.month == "2024-06"
+    assert account.spent == MICROS_PER_DOLLAR
 
 
 def test_a_budget_that_is_cut_below_what_is_spent_leaves_nothing() -> None:
@@ -129,7 +131,7 @@ def test_without_a_budget_the_balance_is_the_limit() -> None:
 
 
 def test_a_credit_adds_and_a_negative_one_takes_back() -> None:
-    assert 12 * MICROS_PER_DOLLAR == RICH.credit(2 * MICROS_PER_DOLLAR, NOON).balance
+    assert RICH.credit(2 * MICROS_PER_DOLLAR, NOON).balance == 12 * MICROS_PER_DOLLAR
     assert RICH.credit(-10 * MICROS_PER_DOLLAR, NOON).balance == 0
 
 
@@ -143,8 +145,8 @@ def test_what_is_held_cannot_be_taken_back() -> None:
 
 def test_what_was_held_can_be_taken_back_and_is_not_charged() -> None:
     account = RICH.reserve("a", 4 * MICROS_PER_DOLLAR, NOON).credit(-7 * MICROS_PER_DOLLAR, LATE)
-    assert 3 * MICROS_PER_DOLLAR == account.available(LATE)
-    assert 3 * MICROS_PER_DOLLAR == account.settle("a", 4 * MICROS_PER_DOLLAR, SOON).balance
+    assert account.available(LATE) == 3 * MICROS_PER_DOLLAR
+    assert account.settle("a", 4 * MICROS_PER_DOLLAR, SOON).balance == 3 * MICROS_PER_DOLLAR
 
 
 @pytest.mark.parametrize(
@@ -160,13 +162,13 @@ def test_what_was_held_can_be_taken_back_and_is_not_charged() -> None:
     ],
 )
 def test_amounts_read_as_people_write_them(amount: int, text: str) -> None:
-    assert text == format_dollars(amount)
+    assert format_dollars(amount) == text
 
 
 @given(st.integers(0, 10**15))
 def test_amounts_are_told_exactly(amount: int) -> None:
     whole, _, cents = format_dollars(amount)[1:].replace(",", "").partition(".")
-    assert amount == int(whole) * MICROS_PER_DOLLAR + int(cents.ljust(6, "0"))
+    assert int(whole) * MICROS_PER_DOLLAR + int(cents.ljust(6, "0")) == amount
 
 
 CALL_IDS = st.sampled_from("abcd")
@@ -226,7 +228,7 @@ class Bookkeeping(RuleBasedStateMachine):
 
     @invariant()
     def money_is_conserved(self) -> None:
-        assert self.paid_in == self.account.balance + self.charged
+        assert self.account.balance + self.charged == self.paid_in
 
     @invariant()
     def nothing_is_negative(self) -> None:

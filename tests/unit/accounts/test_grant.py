@@ -32,8 +32,9 @@ steps = st.lists(st.tuples(seconds, st.none() | st.integers(0, 5)), max_size=8)
 
 def test_a_code_makes_a_first_generation_and_lasts_five_minutes() -> None:
     used = NEW.exchange_code(NOON + timedelta(minutes=4))
-    assert (1, NOON + timedelta(minutes=4) + IDLE_LIFETIME) == (used.generation, used.expires_at)
-    assert NEW == NEW.exchange_code(NOON + CODE_LIFETIME)
+    assert used.generation == 1
+    assert used.expires_at == NOON + timedelta(minutes=4) + IDLE_LIFETIME
+    assert NEW.exchange_code(NOON + CODE_LIFETIME) == NEW
     assert not NEW.is_valid(NOON + CODE_LIFETIME)
 
 
@@ -43,17 +44,17 @@ def test_a_code_without_an_exchange_has_nothing_to_refresh() -> None:
 
 
 def test_the_current_token_rotates_and_the_last_one_overlaps() -> None:
-    assert 4 == USED.refresh(3, NOON).generation
-    assert USED == USED.refresh(2, NOON + ROTATION_OVERLAP)
-    assert USED.end(NOON + ROTATION_OVERLAP * 2) == USED.refresh(2, NOON + ROTATION_OVERLAP * 2)
-    assert USED.end(NOON) == USED.refresh(1, NOON)
+    assert USED.refresh(3, NOON).generation == 4
+    assert USED.refresh(2, NOON + ROTATION_OVERLAP) == USED
+    assert USED.refresh(2, NOON + ROTATION_OVERLAP * 2) == USED.end(NOON + ROTATION_OVERLAP * 2)
+    assert USED.refresh(1, NOON) == USED.end(NOON)
 
 
 @given(seconds, st.integers(-3, 9), seconds)
 def test_what_ended_stays_ended(first: timedelta, generation: int, later: timedelta) -> None:
     ended = USED.end(NOON + first)
     now = NOON + first + later
-    assert {ended} == {ended.exchange_code(now), ended.refresh(generation, now), ended.end(now)}
+    assert {ended.exchange_code(now), ended.refresh(generation, now), ended.end(now)} == {ended}
     assert not ended.is_valid(now)
 
 
@@ -69,7 +70,8 @@ def test_a_generation_is_given_once_but_to_simultaneous_calls(
         expected = 0 if brought is None else brought
         assert grant.generation - before.generation in (0, 1)
         if grant.generation > before.generation:
-            assert (before.generation, True) == (expected, grant.is_valid(now))
+            assert before.generation == expected
+            assert grant.is_valid(now)
             made[grant.generation] = now
         elif grant.is_valid(now):
             assert expected == grant.generation - 1 > 0
@@ -83,4 +85,5 @@ def test_a_token_of_the_future_ends_the_sign_in(ahead: int, wait: timedelta) -> 
 
 def test_only_the_end_by_itself_needs_no_end() -> None:
     expired = replace(USED, expires_at=NOON)
-    assert (expired, False) == (expired.refresh(1, NOON), expired.is_valid(NOON))
+    assert expired.refresh(1, NOON) == expired
+    assert not expired.is_valid(NOON)

@@ -60,7 +60,7 @@ def test_whatever_the_order_a_call_that_succeeds_is_charged_once(
             if ledger is before:
                 continue  # paid already: this sending has nothing to settle
             under_way.add(holder)
-    assert (30 if "settle" in ended_so_far else 0) == ledger.record.charged
+    assert ledger.record.charged == (30 if "settle" in ended_so_far else 0)
     balance, available = money(ledger)
     assert 100 - ledger.record.charged == balance
     assert (balance - 30 if ledger.record.holders else balance) == available
@@ -78,7 +78,8 @@ def test_a_commit_decided_twice_changes_nothing_the_second_time() -> None:
 
 def test_a_call_back_after_its_hold_expired_is_not_charged() -> None:
     ledger = NEW.reserve(BILL, "one", NOON).settle(30, ENTRY, NOON + HOLD_LIFETIME)
-    assert (PaymentState.SETTLED, 0) == (ledger.record.state, ledger.record.charged)
+    assert ledger.record.state == PaymentState.SETTLED
+    assert ledger.record.charged == 0
     assert money(ledger) == (100, 100)
 
 
@@ -94,14 +95,15 @@ def test_a_paid_call_costs_again_once_its_answer_may_be_gone(
     entry: CallEntry, later: timedelta, *, asks: bool
 ) -> None:
     paid = NEW.reserve(BILL, "one", NOON).settle(30, entry, NOON)
-    assert asks == (paid is not paid.reserve(BILL, "two", NOON + later))
+    assert (paid is not paid.reserve(BILL, "two", NOON + later)) == asks
 
 
 def test_what_was_paid_is_remembered_when_the_call_is_done_anew() -> None:
     later = NOON + PAID_LIFETIME
     ledger = NEW.reserve(BILL, "one", NOON).settle(30, ENTRY, NOON)
     ledger = ledger.reserve(BILL, "two", later).settle(20, ENTRY, later)
-    assert (2, 50) == (ledger.record.attempt, ledger.record.charged)
+    assert ledger.record.attempt == 2
+    assert ledger.record.charged == 50
     assert money(ledger, later) == (50, 50)
 
 
@@ -117,12 +119,13 @@ def test_a_call_costs_from_nothing_to_its_price(
 ) -> None:
     ledger = Ledger(CallRecord(bill=BILL), account).reserve(BILL, "one", NOON)
     settled = ledger.settle(cost, ENTRY, NOON)
-    assert charge == settled.record.charged
-    assert (100 - charge if account else None) == (settled.account and settled.account.balance)
+    assert settled.record.charged == charge
+    assert (settled.account and settled.account.balance) == (100 - charge if account else None)
 
 
 def test_the_old_answer_of_a_call_that_was_paid_costs_nothing() -> None:
     later = NOON + PAID_LIFETIME
     paid = NEW.reserve(BILL, "one", NOON).settle(30, ENTRY, NOON)
     again = paid.reserve(BILL, "two", later).settle(30, REPLAYED, later)
-    assert (30, (70, 70)) == (again.record.charged, money(again, later))
+    assert again.record.charged == 30
+    assert money(again, later) == (70, 70)

@@ -41,8 +41,8 @@ def test_an_unused_bucket_is_full() -> None:
 @pytest.mark.parametrize(("capacity", "block_size"), [(60, 10), (20, 3), (10, 1), (5, 1), (1, 1)])
 def test_a_lease_is_a_sixth_of_the_bucket_and_at_least_one(capacity: int, block_size: int) -> None:
     leased, bucket = TokenBucket(Rate(capacity, MINUTE)).lease(NOON)
-    assert block_size == leased.tokens
-    assert capacity - block_size == bucket.tokens(NOON)
+    assert leased.tokens == block_size
+    assert bucket.tokens(NOON) == capacity - block_size
 
 
 def test_an_empty_bucket_gives_nothing_and_tells_when_it_will() -> None:

@@ -86,7 +86,7 @@ async def test_a_text_becomes_its_vector_scaled_to_length_one() -> None:
     with FakeOpenAI() as server:
         (vector,) = await embed(server, ["Bees dance."])
     assert pytest.approx(expected("Bees dance.")) == vector
-    assert pytest.approx(1.0) == math.hypot(*vector)
+    assert math.hypot(*vector) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("purpose", list(Purpose))
@@ -94,14 +94,15 @@ async def test_the_request_has_key_model_and_dimension(purpose: Purpose) -> None
     with FakeOpenAI() as server:
         await embed(server, ["Bees dance."], purpose, base_url=f"{server.base_url}/")
     (call,) = server.calls
-    assert ("/v1/embeddings", f"Bearer {KEY}") == (call.path, call.headers["authorization"])
+    assert call.path == "/v1/embeddings"
+    assert call.headers["authorization"] == f"Bearer {KEY}"
     request = {
         "model": MODEL,
         "input": ["Bees dance."],
         "encoding_format": "float",
         "dimensions": 8,
     }
-    assert request == call.body
+    assert call.body == request
 
 
 async def test_key_and_dimension_are_optional() -> None:
@@ -110,14 +111,15 @@ async def test_key_and_dimension_are_optional() -> None:
         native: dict[str, Any] = {"dimension": openai.DIMENSION, "shortens": False, "api_key": None}
         (vector,) = await embed(server, ["Bees dance."], **native)
     assert pytest.approx(expected("Bees dance.", openai.DIMENSION)) == vector
-    assert (None, False) == (server.calls[0].key, "dimensions" in server.calls[0].body)
+    assert server.calls[0].key is None
+    assert "dimensions" not in server.calls[0].body
 
 
 async def test_texts_are_sent_in_batches_of_32() -> None:
     texts = numbered(70)
     with FakeOpenAI(Reply(pause=0.2), Reply(pause=0.1), openai.REVERSED) as server:
         vectors = await embed(server, texts)
-    assert [6, 32, 32] == sorted(server.sizes)
+    assert sorted(server.sizes) == [6, 32, 32]
     assert [pytest.approx(expected(text)) for text in texts] == vectors
 
 
@@ -126,19 +128,20 @@ async def test_concurrency_is_limited_over_two_calls() -> None:
         async with connected(server, concurrency=3) as embedder, asyncio.TaskGroup() as group:
             group.create_task(embedder.embed(numbered(150), Purpose.DOCUMENT))
             group.create_task(embedder.embed(numbered(150), Purpose.DOCUMENT))
-    assert (10, 3) == (len(server.calls), server.peak)
+    assert len(server.calls) == 10
+    assert server.peak == 3
 
 
 async def test_no_texts_need_no_request() -> None:
     with FakeOpenAI() as server:
-        assert [] == await embed(server, [])
-    assert [] == server.calls
+        assert await embed(server, []) == []
+    assert server.calls == []
 
 
 async def test_half_a_character_is_refused_before_it_is_sent() -> None:
     with FakeOpenAI() as server, pytest.raises(InvalidInput, match="whole characters"):
         await embed(server, ["fine", "\ud83d"])
-    assert [] == server.calls
+    assert server.calls == []
 
 
 async def test_cookies_are_not_kept() -> None:
@@ -146,7 +149,7 @@ async def test_cookies_are_not_kept() -> None:
         async with connected(server) as embedder:
             await embedder.embed(["one"], Purpose.DOCUMENT)
             await embedder.on_behalf_of(CALLERS).embed(["two"], Purpose.DOCUMENT)
-    assert [False, False] == ["cookie" in call.headers for call in server.calls]
+    assert ["cookie" in call.headers for call in server.calls] == [False, False]
 
 
 @pytest.mark.usefixtures("sleepless")
@@ -174,21 +177,22 @@ async def test_a_waiting_request_does_not_block_others() -> None:
 async def test_transient_failures_are_retried(reply: Reply) -> None:
     with FakeOpenAI(reply) as server:
         await embed(server, ["Bees dance."])
-    assert 2 == len(server.calls)
+    assert len(server.calls) == 2
 
 
 async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: Monotonic) -> None:
     with FakeOpenAI(HANG) as server:
         server.on_hang = partial(monotonic.turn_soon, 60 / ATTEMPTS_IN_TIME)
         await embed(server, ["Bees dance."], Purpose.DOCUMENT, time_limit=60)
-    assert 2 == len(server.calls)
+    assert len(server.calls) == 2
 
 
 async def test_a_wait_beyond_the_time_limit_is_reported() -> None:
     with FakeOpenAI(usual=refusal(429, message=SECRET, retry_after="60")) as server:
         failure = await failure_of(server)
-    assert (Unavailable, 60.0) == (type(failure), failure.retry_after)
-    assert 1 == len(server.calls)
+    assert type(failure) is Unavailable
+    assert failure.retry_after == 60.0
+    assert len(server.calls) == 1
 
 
 @pytest.mark.parametrize(
@@ -199,7 +203,8 @@ async def test_lasting_failures_are_unavailable(reply: Reply, monotonic: Monoton
     with FakeOpenAI(usual=reply) as server:
         server.on_hang = partial(monotonic.turn_soon, 60)
         failure = await failure_of(server, time_limit=60)
-    assert (Unavailable, 10.0) == (type(failure), failure.retry_after)
+    assert type(failure) is Unavailable
+    assert failure.retry_after == 10.0
 
 
 async def test_the_time_limit_covers_all_texts_of_a_call(
@@ -209,7 +214,7 @@ async def test_the_time_limit_covers_all_texts_of_a_call(
         monkeypatch.setattr(server, "pause", monotonic.turn)
         with pytest.raises(Unavailable):
             await embed(server, numbered(320), concurrency=1, time_limit=90)
-    assert 5 == len(server.calls)
+    assert len(server.calls) == 5
 
 
 async def test_a_query_has_a_shorter_time_limit(monotonic: Monotonic) -> None:
@@ -231,12 +236,14 @@ def test_retry_after_is_seconds_or_a_date() -> None:
     now = utc_now().replace(microsecond=0)
     dated = format_datetime(now + timedelta(seconds=90), usegmt=True)
     nonsense = ["", "soon", "-1", "Mon, 99999999999 Jan 2026 00:00:00 GMT"]
-    assert [30.0, 90.0] == [parse_retry_after(header, now) for header in ("30", dated)]
+    assert [parse_retry_after(header, now) for header in ("30", dated)] == [30.0, 90.0]
     past = ("Sun, 06 Nov 1994 08:49:37 GMT", "Sun Nov  6 08:49:37 1994")
-    assert [0.0, 0.0, MAX_RETRY_AFTER] == [
-        parse_retry_after(header, now) for header in (*past, "999999999")
+    assert [parse_retry_after(header, now) for header in (*past, "999999999")] == [
+        0.0,
+        0.0,
+        MAX_RETRY_AFTER,
     ]
-    assert [None] * 4 == [parse_retry_after(header, now) for header in nonsense]
+    assert [parse_retry_after(header, now) for header in nonsense] == [None] * 4
 
 
 async def test_five_failures_open_the_breaker() -> None:
@@ -245,8 +252,9 @@ async def test_five_failures_open_the_breaker() -> None:
             for _ in range(FAILURE_THRESHOLD):
                 await failing(embedder)
             refused = await failing(embedder)
-    assert (Unavailable, 30) == (type(refused), refused.retry_after)
-    assert FAILURE_THRESHOLD == len(server.calls)
+    assert type(refused) is Unavailable
+    assert refused.retry_after == 30
+    assert len(server.calls) == FAILURE_THRESHOLD
 
 
 async def test_refused_texts_do_not_count_as_failures() -> None:
@@ -261,7 +269,7 @@ async def test_a_refused_text_is_named_by_its_index() -> None:
     texts = [*numbered(40), "", *numbered(29)]
     with FakeOpenAI() as server, pytest.raises(InvalidInput, match="text 40") as refused:
         await embed(server, texts)
-    assert {"text": 40} == refused.value.details
+    assert refused.value.details == {"text": 40}
 
 
 async def test_a_batch_that_is_too_large_is_halved() -> None:
@@ -270,7 +278,7 @@ async def test_a_batch_that_is_too_large_is_halved() -> None:
         server.most_characters = 1_000
         vectors = await embed(server, texts)
     assert [pytest.approx(expected(text)) for text in texts] == vectors
-    assert 1 == [call.texts for call in server.calls].count([PROBE])
+    assert [call.texts for call in server.calls].count([PROBE]) == 1
 
 
 async def test_the_first_failure_cancels_the_other_requests() -> None:
@@ -298,7 +306,8 @@ async def test_other_than_one_vector_per_text_is_a_fault(
     with FakeOpenAI(reply) as server, pytest.raises(PlatformFault, match=message) as failure:
         await embed(server, [SECRET, "two"])
     output = "".join(traceback.format_exception(failure.value)) + capsys.readouterr().err
-    assert (False, True) == (SECRET in output, message in output)
+    assert SECRET not in output
+    assert message in output
 
 
 @pytest.mark.parametrize(
@@ -321,7 +330,8 @@ async def test_a_wrong_configuration_is_logged_with_advice(
     logged = capsys.readouterr().err
     assert PlatformFault is type(failure)
     assert advice in logged
-    assert (False, False) == (SECRET in logged, KEY in logged)
+    assert SECRET not in logged
+    assert KEY not in logged
 
 
 @pytest.mark.parametrize("base_url", ["nowhere", "ftp://127.0.0.1", "http://127.0.0.1:port"])
@@ -344,12 +354,13 @@ async def test_an_account_without_quota_is_not_retried(
 ) -> None:
     with FakeOpenAI(usual=reply) as server:
         theirs = await failure_of(server, CALLERS)
-        assert "" == capsys.readouterr().err
+        assert capsys.readouterr().err == ""
         ours = await failure_of(server)
-    assert (Unavailable, MAX_RETRY_AFTER) == (type(ours), ours.retry_after)
+    assert type(ours) is Unavailable
+    assert ours.retry_after == MAX_RETRY_AFTER
     assert "top it up" in capsys.readouterr().err
     assert errors.PaymentRequired is type(theirs)
-    assert 2 == len(server.calls)
+    assert len(server.calls) == 2
 
 
 @pytest.mark.parametrize("key", ["two words", "line\nbreak", "schlüssel"])
@@ -357,7 +368,7 @@ async def test_a_key_that_fits_no_header_is_not_sent(key: str) -> None:
     with FakeOpenAI() as server:
         assert PlatformFault is type(await failure_of(server, api_key=SecretStr(key)))
         assert errors.Forbidden is type(await failure_of(server, SecretStr(key)))
-    assert [] == server.calls
+    assert server.calls == []
 
 
 async def test_a_callers_key_is_used_over_the_same_connection() -> None:
@@ -368,9 +379,11 @@ async def test_a_callers_key_is_used_over_the_same_connection() -> None:
             await callers.embed(["two"], Purpose.DOCUMENT)
             await callers.aclose()
             await embedder.embed(["three"], Purpose.DOCUMENT)
-    assert [KEY, CALLERS_KEY, KEY] == [call.key for call in server.calls]
-    assert 1 == server.connections
-    assert (MODEL, 8, 32) == (callers.model, callers.dimension, callers.batch_size)
+    assert [call.key for call in server.calls] == [KEY, CALLERS_KEY, KEY]
+    assert server.connections == 1
+    assert callers.model == MODEL
+    assert callers.dimension == 8
+    assert callers.batch_size == 32
 
 
 async def test_errors_of_a_callers_key_go_to_the_caller(
@@ -380,16 +393,17 @@ async def test_errors_of_a_callers_key_go_to_the_caller(
         server.keys = {KEY}
         failures = [await failure_of(server, CALLERS) for _ in range(2)]
         await embed(server, ["one"])
-    assert [errors.Forbidden] * 2 == [type(failure) for failure in failures]
+    assert [type(failure) for failure in failures] == [errors.Forbidden] * 2
     assert "a key that the endpoint accepts" in failures[0].message
-    assert "" == capsys.readouterr().err
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.usefixtures("sleepless")
 async def test_a_throttled_callers_key_is_retried() -> None:
     with FakeOpenAI(usual=refusal(429)) as server:
         failure = await failure_of(server, CALLERS, time_limit=60)
-    assert (errors.RateLimited, 10.0) == (type(failure), failure.retry_after)
+    assert type(failure) is errors.RateLimited
+    assert failure.retry_after == 10.0
     assert len(server.calls) > 1
 
 
@@ -401,7 +415,7 @@ async def test_a_callers_key_never_opens_the_breaker(status: int) -> None:
                 await failing(embedder.on_behalf_of(CALLERS))
             server.usual = Reply()
             await embedder.embed(["one"], Purpose.DOCUMENT)
-    assert FAILURE_THRESHOLD + 2 == len(server.calls)
+    assert len(server.calls) == FAILURE_THRESHOLD + 2
 
 
 async def test_each_key_has_its_own_slots(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -411,4 +425,5 @@ async def test_each_key_has_its_own_slots(monkeypatch: pytest.MonkeyPatch) -> No
         async with connected(server, concurrency=1) as embedder, asyncio.TaskGroup() as group:
             for keyed in (embedder, embedder.on_behalf_of(CALLERS)):
                 group.create_task(keyed.embed(numbered(64), Purpose.DOCUMENT))
-    assert (4, 2) == (len(server.calls), server.peak)
+    assert len(server.calls) == 4
+    assert server.peak == 2

@@ -132,7 +132,7 @@ async def test_a_job_is_started_with_the_documented_request(
     name = await batch.submit("task", SOURCE, DESTINATION)
     [job] = vertex.jobs.values()
     assert "projects/p/locations/europe-west1/batchPredictionJobs/1000" == job.name == name
-    assert {
+    assert job.request == {
         "displayName": "task",
         "model": "publishers/google/models/gemini-embedding-001",
         "inputConfig": {"instancesFormat": "jsonl", "gcsSource": {"uris": [SOURCE]}},
@@ -140,7 +140,7 @@ async def test_a_job_is_started_with_the_documented_request(
             "predictionsFormat": "jsonl",
             "gcsDestination": {"outputUriPrefix": DESTINATION},
         },
-    } == job.request
+    }
 
 
 async def test_a_job_of_the_same_name_is_not_started_again(
@@ -271,7 +271,7 @@ async def test_a_failed_job_has_a_code_and_no_message(
     name = await batch.submit("task", SOURCE, DESTINATION)
     vertex.ending = "JOB_STATE_FAILED"
     expected = BatchState(BatchProgress.FAILED, "JOB_STATE_FAILED (code 3)")
-    assert expected == await batch.get_state(name)
+    assert await batch.get_state(name) == expected
 
 
 async def test_a_job_that_is_gone_has_failed(batch: VertexBatch, vertex: FakeVertexBatch) -> None:
@@ -365,7 +365,7 @@ async def test_a_file_is_written_and_read_in_blocks(
     await files.write("task/input.jsonl", written(*[line] * 10))
     assert storage.names("bulk") == ["work/task/input.jsonl"]
     assert storage.calls["upload"] == 4  # the session and three pieces
-    assert [line] * 10 == await lines_of(files, "task/input.jsonl")
+    assert await lines_of(files, "task/input.jsonl") == [line] * 10
     assert files.address("task/input.jsonl") == "gs://bulk/work/task/input.jsonl"
 
 
@@ -399,7 +399,7 @@ async def test_transient_failures_are_retried(
         storage.faults[operation].append(fault)
     await files.write("task/output/a.jsonl", written(b'{"a": 1}\n{"b": 2}\n'))
     assert await files.names("task/output") == ["task/output/a.jsonl"]
-    assert [b'{"a": 1}\n', b'{"b": 2}\n'] == await lines_of(files, "task/output/a.jsonl")
+    assert await lines_of(files, "task/output/a.jsonl") == [b'{"a": 1}\n', b'{"b": 2}\n']
     await files.delete("task")
     assert storage.names("bulk") == []
 
@@ -432,4 +432,4 @@ async def test_only_the_files_in_a_folder_are_deleted(
     for name in ("work/task/a", "work/task/b/c", "work/task-2/a", "other/a"):
         storage.put("bulk", name, "x")
     await files.delete("task")
-    assert ["other/a", "work/task-2/a"] == storage.names("bulk")
+    assert storage.names("bulk") == ["other/a", "work/task-2/a"]

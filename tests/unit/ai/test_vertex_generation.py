@@ -151,7 +151,7 @@ async def test_each_model_thinks_as_little_as_possible(
         await note(server, model=model)
     (call,) = server.calls
     options = (call.config.get("thinkingConfig"), call.config.get("temperature"))
-    assert (thinking, temperature) == options
+    assert options == (thinking, temperature)
 
 
 async def test_instructions_in_a_text_stay_enclosed() -> None:
@@ -161,16 +161,16 @@ async def test_instructions_in_a_text_stay_enclosed() -> None:
         await note(server, BEES)
     first, second = server.calls
     head, _, tail = first.body["contents"][0]["parts"]
-    assert orders == first.text
+    assert first.text == orders
     assert tail["text"].strip("\n") == head["text"].strip("\n").replace("[", "[end of ")
     assert tail["text"].strip("\n") not in orders
-    assert first.body["systemInstruction"] == second.body["systemInstruction"]
+    assert second.body["systemInstruction"] == first.body["systemInstruction"]
 
 
 async def test_an_answer_in_two_parts_is_joined() -> None:
     half, rest = json.dumps(GOOD)[:15], json.dumps(GOOD)[15:]
     with FakeVertex(said(half, rest)) as server:
-        assert "bees" == (await note(server)).value.subject
+        assert (await note(server)).value.subject == "bees"
 
 
 @pytest.mark.parametrize(
@@ -188,24 +188,25 @@ async def test_an_answer_in_two_parts_is_joined() -> None:
 )
 async def test_an_answer_of_another_shape_is_requested_again(reply: Reply) -> None:
     with FakeVertex(reply, answered(GOOD)) as server:
-        assert "bees" == (await note(server)).value.subject
-    assert 2 == len(server.calls)
+        assert (await note(server)).value.subject == "bees"
+    assert len(server.calls) == 2
 
 
 async def test_the_model_sees_what_is_wrong_with_its_answer() -> None:
     with FakeVertex(answered(BAD, (100, 20, 1)), answered(GOOD, (200, 30, 2))) as server:
         generated = await note(server)
     _, call = server.calls
-    assert ["user", "model", "user"] == [turn["role"] for turn in call.body["contents"]]
-    assert json.dumps(BAD) == part(call, 1)
+    assert [turn["role"] for turn in call.body["contents"]] == ["user", "model", "user"]
+    assert part(call, 1) == json.dumps(BAD)
     assert "words: Tuple should have at most 3 items" in part(call, 2)
-    assert (300, 53) == (generated.input_tokens, generated.output_tokens)
+    assert generated.input_tokens == 300
+    assert generated.output_tokens == 53
 
 
 async def test_a_truncated_answer_is_not_sent_back() -> None:
     with FakeVertex(said("x" * 1000, finish="MAX_TOKENS"), answered(GOOD)) as server:
         await note(server)
-    assert ["user", "user"] == [turn["role"] for turn in server.calls[1].body["contents"]]
+    assert [turn["role"] for turn in server.calls[1].body["contents"]] == ["user", "user"]
     assert "too long" in part(server.calls[1], 1)
 
 
@@ -225,7 +226,8 @@ async def test_a_failure_has_the_cost_of_earlier_answers(
     with FakeVertex(answered(BAD, (100, 20, 1)), usual=second) as server:
         server.on_hang = partial(monotonic.turn_soon, 50)
         failure = await failure_of(server, time_limit=50)
-    assert (error, {"input_tokens": 100, "output_tokens": 21}) == (type(failure), failure.details)
+    assert type(failure) is error
+    assert failure.details == {"input_tokens": 100, "output_tokens": 21}
 
 
 @pytest.mark.parametrize("reply", [answered(BAD | {"subject": SECRET}), said(SECRET)])
@@ -235,8 +237,8 @@ async def test_two_invalid_answers_are_an_error_with_its_cost(
     with FakeVertex(usual=reply) as server:
         failure = await failure_of(server)
     assert InvalidAnswer is type(failure)
-    assert {"input_tokens": 200, "output_tokens": 40} == failure.details
-    assert 2 == len(server.calls)
+    assert failure.details == {"input_tokens": 200, "output_tokens": 40}
+    assert len(server.calls) == 2
 
 
 @pytest.mark.parametrize(
@@ -254,7 +256,7 @@ async def test_a_refused_text_is_not_sent_again(reply: Reply) -> None:
     with FakeVertex(reply) as server:
         failure = await failure_of(server)
     assert InvalidInput is type(failure)
-    assert 1 == len(server.calls)
+    assert len(server.calls) == 1
 
 
 @pytest.mark.usefixtures("sleepless")
@@ -270,14 +272,14 @@ async def test_a_throttled_request_waits_for_retry_after() -> None:
 async def test_transient_failures_are_retried(reply: Reply) -> None:
     with FakeVertex(reply) as server:
         await note(server)
-    assert 2 == len(server.calls)
+    assert len(server.calls) == 2
 
 
 async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: Monotonic) -> None:
     with FakeVertex(HANG) as server:
         server.on_hang = partial(monotonic.turn_soon, 60 / ATTEMPTS_IN_TIME)
         await note(server, time_limit=60)
-    assert 2 == len(server.calls)
+    assert len(server.calls) == 2
 
 
 @pytest.mark.parametrize("reply", [refusal(503, "UNAVAILABLE", SECRET), CUT_CONNECTION, HANG])
@@ -286,7 +288,8 @@ async def test_lasting_failures_are_unavailable(reply: Reply, monotonic: Monoton
     with FakeVertex(usual=reply) as server:
         server.on_hang = partial(monotonic.turn_soon, 60)
         failure = await failure_of(server, time_limit=60)
-    assert (Unavailable, 10.0) == (type(failure), failure.retry_after)
+    assert type(failure) is Unavailable
+    assert failure.retry_after == 10.0
 
 
 async def test_a_missing_model_is_logged_with_advice(
@@ -321,7 +324,8 @@ async def test_concurrency_is_limited() -> None:
         async with connected(server, concurrency=3) as generator, asyncio.TaskGroup() as group:
             for number in range(8):
                 group.create_task(generator.generate(INSTRUCTION, f"text {number}", Note))
-    assert (8, 3) == (len(server.calls), server.peak)
+    assert len(server.calls) == 8
+    assert server.peak == 3
 
 
 async def test_five_failures_open_the_breaker() -> None:
@@ -335,14 +339,14 @@ async def test_five_failures_open_the_breaker() -> None:
             server.usual = Reply()
             seconds.now += 30
             await generator.generate(INSTRUCTION, BEES, Note)
-    assert FAILURE_THRESHOLD + 1 == len(server.calls)
+    assert len(server.calls) == FAILURE_THRESHOLD + 1
 
 
 @pytest.mark.parametrize("text", ["", " \n", "\ud83d"])
 async def test_an_empty_text_is_refused_before_it_is_sent(text: str) -> None:
     with FakeVertex() as server, pytest.raises(InvalidInput):
         await note(server, text)
-    assert [] == server.calls
+    assert server.calls == []
 
 
 async def test_a_cancelled_call_releases_its_slot() -> None:

@@ -8,7 +8,7 @@ from infra.build.imports import DATA_FILES, FIRST_PARTY, import_closure
 
 
 def main_of(name: str) -> str:
-    """The text of a function's `main.py`."""
+    """Return the text of a function's `main.py`."""
     [function] = [function for function in functions() if function.name == name]
     return function.main
 

@@ -45,7 +45,7 @@ def test_the_registry_accepts_it(server: dict[str, Any]) -> None:
 
 
 def test_it_names_the_schema_that_it_is_checked_against(server: dict[str, Any]) -> None:
-    assert of_file(SCHEMA)["$id"] == server["$schema"]
+    assert server["$schema"] == of_file(SCHEMA)["$id"]
 
 
 def test_it_agrees_with_pyproject(server: dict[str, Any], project: dict[str, Any]) -> None:
@@ -55,7 +55,7 @@ def test_it_agrees_with_pyproject(server: dict[str, Any], project: dict[str, Any
 
 def test_its_url_is_valid_once_its_variables_are_set(server: dict[str, Any]) -> None:
     [remote] = server["remotes"]
-    assert set(re.findall(r"{(\w+)}", remote["url"])) == remote["variables"].keys()
+    assert remote["variables"].keys() == set(re.findall(r"{(\w+)}", remote["url"]))
     assert all(variable["isRequired"] for variable in remote["variables"].values())
     filled = remote["url"].format(host=remote["variables"]["host"]["placeholder"])
     assert re.fullmatch(r"https://[a-z0-9.-]+/mcp", filled)
@@ -68,9 +68,11 @@ def test_it_lists_no_unpublished_package(server: dict[str, Any]) -> None:
 def test_its_key_is_optional_and_secret(server: dict[str, Any]) -> None:
     [remote] = server["remotes"]
     [header] = remote["headers"]
-    assert ("X-API-Key", False, True) == (header["name"], header["isRequired"], header["isSecret"])
+    assert header["name"] == "X-API-Key"
+    assert header["isRequired"] is False
+    assert header["isSecret"] is True
 
 
 def test_its_metadata_fits_the_registrys_limit(server: dict[str, Any]) -> None:
-    assert [PUBLISHED] == list(server["_meta"])
+    assert list(server["_meta"]) == [PUBLISHED]
     assert len(json.dumps(server["_meta"][PUBLISHED])) <= 4096

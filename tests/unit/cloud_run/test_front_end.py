@@ -90,7 +90,7 @@ def authorization(accounts: Accounts) -> str:
 
 
 async def received_headers(client: httpx2.AsyncClient, headers: dict[str, str]) -> dict[str, str]:
-    """The headers that the function received."""
+    """Return the headers that the function received."""
     response = await client.post("/", content=b"x", headers=headers)
     return {name.lower(): value for name, value in response.json()["headers"]}
 
@@ -101,8 +101,10 @@ async def test_requests_and_answers_pass_unchanged(
     headers = {"authorization": authorization, "x-mine": "1"}
     response = await client.post("/a%20b?c=d&c=%C3%A9", content="é", headers=headers)
     content: dict[str, Any] = response.json()
-    assert (418, "yes") == (response.status_code, response.headers["x-of-the-function"])
-    assert ("/a%20b?c=d&c=%C3%A9", "é") == (content["path"], content["body"])
+    assert response.status_code == 418
+    assert response.headers["x-of-the-function"] == "yes"
+    assert content["path"] == "/a%20b?c=d&c=%C3%A9"
+    assert content["body"] == "é"
     assert ["x-mine", "1"] in [[name.lower(), value] for name, value in content["headers"]]
 
 
@@ -111,7 +113,8 @@ async def test_the_function_gets_the_token_without_its_signature(
 ) -> None:
     headers = (await received_headers(client, {"authorization": authorization}))["authorization"]
     content, _, signature = headers.removeprefix("Bearer ").rpartition(".")
-    assert (authorization.rpartition(".")[0], UNSIGNED) == (f"Bearer {content}", signature)
+    assert authorization.rpartition(".")[0] == f"Bearer {content}"
+    assert signature == UNSIGNED
     with pytest.raises(jwt.InvalidTokenError):
         accounts.holder(f"{content}.{signature}", URL)
 
@@ -121,10 +124,10 @@ async def test_a_token_in_the_serverless_header_counts(
 ) -> None:
     own = {"authorization": "Bearer of-the-functions-own"}
     headers = await received_headers(client, {**own, "x-serverless-authorization": authorization})
-    assert own["authorization"] == headers["authorization"]
-    assert UNSIGNED == headers["x-serverless-authorization"].rpartition(".")[2]
+    assert headers["authorization"] == own["authorization"]
+    assert headers["x-serverless-authorization"].rpartition(".")[2] == UNSIGNED
     both = {"authorization": authorization, "x-serverless-authorization": "Bearer a.b.c"}
-    assert 401 == (await client.post("/", headers=both)).status_code
+    assert (await client.post("/", headers=both)).status_code == 401
 
 
 async def test_the_callers_address_is_appended_to_forwarded_for(
@@ -132,10 +135,8 @@ async def test_the_callers_address_is_appended_to_forwarded_for(
 ) -> None:
     content = {"authorization": authorization, "x-forwarded-for": "1.2.3.4"}
     headers = await received_headers(client, content)
-    assert ("1.2.3.4, 127.0.0.1", "https") == (
-        headers["x-forwarded-for"],
-        headers["x-forwarded-proto"],
-    )
+    assert headers["x-forwarded-for"] == "1.2.3.4, 127.0.0.1"
+    assert headers["x-forwarded-proto"] == "https"
 
 
 async def test_an_expired_token_is_refused() -> None:
@@ -143,7 +144,7 @@ async def test_an_expired_token_is_refused() -> None:
     async with client_of("http://127.0.0.1:1", old) as theirs:
         headers = {"authorization": f"Bearer {old.token(GATEWAY, URL)}"}
         response = await theirs.post("/", headers=headers)
-    assert 401 == response.status_code
+    assert response.status_code == 401
     assert 'error="invalid_token"' in response.headers["www-authenticate"]
 
 
@@ -152,14 +153,15 @@ async def test_a_dead_function_is_unavailable_until_it_restarts(
 ) -> None:
     async with client_of(f"http://127.0.0.1:{free_port()}", accounts) as client:
         response = await client.post("/", headers={"authorization": authorization})
-    assert (503, True) == (response.status_code, "503 Service Unavailable" in response.text)
+    assert response.status_code == 503
+    assert "503 Service Unavailable" in response.text
 
 
 async def test_a_broken_connection_is_unavailable(
     client: httpx2.AsyncClient, authorization: str
 ) -> None:
     response = await client.post("/broken", headers={"authorization": authorization})
-    assert 503 == response.status_code
+    assert response.status_code == 503
 
 
 async def test_a_slow_function_times_out(
@@ -167,7 +169,7 @@ async def test_a_slow_function_times_out(
 ) -> None:
     async with client_of(function, accounts, seconds=0.1) as client:
         response = await client.post("/late", headers={"authorization": authorization})
-    assert 504 == response.status_code
+    assert response.status_code == 504
 
 
 @pytest.mark.parametrize(
@@ -177,10 +179,11 @@ async def test_the_request_size_is_limited(
     client: httpx2.AsyncClient, authorization: str, size: int, status: int
 ) -> None:
     response = await client.post("/", content=b"a" * size, headers={"authorization": authorization})
-    assert status == response.status_code
+    assert response.status_code == status
 
 
 async def test_a_refused_request_does_not_reach_the_function(accounts: Accounts) -> None:
     async with client_of("http://nowhere.invalid", accounts) as client:
         response = await client.post("/<b>")
-    assert (403, True) == (response.status_code, "&lt;b&gt;" in response.text)
+    assert response.status_code == 403
+    assert "&lt;b&gt;" in response.text

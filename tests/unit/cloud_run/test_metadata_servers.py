@@ -29,17 +29,17 @@ async def request(accounts: Accounts, path: str, headers: dict[str, str]) -> htt
 
 async def test_a_token_belongs_to_the_account_of_the_server(accounts: Accounts) -> None:
     response = await request(accounts, f"{ACCOUNT}identity?audience=https://a&format=full", FLAVOR)
-    assert "Google" == response.headers["metadata-flavor"]
-    assert email("carrel-get-chunk") == accounts.holder(response.text, "https://a")
+    assert response.headers["metadata-flavor"] == "Google"
+    assert accounts.holder(response.text, "https://a") == email("carrel-get-chunk")
 
 
 async def test_the_account_can_be_read(accounts: Accounts) -> None:
     response = await request(accounts, f"{ACCOUNT}?recursive=true", FLAVOR)
-    assert email("carrel-get-chunk") == response.json()["email"]
+    assert response.json()["email"] == email("carrel-get-chunk")
 
 
 async def test_a_request_without_the_metadata_header_is_refused(accounts: Accounts) -> None:
-    assert 403 == (await request(accounts, f"{ACCOUNT}identity?audience=https://a", {})).status_code
+    assert (await request(accounts, f"{ACCOUNT}identity?audience=https://a", {})).status_code == 403
 
 
 @pytest.mark.parametrize("header", [{"Host": "evil.example"}, {"X-Forwarded-For": "192.0.2.1"}])
@@ -47,9 +47,9 @@ async def test_other_host_names_and_proxies_are_refused(
     accounts: Accounts, header: dict[str, str]
 ) -> None:
     path = f"{ACCOUNT}identity?audience=https://a"
-    assert 403 == (await request(accounts, path, {**FLAVOR, **header})).status_code
+    assert (await request(accounts, path, {**FLAVOR, **header})).status_code == 403
 
 
 @pytest.mark.parametrize("path", [f"{ACCOUNT}identity", f"{ACCOUNT}token", "/nothing"])
 async def test_an_unknown_path_is_not_found(accounts: Accounts, path: str) -> None:
-    assert 404 == (await request(accounts, path, FLAVOR)).status_code
+    assert (await request(accounts, path, FLAVOR)).status_code == 404

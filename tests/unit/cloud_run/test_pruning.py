@@ -38,37 +38,37 @@ def laptop(tmp_path: Path) -> Path:
 
 
 def names(folder: Path) -> set[str]:
-    """The names in a folder."""
+    """Return the names in a folder."""
     return {path.name for path in folder.iterdir()}
 
 
 def keys(*requirements: str) -> set[str]:
-    """The names of environments."""
+    """Return the names of environments."""
     return {key_of(requirement.encode()) for requirement in requirements}
 
 
 def test_unused_environments_are_deleted(laptop: Path) -> None:
     prune(laptop, {"now", "before"})
-    assert {"now", "before"} == names(laptop / "unpacked")
-    assert keys("now", "before") == names(laptop / "environments")
+    assert names(laptop / "unpacked") == {"now", "before"}
+    assert names(laptop / "environments") == keys("now", "before")
     sources = {path.read_text() for path in (laptop / "files").glob("*.py")}
-    assert {"", "NAME = 'now'", "NAME = 'before'"} == sources
-    assert len(sources) == len(list((laptop / "files").glob("*.pyc")))
+    assert sources == {"", "NAME = 'now'", "NAME = 'before'"}
+    assert len(list((laptop / "files").glob("*.pyc"))) == len(sources)
 
 
 def test_environments_used_within_a_day_stay(laptop: Path) -> None:
     os.utime(laptop / "unpacked" / "older")
     prune(laptop, {"now"})
-    assert {"now", "older"} == names(laptop / "unpacked")
-    assert keys("now", "older") == names(laptop / "environments")
-    assert "NAME = 'older'" == (laptop / "unpacked" / "older" / "main.py").read_text()
+    assert names(laptop / "unpacked") == {"now", "older"}
+    assert names(laptop / "environments") == keys("now", "older")
+    assert (laptop / "unpacked" / "older" / "main.py").read_text() == "NAME = 'older'"
 
 
 def test_using_an_environment_renews_it(laptop: Path) -> None:
     python = environment(b"older", laptop / "environments")
     prune(laptop, {"now"})
     assert python.parent.is_dir()
-    assert {"now"} == names(laptop / "unpacked")
+    assert names(laptop / "unpacked") == {"now"}
 
 
 def test_unfinished_environments_are_deleted(laptop: Path) -> None:
@@ -77,10 +77,10 @@ def test_unfinished_environments_are_deleted(laptop: Path) -> None:
         unfinished.mkdir()
         os.utime(unfinished, (LONG_AGO, LONG_AGO))
     prune(laptop, {"now", "before", "older"})
-    assert {"now", "before", "older"} == names(laptop / "unpacked")
-    assert keys("now", "before", "older") == names(laptop / "environments")
+    assert names(laptop / "unpacked") == {"now", "before", "older"}
+    assert names(laptop / "environments") == keys("now", "before", "older")
 
 
 def test_an_empty_cache_needs_no_pruning(tmp_path: Path) -> None:
     prune(tmp_path, set())
-    assert set() == names(tmp_path)
+    assert names(tmp_path) == set()

@@ -33,18 +33,18 @@ def passages(texts: list[str], title: str = "Notes") -> list[TitledText]:
 
 def test_the_words_of_a_cluster_are_those_that_others_lack() -> None:
     bread, boats = distinctive_words([BREAD, BOATS], 3)
-    assert ["sourdough starter", "bread", "bake"] == bread
+    assert bread == ["sourdough starter", "bread", "bake"]
     assert {"boat", "mainsail", "wind", "anchor"} > set(boats)
 
 
 def test_stop_words_and_numbers_name_nothing() -> None:
     [keyword] = distinctive_words([["One of the two never was on any of these."]], 8)
-    assert [] == keyword
+    assert keyword == []
 
 
 def test_german_words_keep_capitals_and_articles_say_nothing() -> None:
     german, _ = distinctive_words([GERMAN, BOATS], 3)
-    assert {"Entscheidung", "Frage", "Protokoll"} == set(german)
+    assert set(german) == {"Entscheidung", "Frage", "Protokoll"}
 
 
 def test_chinese_has_words_too() -> None:
@@ -72,8 +72,8 @@ def test_what_is_known_stays_and_no_one_else_is_called_so() -> None:
     descriptions = describe_clusters(
         [passages(BREAD), passages(BREAD), passages(BOATS)], [kept_description, None, None]
     )
-    assert kept_description == descriptions[0]
-    assert 3 == len({description.name.casefold() for description in descriptions})
+    assert descriptions[0] == kept_description
+    assert len({description.name.casefold() for description in descriptions}) == 3
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=6))
@@ -83,13 +83,13 @@ def test_names_differ_and_have_three_to_six_words_if_possible(
     descriptions = describe_clusters(
         [passages(texts) for texts in clusters], [None] * len(clusters)
     )
-    assert len(clusters) == len({description.name.casefold() for description in descriptions})
+    assert len({description.name.casefold() for description in descriptions}) == len(clusters)
     for description in descriptions:
-        assert len(description.keywords) == len({word.casefold() for word in description.keywords})
+        assert len({word.casefold() for word in description.keywords}) == len(description.keywords)
         assert len(description.keywords) < 3 or 3 <= len(description.name.split()) <= 6
 
 
 def test_a_cluster_without_words_has_a_name_all_the_same() -> None:
     descriptions = describe_clusters([passages(["?!"]), passages(["..."])], [None, None])
-    assert 2 == len({description.name for description in descriptions})
-    assert ["Notes", "Notes, 2"] == [description.name for description in descriptions]
+    assert len({description.name for description in descriptions}) == 2
+    assert [description.name for description in descriptions] == ["Notes", "Notes, 2"]

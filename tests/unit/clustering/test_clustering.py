@@ -29,24 +29,24 @@ SEEDS = st.integers(0, 2**16)
 
 
 def members(clusters: list[VectorCluster]) -> list[set[int]]:
-    """The rows of each cluster, in the order of their first."""
+    """Return the rows of each cluster, in the order of their first."""
     return sorted((set(map(int, cluster.members)) for cluster in clusters), key=min)
 
 
 def groups_of(clusters: list[VectorCluster]) -> list[set[int]]:
-    """The groups that each cluster has passages of; some of a group may lie too far out."""
+    """Return the groups that each cluster has passages of; some of a group may lie too far out."""
     assert all(len(cluster) > GROUP / 2 for cluster in members(clusters))
     return [{row // GROUP for row in cluster} for cluster in members(clusters)]
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 8, 20, 40])
 def test_each_group_is_a_cluster(count: int) -> None:
-    assert [{n} for n in range(count)] == groups_of(find_clusters(groups(count)))
+    assert groups_of(find_clusters(groups(count))) == [{n} for n in range(count)]
 
 
 def test_strays_belong_to_no_cluster() -> None:
     vectors = np.concatenate([groups(6), strays(5)])
-    assert [{n} for n in range(6)] == groups_of(find_clusters(vectors))
+    assert groups_of(find_clusters(vectors)) == [{n} for n in range(6)]
 
 
 @settings(max_examples=15)
@@ -65,7 +65,7 @@ def test_the_order_of_the_vectors_makes_no_difference(seed: int) -> None:
 def test_no_vector_belongs_to_two_clusters_and_noise_is_left(seed: int) -> None:
     vectors = np.concatenate([groups(4, seed), strays(60, seed + 1)])
     rows = [int(row) for cluster in find_clusters(vectors) for row in cluster.members]
-    assert len(rows) == len(set(rows))
+    assert len(set(rows)) == len(rows)
     assert set(rows) <= set(range(len(vectors)))
 
 
@@ -85,13 +85,13 @@ def test_members_come_by_centrality_outwards() -> None:
 
 def test_too_few_different_vectors_are_no_clusters() -> None:
     vectors = groups(2)[: MIN_PASSAGES - 1]
-    assert [] == find_clusters(vectors)
-    assert [] == find_clusters(np.concatenate([vectors] * 3))
-    assert [] == find_clusters(np.empty((0, DIMENSION), np.float32))
+    assert find_clusters(vectors) == []
+    assert find_clusters(np.concatenate([vectors] * 3)) == []
+    assert find_clusters(np.empty((0, DIMENSION), np.float32)) == []
 
 
 def test_more_vectors_than_all_eigenvectors_are_computed_of() -> None:
-    assert [{n} for n in range(50)] == groups_of(find_clusters(groups(50)))
+    assert groups_of(find_clusters(groups(50))) == [{n} for n in range(50)]
 
 
 def test_what_comes_later_joins_the_cluster_it_is_near_or_none() -> None:
@@ -100,12 +100,12 @@ def test_what_comes_later_joins_the_cluster_it_is_near_or_none() -> None:
     centroids = np.array([cluster.centroid for cluster in clusters])
     reaches = np.array([cluster.reach for cluster in clusters])
     joined = nearest_clusters(np.concatenate([centroids, strays(3)]), centroids, reaches)
-    assert [0, 1, 2, 3, 4, -1, -1, -1] == joined.tolist()
+    assert joined.tolist() == [0, 1, 2, 3, 4, -1, -1, -1]
 
 
 def test_without_clusters_nothing_joins_one() -> None:
     empty = np.empty((0, DIMENSION), np.float32)
-    assert [-1, -1] == nearest_clusters(strays(2), empty, np.empty(0)).tolist()
+    assert nearest_clusters(strays(2), empty, np.empty(0)).tolist() == [-1, -1]
 
 
 def test_three_quarters_of_a_core_are_near_enough_to_it() -> None:
@@ -115,19 +115,19 @@ def test_three_quarters_of_a_core_are_near_enough_to_it() -> None:
 
 
 def test_no_one_joins_a_single_vector() -> None:
-    assert 1.0 == reach_of(strays(1))
+    assert reach_of(strays(1)) == 1.0
 
 
 def test_regions_that_are_alike_become_one_and_others_stay() -> None:
     vectors = groups(3, size=20)
     split = np.repeat([0, 1, 2, 3], [10, 10, 20, 20])
-    assert [0] * 20 + [1] * 20 + [2] * 20 == merge_regions(split, vectors).tolist()
+    assert merge_regions(split, vectors).tolist() == [0] * 20 + [1] * 20 + [2] * 20
 
 
 def test_merging_leaves_noise_alone() -> None:
     labels = np.array([-1] * 5 + [0] * 15)
-    assert labels.tolist() == merge_regions(labels, groups(1, size=20)).tolist()
-    assert [-1] * 20 == merge_regions(np.full(20, -1), groups(1, size=20)).tolist()
+    assert merge_regions(labels, groups(1, size=20)).tolist() == labels.tolist()
+    assert merge_regions(np.full(20, -1), groups(1, size=20)).tolist() == [-1] * 20
 
 
 def test_neighbours_are_the_most_similar_others_in_order() -> None:
@@ -135,30 +135,32 @@ def test_neighbours_are_the_most_similar_others_in_order() -> None:
     similarities = vectors @ vectors.T
     np.fill_diagonal(similarities, -2)
     neighbours = nearest(vectors, 4)
-    assert np.argsort(-similarities, axis=1)[:, :4].tolist() == neighbours.rows.tolist()
+    assert neighbours.rows.tolist() == np.argsort(-similarities, axis=1)[:, :4].tolist()
 
 
 def test_clusters_are_known_again_by_what_they_share() -> None:
     former = {"a": ["1", "2", "3"], "b": ["4", "5"], "c": ["6"]}
     clusters = [{"4", "5", "7"}, {"1", "2", "3"}, {"8", "9"}]
-    assert [ClusterMatch("b", 2 / 3), ClusterMatch("a", 1.0), None] == match_clusters(
-        clusters, former
-    )
+    assert match_clusters(clusters, former) == [
+        ClusterMatch("b", 2 / 3),
+        ClusterMatch("a", 1.0),
+        None,
+    ]
 
 
 def test_of_two_clusters_that_share_the_more_alike_keeps_the_id() -> None:
     former = {"a": list("123456")}
-    assert [None, ClusterMatch("a", 4 / 6)] == match_clusters([set("12"), set("3456")], former)
+    assert match_clusters([set("12"), set("3456")], former) == [None, ClusterMatch("a", 4 / 6)]
 
 
 def test_what_has_little_in_common_is_new() -> None:
-    assert [None] == match_clusters([set("1234567")], {"a": ["1"]})
+    assert match_clusters([set("1234567")], {"a": ["1"]}) == [None]
 
 
 def test_nothing_matches_nothing() -> None:
-    assert [] == match_clusters([], {})
-    assert [None] == match_clusters([{"1"}], {})
-    assert [] == match_clusters([], {"a": ["1"]})
+    assert match_clusters([], {}) == []
+    assert match_clusters([{"1"}], {}) == [None]
+    assert match_clusters([], {"a": ["1"]}) == []
 
 
 @settings(max_examples=15)

@@ -79,8 +79,8 @@ def test_five_failures_in_a_row_open_it_for_a_pause(
     seconds.now += OPEN_SECONDS - 12.5
     with pytest.raises(Unavailable) as caught:
         Call(breaker)
-    assert 13 == caught.value.retry_after
-    assert "The oven is temporarily unavailable: try again in 13 s." == caught.value.message
+    assert caught.value.retry_after == 13
+    assert caught.value.message == "The oven is temporarily unavailable: try again in 13 s."
     seconds.now += 12.5
     assert passes(breaker)
 
@@ -107,7 +107,7 @@ def test_calls_during_a_probe_are_refused_briefly(
     seconds.now += OPEN_SECONDS
     with breaker.attempt(), pytest.raises(Unavailable) as caught:
         Call(breaker)
-    assert PROBE_RETRY_SECONDS == caught.value.retry_after
+    assert caught.value.retry_after == PROBE_RETRY_SECONDS
 
 
 def test_a_successful_probe_closes_it(breaker: CircuitBreaker, seconds: SettableSeconds) -> None:
@@ -202,7 +202,7 @@ class History(RuleBasedStateMachine):
         try:
             call = Call(self.breaker)
         except Unavailable as error:
-            assert expected == error.retry_after  # noqa: PT017 - there may be none
+            assert error.retry_after == expected  # noqa: PT017 - there may be none
             return
         assert expected is None
         self.under_way.append(call)

@@ -31,7 +31,7 @@ def test_any_name_becomes_a_valid_id(name: str) -> None:
 @example("a" * MAX_LENGTH)
 @example("__x")
 def test_a_valid_name_is_its_own_id(name: str) -> None:
-    assert name == safe_id(name)
+    assert safe_id(name) == name
 
 
 @given(names)

@@ -23,11 +23,9 @@ def test_a_librarys_message_is_not_logged() -> None:
     finally:
         logger.removeHandler(handler)
     line = json.loads(written.getvalue())
-    assert ("library", "a.library", "ERROR", "ValueError") == (
-        line["message"],
-        line["logger"],
-        line["severity"],
-        line["error"],
-    )
+    assert line["message"] == "library"
+    assert line["logger"] == "a.library"
+    assert line["severity"] == "ERROR"
+    assert line["error"] == "ValueError"
     assert line["where"].startswith(__file__)
     assert SECRET not in written.getvalue()

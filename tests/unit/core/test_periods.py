@@ -26,7 +26,7 @@ SPAN = DateSpan(date(2024, 1, 30), date(2024, 3, 2))
 )
 def test_a_period_is_a_span_of_days(period: Period, first: str, last: str) -> None:
     expected = DateSpan(date.fromisoformat(first), date.fromisoformat(last))
-    assert expected == period_dates(Period(period), NOW)
+    assert period_dates(Period(period), NOW) == expected
 
 
 def test_every_period_has_a_span() -> None:
@@ -35,7 +35,7 @@ def test_every_period_has_a_span() -> None:
 
 def test_last_month_in_january_is_december() -> None:
     expected = DateSpan(date(2023, 12, 1), date(2023, 12, 31))
-    assert expected == period_dates(Period.LAST_MONTH, datetime(2024, 1, 31, tzinfo=UTC))
+    assert period_dates(Period.LAST_MONTH, datetime(2024, 1, 31, tzinfo=UTC)) == expected
 
 
 def test_days_are_counted_in_utc() -> None:
@@ -78,7 +78,7 @@ def test_disjoint_spans_have_an_empty_intersection() -> None:
 
 def test_the_months_of_a_span_include_partial_ones() -> None:
     assert SPAN.months == ["2024-01", "2024-02", "2024-03"]
-    assert DateSpan(date(2023, 12, 31), date(2024, 1, 1)).months == ["2023-12", "2024-01"]
+    assert ["2023-12", "2024-01"] == DateSpan(date(2023, 12, 31), date(2024, 1, 1)).months
 
 
 def test_all_dates_include_every_moment() -> None:

@@ -66,7 +66,7 @@ def test_settings_cannot_be_changed(name: str) -> None:
 
 def test_each_setting_belongs_to_one_group() -> None:
     grouped = [field for group in setting_groups().values() for field in group.model_fields]
-    assert list(Settings.model_fields) == grouped
+    assert grouped == list(Settings.model_fields)
 
 
 def test_groups_have_titles_of_one_line() -> None:
@@ -114,7 +114,7 @@ def test_an_error_says_what_the_setting_must_be(
     monkeypatch.setenv(variable, value)
     with pytest.raises(InvalidInput) as caught:
         Settings()
-    assert message == str(caught.value)
+    assert str(caught.value) == message
 
 
 def test_each_invalid_setting_has_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +123,7 @@ def test_each_invalid_setting_has_a_sentence(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(InvalidInput) as caught:
         Settings()
     expected = "LEASE_SECONDS must be a number. MATERIALS_DAYS must be 1 or more."
-    assert expected == str(caught.value)
+    assert str(caught.value) == expected
 
 
 @pytest.mark.parametrize("variables", INVALID_WITH_SECRET)
@@ -290,11 +290,12 @@ def test_half_a_google_client_is_refused(half: dict[str, str]) -> None:
 
 def test_five_of_up_to_twenty_passages_are_the_default() -> None:
     settings = Settings()
-    assert (5, 20) == (settings.extract_top_k, settings.extract_top_k_limit)
+    assert settings.extract_top_k == 5
+    assert settings.extract_top_k_limit == 20
 
 
 def test_the_default_count_is_at_most_the_limit() -> None:
-    assert 7 == Settings(extract_top_k=7, extract_top_k_limit=7).extract_top_k
+    assert Settings(extract_top_k=7, extract_top_k_limit=7).extract_top_k == 7
     for invalid in ({"extract_top_k": 21}, {"extract_top_k_limit": 4}):
         with pytest.raises(InvalidInput, match="EXTRACT_TOP_K must be at most EXTRACT_TOP_K_LIMIT"):
             Settings(**invalid)

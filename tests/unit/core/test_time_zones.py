@@ -12,7 +12,7 @@ from shared.core.settings import Settings
 
 
 def test_a_time_zone_is_loaded_by_name() -> None:
-    assert "Europe/Berlin" == str(time_zone("Europe/Berlin"))
+    assert str(time_zone("Europe/Berlin")) == "Europe/Berlin"
 
 
 def test_utc_needs_no_database_of_time_zones() -> None:
@@ -29,7 +29,7 @@ def test_other_names_are_refused(name: str) -> None:
 
 def test_the_setting_is_checked_at_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIME_ZONE", "Europe/Berlin")
-    assert "Europe/Berlin" == Settings().time_zone
+    assert Settings().time_zone == "Europe/Berlin"
     monkeypatch.setenv("TIME_ZONE", "Berlin")
     with pytest.raises(InvalidInput, match="not a time zone of the IANA database"):
         Settings()

@@ -34,8 +34,8 @@ def make_headers(*fields: tuple[str, str]) -> Headers:
     ],
 )
 def test_traceparent_has_trace_and_span(header: str, *, sampled: bool) -> None:
-    assert TraceContext(TRACE_ID, SPAN_ID, sampled) == parse_trace(
-        make_headers(("traceparent", header))
+    assert parse_trace(make_headers(("traceparent", header))) == TraceContext(
+        TRACE_ID, SPAN_ID, sampled
     )
 
 
@@ -61,7 +61,7 @@ def test_googles_older_header_has_them_too(
 def test_traceparent_takes_precedence() -> None:
     other = f"{'b' * 32}/7;o=0"
     headers = make_headers(("x-cloud-trace-context", other), ("traceparent", W3C))
-    assert TraceContext(TRACE_ID, SPAN_ID, sampled=True) == parse_trace(headers)
+    assert parse_trace(headers) == TraceContext(TRACE_ID, SPAN_ID, sampled=True)
 
 
 @pytest.mark.parametrize(
@@ -105,18 +105,19 @@ def test_log_lines_in_the_context_have_the_trace(
         "logging.googleapis.com/spanId": SPAN_ID,
         "logging.googleapis.com/trace_sampled": True,
     }.items() <= inside.items()
-    assert {"message", "severity", "time"} == outside.keys()
+    assert outside.keys() == {"message", "severity", "time"}
 
 
 def test_the_trace_is_passed_on_unchanged() -> None:
     with bind_trace(make_headers(("traceparent", W3C)), "shelf"):
-        assert {"traceparent": W3C} == traceparent_header()
-    assert {} == traceparent_header()
+        assert traceparent_header() == {"traceparent": W3C}
+    assert traceparent_header() == {}
 
 
 def test_a_trace_without_a_span_is_passed_on_with_one() -> None:
     with bind_trace(make_headers(("x-cloud-trace-context", TRACE_ID)), "shelf"):
         taken = parse_trace(Headers(traceparent_header()))
     assert taken is not None
-    assert (TRACE_ID, False) == (taken.trace_id, taken.sampled)
+    assert taken.trace_id == TRACE_ID
+    assert not taken.sampled
     assert taken.span_id is not None

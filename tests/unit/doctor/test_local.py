@@ -45,12 +45,12 @@ def check_result(name: str, machine: Machine) -> CheckResult:
 
 def failure_of(name: str, machine: Machine) -> tuple[str, str]:
     result = check_result(name, machine)
-    assert CheckStatus.WRONG == result.status
+    assert result.status == CheckStatus.WRONG
     return result.message, result.next_command
 
 
 def make_environment(folder: Path, java: int, required: int) -> dict[str, str]:
-    """An environment with a version of Java, and an emulator that requires another."""
+    """Return an environment with a version of Java, and an emulator that requires another."""
     home, emulators = folder / "java", folder / "emulators"
     (home / "bin").mkdir(parents=True)
     emulators.mkdir()
@@ -67,23 +67,23 @@ def make_environment(folder: Path, java: int, required: int) -> dict[str, str]:
 
 
 def test_a_new_enough_python_passes(machine: Machine) -> None:
-    assert CheckStatus.OK == check_result("Python", machine).status
+    assert check_result("Python", machine).status == CheckStatus.OK
 
 
 def test_an_old_python_fails(machine: Machine) -> None:
     message, command = failure_of("Python", replace(machine, python=(3, 10, 4)))
-    assert "3.10.4 is too old: 3.11.7 or newer is required" == message
-    assert "make PYTHON=/path/to/python3.13 run" == command
+    assert message == "3.10.4 is too old: 3.11.7 or newer is required"
+    assert command == "make PYTHON=/path/to/python3.13 run"
 
 
 def test_the_emulator_of_these_tests_is_found(machine: Machine) -> None:
-    assert CheckStatus.OK == check_result("Firestore emulator", machine).status
+    assert check_result("Firestore emulator", machine).status == CheckStatus.OK
 
 
 def test_a_missing_java_names_the_installation_command(machine: Machine, tmp_path: Path) -> None:
     bare = replace(machine, environment={"PATH": str(tmp_path), "HOME": str(tmp_path)})
     message, command = failure_of("Firestore emulator", bare)
-    assert "The Firestore emulator cannot run on this machine." == message
+    assert message == "The Firestore emulator cannot run on this machine."
     assert "sudo apt-get install default-jre-headless" in command
 
 
@@ -100,15 +100,15 @@ def test_an_emulator_with_a_new_enough_java_passes(machine: Machine, tmp_path: P
 
 
 def test_a_state_folder_that_can_be_created_passes(machine: Machine) -> None:
-    assert f"{machine.state} (not created yet)" == check_result("state folder", machine).message
+    assert check_result("state folder", machine).message == f"{machine.state} (not created yet)"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_state_folder_without_write_access_fails(machine: Machine) -> None:
     machine.state.mkdir(mode=0o500)
     message, command = failure_of("state folder", machine)
-    assert f"{machine.state} is not writable" == message
-    assert "CARREL_STATE=/another/folder make run" == command
+    assert message == f"{machine.state} is not writable"
+    assert command == "CARREL_STATE=/another/folder make run"
 
 
 def test_a_file_instead_of_a_state_folder_fails(machine: Machine) -> None:
@@ -116,40 +116,40 @@ def test_a_file_instead_of_a_state_folder_fails(machine: Machine) -> None:
     below = replace(machine, state=machine.state / "below")
     for broken in (machine, below):
         message, command = failure_of("state folder", broken)
-        assert f"{machine.state} is a file, not a folder" == message
-        assert "CARREL_STATE=/another/folder make run" == command
-        assert CheckStatus.OK == check_result("local database", broken).status
+        assert message == f"{machine.state} is a file, not a folder"
+        assert command == "CARREL_STATE=/another/folder make run"
+        assert check_result("local database", broken).status == CheckStatus.OK
 
 
 def test_a_stopped_database_with_a_free_port_passes(machine: Machine) -> None:
     result = check_result("local database", machine)
-    assert (CheckStatus.OK, f"not running; port {machine.emulator_port} is free") == result[:2]
+    assert result[:2] == (CheckStatus.OK, f"not running; port {machine.emulator_port} is free")
 
 
 def test_a_taken_database_port_fails(machine: Machine, taken_port: int) -> None:
     message, command = failure_of("local database", replace(machine, emulator_port=taken_port))
-    assert f"another program listens on port {taken_port}" == message
-    assert "EMULATOR_PORT=8787 make run" == command
+    assert message == f"another program listens on port {taken_port}"
+    assert command == "EMULATOR_PORT=8787 make run"
 
 
 def test_an_empty_base_names_the_command_to_fill_it(machine: Machine) -> None:
     expected = ("the knowledge base is empty", "make run, which loads a sample")
-    assert expected == failure_of("knowledge", machine)
+    assert failure_of("knowledge", machine) == expected
 
 
 def test_a_saved_base_passes(machine: Machine) -> None:
     (machine.state / "firestore" / "(default)" / "00000001").mkdir(parents=True)
-    assert f"saved in {machine.state / 'firestore'}" == check_result("knowledge", machine).message
+    assert check_result("knowledge", machine).message == f"saved in {machine.state / 'firestore'}"
 
 
 def test_a_stopped_gateway_names_the_command_to_start_it(machine: Machine) -> None:
-    assert (f"nothing answers on port {machine.port}", "make run") == failure_of("gateway", machine)
+    assert failure_of("gateway", machine) == (f"nothing answers on port {machine.port}", "make run")
 
 
 def test_a_healthy_gateway_passes(machine: Machine) -> None:
     with FakeGateway() as gateway:
         here = replace(machine, port=gateway.server_port)
-        assert f"answers on port {here.port}" == check_result("gateway", here).message
+        assert check_result("gateway", here).message == f"answers on port {here.port}"
 
 
 def test_an_unhealthy_gateway_is_quoted(machine: Machine) -> None:
@@ -157,15 +157,15 @@ def test_an_unhealthy_gateway_is_quoted(machine: Machine) -> None:
         gateway.health = 503
         message, command = failure_of("gateway", replace(machine, port=gateway.server_port))
     assert "it does not answer" in message
-    assert "stop it, then make run" == command
+    assert command == "stop it, then make run"
 
 
 def test_the_embedding_model_embeds_a_sample(machine: Machine) -> None:
     result = check_result("embedding model", machine)
-    assert (
+    assert result[:2] == (
         CheckStatus.OK,
         "all-MiniLM-L6-v2-onnx-int8 returns vectors of 384 dimensions",
-    ) == result[:2]
+    )
 
 
 @pytest.mark.parametrize("name", ["node", "terraform", "gcloud"])
@@ -173,8 +173,8 @@ def test_a_missing_optional_program_is_no_failure(
     machine: Machine, tmp_path: Path, name: str
 ) -> None:
     bare = replace(machine, environment={"PATH": str(tmp_path)})
-    assert CheckStatus.OPTIONAL == check_result(name, bare).status
+    assert check_result(name, bare).status == CheckStatus.OPTIONAL
     program = tmp_path / name
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    assert (CheckStatus.OK, str(program)) == check_result(name, bare)[:2]
+    assert check_result(name, bare)[:2] == (CheckStatus.OK, str(program))

@@ -98,9 +98,9 @@ def test_another_type_is_never_the_original() -> None:
 
 def test_a_model_that_was_not_measured_has_a_higher_threshold() -> None:
     original, new = make_extraction(ORIGINAL), make_extraction(PARAPHRASE)
-    assert original == find_original(new, [(original, 0.85)], MODEL)
+    assert find_original(new, [(original, 0.85)], MODEL) == original
     assert find_original(new, [(original, 0.85)], "another") is None
-    assert original == find_original(new, [(original, 0.95)], "another")
+    assert find_original(new, [(original, 0.95)], "another") == original
 
 
 async def test_the_duplicate_with_more_confidence_stays(
@@ -112,7 +112,7 @@ async def test_the_duplicate_with_more_confidence_stays(
         make_extraction(OTHER_ANSWER, 0.7),
         make_extraction(PARAPHRASE, 0.8),
     )
-    assert extractions[1:] == drop_duplicates(extractions, MODEL)
+    assert drop_duplicates(extractions, MODEL) == extractions[1:]
 
 
 @pytest.mark.parametrize(
@@ -128,14 +128,14 @@ async def test_the_duplicate_with_more_confidence_stays(
     ],
 )
 def test_only_the_answer_counts(content: Content, change: dict[str, object]) -> None:
-    assert 1.0 == answer_resemblance(content, content)
-    assert 0.0 == answer_resemblance(content, content.model_copy(update=change))
+    assert answer_resemblance(content, content) == 1.0
+    assert answer_resemblance(content, content.model_copy(update=change)) == 0.0
 
 
 def test_extractions_without_duplicates_all_stay() -> None:
-    assert [] == drop_duplicates([], MODEL)
+    assert drop_duplicates([], MODEL) == []
     one = (replace(make_extraction(ORIGINAL), confidence=0.1), (1.0, 0.0))
-    assert [one] == drop_duplicates([one], MODEL)
+    assert drop_duplicates([one], MODEL) == [one]
 
 
 @pytest.mark.parametrize("answer", ["No.", "Both", "❌", "Do not."])

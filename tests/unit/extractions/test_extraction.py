@@ -16,8 +16,8 @@ EVERY = (decision(), pattern(), warning(), methodology())
 
 
 def test_each_type_has_its_own_content() -> None:
-    assert list(ExtractionType) == [CONTENTS[kind].type for kind in ExtractionType]
-    assert set(ExtractionType) == {content.type for content in EVERY}
+    assert [CONTENTS[kind].type for kind in ExtractionType] == list(ExtractionType)
+    assert {content.type for content in EVERY} == set(ExtractionType)
 
 
 def test_ids_differ_unless_chunk_and_content_are_equal() -> None:
@@ -29,7 +29,8 @@ def test_ids_differ_unless_chunk_and_content_are_equal() -> None:
         for chunk in chunks
         for content in contents
     ]
-    assert (ids, len(ids)) == (recomputed, len(set(ids)))
+    assert recomputed == ids
+    assert len(set(ids)) == len(ids)
 
 
 def test_an_id_names_the_type_and_is_valid_in_firestore() -> None:
@@ -47,12 +48,13 @@ def test_an_extraction_has_a_facet_for_each_matching_filter() -> None:
         "decision topic:rye%20bread source:baking",
     }
     extraction = make_extraction(CHUNK, decision(), "rag", "rye bread")
-    assert (expected, 6) == (set(extraction.facets), len(extraction.facets))
+    assert set(extraction.facets) == expected
+    assert len(extraction.facets) == 6
 
 
 def test_a_duplicate_has_no_facets() -> None:
     extraction = make_extraction(CHUNK, decision(), "rag")
-    assert [] == replace(extraction, duplicate_of="another").facets
+    assert replace(extraction, duplicate_of="another").facets == []
 
 
 def test_a_topic_cannot_be_mistaken_for_a_source() -> None:
@@ -72,10 +74,10 @@ def test_a_topic_cannot_be_mistaken_for_a_source() -> None:
     ],
 )
 def test_the_embedded_text_is_what_people_search_for(content: object, expected: str) -> None:
-    assert expected == getattr(content, "text", None)
+    assert getattr(content, "text", None) == expected
 
 
 def test_steps_are_renumbered_from_one_in_order() -> None:
     steps = [{"order": n, "title": f"Step {n}", "description": "Do it."} for n in (9, 7)]
     content = Methodology.model_validate({"name": "Bake", "steps": steps})
-    assert [(1, "Step 7"), (2, "Step 9")] == [(step.order, step.title) for step in content.steps]
+    assert [(step.order, step.title) for step in content.steps] == [(1, "Step 7"), (2, "Step 9")]

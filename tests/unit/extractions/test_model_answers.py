@@ -46,52 +46,49 @@ def make_pattern(code: str) -> dict[str, Any]:
 
 
 def build(findings: dict[str, Any], **fields: Any) -> list[Extraction]:
-    """The extractions from an answer of the model."""
+    """Return the extractions from an answer of the model."""
     defaults: dict[str, Any] = {"chunk": make_chunk(), "aliases": {}, "model": "m", "now": NOW}
     return build_extractions(Findings.model_validate(findings), **(defaults | fields))
 
 
 def test_an_answer_without_findings_is_valid() -> None:
-    assert [] == build({})
-    assert 0 == count_findings(Findings.model_validate({"decisions": [], "patterns": []}))
+    assert build({}) == []
+    assert count_findings(Findings.model_validate({"decisions": [], "patterns": []})) == 0
 
 
 def test_an_extraction_says_where_it_comes_from() -> None:
     [extraction] = build({"decisions": [make_finding()]})
-    assert ("c", "s", "m", NOW) == (
-        extraction.chunk_id,
-        extraction.source_id,
-        extraction.model,
-        extraction.extracted_at,
-    )
-    assert (ExtractionType.DECISION, ("testing",), 0.9) == (
-        extraction.type,
-        extraction.topics,
-        extraction.confidence,
-    )
+    assert extraction.chunk_id == "c"
+    assert extraction.source_id == "s"
+    assert extraction.model == "m"
+    assert extraction.extracted_at == NOW
+    assert extraction.type == ExtractionType.DECISION
+    assert extraction.topics == ("testing",)
+    assert extraction.confidence == 0.9
     assert extraction.quote == "We chose the fake, since a mock goes stale."
 
 
 def test_the_same_content_has_the_same_id() -> None:
     [one] = build({"decisions": [make_finding()]})
     [other] = build({"decisions": [make_finding(confidence=0.6)]}, model="another")
-    assert one.extraction_id == other.extraction_id
+    assert other.extraction_id == one.extraction_id
 
 
 def test_a_repeated_finding_is_extracted_once() -> None:
-    assert 1 == len(build({"decisions": [make_finding(), make_finding()]}))
+    assert len(build({"decisions": [make_finding(), make_finding()]})) == 1
 
 
 def test_a_finding_without_a_quote_in_the_passage_is_dropped() -> None:
     findings = {"decisions": [make_finding(quote="Everybody should buy our product at once.")]}
-    assert (1, []) == (count_findings(Findings.model_validate(findings)), build(findings))
+    assert count_findings(Findings.model_validate(findings)) == 1
+    assert build(findings) == []
 
 
 def test_the_title_cannot_be_quoted() -> None:
     chunk = make_chunk(title="Title of a source")
     assert passage_prompt(chunk.title, chunk.content).startswith("Title of a source\n\n")
     findings = {"decisions": [make_finding(quote="Title of a source")]}
-    assert [] == build(findings, chunk=chunk)
+    assert build(findings, chunk=chunk) == []
 
 
 def test_the_stored_quote_is_the_text_of_the_passage() -> None:
@@ -106,7 +103,7 @@ def test_the_stored_quote_is_the_text_of_the_passage() -> None:
 def test_code_is_taken_from_the_passage_or_dropped(code: str, expected: str | None) -> None:
     [extraction] = build({"patterns": [make_pattern(code)]})
     assert isinstance(extraction.content, Pattern)
-    assert expected == extraction.content.code_example
+    assert extraction.content.code_example == expected
 
 
 @pytest.mark.parametrize(
@@ -115,7 +112,7 @@ def test_code_is_taken_from_the_passage_or_dropped(code: str, expected: str | No
 )
 def test_a_confidence_is_limited_to_0_to_1(confidence: float, expected: float) -> None:
     [extraction] = build({"decisions": [make_finding(confidence=confidence)]})
-    assert expected == extraction.confidence
+    assert extraction.confidence == expected
 
 
 def test_topics_are_canonical_and_at_most_five() -> None:
@@ -123,7 +120,7 @@ def test_topics_are_canonical_and_at_most_five() -> None:
     aliases = {"kube": "container orchestration"}
     [extraction] = build({"decisions": [make_finding(topics=topics)]}, aliases=aliases)
     assert "container orchestration" in extraction.topics
-    assert 5 == len(extraction.topics)
+    assert len(extraction.topics) == 5
 
 
 def test_blank_strings_count_as_missing() -> None:
@@ -135,7 +132,7 @@ def test_blank_strings_count_as_missing() -> None:
     }
     [extraction] = build({"decisions": [make_finding(content=content)], "patterns": None})
     expected = Decision(question="Mock or fake?", options=("Mock",), considerations=())
-    assert expected == extraction.content
+    assert extraction.content == expected
 
 
 @pytest.mark.parametrize(
@@ -159,6 +156,6 @@ def test_an_answer_of_another_shape_is_refused(answer: Any) -> None:
 def test_the_schema_for_the_model_has_no_references() -> None:
     schema = answer_schema(Findings)
     assert "$ref" not in str(schema)
-    assert ["decisions", "patterns", "warnings", "methodologies"] == list(schema["properties"])
+    assert list(schema["properties"]) == ["decisions", "patterns", "warnings", "methodologies"]
     fields = schema["properties"]["warnings"]["items"]["properties"]
-    assert ["quote", "content", "topics", "confidence"] == list(fields)
+    assert list(fields) == ["quote", "content", "topics", "confidence"]

@@ -43,7 +43,7 @@ TEXT = (
     ],
 )
 def test_the_result_is_the_text_of_the_passage(quote: str, expected: str) -> None:
-    assert expected == find_quote(quote, TEXT)
+    assert find_quote(quote, TEXT) == expected
 
 
 @pytest.mark.parametrize(
@@ -68,18 +68,18 @@ def test_a_quote_that_is_not_in_the_text_is_refused(quote: str) -> None:
 
 def test_an_omission_is_filled_in() -> None:
     expected = "A test that passes two times in three (often) costs 3.5 hours."
-    assert expected == find_quote("A test that passes […] often) costs 3.5 hours.", TEXT)
+    assert find_quote("A test that passes […] often) costs 3.5 hours.", TEXT) == expected
 
 
 def test_a_long_omission_cuts_the_quote_before_it() -> None:
     text = f"It begins with these words. {'And so on. ' * MAX_QUOTE} It ends with those words."
     expected = "It begins with these words."
-    assert expected == find_quote("It begins with these words ... It ends with those words.", text)
+    assert find_quote("It begins with these words ... It ends with those words.", text) == expected
 
 
 def test_a_text_without_spaces_can_be_quoted() -> None:
     text = "彼は自動的な再試行に注意すべきだと何度も言った。しかし誰も聞かなかった。"
-    assert "彼は自動的な再試行に注意すべきだと何度も言った" == find_quote(text[:23], text)
+    assert find_quote(text[:23], text) == "彼は自動的な再試行に注意すべきだと何度も言った"
     assert find_quote("彼は手動の再試行だけに注意すべきだと言った。", text) is None
 
 
@@ -95,7 +95,7 @@ def test_any_long_enough_part_of_a_text_is_found(text: str, data: st.DataObject)
     end = data.draw(st.integers(start, len(text)))
     part = text[start:end].strip()
     if sum(map(str.isalnum, part)) >= MIN_QUOTE:
-        assert part == find_quote(text[start:end], text)
+        assert find_quote(text[start:end], text) == part
 
 
 CODE = """The loop below does it.
@@ -129,4 +129,4 @@ Call `an_order(country="NO")` for one."""
     ],
 )
 def test_code_is_found_despite_other_white_space(code: str, expected: str | None) -> None:
-    assert expected == find_code(code, CODE)
+    assert find_code(code, CODE) == expected

@@ -36,7 +36,7 @@ def collections_in(source: str) -> set[str]:
 
 def test_the_index_file_names_existing_collections() -> None:
     used = set[str]().union(*(collections_in(path.read_text("utf-8")) for path in CODE))
-    assert EXPIRING | {"accounts", "keys"} == used
+    assert used == EXPIRING | {"accounts", "keys"}
     assert {entry["collectionGroup"] for entry in OVERRIDES} <= used
 
 
@@ -58,5 +58,5 @@ def test_fields_without_queries_are_not_indexed() -> None:
         ("calls", "arguments.query"),
         ("limits", "expires_at"),
     ]:
-        assert frozenset() == file.single_field_indexes(collection, path)
+        assert file.single_field_indexes(collection, path) == frozenset()
     assert file.single_field_indexes("keys", "user_id")

@@ -31,24 +31,24 @@ async def count_passed(limit: AddressRateLimit, requests: int, address: str = "1
 async def test_requests_per_minute_are_limited() -> None:
     seconds = SettableSeconds()
     limit = AddressRateLimit(PlainTextResponse("ok"), 60, 0, seconds)
-    assert 60 == await count_passed(limit, 80)
+    assert await count_passed(limit, 80) == 60
     seconds.now += 10
-    assert 10 == await count_passed(limit, 80)
+    assert await count_passed(limit, 80) == 10
     seconds.now += 600
-    assert 60 == await count_passed(limit, 80)
+    assert await count_passed(limit, 80) == 60
 
 
 async def test_each_address_has_its_own_limit() -> None:
     limit = AddressRateLimit(PlainTextResponse("ok"), 5, 0, SettableSeconds())
-    assert 5 == await count_passed(limit, 9)
-    assert 5 == await count_passed(limit, 9, "5.6.7.8")
+    assert await count_passed(limit, 9) == 5
+    assert await count_passed(limit, 9, "5.6.7.8") == 5
 
 
 async def test_only_so_many_addresses_are_remembered() -> None:
     limit = AddressRateLimit(PlainTextResponse("ok"), 5, 0, SettableSeconds())
     for number in range(MAX_ADDRESSES + 10):
         limit._take(str(number))  # noqa: SLF001 - ten thousand requests would take long
-    assert MAX_ADDRESSES == len(limit._full_at)  # noqa: SLF001 - the same
+    assert len(limit._full_at) == MAX_ADDRESSES  # noqa: SLF001 - the same
 
 
 async def test_one_address_does_not_take_all_places_of_an_instance() -> None:
@@ -70,9 +70,9 @@ async def test_one_address_does_not_take_all_places_of_an_instance() -> None:
             asyncio.create_task(one.get("http://x/")) for _ in range(MAX_CONCURRENT_REQUESTS)
         ]
         await crowded.wait()
-        assert 429 == (await one.get("http://x/")).status_code
+        assert (await one.get("http://x/")).status_code == 429
         waiting.append(asyncio.create_task(other.get("http://x/")))
         gate.set()
         answers = await asyncio.gather(*waiting)
-        assert {200} == {answer.status_code for answer in answers}
-        assert 200 == (await one.get("http://x/")).status_code
+        assert {answer.status_code for answer in answers} == {200}
+        assert (await one.get("http://x/")).status_code == 200

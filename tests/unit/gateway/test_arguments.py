@@ -18,7 +18,7 @@ DEEP = f"lists and objects nested more than {MAX_DEPTH} levels deep"
 
 
 def nested(depth: int) -> Any:
-    """A number in so many lists."""
+    """Return a number in so many lists."""
     value: Any = 0
     for _ in range(depth):
         value = [value]
@@ -33,23 +33,23 @@ def details_of(arguments: dict[str, Any]) -> dict[str, Any] | None:
 @pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
 def test_a_number_that_is_not_finite_is_named_by_its_path(number: float) -> None:
     arguments = {"a": number, "b": {"c": [1.5, {"d": number}]}, "e": 1e308}
-    assert {"a": NUMBER, "b.c.1.d": NUMBER} == details_of(arguments)
+    assert details_of(arguments) == {"a": NUMBER, "b.c.1.d": NUMBER}
 
 
 @pytest.mark.parametrize(("depth", "details"), [(MAX_DEPTH, None), (MAX_DEPTH + 1, {"a": DEEP})])
 def test_nesting_has_a_bound(depth: int, details: dict[str, str] | None) -> None:
-    assert details == details_of({"a": nested(depth)})
+    assert details_of({"a": nested(depth)}) == details
 
 
 def test_the_bound_is_not_the_stacks() -> None:
     deep = nested(100_000)
-    assert {"a": DEEP} == details_of({"a": deep, "b": 1})
+    assert details_of({"a": deep, "b": 1}) == {"a": DEEP}
 
 
 def test_of_many_bad_values_the_first_are_named() -> None:
     details = details_of({"a": [math.inf] * 10_000})
     assert details
-    assert 20 == len(details)
+    assert len(details) == 20
 
 
 @pytest.mark.anyio
@@ -59,6 +59,7 @@ async def test_a_call_with_such_arguments_reaches_no_tool(value: Any, problem: s
     visitor = Visitor(Caller.of("anna"), None)
     answer = await make_pipeline(dispatcher).call(TOOL, {"filter": value}, visitor)
     assert answer.error
-    assert ("VALIDATION_ERROR", {"filter": problem}) == (answer.error.code, answer.error.details)
+    assert answer.error.code == "VALIDATION_ERROR"
+    assert answer.error.details == {"filter": problem}
     assert f"filter: {problem}. Correct this and call try_out again." in answer.error.message
-    assert [] == dispatcher.calls
+    assert dispatcher.calls == []

@@ -63,7 +63,7 @@ class Reader:
 
 
 def in_parts(parts: Iterable[bytes]) -> list[Message]:
-    """The messages of a body that comes in these parts."""
+    """Return the messages of a body that comes in these parts."""
     messages = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
     return [*messages[:-1], messages[-1] | {"more_body": False}]
 
@@ -94,30 +94,30 @@ async def send_body(limit: BodyLimit, messages: list[Message], **headers: str) -
 )
 async def test_a_body_arrives_as_it_was_sent(parts: list[bytes]) -> None:
     reader = Reader()
-    assert (200, "") == await send_body(BodyLimit(reader, lambda _: 300_000), in_parts(parts))
-    assert [b"".join(parts)] == reader.bodies
+    assert await send_body(BodyLimit(reader, lambda _: 300_000), in_parts(parts)) == (200, "")
+    assert reader.bodies == [b"".join(parts)]
 
 
 async def test_many_small_parts_are_handed_on_in_few() -> None:
     reader = Reader()
     await send_body(BodyLimit(reader, lambda _: 1_000_000), in_parts([b"x"] * 200_000))
-    assert 200_000 // (64 * 1024) + 1 == reader.messages
+    assert reader.messages == 200_000 // (64 * 1024) + 1
 
 
 async def test_a_body_may_be_as_large_as_allowed_and_no_larger() -> None:
     reader = Reader()
     limit = BodyLimit(reader, lambda _: 1_000, lambda _: "Send less at once.")
     too_large = "This request is larger than 1,000 bytes. Send less at once."
-    assert (200, "") == await send_body(limit, in_parts([b"x" * 600, b"x" * 400]))
-    assert (413, too_large) == await send_body(limit, in_parts([b"x" * 600, b"x" * 401]))
-    assert (413, too_large) == await send_body(limit, in_parts([b"x"]), content_length="1001")
-    assert [b"x" * 1_000] == reader.bodies
+    assert await send_body(limit, in_parts([b"x" * 600, b"x" * 400])) == (200, "")
+    assert await send_body(limit, in_parts([b"x" * 600, b"x" * 401])) == (413, too_large)
+    assert await send_body(limit, in_parts([b"x"]), content_length="1001") == (413, too_large)
+    assert reader.bodies == [b"x" * 1_000]
 
 
 async def test_a_client_that_leaves_is_not_waited_for() -> None:
     reader = Reader()
     await send_body(BodyLimit(reader, lambda _: 9), [*in_parts([b"a", b"b"])[:1], LEFT])
-    assert [b"a"] == reader.bodies
+    assert reader.bodies == [b"a"]
 
 
 async def test_who_may_send_more_has_more_time_for_it(monotonic: Monotonic) -> None:
@@ -129,7 +129,8 @@ async def test_who_may_send_more_has_more_time_for_it(monotonic: Monotonic) -> N
     for over, under_way in ((little, [more]), (more, [])):
         monotonic.turn_soon(61)
         status, message = await over
-        assert (408, True) == (status, "too long to arrive" in message)
+        assert status == 408
+        assert "too long to arrive" in message
         assert not any(task.done() for task in under_way)
 
 
@@ -137,13 +138,13 @@ async def test_a_long_text_is_taken_and_many_values_are_not() -> None:
     reader = Reader()
     limit = BodyLimit(reader, lambda _: 3_000_000, find_problem=find_json_problem)
     text = json.dumps({"materials": "[1, 2], " * 100_000}).encode()
-    assert (200, "") == await send_body(limit, in_parts([text]))
+    assert await send_body(limit, in_parts([text])) == (200, "")
     refused = await send_body(limit, in_parts([b"[" + b"[]," * 200_000 + b"0]"]))
-    assert (
+    assert refused == (
         400,
         "This request has more than 50,000 JSON values. Send fewer in one request.",
-    ) == refused
-    assert [text] == reader.bodies
+    )
+    assert reader.bodies == [text]
 
 
 async def test_half_a_surrogate_pair_is_refused_in_words() -> None:
@@ -151,8 +152,9 @@ async def test_half_a_surrogate_pair_is_refused_in_words() -> None:
     limit = BodyLimit(reader, lambda _: 1_000_000, find_problem=find_json_problem)
     for padding in (b"", b" " * LARGE_BODY_BYTES):
         status, message = await send_body(limit, in_parts([b'"\\ud8', b'3d"', padding]))
-        assert (400, True) == (status, "half of a surrogate pair" in message)
-    assert [] == reader.bodies
+        assert status == 400
+        assert "half of a surrogate pair" in message
+    assert reader.bodies == []
 
 
 async def test_the_event_loop_goes_on_while_a_large_body_is_checked() -> None:
@@ -194,11 +196,12 @@ async def test_an_instance_holds_only_so_many_long_bodies() -> None:
     slow = asyncio.create_task(limit(scope, receive, send))
     await asyncio.sleep(0)
     status, message = await send_body(limit, in_parts([part, part]))
-    assert (503, True) == (status, "a few seconds" in message)
-    assert (200, "") == await send_body(limit, in_parts([b"{}"]))
+    assert status == 503
+    assert "a few seconds" in message
+    assert await send_body(limit, in_parts([b"{}"])) == (200, "")
     gone.set()
     await slow
-    assert (200, "") == await send_body(limit, in_parts([part]))
+    assert await send_body(limit, in_parts([part])) == (200, "")
 
 
 @pytest.mark.parametrize(
@@ -216,7 +219,7 @@ async def test_an_instance_holds_only_so_many_long_bodies() -> None:
     ],
 )
 def test_half_a_surrogate_pair_is_found(body: bytes, is_half: bool) -> None:  # noqa: FBT001
-    assert is_half == has_half_surrogate_pair(body)
+    assert has_half_surrogate_pair(body) == is_half
 
 
 @given(TEXTS)
@@ -226,7 +229,7 @@ def test_only_text_that_utf_16_cannot_hold_is_refused(text: str) -> None:
         is_half = False
     except UnicodeDecodeError:
         is_half = True
-    assert is_half == has_half_surrogate_pair(json.dumps([text]).encode())
+    assert has_half_surrogate_pair(json.dumps([text]).encode()) == is_half
 
 
 @given(st.recursive(st.none() | st.text(), st.lists, max_leaves=20))
@@ -239,12 +242,12 @@ def test_values_are_counted_and_what_stands_in_texts_is_not(value: object) -> No
 
 
 def test_a_text_is_one_value_whatever_stands_in_it() -> None:
-    assert 1 == count_values(json.dumps({"materials": '[{,"\\",[' * 1000}).encode())
+    assert count_values(json.dumps({"materials": '[{,"\\",[' * 1000}).encode()) == 1
 
 
 def test_a_text_that_never_ends_takes_no_longer() -> None:
-    assert 0 == count_values(b'"' + b'\\"' * 2_000_000)
-    assert 0 == count_values(b'"' + b'\\"' * 1_000 + b"\\")
+    assert count_values(b'"' + b'\\"' * 2_000_000) == 0
+    assert count_values(b'"' + b'\\"' * 1_000 + b"\\") == 0
 
 
 @pytest.mark.parametrize("value", [b'"",', b'"a":"b",', b"[],", b"1,"])

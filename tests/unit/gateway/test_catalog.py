@@ -21,38 +21,36 @@ ANYONE, MEMBER = Caller(), Caller.of("u-1")
 def test_the_catalogue_holds_every_tool_in_order() -> None:
     offered = Catalog.load().tools_for(ANYONE)
     public = [tool.name for tool in tools() if tool.tier is Tier.PUBLIC and not tool.internal]
-    assert sorted(public) == [tool.name for tool in offered]
+    assert [tool.name for tool in offered] == sorted(public)
 
 
 def test_a_declaration_survives_the_catalogue_unchanged() -> None:
     catalog = Catalog.load()
     for tool in tools():
-        assert tool.declaration()["inputSchema"] == catalog.input_schema(tool.name)
+        assert catalog.input_schema(tool.name) == tool.declaration()["inputSchema"]
         if not tool.internal:
             kept = catalog.get(tool.name, MEMBER)
             assert kept is not None
-            assert tool.declaration() == kept.model_dump(mode="json", by_alias=True)
+            assert kept.model_dump(mode="json", by_alias=True) == tool.declaration()
 
 
 def test_a_tool_for_registered_callers_is_hidden_from_others(declaration: Declaration) -> None:
     private = declaration.model_copy(update={"name": "look_inside", "tier": Tier.REGISTERED})
     catalog = Catalog([declaration, private])
-    assert [declaration] == catalog.tools_for(ANYONE)
-    assert [private, declaration] == catalog.tools_for(MEMBER)
-    assert (None, private) == (
-        catalog.get("look_inside", ANYONE),
-        catalog.get("look_inside", MEMBER),
-    )
+    assert catalog.tools_for(ANYONE) == [declaration]
+    assert catalog.tools_for(MEMBER) == [private, declaration]
+    assert catalog.get("look_inside", ANYONE) is None
+    assert catalog.get("look_inside", MEMBER) == private
 
 
 def test_an_internal_tool_is_the_gateways_alone(declaration: Declaration) -> None:
     update = {"internal": True, "completes": ["tag"], "name": "complete_tag"}
     inner = declaration.model_copy(update=update)
     catalog = Catalog([declaration, inner])
-    assert [declaration] == catalog.tools_for(MEMBER)
+    assert catalog.tools_for(MEMBER) == [declaration]
     assert catalog.get("complete_tag", MEMBER) is None
-    assert inner == catalog.find_completer("tag", MEMBER)
-    assert {"complete_tag", declaration.name} == set(catalog.names)
+    assert catalog.find_completer("tag", MEMBER) == inner
+    assert set(catalog.names) == {"complete_tag", declaration.name}
 
 
 def test_what_is_for_registered_callers_is_no_one_elses_resource() -> None:
@@ -63,19 +61,18 @@ def test_what_is_for_registered_callers_is_no_one_elses_resource() -> None:
         links=Links(items="shelves", uri=SHELF.uri, name="label", listed=True),
     )
     catalog = Catalog([shelf, shelves])
-    assert ([], [], None) == (
-        catalog.resource_templates(ANYONE),
-        catalog.resource_listings(ANYONE),
-        catalog.find_completer("shelf", ANYONE),
-    )
-    assert [(shelf, SHELF)] == catalog.resource_templates(MEMBER)
-    assert [(shelves, shelves.links)] == catalog.resource_listings(MEMBER)
-    assert shelf == catalog.find_completer("shelf", MEMBER)
+    assert catalog.resource_templates(ANYONE) == []
+    assert catalog.resource_listings(ANYONE) == []
+    assert catalog.find_completer("shelf", ANYONE) is None
+    assert catalog.resource_templates(MEMBER) == [(shelf, SHELF)]
+    assert catalog.resource_listings(MEMBER) == [(shelves, shelves.links)]
+    assert catalog.find_completer("shelf", MEMBER) == shelf
 
 
 def test_an_unknown_tool_is_not_in_the_catalogue(declaration: Declaration) -> None:
     catalog = Catalog([declaration])
-    assert (None, None) == (catalog.get("nope", MEMBER), catalog.input_schema("nope"))
+    assert catalog.get("nope", MEMBER) is None
+    assert catalog.input_schema("nope") is None
 
 
 @pytest.mark.parametrize(
@@ -91,8 +88,8 @@ def test_an_effect_becomes_the_hints_that_clients_ask_about(
 ) -> None:
     annotations = declaration.model_copy(update={"effect": effect}).to_mcp().annotations
     assert annotations is not None
-    assert hints == (
+    assert (
         annotations.read_only_hint,
         annotations.destructive_hint,
         annotations.idempotent_hint,
-    )
+    ) == hints

@@ -13,31 +13,31 @@ def address_of(forwarded: str | None, proxies: int, client: str = "10.0.0.9") ->
 
 
 def test_without_a_proxy_of_ours_the_header_proves_nothing() -> None:
-    assert "10.0.0.9" == address_of("1.1.1.1", 0)
+    assert address_of("1.1.1.1", 0) == "10.0.0.9"
 
 
 def test_of_what_is_forwarded_only_our_proxys_own_entry_counts() -> None:
-    assert "3.3.3.3" == address_of("1.1.1.1, 2.2.2.2, 3.3.3.3", 1)
-    assert "2.2.2.2" == address_of("1.1.1.1, 2.2.2.2, 3.3.3.3", 2)
+    assert address_of("1.1.1.1, 2.2.2.2, 3.3.3.3", 1) == "3.3.3.3"
+    assert address_of("1.1.1.1, 2.2.2.2, 3.3.3.3", 2) == "2.2.2.2"
 
 
 @pytest.mark.parametrize("forwarded", [None, "", "nonsense", "1.1.1.1, <script>"])
 def test_who_comes_past_the_proxy_is_unknown(forwarded: str | None) -> None:
-    assert "unknown" == address_of(forwarded, 1)
+    assert address_of(forwarded, 1) == "unknown"
 
 
 def test_too_few_entries_are_nobodys() -> None:
-    assert "unknown" == address_of("1.1.1.1", 2)
+    assert address_of("1.1.1.1", 2) == "unknown"
 
 
 def test_an_ipv6_address_counts_as_its_64_bit_network() -> None:
     homes = {address_of(None, 0, f"2001:db8:1:2::{host:x}") for host in range(9)}
-    assert {"2001:db8:1:2::/64"} == homes
+    assert homes == {"2001:db8:1:2::/64"}
 
 
 def test_an_ipv4_mapped_address_counts_as_ipv4() -> None:
-    assert "1.2.3.4" == address_of(None, 0, "::ffff:1.2.3.4")
+    assert address_of(None, 0, "::ffff:1.2.3.4") == "1.2.3.4"
 
 
 def test_a_connection_without_an_address_is_unknown() -> None:
-    assert "unknown" == client_address({"type": "http", "headers": [], "client": None}, 0)
+    assert client_address({"type": "http", "headers": [], "client": None}, 0) == "unknown"

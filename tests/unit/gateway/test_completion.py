@@ -76,7 +76,7 @@ async def completed(
 async def refused(
     reply: Reply, ref: PromptReference | ResourceTemplateReference, value: str
 ) -> MCPError:
-    """The error of a completion."""
+    """Return the error of a completion."""
     with ToolServer(reply) as server:
         async with find_completer(server) as client:
             with pytest.raises(MCPError) as caught:
@@ -89,39 +89,42 @@ async def test_a_gateway_says_that_it_completes(mode: str) -> None:
     with ToolServer(names(TWO, 2)) as server:
         async with find_completer(server, mode) as client:
             result = await client.complete(PROMPT, {"name": "by", "value": "ad"})
-    assert ["Ada", "Adam"] == result.completion.values
+    assert result.completion.values == ["Ada", "Adam"]
 
 
 async def test_an_argument_of_a_prompt_is_completed_to_names() -> None:
     completion, asked = await completed(names(TWO, 2), PROMPT, "by", "ad")
-    assert (["Ada", "Adam"], 2, False) == (
-        completion.values,
-        completion.total,
-        completion.has_more,
-    )
-    assert [{"kind": "author", "prefix": "ad"}] == asked
+    assert completion.values == ["Ada", "Adam"]
+    assert completion.total == 2
+    assert not completion.has_more
+    assert asked == [{"kind": "author", "prefix": "ad"}]
 
 
 async def test_a_variable_of_a_template_is_completed_to_ids() -> None:
     completion, asked = await completed(names(TWO, 2), TEMPLATE, "shelf_id", "ad")
-    assert ["a-1"] == completion.values
-    assert [{"kind": "shelf", "prefix": "ad"}] == asked
+    assert completion.values == ["a-1"]
+    assert asked == [{"kind": "shelf", "prefix": "ad"}]
 
 
 async def test_at_most_a_hundred_values_are_sent_with_their_total() -> None:
     many = [{"name": f"Ada {number}", "id": None, "count": 1} for number in range(120)]
     completion, _ = await completed(names(many, 500), PROMPT, "by", "")
-    assert (100, 500, True) == (len(completion.values), completion.total, completion.has_more)
+    assert len(completion.values) == 100
+    assert completion.total == 500
+    assert completion.has_more
 
 
 async def test_a_name_that_two_things_have_is_told_once() -> None:
     completion, _ = await completed(names([TWO[0], TWO[0]], 2), PROMPT, "by", "")
-    assert (["Ada"], 1, False) == (completion.values, completion.total, completion.has_more)
+    assert completion.values == ["Ada"]
+    assert completion.total == 1
+    assert not completion.has_more
 
 
 async def test_an_argument_with_choices_is_completed_without_a_call() -> None:
     completion, asked = await completed(names(TWO, 2), PROMPT, "tone", "lo")
-    assert (["loud", "low"], []) == (completion.values, asked)
+    assert completion.values == ["loud", "low"]
+    assert asked == []
 
 
 @pytest.mark.parametrize(
@@ -138,12 +141,10 @@ async def test_what_no_tool_completes_is_completed_to_nothing(
     ref: PromptReference | ResourceTemplateReference, argument: str
 ) -> None:
     completion, asked = await completed(names(TWO, 2), ref, argument, "a")
-    assert ([], 0, False, []) == (
-        completion.values,
-        completion.total,
-        completion.has_more,
-        asked,
-    )
+    assert completion.values == []
+    assert completion.total == 0
+    assert not completion.has_more
+    assert asked == []
 
 
 @pytest.mark.parametrize(
@@ -160,24 +161,24 @@ async def test_an_unknown_prompt_or_template_is_told_the_known_ones(
     ref: PromptReference | ResourceTemplateReference, message: str
 ) -> None:
     error = await refused(names([], 0), ref, "a")
-    assert INVALID_PARAMS == error.code
+    assert error.code == INVALID_PARAMS
     assert message in error.message
 
 
 async def test_a_prefix_that_the_tool_refuses_completes_to_nothing() -> None:
     refusal = json.dumps({"error": InvalidInput("prefix: too long").to_wire()}).encode()
     completion, _ = await completed(Reply(400, refusal), PROMPT, "by", "x" * 5_000)
-    assert [] == completion.values
+    assert completion.values == []
 
 
 async def test_while_the_tool_is_down_there_is_nothing_to_complete_to() -> None:
     failure = json.dumps({"error": Unavailable("It rests.", retry_after=5.0).to_wire()}).encode()
     completion, _ = await completed(Reply(503, failure), PROMPT, "by", "a")
-    assert [] == completion.values
+    assert completion.values == []
 
 
 async def test_without_a_completing_tool_nothing_is_completed() -> None:
     server = make_server(FakeDispatcher(lambda *_: {}), Catalog([make_tool("try_out")]), [PRAISE])
     async with Client(server) as client:
         result = await client.complete(PROMPT, {"name": "by", "value": ""})
-    assert [] == result.completion.values
+    assert result.completion.values == []

@@ -40,7 +40,7 @@ def without(*names: str) -> Catalog:
 
 
 async def refusal_of(name: str, catalog: Catalog) -> MCPError:
-    """The error of a call."""
+    """Return the error of a call."""
     async with Client(make_server(FakeDispatcher(unused), catalog), mode="2026-07-28") as client:
         with pytest.raises(MCPError) as caught:
             await client.call_tool(name, {})
@@ -48,15 +48,15 @@ async def refusal_of(name: str, catalog: Catalog) -> MCPError:
 
 
 def test_without_settings_the_tools_are_as_they_are() -> None:
-    assert CATALOG.tools_for(ANNA) == without().tools_for(ANNA)
-    assert CATALOG.names == without().names
+    assert without().tools_for(ANNA) == CATALOG.tools_for(ANNA)
+    assert without().names == CATALOG.names
 
 
 def test_a_deployment_may_give_tools_another_time(declaration: Declaration) -> None:
     other = declaration.model_copy(update={"name": "other"})
     settings = Settings(tool_timeouts={"other": 60.0})
     timed = Catalog([declaration, other]).apply_settings(settings).tools_for(ANNA)
-    assert [60.0, declaration.timeout] == [tool.timeout for tool in timed]
+    assert [tool.timeout for tool in timed] == [60.0, declaration.timeout]
 
 
 def test_a_deployment_may_give_tools_another_price() -> None:
@@ -68,7 +68,7 @@ def test_a_deployment_may_give_tools_another_price() -> None:
         ]
     )
     priced = catalog.apply_settings(Settings(tool_prices={"dear": 0, "free": 5})).tools_for(ANNA)
-    assert {"cheap": 1, "dear": 0, "free": 5} == {tool.name: tool.price for tool in priced}
+    assert {tool.name: tool.price for tool in priced} == {"cheap": 1, "dear": 0, "free": 5}
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ async def test_a_tool_that_is_off_is_neither_listed_nor_known() -> None:
     catalog = without("get_book")
     async with Client(make_server(FakeDispatcher(unused), catalog), mode="2026-07-28") as client:
         listed = [tool.name for tool in (await client.list_tools()).tools]
-    assert ["get_shelf", "list_books", "list_shelves"] == listed
+    assert listed == ["get_shelf", "list_books", "list_shelves"]
     off, unknown = await refusal_of("get_book", catalog), await refusal_of("get_bock", catalog)
-    assert unknown.message.replace("get_bock", "get_book") == off.message
-    assert unknown.code == off.code
+    assert off.message == unknown.message.replace("get_bock", "get_book")
+    assert off.code == unknown.code
     assert f"The tools are: {', '.join(listed)}." in off.message
 
 
@@ -103,7 +103,7 @@ async def test_what_a_tool_that_is_off_would_answer_is_no_resource() -> None:
         make_server(FakeDispatcher(unused), without("get_book")), mode="2026-07-28"
     ) as client:
         templates = (await client.list_resource_templates()).resource_templates
-        assert [SHELF.uri] == [template.uri_template for template in templates]
+        assert [template.uri_template for template in templates] == [SHELF.uri]
         with pytest.raises(MCPError, match=f"look like: {SHELF.uri}"):
             await client.read_resource("carrel://book/b-1")
 
@@ -113,18 +113,18 @@ async def test_what_cannot_be_read_is_neither_listed_nor_linked_to() -> None:
     catalog = without("get_book")
     async with Client(make_server(dispatcher, catalog), mode="2026-07-28") as client:
         resources = (await client.list_resources()).resources
-    assert ["carrel://shelf/s"] == [resource.uri for resource in resources]
-    assert ["list_shelves"] == [name for name, _ in dispatcher.calls]
-    assert {"get_shelf": None, "list_books": None} == {
+    assert [resource.uri for resource in resources] == ["carrel://shelf/s"]
+    assert [name for name, _ in dispatcher.calls] == ["list_shelves"]
+    assert {
         tool.name: tool.links for tool in catalog.tools_for(ANNA) if tool.name != "list_shelves"
-    }
+    } == {"get_shelf": None, "list_books": None}
 
 
 async def test_what_can_be_read_stays_linked_to_where_others_are_off() -> None:
     [book] = [tool for tool in without("get_shelf").tools_for(ANNA) if tool.name == "list_books"]
     assert book.links
     [link] = link_blocks({"books": [{"book_id": "b", "title": "B"}]}, book.links)
-    assert "carrel://book/b" == link.uri
+    assert link.uri == "carrel://book/b"
 
 
 async def test_an_internal_tool_that_is_off_completes_nothing() -> None:
@@ -132,15 +132,13 @@ async def test_an_internal_tool_that_is_off_completes_nothing() -> None:
     async with Client(make_server(FakeDispatcher(unused), catalog), mode="2026-07-28") as client:
         reference = ResourceTemplateReference(uri=SHELF.uri)
         done = await client.complete(reference, {"name": "shelf_id", "value": "s"})
-    assert [] == done.completion.values
+    assert done.completion.values == []
     assert "complete_name" not in catalog.names
 
 
 def test_of_a_tool_that_is_off_nothing_is_known() -> None:
     catalog = without("get_book")
-    assert (None, None, None) == (
-        catalog.get("get_book", ANNA),
-        catalog.find_forbidden("get_book", Caller()),
-        catalog.input_schema("get_book"),
-    )
+    assert catalog.get("get_book", ANNA) is None
+    assert catalog.find_forbidden("get_book", Caller()) is None
+    assert catalog.input_schema("get_book") is None
     assert BOOK not in [template for _, template in catalog.resource_templates(ANNA)]

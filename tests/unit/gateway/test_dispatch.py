@@ -50,7 +50,7 @@ class NoTokens(IdTokens):
 
 
 def error_reply(status: int, code: str) -> Reply:
-    """An error as a tool's function says it."""
+    """Return an error as a tool's function says it."""
     return Reply(status, b'{"error": {"code": "%s", "message": "", "details": {}}}' % code.encode())
 
 
@@ -79,19 +79,18 @@ async def answered(reply: Reply, tool: Declaration, request: CallRequest) -> Cal
 def assert_unavailable(answer: CallAnswer) -> None:
     assert answer.result is None
     assert answer.error is not None
-    assert ("UNAVAILABLE", {"tool": "try_out"}) == (
-        answer.error.code,
-        answer.error.details,
-    )
-    assert RETRY_AFTER == answer.error.retry_after
+    assert answer.error.code == "UNAVAILABLE"
+    assert answer.error.details == {"tool": "try_out"}
+    assert answer.error.retry_after == RETRY_AFTER
 
 
 async def test_a_result_comes_back_with_its_receipt(
     declaration: Declaration, call_request: CallRequest
 ) -> None:
     answer = await answered(Reply(), declaration, call_request)
-    assert ({"well": True}, None) == (answer.result, answer.error)
-    assert 3 == answer.receipt.documents_read
+    assert answer.result == {"well": True}
+    assert answer.error is None
+    assert answer.receipt.documents_read == 3
 
 
 async def test_an_error_comes_back_as_the_tool_said_it(
@@ -164,14 +163,15 @@ async def test_a_tool_that_is_not_deployed_is_our_fault(
     answer = await dispatcher.call(declaration, call_request)
     await dispatcher.aclose()
     assert answer.error is not None
-    assert "INTERNAL_ERROR" == answer.error.code
+    assert answer.error.code == "INTERNAL_ERROR"
 
 
 async def outcome(dispatcher: HttpDispatcher, request: CallRequest) -> str:
     """What a write is told of what became of it."""
     answer = await dispatcher.call(WRITING, request)
     assert answer.error is not None
-    assert ("UNAVAILABLE", "try_out") == (answer.error.code, answer.error.details["tool"])
+    assert answer.error.code == "UNAVAILABLE"
+    assert answer.error.details["tool"] == "try_out"
     return str(answer.error.details["outcome"])
 
 
@@ -181,7 +181,7 @@ async def test_what_a_write_did_whose_answer_was_lost_is_unknown(
 ) -> None:
     with ToolServer(reply) as server:
         async with dispatching(server.url) as dispatcher:
-            assert "unknown" == await outcome(dispatcher, call_request)
+            assert await outcome(dispatcher, call_request) == "unknown"
 
 
 async def test_what_a_write_did_that_hangs_is_unknown(
@@ -190,7 +190,7 @@ async def test_what_a_write_did_that_hangs_is_unknown(
     with ToolServer(Reply(pause=HANGS)) as server:
         server.on_hang = partial(monotonic.turn_soon, 60)
         async with dispatching(server.url) as dispatcher:
-            assert "unknown" == await outcome(dispatcher, call_request)
+            assert await outcome(dispatcher, call_request) == "unknown"
 
 
 @pytest.mark.parametrize("status", [403, 404, 429])
@@ -199,17 +199,17 @@ async def test_a_write_that_the_front_end_refuses_did_nothing(
 ) -> None:
     with ToolServer(Reply(status, PAGE)) as server:
         async with dispatching(server.url) as dispatcher:
-            assert "nothing_done" == await outcome(dispatcher, call_request)
+            assert await outcome(dispatcher, call_request) == "nothing_done"
 
 
 async def test_a_write_that_reached_nobody_did_nothing(call_request: CallRequest) -> None:
     async with dispatching(f"http://127.0.0.1:{free_port()}") as dispatcher:
-        assert "nothing_done" == await outcome(dispatcher, call_request)
+        assert await outcome(dispatcher, call_request) == "nothing_done"
 
 
 async def test_a_write_that_could_not_be_sent_did_nothing(call_request: CallRequest) -> None:
     async with dispatching("https://tool.example", tokens=NoTokens()) as dispatcher:
-        assert "nothing_done" == await outcome(dispatcher, call_request)
+        assert await outcome(dispatcher, call_request) == "nothing_done"
 
 
 async def fail(
@@ -237,7 +237,7 @@ async def test_after_five_failures_in_a_row_a_function_is_left_alone(
             await fail(dispatcher, call_request)
             seconds.now += 13
             answer = await dispatcher.call(WRITING, call_request)
-    assert FAILURE_THRESHOLD == len(server.bodies)
+    assert len(server.bodies) == FAILURE_THRESHOLD
     assert answer.error == WireError(
         code="UNAVAILABLE",
         message="try_out is temporarily unreachable. Nothing was stored: call it again in 17 s.",
@@ -257,7 +257,7 @@ async def test_a_function_that_hangs_is_left_alone_too(
                 *(fail(dispatcher, call_request, 1) for _ in range(FAILURE_THRESHOLD))
             )
             await fail(dispatcher, call_request)
-    assert FAILURE_THRESHOLD == len(server.bodies)
+    assert len(server.bodies) == FAILURE_THRESHOLD
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ async def test_a_function_that_refuses_is_called_again_and_again(
     with ToolServer(reply) as server:
         async with dispatching(server.url) as dispatcher:
             await fail(dispatcher, call_request, FAILURE_THRESHOLD + 2)
-    assert FAILURE_THRESHOLD + 2 == len(server.bodies)
+    assert len(server.bodies) == FAILURE_THRESHOLD + 2
 
 
 async def test_an_answer_in_between_begins_a_new_row(call_request: CallRequest) -> None:
@@ -304,10 +304,10 @@ async def test_after_the_pause_one_call_probes_the_function(
             probe, *others = await asyncio.gather(*calls)
             assert (await dispatcher.call(WRITING, call_request)).result
     assert probe.result
-    assert [PROBE_RETRY_SECONDS] * 3 == [
-        answer.error.retry_after for answer in others if answer.error
-    ]
-    assert FAILURE_THRESHOLD + 2 == len(server.bodies)
+    assert [answer.error.retry_after for answer in others if answer.error] == [
+        PROBE_RETRY_SECONDS
+    ] * 3
+    assert len(server.bodies) == FAILURE_THRESHOLD + 2
 
 
 async def test_a_probe_that_fails_begins_another_pause(
@@ -318,7 +318,7 @@ async def test_a_probe_that_fails_begins_another_pause(
             await fail(dispatcher, call_request)
             seconds.now += OPEN_SECONDS
             await fail(dispatcher, call_request)
-    assert FAILURE_THRESHOLD + 1 == len(server.bodies)
+    assert len(server.bodies) == FAILURE_THRESHOLD + 1
 
 
 async def test_a_probe_whose_caller_leaves_makes_room_for_another(
@@ -344,7 +344,7 @@ async def test_a_function_that_fails_does_not_close_the_others(
         answer = await dispatcher.call(make_tool("other"), call_request)
         assert {"other": "ok"}.items() <= (await dispatcher.health()).items()
         await dispatcher.aclose()
-    assert {"well": True} == answer.result
+    assert answer.result == {"well": True}
 
 
 async def test_the_trace_goes_on_to_the_tools_function(
@@ -355,7 +355,7 @@ async def test_the_trace_goes_on_to_the_tools_function(
             with bind_trace(Headers({"traceparent": TRACEPARENT}), "p"):
                 await dispatcher.call(declaration, call_request)
             await dispatcher.call(declaration, call_request)
-    assert [TRACEPARENT, None] == server.traces
+    assert server.traces == [TRACEPARENT, None]
 
 
 @pytest.mark.parametrize(
@@ -364,12 +364,12 @@ async def test_the_trace_goes_on_to_the_tools_function(
 async def test_health_is_what_the_function_answers(reply: Reply, state: str) -> None:
     with ToolServer(reply) as server:
         async with dispatching(server.url) as dispatcher:
-            assert {"try_out": state} == await dispatcher.health()
+            assert await dispatcher.health() == {"try_out": state}
 
 
 async def test_health_names_what_cannot_be_reached() -> None:
     async with dispatching(f"http://127.0.0.1:{free_port()}") as dispatcher:
-        assert {"try_out": "unreachable (ConnectError)"} == await dispatcher.health()
+        assert await dispatcher.health() == {"try_out": "unreachable (ConnectError)"}
 
 
 async def test_health_asks_all_functions_at_once() -> None:
@@ -377,12 +377,12 @@ async def test_health_asks_all_functions_at_once() -> None:
     with ToolServer() as one, ToolServer() as other:
         one.both = other.both = barrier
         dispatcher = HttpDispatcher({"a": one.url, "b": other.url})
-        assert {"a": "ok", "b": "ok"} == await dispatcher.health()
+        assert await dispatcher.health() == {"a": "ok", "b": "ok"}
         await dispatcher.aclose()
     assert not barrier.broken
 
 
 async def test_a_tool_without_a_url_is_missed() -> None:
     dispatcher = HttpDispatcher({}, names=["try_out"])
-    assert {"try_out": "not deployed"} == await dispatcher.health()
+    assert await dispatcher.health() == {"try_out": "not deployed"}
     await dispatcher.aclose()

@@ -59,25 +59,22 @@ async def test_an_internal_error_is_answered_without_details(
     error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = await answer_to(error)
-    assert (500, "Carrel has an internal error. Try again later.") == (
-        answer.status_code,
-        answer.json()["error"]["message"],
-    )
+    assert answer.status_code == 500
+    assert answer.json()["error"]["message"] == "Carrel has an internal error. Try again later."
     output = capsys.readouterr()
     [line] = [json.loads(line) for line in output.err.splitlines()]
-    assert ("fault", "ERROR", type(error).__name__) == (
-        line["message"],
-        line["severity"],
-        line["error"],
-    )
+    assert line["message"] == "fault"
+    assert line["severity"] == "ERROR"
+    assert line["error"] == type(error).__name__
     assert SECRET not in answer.text + output.err + output.out
 
 
 async def test_an_error_the_caller_can_act_on_is_answered() -> None:
     answer = await answer_to(Unavailable("The database does not answer.", retry_after=4.2))
-    assert (503, "5") == (answer.status_code, answer.headers["retry-after"])
-    assert "The database does not answer." == answer.json()["error"]["message"]
-    assert 404 == (await answer_to(NotFound("There is none."))).status_code
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "5"
+    assert answer.json()["error"]["message"] == "The database does not answer."
+    assert (await answer_to(NotFound("There is none."))).status_code == 404
 
 
 async def test_an_answer_that_has_begun_is_not_begun_again() -> None:
@@ -91,7 +88,7 @@ async def test_an_answer_that_has_begun_is_not_begun_again() -> None:
 
     start: Message = {"type": "http.response.start", "status": 200, "headers": []}
     await ErrorMiddleware(Raising(RuntimeError(SECRET), start))({"type": "http"}, receive, send)
-    assert [start] == sent
+    assert sent == [start]
 
 
 @pytest.mark.parametrize("response_to", RESPONSES.values(), ids=RESPONSES)
@@ -99,5 +96,5 @@ def test_retry_after_is_rounded_up(
     response_to: Callable[[CarrelError], Response],
 ) -> None:
     responses = [response_to(Unavailable("Later.", retry_after=wait)) for wait in (0.2, 4.0, 4.4)]
-    assert ["1", "4", "5"] == [response.headers["retry-after"] for response in responses]
+    assert [response.headers["retry-after"] for response in responses] == ["1", "4", "5"]
     assert "retry-after" not in response_to(NotFound("Never.")).headers

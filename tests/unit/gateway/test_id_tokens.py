@@ -84,7 +84,7 @@ def ask(dispatcher: HttpDispatcher, declaration: Declaration, call_request: Call
 
 
 def token_of(server: ToolServer) -> str:
-    """The token that came with the last request."""
+    """Return the token that came with the last request."""
     scheme, _, token = (server.authorizations[-1] or "").partition(" ")
     assert scheme == "Bearer"
     return token
@@ -92,31 +92,32 @@ def token_of(server: ToolServer) -> str:
 
 def assert_unavailable(answer: CallAnswer) -> None:
     assert answer.error is not None
-    assert ("UNAVAILABLE", {"tool": "try_out"}) == (answer.error.code, answer.error.details)
+    assert answer.error.code == "UNAVAILABLE"
+    assert answer.error.details == {"tool": "try_out"}
 
 
 async def test_a_call_carries_a_token_made_for_its_function(
     metadata: FakeMetadata, function: ToolServer, ask: Ask
 ) -> None:
     answer = await ask()
-    assert {"well": True} == answer.result
-    assert [function.url] == metadata.audiences
-    assert function.url == claims_of(token_of(function))["aud"]
+    assert answer.result == {"well": True}
+    assert metadata.audiences == [function.url]
+    assert claims_of(token_of(function))["aud"] == function.url
 
 
 async def test_health_is_asked_with_a_token_too(
     metadata: FakeMetadata, function: ToolServer, dispatcher: HttpDispatcher
 ) -> None:
-    assert {"try_out": "ok"} == await dispatcher.health()
-    assert [function.url] == metadata.audiences
+    assert await dispatcher.health() == {"try_out": "ok"}
+    assert metadata.audiences == [function.url]
     assert token_of(function)
 
 
 async def test_a_token_is_kept_for_the_next_call(metadata: FakeMetadata) -> None:
     tokens = IdTokens()
     first, second = [await tokens.authorization("https://a.example") for _ in range(2)]
-    assert first == second
-    assert ["https://a.example"] == metadata.audiences
+    assert second == first
+    assert metadata.audiences == ["https://a.example"]
 
 
 async def test_a_token_about_to_expire_is_replaced(metadata: FakeMetadata) -> None:
@@ -124,7 +125,7 @@ async def test_a_token_about_to_expire_is_replaced(metadata: FakeMetadata) -> No
     tokens = IdTokens()
     first, second = [await tokens.authorization("https://a.example") for _ in range(2)]
     assert first != second
-    assert ["https://a.example"] * 2 == metadata.audiences
+    assert metadata.audiences == ["https://a.example"] * 2
 
 
 async def test_each_function_has_a_token_of_its_own(metadata: FakeMetadata) -> None:
@@ -134,7 +135,8 @@ async def test_each_function_has_a_token_of_its_own(metadata: FakeMetadata) -> N
     audiences = [
         claims_of(header["authorization"].removeprefix("Bearer "))["aud"] for header in headers
     ]
-    assert (urls, urls) == (audiences, metadata.audiences)
+    assert audiences == urls
+    assert metadata.audiences == urls
 
 
 async def test_nothing_is_fetched_or_sent_over_plain_http(
@@ -144,8 +146,9 @@ async def test_nothing_is_fetched_or_sent_over_plain_http(
         dispatcher = HttpDispatcher({"try_out": server.url})
         answer = await dispatcher.call(declaration, call_request)
         await dispatcher.aclose()
-    assert {"well": True} == answer.result
-    assert ([None], []) == (server.authorizations, metadata.audiences)
+    assert answer.result == {"well": True}
+    assert server.authorizations == [None]
+    assert metadata.audiences == []
 
 
 @pytest.mark.parametrize("refusal", [403, 404])
@@ -154,7 +157,7 @@ async def test_without_a_token_the_tool_is_unavailable(
 ) -> None:
     metadata.refusal = refusal
     assert_unavailable(await ask())
-    assert [] == function.authorizations
+    assert function.authorizations == []
 
 
 @pytest.mark.parametrize("token", ["<html>captive portal</html>", "a.b", "e30.e30.e30"])
@@ -163,7 +166,7 @@ async def test_a_token_that_is_none_makes_the_tool_unavailable(
 ) -> None:
     metadata.token = token
     assert_unavailable(await ask())
-    assert [] == function.authorizations
+    assert function.authorizations == []
 
 
 async def test_without_a_metadata_server_the_tool_is_unavailable(
@@ -172,7 +175,7 @@ async def test_without_a_metadata_server_the_tool_is_unavailable(
     with metadata_at(f"127.0.0.1:{free_port()}", tmp_path):
         assert_unavailable(await ask())
         assert (await dispatcher.health())["try_out"].startswith("unreachable")
-    assert [] == function.authorizations
+    assert function.authorizations == []
 
 
 async def test_a_call_does_not_wait_for_a_token_beyond_its_deadline(

@@ -34,7 +34,7 @@ async def test_concurrent_requests_start_the_app_once_and_wait() -> None:
     running = Lifespan(Starlette(lifespan=lifespan))
     await asyncio.gather(*(request(running) for _ in range(3)))
     await request(running)
-    assert ["starting", "started", *["answered"] * 4] == happened
+    assert happened == ["starting", "started", *["answered"] * 4]
 
 
 async def test_an_error_at_startup_is_raised_to_every_request() -> None:

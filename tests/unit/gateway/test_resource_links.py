@@ -19,17 +19,18 @@ BOOKS = {"like": [{"book_id": "a", "title": "A"}, {"book_id": "b", "title": None
 
 
 def test_a_template_has_one_variable() -> None:
-    assert "book_id" == variable(BOOK.uri)
+    assert variable(BOOK.uri) == "book_id"
 
 
 def test_a_uri_leads_back_to_the_id_that_it_was_made_of() -> None:
     uri = expand(BOOK.uri, {"book_id": "a_B-1", "title": "Other"})
-    assert ("carrel://book/a_B-1", {"book_id": "a_B-1"}) == (uri, match(BOOK.uri, uri))
+    assert uri == "carrel://book/a_B-1"
+    assert match(BOOK.uri, uri) == {"book_id": "a_B-1"}
 
 
 def test_what_stands_after_the_variable_belongs_to_the_uri_too() -> None:
     template = "carrel://book/{book_id}/cover.json"
-    assert {"book_id": "a"} == match(template, "carrel://book/a/cover.json")
+    assert match(template, "carrel://book/a/cover.json") == {"book_id": "a"}
     assert match(template, "carrel://book/a/coverXjson") is None
 
 
@@ -43,9 +44,9 @@ def test_another_uri_matches_nothing(uri: str) -> None:
 
 
 def dump_links(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """The blocks that follow the text."""
+    """Return the blocks that follow the text."""
     text, *blocks = to_result(CallAnswer(result=result), TOOL, links=LINKS).content
-    assert "text" == text.type
+    assert text.type == "text"
     return [block.model_dump(exclude_none=True) for block in blocks]
 
 
@@ -61,12 +62,12 @@ def test_each_item_becomes_a_lean_link_in_order() -> None:
     "result", [{}, {"like": []}, {"like": None}, {"like": [{"title": "A"}, {"book_id": None}]}]
 )
 def test_no_items_or_items_without_an_id_make_no_links(result: dict[str, Any]) -> None:
-    assert [] == dump_links(result)
+    assert dump_links(result) == []
 
 
 def test_an_error_has_no_links() -> None:
     error = WireError(code="NOT_FOUND", message="There is none.", details={})
-    assert 1 == len(to_result(CallAnswer(error=error), TOOL, links=LINKS).content)
+    assert len(to_result(CallAnswer(error=error), TOOL, links=LINKS).content) == 1
 
 
 @pytest.mark.anyio
@@ -75,6 +76,6 @@ async def test_a_link_that_came_with_an_answer_can_be_read(mode: str) -> None:
     dispatcher = FakeDispatcher(lambda *_: BOOKS)
     async with Client(make_server(dispatcher), mode=mode) as client:
         _, link, _ = (await client.call_tool("get_book", {"book_id": "x"})).content
-        assert "resource_link" == link.type
+        assert link.type == "resource_link"
         await client.read_resource(link.uri)
-    assert ("get_book", {"book_id": "a"}) == dispatcher.calls[-1]
+    assert dispatcher.calls[-1] == ("get_book", {"book_id": "a"})

@@ -26,7 +26,7 @@ both_eras = pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 
 
 def page(field: str, *names: str, following: str | None = None) -> dict[str, Any]:
-    """A page of a tool's list."""
+    """Return a page of a tool's list."""
     identifier, name = ("book_id", "title") if field == "books" else ("shelf_id", "label")
     return {
         field: [{identifier: label.lower(), name: label} for label in names],
@@ -46,7 +46,7 @@ def library(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 async def walked(dispatcher: FakeDispatcher, mode: str) -> list[list[Resource]]:
-    """All pages."""
+    """Return all pages."""
     async with Client(make_server(dispatcher), mode=mode) as client:
         listed = await client.list_resources()
         pages = [listed.resources]
@@ -57,7 +57,7 @@ async def walked(dispatcher: FakeDispatcher, mode: str) -> list[list[Resource]]:
 
 
 async def refused(dispatcher: FakeDispatcher, cursor: str) -> MCPError:
-    """The error of a page."""
+    """Return the error of a page."""
     async with Client(make_server(dispatcher)) as client:
         with pytest.raises(MCPError) as caught:
             await client.list_resources(cursor=cursor)
@@ -68,10 +68,12 @@ async def refused(dispatcher: FakeDispatcher, cursor: str) -> MCPError:
 async def test_the_list_goes_through_every_page_of_every_listed_tool(mode: str) -> None:
     dispatcher = FakeDispatcher(library)
     pages = await walked(dispatcher, mode)
-    assert [["A", "B"], ["C"], ["Top"]] == [[resource.name for resource in page] for page in pages]
-    assert [("list_books", {}), ("list_books", {"cursor": "2/ü"}), ("list_shelves", {})] == (
-        dispatcher.calls
-    )
+    assert [[resource.name for resource in page] for page in pages] == [["A", "B"], ["C"], ["Top"]]
+    assert dispatcher.calls == [
+        ("list_books", {}),
+        ("list_books", {"cursor": "2/ü"}),
+        ("list_shelves", {}),
+    ]
 
 
 @both_eras
@@ -89,14 +91,14 @@ async def test_a_tool_with_nothing_to_list_does_not_cost_a_page() -> None:
         return {"books": []} if tool == "list_books" else library(tool, arguments)
 
     dispatcher = FakeDispatcher(no_books)
-    assert [["Top"]] == [
+    assert [
         [resource.name for resource in page] for page in await walked(dispatcher, "legacy")
-    ]
-    assert ["list_books", "list_shelves"] == [tool for tool, _ in dispatcher.calls]
+    ] == [["Top"]]
+    assert [tool for tool, _ in dispatcher.calls] == ["list_books", "list_shelves"]
 
 
 async def test_an_empty_library_has_one_empty_page() -> None:
-    assert [[]] == await walked(FakeDispatcher(lambda *_: {}), "legacy")
+    assert await walked(FakeDispatcher(lambda *_: {}), "legacy") == [[]]
 
 
 @pytest.mark.parametrize(
@@ -118,22 +120,25 @@ async def test_an_empty_library_has_one_empty_page() -> None:
 async def test_a_broken_cursor_says_to_start_over(cursor: str) -> None:
     dispatcher = FakeDispatcher(library)
     error = await refused(dispatcher, cursor)
-    assert (INVALID_PARAMS, INVALID_CURSOR) == (error.code, error.message)
-    assert [] == dispatcher.calls
+    assert error.code == INVALID_PARAMS
+    assert error.message == INVALID_CURSOR
+    assert dispatcher.calls == []
 
 
 async def test_a_cursor_that_its_tool_refuses_says_to_start_over() -> None:
     dispatcher = FakeDispatcher(lambda *_: InvalidInput("cursor: broken"))
     error = await refused(dispatcher, to_cursor("list_books", "2"))
-    assert (INVALID_PARAMS, INVALID_CURSOR) == (error.code, error.message)
+    assert error.code == INVALID_PARAMS
+    assert error.message == INVALID_CURSOR
 
 
 @pytest.mark.parametrize("failure", [Unavailable("It rests."), InvalidInput("A first page?")])
 async def test_a_tool_that_fails_fails_the_page_in_its_words(failure: CarrelError) -> None:
     error = await refused(FakeDispatcher(lambda *_: failure), to_cursor("list_books", None))
-    assert (TOOL_FAILURE, failure.message) == (error.code, error.message)
+    assert error.code == TOOL_FAILURE
+    assert error.message == failure.message
 
 
 def test_a_cursor_leads_back_to_its_position() -> None:
-    assert ("list_books", "2/ü") == from_cursor(to_cursor("list_books", "2/ü"))
-    assert ("list_books", None) == from_cursor(to_cursor("list_books", None))
+    assert from_cursor(to_cursor("list_books", "2/ü")) == ("list_books", "2/ü")
+    assert from_cursor(to_cursor("list_books", None)) == ("list_books", None)

@@ -24,40 +24,40 @@ def words(content: object) -> str:
 
 def test_without_words_of_its_own_a_result_is_told_as_json() -> None:
     result = to_result(CallAnswer(result={"a": 1}), PLAIN)
-    assert (False, {"a": 1}) == (result.is_error, result.structured_content)
-    assert '{"a":1}' == words(result.content[0])
+    assert not result.is_error
+    assert result.structured_content == {"a": 1}
+    assert words(result.content[0]) == '{"a":1}'
 
 
 def test_words_of_its_own_stand_beside_the_typed_result() -> None:
     result = to_result(CallAnswer(result={"a": 1}, text="One a."), PLAIN)
-    assert ({"a": 1}, "One a.") == (result.structured_content, words(result.content[0]))
+    assert result.structured_content == {"a": 1}
+    assert words(result.content[0]) == "One a."
 
 
 def test_a_family_s_answer_is_in_its_shape_in_both_places() -> None:
     result = to_result(CallAnswer(result={"a": 1}), WRAPPED)
-    assert {"success": True, "data": {"a": 1}, "error": None} == result.structured_content
-    assert result.structured_content == json.loads(words(result.content[0]))
+    assert result.structured_content == {"success": True, "data": {"a": 1}, "error": None}
+    assert json.loads(words(result.content[0])) == result.structured_content
 
 
 def test_a_family_s_error_is_an_error_in_the_family_s_schema() -> None:
     result = to_result(CallAnswer.failed(NotFound("There is none.")), WRAPPED)
     assert result.is_error
-    assert "gone" == (result.structured_content or {})["error"]["code"]
-    assert result.structured_content == json.loads(words(result.content[0]))
+    assert (result.structured_content or {})["error"]["code"] == "gone"
+    assert json.loads(words(result.content[0])) == result.structured_content
 
 
 def test_a_refusal_of_the_gateway_s_has_the_family_s_shape_too() -> None:
     result = to_result(CallAnswer.failed(RateLimited("Wait.", retry_after=3)), WRAPPED)
     error = (result.structured_content or {})["error"]
-    assert ("broken", 3, "RATE_LIMITED") == (
-        error["code"],
-        error["retry_after"],
-        error["details"]["reason"],
-    )
+    assert error["code"] == "broken"
+    assert error["retry_after"] == 3
+    assert error["details"]["reason"] == "RATE_LIMITED"
 
 
 def test_a_replayed_answer_says_so_to_the_model_too() -> None:
     answer = CallAnswer(result={"a": 1}, receipt=Receipt(replayed=True))
     first, second = to_result(answer, PLAIN).content
-    assert '{"a":1}' == words(first)
+    assert words(first) == '{"a":1}'
     assert "succeeded before" in words(second)

@@ -29,7 +29,7 @@ TRACE = "logging.googleapis.com/trace"
 
 
 def trace(digit: str) -> dict[str, str | None]:
-    """A header that names a trace of this digit alone."""
+    """Return a header that names a trace of this digit alone."""
     return {"traceparent": f"00-{digit * 32}-{digit * 16}-01"}
 
 
@@ -48,7 +48,7 @@ class Party:
         self._all_there = asyncio.Barrier(guests)
 
     def server(self) -> Server[Any]:
-        """The server."""
+        """Return the server."""
         return Server("party", on_call_tool=self._say, on_list_tools=self._list)
 
     async def _say(self, _context: object, _params: object) -> types.CallToolResult:
@@ -85,8 +85,8 @@ async def test_calls_at_the_same_time_each_log_their_own_trace(
     sent: list[dict[str, str | None]] = [trace("a"), trace("b"), {}, {"traceparent": "no trace"}]
     async with serving(len(sent)) as url:
         replies = await asyncio.gather(*(asyncio.to_thread(ask, url, header) for header in sent))
-    assert [200] * len(sent) == [reply.status_code for reply in replies]
+    assert [reply.status_code for reply in replies] == [200] * len(sent)
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     traces = sorted(str(line.get(TRACE)) for line in lines if line["message"] == "said")
     names = [f"projects/shelf/traces/{digit * 32}" for digit in "ab"]
-    assert ["None", "None", *names] == traces
+    assert traces == ["None", "None", *names]

@@ -27,7 +27,7 @@ def test_a_folder_is_read_in_the_order_of_its_paths(tmp_path: Path) -> None:
     )
     write_file(tmp_path, "d.md", "")
     expected = ["a.md", "b/a.markdown", "x", "y", "b/z.TXT", "c.md"]
-    assert expected == [source.text for source in read_sources(tmp_path)]
+    assert [source.text for source in read_sources(tmp_path)] == expected
     assert list(read(tmp_path)) == list(read(tmp_path))
 
 
@@ -48,7 +48,7 @@ def test_links_that_leave_the_folder_are_refused_by_name(tmp_path: Path) -> None
     (root / "picture.png").symlink_to(secret)
     reason = "is a link to a target outside the folder: ingest that by itself"
     expected = [("hop.md", reason), ("linked", reason), ("real/passwords.md", reason)]
-    assert expected == read_problems(root)
+    assert read_problems(root) == expected
     assert [source.text for source in read_sources(root)] == ["Inside."]
 
 
@@ -81,7 +81,8 @@ def test_a_link_that_is_changed_later_leads_nowhere_else(tmp_path: Path) -> None
     (root / "note.md").symlink_to(write_file(tmp_path, "secret.md", "Outside."))
     (source,) = read_files(listing)
     assert isinstance(source, Source)
-    assert (source.title, source.text) == ("note", "Inside.")
+    assert source.title == "note"
+    assert source.text == "Inside."
 
 
 def test_what_cannot_be_opened_is_named_and_the_rest_goes_in(tmp_path: Path) -> None:
@@ -94,7 +95,7 @@ def test_what_cannot_be_opened_is_named_and_the_rest_goes_in(tmp_path: Path) -> 
         ("gone.md", "cannot be opened: No such file or directory"),
         ("pipe.json", "is not a regular file"),
     ]
-    assert expected == read_problems(tmp_path)
+    assert read_problems(tmp_path) == expected
     assert len(read_sources(tmp_path)) == 1
 
 
@@ -131,17 +132,15 @@ def test_paths_that_differ_in_punctuation_have_different_ids(tmp_path: Path) -> 
     for name in ("a/b.md", "a-b.md", "a_b.md", "a b.md", "a.b.md", "a/b.txt"):
         write_file(tmp_path, name, "Words.")
     ids = {source.source_id for source in read_sources(tmp_path)}
-    assert (len(ids), all(re.fullmatch(r"[\w-]{1,64}", record_id) for record_id in ids)) == (
-        6,
-        True,
-    )
+    assert len(ids) == 6
+    assert all(re.fullmatch(r"[\w-]{1,64}", record_id) for record_id in ids)
 
 
 def test_an_id_of_two_files_is_reported_with_both_places(tmp_path: Path) -> None:
     write_file(tmp_path, "a.jsonl", json_lines({"id": "7", "text": "x"}))
     write_file(tmp_path, "b.jsonl", json_lines({"id": "7", "text": "y"}))
     expected = [("b.jsonl line 1", "has the id of a.jsonl line 1; keep one of the two")]
-    assert expected == read_problems(tmp_path)
+    assert read_problems(tmp_path) == expected
 
 
 @pytest.mark.parametrize("name", ["missing", "missing.md", "image.png", "empty", "a\0b"])

@@ -56,18 +56,16 @@ def test_a_line_becomes_a_source(tmp_path: Path) -> None:
         source_url="https://example.com",
         sections=(section,),
     )
-    assert expected == read_one(write_file(tmp_path, "docs.jsonl", json_lines(line)))
+    assert read_one(write_file(tmp_path, "docs.jsonl", json_lines(line))) == expected
 
 
 def test_a_corpus_in_beirs_format_is_read(tmp_path: Path) -> None:
     line = {"_id": 31715818, "title": "", "text": "New opportunities. " * 9, "metadata": {}}
     source = read_one(write_file(tmp_path, "corpus.jsonl", json_lines(line)))
     opening = "New opportunities. " * 4 + "New…"
-    assert (f"{tmp_path.name}-31715818", opening, "jsonl") == (
-        source.source_id,
-        source.title,
-        source.origin,
-    )
+    assert source.source_id == f"{tmp_path.name}-31715818"
+    assert source.title == opening
+    assert source.origin == "jsonl"
 
 
 def test_broken_lines_are_numbered_and_the_others_go_in(tmp_path: Path) -> None:
@@ -97,7 +95,7 @@ def test_broken_lines_are_numbered_and_the_others_go_in(tmp_path: Path) -> None:
         ("file.jsonl line 9", "author: Input should be a valid string"),
         ("file.jsonl line 10", "has the id of file.jsonl line 1; keep one of the two"),
     ]
-    assert expected == read_problems(path)
+    assert read_problems(path) == expected
     assert [source.source_id for source in read_sources(path)] == [
         f"{tmp_path.name}-first",
         f"{tmp_path.name}-last",
@@ -109,7 +107,9 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character(tmp_path: Path) -
         r'{"id": "1", "title": "\ud83d", "text": "\ud83d\ude00 \ude00\u0000", "tags": ["\udfff"]}'
     )
     source = read_one(write_file(tmp_path, "docs.jsonl", content))
-    assert (source.title, source.text, source.tags) == ("\ufffd", "\U0001f600 \ufffd", ("\ufffd",))
+    assert source.title == "\ufffd"
+    assert source.text == "\U0001f600 \ufffd"
+    assert source.tags == ("\ufffd",)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_dates_are_utc_where_nothing_else_is_said(
     tmp_path: Path, date: str | None, moment: datetime | None
 ) -> None:
     path = write_file(tmp_path, "docs.jsonl", json_lines({"id": "1", "text": "x", "date": date}))
-    assert moment == read_one(path).sections[0].highlighted_at
+    assert read_one(path).sections[0].highlighted_at == moment
 
 
 @pytest.mark.parametrize("date", [2024, "May 31", "0001-01-01T00:00:00+14:00", [1]])

@@ -38,7 +38,7 @@ def test_front_matter_describes_the_text_below_it(tmp_path: Path) -> None:
     )
     source = read_one(write_file(tmp_path, "paris.md", content))
     (section,) = source.sections
-    assert expected == replace(source, sections=(replace(section, written_at=None),))
+    assert replace(source, sections=(replace(section, written_at=None),)) == expected
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_front_matter_describes_the_text_below_it(tmp_path: Path) -> None:
 def test_the_title_is_given_or_a_heading_or_the_file_name(
     tmp_path: Path, content: str, title: str
 ) -> None:
-    assert title == read_one(write_file(tmp_path, "note.md", content)).title
+    assert read_one(write_file(tmp_path, "note.md", content)).title == title
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_the_title_is_given_or_a_heading_or_the_file_name(
     ["---\nA rule, not front matter.\n---\nWords.", "---\nNo second rule.", "--- a: b ---\nWords."],
 )
 def test_a_rule_at_the_top_is_part_of_the_text(tmp_path: Path, text: str) -> None:
-    assert text == read_one(write_file(tmp_path, "note.md", text)).text
+    assert read_one(write_file(tmp_path, "note.md", text)).text == text
 
 
 def test_tags_may_be_one_line_with_commas(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_line_ends_byte_order_mark_and_controls_are_normalised(tmp_path: Path) -
 def test_a_broken_text_file_is_named_with_what_to_mend(
     tmp_path: Path, content: bytes, reason: str
 ) -> None:
-    assert [("note.md", reason)] == read_problems(write_file(tmp_path, "note.md", content))
+    assert read_problems(write_file(tmp_path, "note.md", content)) == [("note.md", reason)]
 
 
 @pytest.mark.parametrize(
@@ -112,11 +112,12 @@ def test_a_note_with_malformed_front_matter_is_kept_as_text(
     tmp_path: Path, block: str, reason: str
 ) -> None:
     path = write_file(tmp_path, "note.md", f"---\n{block}\n---\n# Words #tag")
-    assert [("note.md", f"has malformed front matter at {reason}; kept as text")] == read_warnings(
-        path
-    )
+    assert read_warnings(path) == [
+        ("note.md", f"has malformed front matter at {reason}; kept as text")
+    ]
     source = read_one(path)
-    assert (source.title, source.tags) == ("Words #tag", ("tag",))
+    assert source.title == "Words #tag"
+    assert source.tags == ("tag",)
     assert source.text == f"---\n{block}\n---\n# Words #tag"
 
 
@@ -134,9 +135,11 @@ def test_a_note_is_kept_without_a_field_that_is_wrong(
     tmp_path: Path, line: str, reason: str
 ) -> None:
     path = write_file(tmp_path, "note.md", f"---\nauthor: Ann\n{line}\n---\nWords.")
-    assert [("note.md", f"line 3: {reason}; kept without it")] == read_warnings(path)
+    assert read_warnings(path) == [("note.md", f"line 3: {reason}; kept without it")]
     source = read_one(path)
-    assert (source.text, source.author, source.tags) == ("Words.", "Ann", ())
+    assert source.text == "Words."
+    assert source.author == "Ann"
+    assert source.tags == ()
 
 
 def test_front_matter_that_unfolds_without_end_is_left_out(tmp_path: Path) -> None:
@@ -183,7 +186,7 @@ def test_a_date_is_given_or_in_the_name_or_the_file_s_own(
     path = write_file(tmp_path, name, f"---\n{front_matter}\n---\nWords.")
     os.utime(path, (0, FILE_TIME.timestamp()))
     (section,) = read_one(path).sections
-    assert f"{section.highlighted_at or section.written_at:%Y-%m-%d}" == date
+    assert date == f"{section.highlighted_at or section.written_at:%Y-%m-%d}"
     assert (section.highlighted_at is not None) == front_matter.startswith("date: 2")
 
 

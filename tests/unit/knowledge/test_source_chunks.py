@@ -65,7 +65,7 @@ def test_a_chunk_repeats_the_fields_of_its_source() -> None:
         highlight_url="https://example.com/walden#10",
         highlighted_at=NOON,
     )
-    assert expected == whole(SOURCE)[0]
+    assert whole(SOURCE)[0] == expected
 
 
 def test_a_section_without_a_page_leads_to_its_sources() -> None:

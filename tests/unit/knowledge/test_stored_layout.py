@@ -43,7 +43,7 @@ BARE = Source("file-note", "Note", sections=(Section("Words."),))
 
 
 def chunked(source: Source) -> ChunkedSource:
-    """A source with one chunk for each section."""
+    """Return a source with one chunk for each section."""
     spans = [[Span(0, len(section.text))] for section in source.sections]
     return ChunkedSource(source, chunks_of(source, spans))
 
@@ -71,15 +71,15 @@ def test_fingerprints_stay_as_they_are(
     source: Source, chunks: list[str], content_hash: str
 ) -> None:
     made = chunked(source)
-    assert chunks == [fingerprint(chunk) for chunk in made.chunks]
-    assert content_hash == made.content_hash
+    assert [fingerprint(chunk) for chunk in made.chunks] == chunks
+    assert made.content_hash == content_hash
 
 
 @pytest.mark.parametrize("source", [FULL, BARE], ids=["full", "bare"])
 def test_a_chunk_is_read_as_it_was_stored(source: Source) -> None:
     for chunk in chunked(source).chunks:
         stored = new_document(chunk, NOON)
-        assert NOON == stored.pop("dated_at")
+        assert stored.pop("dated_at") == NOON
         assert to_chunk(chunk.chunk_id, stored | {"dated_at": chunk.dated_at}) == chunk
 
 

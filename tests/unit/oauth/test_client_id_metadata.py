@@ -88,7 +88,7 @@ def documents(fetch: SafeFetch, clock: SettableClock) -> ClientDocuments:
 
 
 def page_of(document: object, **headers: str) -> Page:
-    """A page with a document."""
+    """Return a page with a document."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Page(json.dumps(document).encode(), headers=named)
 
@@ -103,9 +103,10 @@ def said(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 async def test_a_client_is_who_its_document_says(documents: ClientDocuments) -> None:
     client = await documents.get(URL)
     assert client
-    assert "Claude Code" == client.client_name
-    assert ["http://localhost/callback", "http://127.0.0.1/callback"] == [
-        str(uri) for uri in client.redirect_uris or []
+    assert client.client_name == "Claude Code"
+    assert [str(uri) for uri in client.redirect_uris or []] == [
+        "http://localhost/callback",
+        "http://127.0.0.1/callback",
     ]
 
 
@@ -116,7 +117,7 @@ async def test_a_client_that_names_no_way_to_prove_itself_has_none(
     server.page = page_of({"client_id": URL, "redirect_uris": ["https://client.example/back"]})
     client = await documents.get(URL)
     assert client
-    assert "none" == client.token_endpoint_auth_method
+    assert client.token_endpoint_auth_method == "none"
 
 
 @pytest.mark.anyio
@@ -139,7 +140,7 @@ async def test_a_document_that_breaks_a_rule_introduces_nobody(
     server.page = page_of(DOCUMENT | changes)
     assert None is await documents.get(URL)
     line = {"severity": "WARNING", "message": "client_document_refused"}
-    assert [{**line, "host": HOST, "reason": reason}] == said(capsys)
+    assert said(capsys) == [{**line, "host": HOST, "reason": reason}]
 
 
 @pytest.mark.anyio
@@ -159,7 +160,7 @@ async def test_what_is_no_document_url_is_neither_fetched_nor_quoted(
 ) -> None:
     assert None is await documents.get("https://169.254.169.254/secret")
     line = {"severity": "WARNING", "message": "client_document_refused", "reason": "url"}
-    assert [line] == said(capsys)
+    assert said(capsys) == [line]
 
 
 @pytest.mark.anyio
@@ -167,8 +168,8 @@ async def test_a_document_is_fetched_once_for_many_who_ask_at_once(
     server: DocumentServer, documents: ClientDocuments
 ) -> None:
     clients = await asyncio.gather(*(documents.get(URL) for _ in range(20)))
-    assert ["Claude Code"] * 20 == [client.client_name for client in clients if client]
-    assert 1 == len(server.requests)
+    assert [client.client_name for client in clients if client] == ["Claude Code"] * 20
+    assert len(server.requests) == 1
 
 
 @pytest.mark.anyio
@@ -182,7 +183,8 @@ async def test_whoever_asked_first_may_leave_without_the_others(
     server.gate.set()
     client = await second
     assert client
-    assert (True, 1) == (first.cancelled(), len(server.requests))
+    assert first.cancelled()
+    assert len(server.requests) == 1
 
 
 @pytest.mark.anyio
@@ -199,7 +201,7 @@ async def test_too_many_fetches_at_once_turn_the_next_away_for_now(
     await asyncio.gather(*asking)
     assert isinstance(refused, Unavailable)
     assert "Too many programs are being looked up at the same time." in refused.message
-    assert 5 == refused.retry_after
+    assert refused.retry_after == 5
     assert await documents.get(URL)
 
 
@@ -229,10 +231,10 @@ async def test_a_document_is_cached_as_its_server_says_up_to_an_hour(
     await documents.get(URL)
     clock.advance(seconds=seconds - 0.001)
     await documents.get(URL)
-    assert 1 == len(server.requests)
+    assert len(server.requests) == 1
     clock.advance(seconds=0.001)
     await documents.get(URL)
-    assert 2 == len(server.requests)
+    assert len(server.requests) == 2
 
 
 @pytest.mark.anyio
@@ -243,7 +245,7 @@ async def test_a_document_that_is_not_to_be_kept_is_fetched_again(
     server.page = page_of(DOCUMENT, cache_control=cache_control)
     assert await documents.get(URL)
     assert await documents.get(URL)
-    assert 2 == len(server.requests)
+    assert len(server.requests) == 2
 
 
 @pytest.mark.anyio
@@ -255,7 +257,7 @@ async def test_a_failure_is_remembered_for_a_minute_and_then_mended(
     server.page = page_of(DOCUMENT)
     clock.advance(seconds=59.9)
     assert None is await documents.get(URL)
-    assert 1 == len(server.requests)
+    assert len(server.requests) == 1
     clock.advance(seconds=0.1)
     assert await documents.get(URL)
 
@@ -269,8 +271,8 @@ async def test_a_server_that_fails_for_now_is_a_reason_to_try_again(
     for _ in range(2):
         with pytest.raises(Unavailable, match="Try again in a minute") as caught:
             await documents.get(URL)
-        assert 60 == caught.value.retry_after
-    assert 1 == len(server.requests)
+        assert caught.value.retry_after == 60
+    assert len(server.requests) == 1
     server.page = page_of(DOCUMENT)
     clock.advance(minutes=1)
     assert await documents.get(URL)
@@ -300,7 +302,7 @@ async def test_an_unknown_host_is_a_reason_to_check_the_address(
     with pytest.raises(Unavailable, match="server of that address does not exist") as caught:
         await documents.get("https://nobody.example/client.json")
     assert "Check the address in the program's settings" in caught.value.message
-    assert 60 == caught.value.retry_after
+    assert caught.value.retry_after == 60
 
 
 @pytest.mark.anyio
@@ -312,5 +314,5 @@ async def test_the_cache_is_bounded_and_drops_the_oldest_document(
             await documents.get(f"https://nobody{number}.example/c")
     await documents.get(URL)
     await documents.get(URL)
-    assert 1 == len(server.requests)
-    assert MAX_CACHED_LOOKUPS == len(documents._cache)  # noqa: SLF001 - memory is what is tested
+    assert len(server.requests) == 1
+    assert len(documents._cache) == MAX_CACHED_LOOKUPS  # noqa: SLF001 - memory is what is tested

@@ -43,7 +43,8 @@ async def test_the_page_names_program_destination_and_scopes(
     settings: Settings,
 ) -> None:
     page = await shown(settings)
-    assert (200, "text/html; charset=utf-8") == (page.status_code, page.headers["content-type"])
+    assert page.status_code == 200
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
     words = words_of(page)
     assert "Claude asks for access to Carrel" in words
     assert "Access goes to claude.example If you do not know this site, press Deny." in words
@@ -85,7 +86,7 @@ async def test_where_the_access_goes_is_said_for_people(
 
 async def test_an_address_that_codes_may_not_go_to_gets_no_page(settings: Settings) -> None:
     page = await shown(settings, redirect_uri="https://claude.example@evil.example/")
-    assert 400 == page.status_code
+    assert page.status_code == 400
     assert "an address that is not allowed" in words_of(page)
     assert "form-action 'none'" in page.headers["content-security-policy"]
 
@@ -102,7 +103,7 @@ async def test_an_address_that_codes_may_not_go_to_gets_no_page(settings: Settin
 async def test_a_name_is_text_and_nothing_else(settings: Settings, name: str) -> None:
     page = await shown(settings, client_name=name)
     [heading] = re.findall("<h1><bdi>([^<>]*)</bdi> asks for access to Carrel</h1>", page.text)
-    assert name == unescape(heading)
+    assert unescape(heading) == name
     assert not re.search(r"<(script|img|b)\b", page.text)
 
 
@@ -123,7 +124,7 @@ async def test_a_name_is_text_and_nothing_else(settings: Settings, name: str) ->
     ],
 )
 def test_a_name_neither_hides_nor_turns_nor_covers_anything(name: str, expected: str) -> None:
-    assert expected == sanitize_name(name)
+    assert sanitize_name(name) == expected
 
 
 @pytest.mark.parametrize("name", [None, "", "\u200b"])
@@ -138,11 +139,11 @@ async def test_every_page_forbids_scripts_frames_caches_and_sniffing(
 ) -> None:
     page = await shown(settings, path)
     policy = policy_of(page)
-    assert "'none'" == policy.pop("default-src")
-    assert "'none'" == policy.pop("base-uri")
-    assert "'none'" == policy.pop("frame-ancestors")
+    assert policy.pop("default-src") == "'none'"
+    assert policy.pop("base-uri") == "'none'"
+    assert policy.pop("frame-ancestors") == "'none'"
     assert re.fullmatch(r"'sha256-[A-Za-z0-9+/]{43}='", policy.pop("style-src"))
-    assert ["form-action"] == list(policy)
+    assert list(policy) == ["form-action"]
     assert {
         "cache-control": "no-store",
         "referrer-policy": "same-origin",
@@ -164,7 +165,7 @@ async def test_the_form_may_lead_where_the_access_goes(
     settings: Settings, redirect_uri: str, sources: str
 ) -> None:
     page = await shown(settings, redirect_uri=redirect_uri)
-    assert sources == policy_of(page)["form-action"]
+    assert policy_of(page)["form-action"] == sources
 
 
 @pytest.mark.parametrize("path", ["", "/consent", "/consent?request=forged"])
@@ -175,22 +176,22 @@ async def test_no_page_shows_marks_of_code(settings: Settings, path: str) -> Non
 async def test_over_https_the_cookie_belongs_to_this_host_alone(settings: Settings) -> None:
     page = await shown(settings.model_copy(update={"public_url": HTTPS}))
     name, _, attributes = page.headers["set-cookie"].partition("=")
-    assert "__Host-carrel" == name
-    assert ["HttpOnly", "Path=/", "SameSite=lax", "Secure"] == attributes.split("; ")[1:]
+    assert name == "__Host-carrel"
+    assert attributes.split("; ")[1:] == ["HttpOnly", "Path=/", "SameSite=lax", "Secure"]
 
 
 async def test_on_a_laptop_the_cookie_does_without_https(settings: Settings) -> None:
     page = await shown(settings)
     name, _, attributes = page.headers["set-cookie"].partition("=")
-    assert "carrel" == name
-    assert ["HttpOnly", "Path=/", "SameSite=lax"] == attributes.split("; ")[1:]
+    assert name == "carrel"
+    assert attributes.split("; ")[1:] == ["HttpOnly", "Path=/", "SameSite=lax"]
 
 
 async def test_a_browser_with_two_pages_open_keeps_one_mark(settings: Settings) -> None:
     sign_in_app = SignInApp(settings)
     async with sign_in_app.client() as browser:
         first, second = [await browser.get(sign_in_app.consent_path()) for _ in range(2)]
-    assert first.headers["set-cookie"] == second.headers["set-cookie"]
+    assert second.headers["set-cookie"] == first.headers["set-cookie"]
 
 
 @pytest.mark.parametrize("mark", ["", "short", "a" * 44, '"; Domain=evil.example'])

@@ -31,8 +31,8 @@ generations = st.integers(1, 10**9 - 1)
 def test_what_we_make_says_what_it_was_made_for(grant: str, client: str, generation: int) -> None:
     code = make_code(KEYRING, grant, client)
     token = make_refresh_token(KEYRING, grant, generation, client)
-    assert grant == parse_code(KEYRING, code, client)
-    assert (grant, generation) == parse_refresh_token(KEYRING, token, client)
+    assert parse_code(KEYRING, code, client) == grant
+    assert parse_refresh_token(KEYRING, token, client) == (grant, generation)
     assert parse_code(KEYRING, token, client) is None
     assert parse_refresh_token(KEYRING, code, client) is None
 
@@ -62,10 +62,10 @@ def test_nothing_passes_from_one_program_to_another(
     code = make_code(KEYRING, grant, mine)
     token = make_refresh_token(KEYRING, grant, generation, mine)
     expected = (grant, (grant, generation)) if mine == yours else (None, None)
-    assert expected == (
+    assert (
         parse_code(KEYRING, code, yours),
         parse_refresh_token(KEYRING, token, yours),
-    )
+    ) == expected
 
 
 def test_what_was_changed_cut_or_extended_says_nothing() -> None:
@@ -100,6 +100,6 @@ def test_only_a_secret_that_holds_becomes_the_newest(client_id: str, guess: str)
     right = {"client_id": client_id, "client_secret": make_client_secret(KEYRING, client_id)}
     wrong = {"client_id": client_id, "client_secret": guess}
     newest = make_client_secret(rotated, client_id)
-    assert right | {"client_secret": newest} == with_newest_secret(rotated, right)
-    assert wrong == with_newest_secret(rotated, wrong)
-    assert {} == with_newest_secret(rotated, {})
+    assert with_newest_secret(rotated, right) == right | {"client_secret": newest}
+    assert with_newest_secret(rotated, wrong) == wrong
+    assert with_newest_secret(rotated, {}) == {}

@@ -31,7 +31,7 @@ async def test_turns_are_in_order_whichever_is_ready_first() -> None:
             order.append(name)
 
     await asyncio.gather(read("slow", ready), read("quick", None))
-    assert ["slow", "quick"] == order
+    assert order == ["slow", "quick"]
 
 
 async def test_a_cancelled_run_ends_after_an_earlier_failure() -> None:

@@ -22,7 +22,7 @@ FEW = (
 
 
 def test_a_text_as_short_as_a_summary_is_its_own_card() -> None:
-    assert KnowledgeCard("Knead it. Let it rise.") == extractive_card("- Knead it.\n- Let it rise.")
+    assert extractive_card("- Knead it.\n- Let it rise.") == KnowledgeCard("Knead it. Let it rise.")
 
 
 @pytest.mark.parametrize("text", ["", "```\nx = 1\n```", "| a | b |\n|---|---|", "42 + 1"])
@@ -35,22 +35,22 @@ def test_a_card_of_a_long_text_holds_its_sentences_in_order() -> None:
     assert card is not None
     whole = sentences(LONG)
     summary_lines = [line for line in whole if line in card.summary]
-    assert card.summary == " ".join(summary_lines)
-    assert list(card.takeaways) == [line for line in whole if line in card.takeaways]
-    assert 3 == len(card.takeaways)
+    assert " ".join(summary_lines) == card.summary
+    assert [line for line in whole if line in card.takeaways] == list(card.takeaways)
+    assert len(card.takeaways) == 3
     assert not set(summary_lines) & set(card.takeaways)
 
 
 def test_a_text_of_few_sentences_has_few_takeaways() -> None:
     card = extractive_card(FEW)
     assert card is not None
-    assert 1 == len(card.takeaways)
+    assert len(card.takeaways) == 1
 
 
 def test_sentences_that_say_the_same_count_once() -> None:
     card = extractive_card(f"{LONG} {LONG}")
     assert card is not None
-    assert len(set(card.takeaways)) == len(card.takeaways)
+    assert len(card.takeaways) == len(set(card.takeaways))
 
 
 @pytest.mark.parametrize(
@@ -79,4 +79,4 @@ def test_each_highlight_has_a_card_that_says_nothing_twice() -> None:
         assert len(card.takeaways) <= 5
         assert not [line for line in card.takeaways if line in card.summary]
         long = len(" ".join(sentences(chunk.content))) > MAX_SUMMARY
-        assert long == bool(card.takeaways)
+        assert bool(card.takeaways) == long

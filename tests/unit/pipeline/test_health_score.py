@@ -12,16 +12,16 @@ def night(**ranks: int) -> NightlyScore:
 
 
 def test_recall_is_the_share_of_passages_that_were_found() -> None:
-    assert 0.75 == night(a=1, b=10, c=3, d=0).recall
+    assert night(a=1, b=10, c=3, d=0).recall == 0.75
 
 
 def test_mrr_is_the_mean_of_the_reciprocal_ranks() -> None:
-    assert pytest.approx((1 + 0.1 + 0.5 + 0) / 4) == night(a=1, b=10, c=2, d=0).mrr
+    assert night(a=1, b=10, c=2, d=0).mrr == pytest.approx((1 + 0.1 + 0.5 + 0) / 4)
 
 
 def test_nights_are_compared_over_the_queries_of_both() -> None:
-    assert -0.5 == night(a=1, b=0, d=1, e=1).gain_since(night(a=3, b=2, c=0))
-    assert 0.0 == night(a=1, b=5, new=0).gain_since(night(a=10, b=1, gone=1))
+    assert night(a=1, b=0, d=1, e=1).gain_since(night(a=3, b=2, c=0)) == -0.5
+    assert night(a=1, b=5, new=0).gain_since(night(a=10, b=1, gone=1)) == 0.0
 
 
 def test_nights_without_a_common_query_are_not_compared() -> None:
@@ -31,11 +31,11 @@ def test_nights_without_a_common_query_are_not_compared() -> None:
 
 def test_a_week_is_compared_in_its_median() -> None:
     good, lost = night(a=1, b=1), night(a=1, b=0)
-    assert -0.5 == gain_since_last_week(lost, [good, good, lost])
-    assert 0.0 == gain_since_last_week(lost, [good, lost, lost])
+    assert gain_since_last_week(lost, [good, good, lost]) == -0.5
+    assert gain_since_last_week(lost, [good, lost, lost]) == 0.0
 
 
 def test_what_was_longer_ago_than_a_week_does_not_count() -> None:
     good, lost = night(a=1), night(a=0)
-    assert 0.0 == gain_since_last_week(lost, [good] * 20 + [lost] * WEEK)
+    assert gain_since_last_week(lost, [good] * 20 + [lost] * WEEK) == 0.0
     assert gain_since_last_week(lost, []) is None

@@ -21,13 +21,13 @@ def error_for(code: str, **details: Any) -> dict[str, Any]:
 
 
 def test_success_has_data_and_no_error() -> None:
-    assert {"success": True, "data": {"a": 1}, "error": None} == FAMILY.success({"a": 1})
+    assert FAMILY.success({"a": 1}) == {"success": True, "data": {"a": 1}, "error": None}
 
 
 def test_failure_has_an_error_and_no_data() -> None:
     answer = FAMILY.failure(WireError(code="NOT_FOUND", message="No.", details={}))
     error = {"code": "gone", "message": "No.", "details": {}}
-    assert {"success": False, "data": None, "error": error} == answer
+    assert answer == {"success": False, "data": None, "error": error}
 
 
 @pytest.mark.parametrize(
@@ -43,18 +43,19 @@ def test_failure_has_an_error_and_no_data() -> None:
     ],
 )
 def test_one_invalid_field_has_its_own_code(fields: list[str], code: str) -> None:
-    assert code == error_for("VALIDATION_ERROR", **dict.fromkeys(fields, "wrong"))["code"]
+    assert error_for("VALIDATION_ERROR", **dict.fromkeys(fields, "wrong"))["code"] == code
 
 
 def test_field_codes_are_for_validation_errors_only() -> None:
-    assert "gone" == error_for("NOT_FOUND", colour="red")["code"]
+    assert error_for("NOT_FOUND", colour="red")["code"] == "gone"
 
 
 def test_another_error_keeps_its_code_as_the_reason() -> None:
     error = error_for("RATE_LIMITED", tool="a")
-    assert ("broken", {"tool": "a", "reason": "RATE_LIMITED"}) == (error["code"], error["details"])
+    assert error["code"] == "broken"
+    assert error["details"] == {"tool": "a", "reason": "RATE_LIMITED"}
 
 
 def test_retry_after_is_kept() -> None:
     wire = WireError(code="UNAVAILABLE", message="No.", details={}, retry_after=5)
-    assert 5 == FAMILY.error(wire)["retry_after"]
+    assert FAMILY.error(wire)["retry_after"] == 5

@@ -51,7 +51,7 @@ async def test_a_receipt_has_the_facts_of_the_call(app: App) -> None:
         return Outcome(NO_NOTES, facts={"passages": 8, "known": False, "scores": (0.5, 0.25)})
 
     facts = (await receipt_of(app, work, ANNA)).notes
-    assert {"passages": 8, "known": False, "scores": [0.5, 0.25]} == facts
+    assert facts == {"passages": 8, "known": False, "scores": [0.5, 0.25]}
 
 
 async def test_a_failure_carries_its_facts(app: App) -> None:
@@ -61,7 +61,8 @@ async def test_a_failure_carries_its_facts(app: App) -> None:
         raise failure
 
     receipt = await receipt_of(app, work, ANNA)
-    assert ("thesis", {"passages": 7}) == (receipt.task, receipt.notes)
+    assert receipt.task == "thesis"
+    assert receipt.notes == {"passages": 7}
 
 
 async def test_a_failure_with_refused_facts_is_still_answered(app: App) -> None:
@@ -72,7 +73,8 @@ async def test_a_failure_with_refused_facts_is_still_answered(app: App) -> None:
 
     answer = await invoke(replace(READ, run=run), request_of(READ, ANNA, {}), app)
     assert answer.error
-    assert ("NOT_FOUND", {}) == (answer.error.code, answer.receipt.notes)
+    assert answer.error.code == "NOT_FOUND"
+    assert answer.receipt.notes == {}
 
 
 @pytest.mark.parametrize("end", [TimeoutError, RuntimeError, NotFound])
@@ -83,7 +85,7 @@ async def test_a_receipt_has_the_task_of_a_failed_call(app: App, end: type[Excep
     tool = replace(READ, run=run, task=lambda _args, caller: f"{caller.user_id}'s own")
     answer = await invoke(tool, request_of(tool, ANNA, {}), app)
     assert answer.error
-    assert "anna's own" == answer.receipt.task
+    assert answer.receipt.task == "anna's own"
 
 
 async def test_a_receipt_has_the_task_after_a_timeout(app: App, monotonic: Monotonic) -> None:
@@ -95,7 +97,8 @@ async def test_a_receipt_has_the_task_after_a_timeout(app: App, monotonic: Monot
     tool = replace(READ, run=run, task=lambda _args, _caller: "other")
     answer = await invoke(tool, request_of(tool, ANNA, {}), app)
     assert answer.error
-    assert ("UNAVAILABLE", "other") == (answer.error.code, answer.receipt.task)
+    assert answer.error.code == "UNAVAILABLE"
+    assert answer.receipt.task == "other"
 
 
 async def test_facts_that_could_be_content_are_refused_before_a_commit() -> None:
@@ -108,7 +111,7 @@ async def test_a_call_works_in_the_task_of_its_credential(
 ) -> None:
     callers = (ANNA, Caller.of("anna"))
     tasks = [(await receipt_of(app, nothing, caller)).task for caller in callers]
-    assert ["thesis", None] == tasks
+    assert tasks == ["thesis", None]
 
 
 async def test_a_call_knows_its_deadline(app: App, ctx: Context) -> None:
@@ -129,18 +132,23 @@ async def test_facts_survive_serialization() -> None:
     notes = {"known": True, "passages": 7, "score": 0.5, "rounded": 1.0, "ids": ["a", 1]}
     sent = CallAnswer(result={}, receipt=Receipt(task="thesis", notes=notes))
     received = CallAnswer.model_validate_json(sent.model_dump_json())
-    assert sent == received
-    assert [bool, int, float, float, list] == [
-        type(fact) for fact in received.receipt.notes.values()
+    assert received == sent
+    assert [type(fact) for fact in received.receipt.notes.values()] == [
+        bool,
+        int,
+        float,
+        float,
+        list,
     ]
 
 
 async def test_an_old_receipt_has_no_facts_and_no_task() -> None:
     answer = CallAnswer.model_validate_json('{"result": {}, "receipt": {"documents_read": 3}}')
-    assert ({}, None) == (answer.receipt.notes, answer.receipt.task)
+    assert answer.receipt.notes == {}
+    assert answer.receipt.task is None
 
 
 async def test_callers_see_the_cost_without_the_facts() -> None:
     receipt = Receipt(documents_read=3, price=5, task="thesis", notes={"passages": 7})
     cost = {"documents_read": 3, "documents_written": 0, "round_trips": 0, "milliseconds": 0.0}
-    assert cost | {"price": 5} == receipt.cost()
+    assert receipt.cost() == cost | {"price": 5}

@@ -21,7 +21,7 @@ class FakeTool(NamedTuple):
 
 
 def make_error(effect: Effect, outcome: WriteState, **arguments: Any) -> dict[str, Any]:
-    """The error for a tool that could not be reached."""
+    """Return the error for a tool that could not be reached."""
     request = CallRequest(call_id="c-1", arguments=arguments, caller=Caller(), deadline=0)
     problem = "add_note is temporarily unreachable"
     return outage_error(FakeTool("add_note", effect), request, problem, outcome, 7.2).to_wire()
@@ -41,7 +41,7 @@ def test_a_read_is_skipped_or_repeated(outcome: WriteState) -> None:
 @pytest.mark.parametrize("effect", [Effect.WRITE, Effect.DESTROY])
 def test_a_write_that_never_began_is_repeated(effect: Effect) -> None:
     error = make_error(effect, WriteState.NOTHING_DONE, idempotency_key="k")
-    assert {"tool": "add_note", "outcome": "nothing_done"} == error["details"]
+    assert error["details"] == {"tool": "add_note", "outcome": "nothing_done"}
     assert error["message"] == (
         "add_note is temporarily unreachable. Nothing was stored: call it again in 8 s."
     )
@@ -50,7 +50,7 @@ def test_a_write_that_never_began_is_repeated(effect: Effect) -> None:
 @pytest.mark.parametrize("arguments", [{}, {"idempotency_key": None}])
 def test_a_write_with_an_unknown_outcome_must_be_checked(arguments: dict[str, Any]) -> None:
     error = make_error(Effect.WRITE, WriteState.UNKNOWN, **arguments)
-    assert {"tool": "add_note", "outcome": "unknown"} == error["details"]
+    assert error["details"] == {"tool": "add_note", "outcome": "unknown"}
     assert error["message"] == (
         "add_note is temporarily unreachable. It is unknown whether it took effect: check before"
         " you call it again."

@@ -154,8 +154,8 @@ def test_each_declaration_is_a_new_object() -> None:
     ("effect", "seconds"), [(Effect.READ, 10.0), (Effect.WRITE, 30.0), (Effect.DESTROY, 30.0)]
 )
 def test_a_write_has_more_time_than_a_read(effect: Effect, seconds: float) -> None:
-    assert seconds == replace(TOOL, effect=effect, timeout=None).declaration()["timeout"]
+    assert replace(TOOL, effect=effect, timeout=None).declaration()["timeout"] == seconds
 
 
 def test_writes_need_the_write_scope() -> None:
-    assert [Scope.READ, Scope.WRITE, Scope.WRITE] == [effect.scope for effect in Effect]
+    assert [effect.scope for effect in Effect] == [Scope.READ, Scope.WRITE, Scope.WRITE]

@@ -16,12 +16,12 @@ WEIGHTS = st.floats(0, 1)
 def test_both_scores_are_normalised_and_added_by_weight() -> None:
     pool = {"a": Scores(0.8, 0.0), "b": Scores(0.4, 10.0), "c": Scores(0.7, 5.0)}
     ranked = fuse(pool, 0.6)
-    assert ["c", "a", "b"] == [member for member, _ in ranked]
-    assert pytest.approx([0.6 * 0.75 + 0.4 * 0.5, 0.6, 0.4]) == [score for _, score in ranked]
+    assert [member for member, _ in ranked] == ["c", "a", "b"]
+    assert [score for _, score in ranked] == pytest.approx([0.6 * 0.75 + 0.4 * 0.5, 0.6, 0.4])
 
 
 def test_an_empty_pool_has_no_order() -> None:
-    assert [] == fuse({})
+    assert fuse({}) == []
 
 
 @pytest.mark.parametrize(
@@ -29,17 +29,17 @@ def test_an_empty_pool_has_no_order() -> None:
     [(Scores(0.3, 2.0), 1.0), (Scores(0.3, 0.0), 0.6), (Scores(0.0, 0.0), 0.0)],
 )
 def test_a_lone_candidate_scores_by_what_found_it(only: Scores, expected: float) -> None:
-    assert [("a", expected)] == fuse({"a": only}, dense_weight=0.6)
+    assert fuse({"a": only}, dense_weight=0.6) == [("a", expected)]
 
 
 def test_equal_candidates_are_ordered_by_id() -> None:
     same = Scores(0.5, 3.0)
-    assert ["a", "b", "c"] == [member for member, _ in fuse({"c": same, "a": same, "b": same})]
+    assert [member for member, _ in fuse({"c": same, "a": same, "b": same})] == ["a", "b", "c"]
 
 
 def test_equal_scores_leave_the_order_to_the_other_score() -> None:
     pool = {"a": Scores(0.5, 1.0), "b": Scores(0.5, 3.0), "c": Scores(0.5, 2.0)}
-    assert ["b", "c", "a"] == [member for member, _ in fuse(pool)]
+    assert [member for member, _ in fuse(pool)] == ["b", "c", "a"]
 
 
 @pytest.mark.parametrize("weight", [-0.1, 1.1, float("nan")])
@@ -53,14 +53,14 @@ def test_every_candidate_is_ranked_once_by_a_score_from_0_to_1(
     pool: dict[str, Scores], weight: float
 ) -> None:
     ranked = fuse(pool, weight)
-    assert sorted(pool) == sorted(member for member, _ in ranked)
+    assert sorted(member for member, _ in ranked) == sorted(pool)
     assert all(0 <= score <= 1 + 1e-9 for _, score in ranked)
-    assert ranked == sorted(ranked, key=lambda item: (-item[1], item[0]))
+    assert sorted(ranked, key=lambda item: (-item[1], item[0])) == ranked
 
 
 @given(POOLS, WEIGHTS)
 def test_the_order_of_the_pool_does_not_matter(pool: dict[str, Scores], weight: float) -> None:
-    assert fuse(pool, weight) == fuse(dict(reversed(pool.items())), weight)
+    assert fuse(dict(reversed(pool.items())), weight) == fuse(pool, weight)
 
 
 @given(POOLS, WEIGHTS)

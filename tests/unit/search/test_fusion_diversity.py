@@ -21,7 +21,7 @@ def ranked(hits: Hits) -> Hits:
 
 
 def order(*hits: tuple[str, float]) -> str:
-    """The order of hits named by source and number: a1, a2, b1."""
+    """Return the order of hits named by source and number: a1, a2, b1."""
     return " ".join(hit for hit, _ in diversify(hits, sources(list(hits))))
 
 
@@ -30,50 +30,54 @@ def sources(hits: Hits) -> dict[str, str]:
 
 
 def test_a_source_s_third_hit_waits_for_the_other_sources() -> None:
-    assert "a1 a2 b1 c1 a3 a4" == order(
-        ("a1", 1.0), ("a2", 0.9), ("a3", 0.8), ("a4", 0.7), ("b1", 0.6), ("c1", 0.5)
+    assert (
+        order(("a1", 1.0), ("a2", 0.9), ("a3", 0.8), ("a4", 0.7), ("b1", 0.6), ("c1", 0.5))
+        == "a1 a2 b1 c1 a3 a4"
     )
 
 
 def test_a_third_hit_does_not_wait_for_less_than_half_the_best() -> None:
-    assert "a1 a2 b1 a3 c1" == order(
-        ("a1", 1.0), ("a2", 0.9), ("a3", 0.8), ("b1", 0.5), ("c1", 0.49)
+    assert (
+        order(("a1", 1.0), ("a2", 0.9), ("a3", 0.8), ("b1", 0.5), ("c1", 0.49)) == "a1 a2 b1 a3 c1"
     )
 
 
 def test_a_fifth_hit_waits_for_third_and_fourth_ones_of_others() -> None:
-    assert "a1 a2 b1 b2 a3 a4 b3 a5" == order(
-        ("a1", 1.0),
-        ("a2", 0.95),
-        ("a3", 0.9),
-        ("a4", 0.85),
-        ("a5", 0.8),
-        ("b1", 0.75),
-        ("b2", 0.7),
-        ("b3", 0.65),
+    assert (
+        order(
+            ("a1", 1.0),
+            ("a2", 0.95),
+            ("a3", 0.9),
+            ("a4", 0.85),
+            ("a5", 0.8),
+            ("b1", 0.75),
+            ("b2", 0.7),
+            ("b3", 0.65),
+        )
+        == "a1 a2 b1 b2 a3 a4 b3 a5"
     )
 
 
 def test_hits_of_the_second_tier_take_turns() -> None:
-    assert "b1 a1 a2 c1 a3" == order(
-        ("b1", 1.0), ("a1", 0.4), ("a2", 0.3), ("a3", 0.2), ("c1", 0.1)
+    assert (
+        order(("b1", 1.0), ("a1", 0.4), ("a2", 0.3), ("a3", 0.2), ("c1", 0.1)) == "b1 a1 a2 c1 a3"
     )
 
 
 def test_two_hits_of_a_source_keep_their_places() -> None:
-    assert "a1 a2 b1" == order(("a1", 1.0), ("a2", 0.9), ("b1", 0.8))
+    assert order(("a1", 1.0), ("a2", 0.9), ("b1", 0.8)) == "a1 a2 b1"
 
 
 def test_a_lone_source_keeps_its_order() -> None:
-    assert "a1 a2 a3 a4" == order(("a1", 1.0), ("a2", 0.9), ("a3", 0.8), ("a4", 0.1))
+    assert order(("a1", 1.0), ("a2", 0.9), ("a3", 0.8), ("a4", 0.1)) == "a1 a2 a3 a4"
 
 
 def test_scores_of_zero_take_turns() -> None:
-    assert "a1 a2 b1 a3" == order(("a1", 0.0), ("a2", 0.0), ("a3", 0.0), ("b1", 0.0))
+    assert order(("a1", 0.0), ("a2", 0.0), ("a3", 0.0), ("b1", 0.0)) == "a1 a2 b1 a3"
 
 
 def test_no_hits_give_an_empty_order() -> None:
-    assert [] == diversify([], {})
+    assert diversify([], {}) == []
 
 
 @sampled
@@ -81,8 +85,8 @@ def test_no_hits_give_an_empty_order() -> None:
 def test_every_hit_stays_with_its_score_and_the_best_stays_first(hits: Hits) -> None:
     before = ranked(hits)
     after = diversify(before, sources(hits))
-    assert sorted(before) == sorted(after)
-    assert before[:1] == after[:1]
+    assert sorted(after) == sorted(before)
+    assert after[:1] == before[:1]
 
 
 @sampled
@@ -91,8 +95,8 @@ def test_the_hits_of_one_source_keep_their_order(hits: Hits) -> None:
     before = ranked(hits)
     after = diversify(before, sources(hits))
     for source in "abc":
-        assert [hit for hit in before if hit[0][0] == source] == [
-            hit for hit in after if hit[0][0] == source
+        assert [hit for hit in after if hit[0][0] == source] == [
+            hit for hit in before if hit[0][0] == source
         ]
 
 
@@ -114,4 +118,4 @@ def test_a_third_hit_follows_every_first_hit_of_its_tier(hits: Hits) -> None:
 @given(RANKINGS)
 def test_two_hits_a_source_keep_the_order(hits: Hits) -> None:
     alone = {hit: str(number // HITS_PER_TURN) for number, (hit, _) in enumerate(hits)}
-    assert ranked(hits) == diversify(ranked(hits), alone)
+    assert diversify(ranked(hits), alone) == ranked(hits)

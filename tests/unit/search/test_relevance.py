@@ -31,26 +31,27 @@ def matches(similarity: float | None, covered: float | None) -> bool:
 
 
 def test_a_term_counts_its_idf_for_each_repeat() -> None:
-    assert {"bread": 2 * idf(200, DOCUMENTS), "oven": idf(20, DOCUMENTS)} == term_information(
-        ["bread", "oven", "bread"], COMMON, TOTALS
-    )
+    assert term_information(["bread", "oven", "bread"], COMMON, TOTALS) == {
+        "bread": 2 * idf(200, DOCUMENTS),
+        "oven": idf(20, DOCUMENTS),
+    }
 
 
 def test_a_term_in_no_document_has_the_most_information() -> None:
     information = term_information(["bread", "oven", "zeppelin"], COMMON, TOTALS)
-    assert "zeppelin" == max(information, key=information.__getitem__)
+    assert max(information, key=information.__getitem__) == "zeppelin"
 
 
 def test_coverage_is_the_share_of_information_in_a_document() -> None:
     information = {"bread": 1.0, "oven": 2.0, "zeppelin": 5.0}
-    assert [0.0, 0.125, 0.375, 1.0] == [
+    assert [
         coverage(information, document_terms)
         for document_terms in (set(), {"bread"}, {"bread", "oven"}, set(information))
-    ]
+    ] == [0.0, 0.125, 0.375, 1.0]
 
 
 def test_terms_of_the_document_alone_cover_nothing() -> None:
-    assert 0.0 == coverage({"bread": 1.0}, {"tin", "crust"})
+    assert coverage({"bread": 1.0}, {"tin", "crust"}) == 0.0
 
 
 def test_a_query_of_stop_words_has_no_coverage() -> None:
@@ -74,7 +75,7 @@ def test_without_hits_nothing_matches() -> None:
 def test_similarity_and_words_make_up_for_each_other(
     similarity: float, covered: float, *, expected: bool
 ) -> None:
-    assert expected == matches(similarity, covered)
+    assert matches(similarity, covered) == expected
 
 
 def test_a_hit_with_all_words_matches_whatever_its_similarity() -> None:
@@ -89,12 +90,12 @@ def test_similarity_and_words_of_different_hits_do_not_add_up() -> None:
 
 
 def test_without_words_similarity_decides_by_its_own_constant() -> None:
-    assert [True, False] == [matches(similarity, None) for similarity in (0.3, 0.29)]
+    assert [matches(similarity, None) for similarity in (0.3, 0.29)] == [True, False]
 
 
 def test_without_similarity_coverage_decides() -> None:
     least = min_coverage(DOCUMENTS)
-    assert [True, False] == [matches(None, covered) for covered in (least, least - 0.01)]
+    assert [matches(None, covered) for covered in (least, least - 0.01)] == [True, False]
 
 
 def test_a_hit_without_evidence_does_not_match() -> None:
@@ -104,7 +105,7 @@ def test_a_hit_without_evidence_does_not_match() -> None:
 def test_a_larger_corpus_requires_more_coverage() -> None:
     sizes = [min_coverage(documents) for documents in (0, 1, 64, 5_000, 1_000_000)]
     assert sorted(sizes) == sizes
-    assert pytest.approx([0.17, 0.32], abs=0.005) == [sizes[2], sizes[3]]
+    assert [sizes[2], sizes[3]] == pytest.approx([0.17, 0.32], abs=0.005)
     assert sizes[-1] < 1
 
 

@@ -106,7 +106,7 @@ def test_plan_scope() -> None:
         "a list that was cut": plan_filters(selected([a]), {a: cut}),
         "a long stretch of time": plan_filters(selected(span=DateSpan(last=FIRST.date())), {}),
     }
-    assert {
+    assert {name: (plan.scope, plan.exact) for name, plan in planned.items()} == {
         "no filter": (FilterScope.EVERYTHING, True),
         "a short list": (FilterScope.FEW, True),
         "a short list, and one that was cut": (FilterScope.FEW, False),
@@ -114,20 +114,21 @@ def test_plan_scope() -> None:
         "a long list, and one that was cut": (FilterScope.UNCHECKED, False),
         "a list that was cut": (FilterScope.UNCHECKED, False),
         "a long stretch of time": (FilterScope.UNCHECKED, False),
-    } == {name: (plan.scope, plan.exact) for name, plan in planned.items()}
-    assert {FEW} == {
-        len(item.small_scope_ids) for item in planned.values() if item.scope is FilterScope.FEW
     }
-    assert {0} == {
+    assert {
+        len(item.small_scope_ids) for item in planned.values() if item.scope is FilterScope.FEW
+    } == {FEW}
+    assert {
         len(entry.small_scope_ids)
         for entry in planned.values()
         if entry.scope is not FilterScope.FEW
-    }
+    } == {0}
 
 
 def test_without_filters_a_plan_has_no_dates() -> None:
     filter_plan = plan_filters(Selection(), {})
-    assert (None, Prefilter()) == (filter_plan.dates, filter_plan.prefilter)
+    assert filter_plan.dates is None
+    assert filter_plan.prefilter == Prefilter()
 
 
 @pytest.mark.parametrize(
@@ -151,34 +152,36 @@ def test_nothing_passes_unknown_values(
     filter_plan = plan_filters(
         selection, {facet: Postings(1, {"p": to_microseconds(FIRST)}) for facet in existing}
     )
-    assert nothing == (filter_plan.dates == {})
+    assert (filter_plan.dates == {}) == nothing
     assert not nothing or ((FilterScope.FEW, True) == (filter_plan.scope, filter_plan.exact))
 
 
 def test_nothing_passes_an_unknown_value_and_truncated_postings() -> None:
     a, b, *_ = TAGS
     filter_plan = plan_filters(selected([a], [b]), {a: Postings(9, {"p": 5}, since=3)})
-    assert ({}, FilterScope.FEW, True) == (filter_plan.dates, filter_plan.scope, filter_plan.exact)
+    assert filter_plan.dates == {}
+    assert filter_plan.scope == FilterScope.FEW
+    assert filter_plan.exact
 
 
 def test_truncated_postings_are_complete_from_since_on() -> None:
     moment = to_microseconds(FIRST + timedelta(days=5))
     lists = {TAGS[0]: Postings(9, {"p": moment}, since=to_microseconds(FIRST + timedelta(days=3)))}
     late, early = (FIRST.date() + timedelta(days=number) for number in (3, 2))
-    assert {"p": moment} == plan_filters(
-        selected([TAGS[0]], span=DateSpan(first=late)), lists
-    ).dates
+    assert (plan_filters(selected([TAGS[0]], span=DateSpan(first=late)), lists).dates) == {
+        "p": moment
+    }
     assert plan_filters(selected([TAGS[0]], span=DateSpan(first=early)), lists).dates is None
 
 
 def test_the_prefilter_leaves_the_fewest_documents() -> None:
     a, b, c, _ = TAGS
     lists = {a: Postings(7, {}), b: Postings(3, {}), c: Postings(3, {})}
-    assert Prefilter(("tag:b", "tag:c"), 6) == smallest_prefilter([[a], [b, c, TAGS[3]]], lists)
+    assert smallest_prefilter([[a], [b, c, TAGS[3]]], lists) == Prefilter(("tag:b", "tag:c"), 6)
 
 
 def test_the_prefilter_has_at_most_30_facets() -> None:
     many = [Facet(Kind.TAG, str(number)) for number in range(31)]
     lists = {facet: Postings(1, {}) for facet in many} | {TAGS[0]: Postings(999, {})}
-    assert ("tag:a",) == smallest_prefilter([many, [TAGS[0]]], lists).facets
-    assert 30 == len(smallest_prefilter([many[:30], [TAGS[0]]], lists).facets)
+    assert smallest_prefilter([many, [TAGS[0]]], lists).facets == ("tag:a",)
+    assert len(smallest_prefilter([many[:30], [TAGS[0]]], lists).facets) == 30

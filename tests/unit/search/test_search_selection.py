@@ -20,7 +20,7 @@ ANN = named_facet(Kind.AUTHOR, "Ann Bo")
 
 
 def chunk(**fields: Any) -> Chunk:
-    """A passage about the sea, by Ann Bo."""
+    """Return a passage about the sea, by Ann Bo."""
     plain: dict[str, Any] = {
         "chunk_id": "s-1", "source_id": "s", "start": 0, "end": 1, "position": 1, "total": 1,
         "title": "On Anchors", "author": "Ann Bo", "origin": "file", "category": "books",
@@ -31,7 +31,7 @@ def chunk(**fields: Any) -> Chunk:
 
 
 def group(*facets: Facet) -> FacetFilter:
-    """A filter with one facet for each value."""
+    """Return a filter with one facet for each value."""
     return FacetFilter("tags", {facet.id: (facet,) for facet in facets})
 
 
@@ -41,7 +41,7 @@ def lists(*facets: Facet) -> SearchPostings:
 
 
 def day(text: str) -> date:
-    """A day of the calendar."""
+    """Return a day of the calendar."""
     return date.fromisoformat(text)
 
 
@@ -63,7 +63,7 @@ def test_a_passage_must_have_a_facet_of_every_filter(
     groups: list[FacetFilter],
     expected: bool,  # noqa: FBT001 - an outcome
 ) -> None:
-    assert expected == Selection(tuple(groups)).admits(chunk())
+    assert Selection(tuple(groups)).admits(chunk()) == expected
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_passage_must_have_a_facet_of_every_filter(
 )
 def test_a_date_must_lie_in_the_days(moment: datetime | None, expected: bool) -> None:  # noqa: FBT001 - an outcome
     selection = Selection(span=DateSpan(NOON.date(), NOON.date()))
-    assert expected == selection.admits(chunk(dated_at=moment))
+    assert selection.admits(chunk(dated_at=moment)) == expected
 
 
 def test_an_undated_passage_passes_without_a_span() -> None:
@@ -100,13 +100,13 @@ def test_an_undated_passage_passes_without_a_span() -> None:
 )
 def test_short_spans_have_months(first: str, last: str, expected: list[str]) -> None:
     selection = Selection(span=DateSpan(day(first), day(last)))
-    assert [Facet(Kind.MONTH, name) for name in expected] == selection.months
+    assert selection.months == [Facet(Kind.MONTH, name) for name in expected]
 
 
 def test_a_year_has_13_months_at_most() -> None:
     starts = [day("2023-12-31") + timedelta(days=number) for number in range(400)]
     spans = [DateSpan(start, start + timedelta(days=365)) for start in starts]
-    assert {12, 13} == {len(Selection(span=span).months) for span in spans}
+    assert {len(Selection(span=span).months) for span in spans} == {12, 13}
 
 
 def test_an_empty_selection_admits_everything() -> None:
@@ -118,4 +118,4 @@ def test_an_empty_selection_admits_everything() -> None:
 def test_values_that_no_passage_has_are_unknown() -> None:
     tags, author = group(SEA, FOOD), FacetFilter("author", {"Ann Bo": (ANN,)})
     pairs = list(unknown_values(Selection((tags, author)), lists(SEA)))
-    assert [(tags, "tag:food"), (author, "Ann Bo")] == pairs
+    assert pairs == [(tags, "tag:food"), (author, "Ann Bo")]

@@ -23,8 +23,10 @@ TASK = Task(
 
 def test_task_is_open_until_completed() -> None:
     completed = TASK.complete(LATER)
-    assert (TaskStatus.OPEN, TaskStatus.COMPLETED) == (TASK.status, completed.status)
-    assert (LATER, LATER) == (completed.completed_at, completed.updated_at)
+    assert TASK.status == TaskStatus.OPEN
+    assert completed.status == TaskStatus.COMPLETED
+    assert completed.completed_at == LATER
+    assert completed.updated_at == LATER
     assert TaskStatus.OPEN is completed.reopen(LATER).status
 
 
@@ -32,8 +34,9 @@ def test_restored_task_is_as_before() -> None:
     completed = TASK.complete(NOON)
     for task in (TASK, completed):
         deleted = task.delete(NOON)
-        assert (TaskStatus.DELETED, NOON + RESTORE_PERIOD) == (deleted.status, deleted.purge_at)
-        assert task == deleted.restore(NOON)
+        assert deleted.status == TaskStatus.DELETED
+        assert deleted.purge_at == NOON + RESTORE_PERIOD
+        assert deleted.restore(NOON) == task
 
 
 def test_transition_without_change_returns_itself() -> None:
@@ -47,7 +50,8 @@ def test_transition_without_change_returns_itself() -> None:
 def test_deleted_task_expires_after_the_period() -> None:
     deleted, end = TASK.delete(NOON), NOON + RESTORE_PERIOD
     moment = timedelta(microseconds=1)
-    assert (False, True) == (deleted.is_expired(end - moment), deleted.is_expired(end))
+    assert not deleted.is_expired(end - moment)
+    assert deleted.is_expired(end)
     assert not TASK.is_expired(end)
 
 
@@ -56,7 +60,7 @@ def test_deleted_task_expires_after_the_period() -> None:
     [(date(2026, 3, 9), False), (date(2026, 3, 10), False), (date(2026, 3, 11), True)],
 )
 def test_task_is_overdue_after_its_due_date(today: date, *, expected: bool) -> None:
-    assert expected == TASK.is_overdue(today)
+    assert TASK.is_overdue(today) == expected
 
 
 def test_only_open_tasks_are_overdue() -> None:
@@ -66,7 +70,7 @@ def test_only_open_tasks_are_overdue() -> None:
 
 
 def test_words_match_regardless_of_case_and_width() -> None:
-    assert fold("straße") == fold("\uff33TRASSE")
+    assert fold("\uff33TRASSE") == fold("straße")
     assert TASK.contains([])
     assert TASK.contains(["bak"])
     assert not TASK.contains(["bake", "none"])

@@ -48,49 +48,49 @@ def ranked(text: str, title: str = "") -> Sequence[str]:
     ],
 )
 def test_sentences_are_those_of_prose(text: str, expected: list[str]) -> None:
-    assert expected == sentences(text)
+    assert sentences(text) == expected
 
 
 def test_central_sentences_come_first() -> None:
     best = ranked(BAKING)
-    assert "A dough needs time more than it needs kneading." == best[0]
+    assert best[0] == "A dough needs time more than it needs kneading."
     assert best.index("My aunt owned a red car.") > best.index(
         "Time lets the dough rise without much kneading."
     )
 
 
 def test_similarity_to_the_title_counts() -> None:
-    assert "My aunt owned a red car." == ranked(BAKING, "Red cars of aunts")[0]
+    assert ranked(BAKING, "Red cars of aunts")[0] == "My aunt owned a red car."
 
 
 def test_questions_and_introductions_come_last() -> None:
     text = "The dough should rise: so the dough needs what?  The dough needs time. Dough needs:"
-    assert "The dough needs time." == ranked(text)[0]
+    assert ranked(text)[0] == "The dough needs time."
 
 
 def test_a_sentence_has_its_position_and_similarities() -> None:
     key = key_sentences("Dough needs much time. Dough needs much water. Dough needs much time.")
-    assert {0, 1, 2} == {sentence.position for sentence in key}
+    assert {sentence.position for sentence in key} == {0, 1, 2}
     first = next(sentence for sentence in key if sentence.position == 0)
-    assert [1.0, 1.0] == pytest.approx([first.similarities[0], first.similarities[2]])
+    assert pytest.approx([first.similarities[0], first.similarities[2]]) == [1.0, 1.0]
     assert 0 < first.similarities[1] < 1
 
 
 def test_sentences_without_terms_are_left_out() -> None:
-    assert ["Dough needs much time."] == ranked("Yes. It is. Dough needs much time. Oh!")
-    assert [] == ranked("Yes. No.")
+    assert ranked("Yes. It is. Dough needs much time. Oh!") == ["Dough needs much time."]
+    assert ranked("Yes. No.") == []
 
 
 @settings(max_examples=60)
 @given(st.text(max_size=400), st.text(max_size=40))
 def test_any_text_is_accepted(text: str, title: str) -> None:
     lines = [sentence.text for sentence in key_sentences(text, title)]
-    assert sorted(lines) == sorted(set(lines) & set(sentences(text)) and lines)
+    assert sorted(set(lines) & set(sentences(text)) and lines) == sorted(lines)
     assert all("\n" not in line for line in lines)
 
 
 def test_a_long_text_is_fast() -> None:
     text = " ".join(f"Sentence {n} speaks of dough number {n % 7} at length." for n in range(500))
     start = time.process_time()
-    assert 500 == len(key_sentences(text, "Dough"))
+    assert len(key_sentences(text, "Dough")) == 500
     assert time.process_time() - start < 3

@@ -41,16 +41,16 @@ def tokens(text: str) -> list[str]:
     ],
 )
 def test_a_text_splits_into_words_characters_and_symbols(text: str, expected: list[str]) -> None:
-    assert expected == tokens(text)
+    assert tokens(text) == expected
 
 
 def test_an_endless_cluster_counts_by_its_length() -> None:
-    assert 1_000 // MAX_TOKEN + 1 == token_count("a" + "\u0301" * 999)
+    assert token_count("a" + "\u0301" * 999) == 1_000 // MAX_TOKEN + 1
 
 
 @given(TEXTS)
 def test_only_white_space_is_outside_tokens(text: str) -> None:
-    assert "".join(text.split()) == "".join("".join(tokens(text)).split())
+    assert "".join("".join(tokens(text)).split()) == "".join(text.split())
 
 
 @given(TEXTS)
@@ -67,7 +67,7 @@ def test_no_token_ends_inside_a_character(text: str) -> None:
         for index in range(cluster.start() + 1, cluster.end())
         if not text[index - 1].isspace() and not text[index].isspace()
     }
-    assert set() == inside & {end for _, end in token_spans(text)}
+    assert inside & {end for _, end in token_spans(text)} == set()
 
 
 @given(TEXTS)

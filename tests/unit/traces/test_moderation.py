@@ -35,7 +35,7 @@ tallies = st.builds(VoteTally, up=heads, down=heads, alarm=st.just(0))
 
 
 def test_new_trace_without_votes_has_factor_one() -> None:
-    assert 1 == moderation_factor(TRACE, NOON)
+    assert moderation_factor(TRACE, NOON) == 1
 
 
 def test_votes_change_the_factor_both_ways() -> None:
@@ -45,11 +45,11 @@ def test_votes_change_the_factor_both_ways() -> None:
 
 def test_half_of_the_age_penalty_after_two_years() -> None:
     later = NOON + timedelta(days=2 * 365.25)
-    assert pytest.approx(1 - MAX_AGE_PENALTY / 2) == moderation_factor(TRACE, later)
+    assert moderation_factor(TRACE, later) == pytest.approx(1 - MAX_AGE_PENALTY / 2)
 
 
 def test_future_date_counts_as_new() -> None:
-    assert 1 == moderation_factor(TRACE, NOON - timedelta(days=1))
+    assert moderation_factor(TRACE, NOON - timedelta(days=1)) == 1
 
 
 @given(tallies, st.timedeltas(timedelta(0), timedelta(days=36_500)))
@@ -85,18 +85,18 @@ def best_hit(*hits: StubHit, liked: str) -> str:
 
 
 def test_votes_decide_between_similar_hits() -> None:
-    assert "b" == best_hit(StubHit("a", 1, 0.60), StubHit("b", 0, 0.59), liked="b")
+    assert best_hit(StubHit("a", 1, 0.60), StubHit("b", 0, 0.59), liked="b") == "b"
 
 
 def test_votes_do_not_decide_between_different_hits() -> None:
-    assert "a" == best_hit(StubHit("a", 1, 0.60), StubHit("b", 0, 0.30), liked="b")
+    assert best_hit(StubHit("a", 1, 0.60), StubHit("b", 0, 0.30), liked="b") == "a"
 
 
 def test_lexical_hits_are_moderated_by_score() -> None:
-    assert "b" == best_hit(StubHit("a", 5.0, None), StubHit("b", 4.9, None), liked="b")
-    assert "a" == best_hit(StubHit("a", 5.0, None), StubHit("b", 3.0, None), liked="b")
+    assert best_hit(StubHit("a", 5.0, None), StubHit("b", 4.9, None), liked="b") == "b"
+    assert best_hit(StubHit("a", 5.0, None), StubHit("b", 3.0, None), liked="b") == "a"
 
 
 def test_hits_without_trace_only_widen_the_spread() -> None:
     hits = [StubHit("a", 1, 0.60), StubHit("b", 0.9, 0.59), StubHit("hidden", 0, 0.0)]
-    assert {"a": 1.0, "b": 0.9} == moderate_scores(hits, {"a": TRACE, "b": TRACE}, NOON)
+    assert moderate_scores(hits, {"a": TRACE, "b": TRACE}, NOON) == {"a": 1.0, "b": 0.9}

@@ -43,21 +43,23 @@ def test_parts_hold_every_span_and_every_word() -> None:
     parts = [DocumentPart.from_bytes(part.to_bytes()) for part in build_parts(passages)]
     assert len(parts) > 1
     assert {
-        passage.passage_id: (passage.position, passage.start, passage.end, passage.text)
-        for passage in passages
-    } == {
         passage_id: (span.position, span.start, span.end, span.text)
         for part in parts
         for passage_id, span in part.passage_spans()
+    } == {
+        passage.passage_id: (passage.position, passage.start, passage.end, passage.text)
+        for passage in passages
     }
     word = next(iter(passages[-1].counts))
     postings, totals = term_postings(parts, [word, "nowhere"])
-    assert {word} == postings.keys()
-    assert (1, 60) == unpack(postings[word].entries[passages[-1].passage_id])
-    assert (600, 600 * 60) == (totals.documents, totals.length)
+    assert postings.keys() == {word}
+    assert unpack(postings[word].entries[passages[-1].passage_id]) == (1, 60)
+    assert totals.documents == 600
+    assert totals.length == 600 * 60
 
 
 def test_a_passage_of_several_documents_counts_once() -> None:
     passages = make_passages(3, 5)
     _, totals = term_postings([*build_parts(passages), *build_parts(passages[:2])], [])
-    assert (3, 15) == (totals.documents, totals.length)
+    assert totals.documents == 3
+    assert totals.length == 15

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.bulk_embedding import opened_base, opened_bulk
+from tests.support.bulk_embedding import open_bulk_services, open_pending_base
 from tests.support.clock import NOON, SettableClock
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.vertex_batch import FakeVertexBatch
@@ -43,7 +43,7 @@ def vertex(storage: FakeCloudStorage) -> Iterator[FakeVertexBatch]:
 @pytest.fixture
 async def bulk(vertex: FakeVertexBatch) -> AsyncIterator[BulkServices]:
     """Settings that embed in bulk from ten chunks on."""
-    async with opened_bulk(vertex) as made:
+    async with open_bulk_services(vertex) as made:
         yield made
 
 
@@ -52,5 +52,5 @@ async def base(
     settings: Settings, vertex: FakeVertexBatch, clock: SettableClock
 ) -> AsyncIterator[Context]:
     """A knowledge base of twelve pending notes."""
-    async with opened_base(settings, vertex, clock) as ctx:
+    async with open_pending_base(settings, vertex, clock) as ctx:
         yield ctx

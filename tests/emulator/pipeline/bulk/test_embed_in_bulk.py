@@ -21,9 +21,9 @@ from tests.support.bulk_embedding import (
     add,
     assert_all_embedded_once,
     assert_nothing_left,
-    embedded,
     run,
     source,
+    stored_vectors,
     vector,
     without_vector,
 )
@@ -115,7 +115,7 @@ async def test_a_note_edited_meanwhile_gets_the_vector_of_its_new_text(
     sections = (Section("Note 0, edited."), *source("Note").sections[1:])
     await add(base, replace(source("Note"), sections=sections))
     await run(base, bulk)
-    vectors = await embedded(base)
+    vectors = await stored_vectors(base)
     assert vectors["Note 0, edited."] == pytest.approx(vector("Note 0, edited."))
     assert (len(vectors), vertex.embedded) == (NOTES, ["Notes Note 0, edited."])
 
@@ -187,7 +187,7 @@ async def test_what_a_job_leaves_out_is_embedded_after_it(
     vertex.rewrite = rewrite
     report = await run(base, bulk)
     assert (counts, []) == (report.counts, report.failures)
-    assert len(await embedded(base)) == NOTES
+    assert len(await stored_vectors(base)) == NOTES
 
 
 async def test_a_vector_of_another_length_is_refused(
@@ -203,7 +203,7 @@ async def test_vectors_longer_than_asked_for_are_cut(
 ) -> None:
     vertex.length = 3 * DIMENSION
     await run(base, bulk)
-    assert set(map(len, (await embedded(base)).values())) == {DIMENSION}
+    assert set(map(len, (await stored_vectors(base)).values())) == {DIMENSION}
 
 
 @pytest.mark.parametrize(
