@@ -19,12 +19,12 @@ NOW = datetime(2026, 11, 22, tzinfo=UTC)
 TEXT, KEY = new_key(RING, "anna@example.com", "laptop", FULL_ACCESS, created_at=NOW)
 
 
-def test_a_key_is_known_by_its_text() -> None:
+def test_key_id_is_parsed_from_its_text() -> None:
     assert parse_key_id(RING, TEXT) == KEY.key_id
     assert matches_key(RING, TEXT, KEY)
 
 
-def test_what_is_kept_of_a_key_does_not_contain_it() -> None:
+def test_stored_key_does_not_contain_its_text() -> None:
     secret = TEXT.removeprefix(f"{KEY_PREFIX}{KEY.key_id}_")
     assert secret not in repr(KEY)
 
@@ -54,7 +54,7 @@ def test_a_key_survives_the_rotation_of_the_secret() -> None:
     assert parse_key_id(Keyring([SecretStr("t" * 32)]), TEXT) is None
 
 
-def test_a_key_ends_when_it_expires() -> None:
+def test_expired_key_is_rejected() -> None:
     _, key = new_key(
         RING, "anna", "laptop", FULL_ACCESS, created_at=NOW, expires_at=NOW + timedelta(days=1)
     )
@@ -68,6 +68,6 @@ def test_a_name_or_an_address_is_a_user(user: str) -> None:
 
 
 @pytest.mark.parametrize("user", ["", "Anna", "a/b", "__anna__", ".", "a b", "a" * 129, "ä", "a\n"])
-def test_what_no_document_could_be_called_is_no_user(user: str) -> None:
+def test_invalid_document_id_is_no_user(user: str) -> None:
     with pytest.raises(InvalidInput, match="e-mail address or a name"):
         require_user_id(user)

@@ -25,13 +25,13 @@ LATE = NOON + HOLD_LIFETIME
 RICH = Account(user_id="anna@example.com", balance=10 * MICROS_PER_DOLLAR)
 
 
-def test_what_is_held_is_not_available() -> None:
+def test_held_money_is_not_available() -> None:
     account = RICH.reserve("a", 4 * MICROS_PER_DOLLAR, NOON)
     assert account.available(NOON) == 6 * MICROS_PER_DOLLAR
     assert account.balance == 10 * MICROS_PER_DOLLAR
 
 
-def test_a_call_is_charged_its_cost_and_the_rest_is_given_back() -> None:
+def test_call_is_charged_its_cost_and_the_rest_is_released() -> None:
     account = RICH.reserve("a", 4 * MICROS_PER_DOLLAR, NOON).settle("a", MICROS_PER_DOLLAR, SOON)
     assert account.available(SOON) == 9 * MICROS_PER_DOLLAR
     assert account.spent == MICROS_PER_DOLLAR
@@ -55,13 +55,13 @@ def test_a_lost_hold_blocks_the_money_for_an_hour() -> None:
     assert [account.available(now) for now in (just_before, LATE)] == [0, 10 * MICROS_PER_DOLLAR]
 
 
-def test_what_expired_is_charged_no_more() -> None:
+def test_expired_hold_is_not_charged() -> None:
     account = RICH.reserve("a", MICROS_PER_DOLLAR, NOON).settle("a", MICROS_PER_DOLLAR, LATE)
     assert account.balance == RICH.balance
     assert account.held == {}
 
 
-def test_a_call_sent_again_holds_its_money_once_and_longer() -> None:
+def test_repeated_call_renews_its_only_hold() -> None:
     account = RICH.reserve("a", MICROS_PER_DOLLAR, NOON).reserve("a", MICROS_PER_DOLLAR, SOON)
     assert account.held == {"a": Hold(MICROS_PER_DOLLAR, SOON + HOLD_LIFETIME)}
 
@@ -104,7 +104,7 @@ def test_a_budget_is_for_a_calendar_month_of_utc() -> None:
     assert account.balance == 980_000
 
 
-def test_a_clock_that_is_late_brings_back_no_month_that_is_over() -> None:
+def test_late_clock_does_not_reopen_a_past_month() -> None:
     june = datetime(2024, 6, 1, tzinfo=UTC)
     account = Account(user_id="anna", balance=MICROS_PER_DOLLAR, monthly_budget=10_000)
     account = account.reserve("a", 10_000, june).settle("a", 10_000, june)
@@ -120,7 +120,7 @@ def test_a_call_that_spans_two_months_is_charged_to_the_second() -> None:
     assert account.spent == MICROS_PER_DOLLAR
 
 
-def test_a_budget_that_is_cut_below_what_is_spent_leaves_nothing() -> None:
+def test_budget_below_the_spending_leaves_nothing() -> None:
     account = Account(user_id="a", monthly_budget=1, month="2024-05", spent=5)
     assert account.budget_left(NOON) == 0
 
@@ -130,12 +130,12 @@ def test_without_a_budget_the_balance_is_the_limit() -> None:
     assert RICH.reserve("a", 10 * MICROS_PER_DOLLAR, NOON).available(NOON) == 0
 
 
-def test_a_credit_adds_and_a_negative_one_takes_back() -> None:
+def test_credit_changes_the_balance_both_ways() -> None:
     assert RICH.credit(2 * MICROS_PER_DOLLAR, NOON).balance == 12 * MICROS_PER_DOLLAR
     assert RICH.credit(-10 * MICROS_PER_DOLLAR, NOON).balance == 0
 
 
-def test_what_is_held_cannot_be_taken_back() -> None:
+def test_held_money_cannot_be_withdrawn() -> None:
     account = RICH.reserve("a", 4 * MICROS_PER_DOLLAR, NOON)
     with pytest.raises(
         InvalidInput, match=r"\$7\.00 cannot .* \$10\.00, of which \$4\.00 is on hold"
@@ -143,7 +143,7 @@ def test_what_is_held_cannot_be_taken_back() -> None:
         account.credit(-7 * MICROS_PER_DOLLAR, NOON)
 
 
-def test_what_was_held_can_be_taken_back_and_is_not_charged() -> None:
+def test_money_of_an_expired_hold_can_be_withdrawn() -> None:
     account = RICH.reserve("a", 4 * MICROS_PER_DOLLAR, NOON).credit(-7 * MICROS_PER_DOLLAR, LATE)
     assert account.available(LATE) == 3 * MICROS_PER_DOLLAR
     assert account.settle("a", 4 * MICROS_PER_DOLLAR, SOON).balance == 3 * MICROS_PER_DOLLAR
@@ -161,12 +161,12 @@ def test_what_was_held_can_be_taken_back_and_is_not_charged() -> None:
         (-1_500_000, "-$1.50"),
     ],
 )
-def test_amounts_read_as_people_write_them(amount: int, text: str) -> None:
+def test_dollars_are_formatted_for_people(amount: int, text: str) -> None:
     assert format_dollars(amount) == text
 
 
 @given(st.integers(0, 10**15))
-def test_amounts_are_told_exactly(amount: int) -> None:
+def test_formatted_dollars_are_exact(amount: int) -> None:
     whole, _, cents = format_dollars(amount)[1:].replace(",", "").partition(".")
     assert int(whole) * MICROS_PER_DOLLAR + int(cents.ljust(6, "0")) == amount
 
@@ -244,6 +244,6 @@ class Bookkeeping(RuleBasedStateMachine):
         assert self.account.available(self.now + HOLD_LIFETIME) == self.account.balance
 
 
-def test_money_is_conserved_whatever_happens() -> None:
+def test_money_is_conserved_in_random_histories() -> None:
     few = hypothesis_settings(max_examples=60, stateful_step_count=40)
     run_state_machine_as_test(Bookkeeping, settings=few)

@@ -38,7 +38,7 @@ def test_a_code_makes_a_first_generation_and_lasts_five_minutes() -> None:
     assert not NEW.is_valid(NOON + CODE_LIFETIME)
 
 
-def test_a_code_without_an_exchange_has_nothing_to_refresh() -> None:
+def test_unexchanged_code_cannot_be_refreshed() -> None:
     assert NEW.refresh(0, NOON).ended_at == NOON
     assert NEW.refresh(1, NOON).ended_at == NOON
 
@@ -51,7 +51,7 @@ def test_the_current_token_rotates_and_the_last_one_overlaps() -> None:
 
 
 @given(seconds, st.integers(-3, 9), seconds)
-def test_what_ended_stays_ended(first: timedelta, generation: int, later: timedelta) -> None:
+def test_ended_grant_stays_ended(first: timedelta, generation: int, later: timedelta) -> None:
     ended = USED.end(NOON + first)
     now = NOON + first + later
     assert {ended.exchange_code(now), ended.refresh(generation, now), ended.end(now)} == {ended}
@@ -59,7 +59,7 @@ def test_what_ended_stays_ended(first: timedelta, generation: int, later: timede
 
 
 @given(steps)
-def test_a_generation_is_given_once_but_to_simultaneous_calls(
+def test_generation_is_reissued_only_to_simultaneous_calls(
     steps: list[tuple[timedelta, int | None]],
 ) -> None:
     grant, now, made = NEW, NOON, {0: NOON}
@@ -79,11 +79,11 @@ def test_a_generation_is_given_once_but_to_simultaneous_calls(
 
 
 @given(st.integers(3, 9), seconds)
-def test_a_token_of_the_future_ends_the_sign_in(ahead: int, wait: timedelta) -> None:
+def test_token_of_a_future_generation_ends_the_grant(ahead: int, wait: timedelta) -> None:
     assert USED.refresh(USED.generation + ahead, NOON + wait).ended_at == NOON + wait
 
 
-def test_only_the_end_by_itself_needs_no_end() -> None:
+def test_expired_grant_is_not_ended_again() -> None:
     expired = replace(USED, expires_at=NOON)
     assert expired.refresh(1, NOON) == expired
     assert not expired.is_valid(NOON)

@@ -21,11 +21,11 @@ def test_a_signature_verifies(purpose: str, message: str) -> None:
 
 
 @given(st.text(), st.text(), st.text())
-def test_a_signature_is_valid_for_its_message_only(purpose: str, one: str, other: str) -> None:
+def test_signature_is_valid_only_for_its_message(purpose: str, one: str, other: str) -> None:
     assert (one == other) == RING.verify(purpose, other, RING.sign(purpose, one))
 
 
-def test_a_signature_is_valid_for_its_purpose_only() -> None:
+def test_signature_is_valid_only_for_its_purpose() -> None:
     assert not RING.verify("b", "message", RING.sign("a", "message"))
 
 
@@ -38,7 +38,7 @@ def test_a_signature_of_another_deployment_is_not_valid() -> None:
     assert not RING.verify("a", "message", Keyring([NEW]).sign("a", "message"))
 
 
-def test_a_secret_is_rotated_without_breaking_what_it_signed() -> None:
+def test_signature_survives_rotation_of_the_secret() -> None:
     both = Keyring([NEW, OLD])
     assert both.verify("a", "message", RING.sign("a", "message"))
     assert Keyring([NEW]).sign("a", "message") == both.sign("a", "message")
@@ -57,7 +57,7 @@ def test_a_dropped_secret_gives_no_key() -> None:
         Keyring([NEW]).derive_key("a", RING.newest_id)
 
 
-def test_without_a_secret_nothing_starts_and_it_says_why() -> None:
+def test_missing_secret_is_an_error_with_advice() -> None:
     with pytest.raises(InvalidInput, match="openssl rand"):
         Keyring([])
 

@@ -45,7 +45,7 @@ def ended(ledger: Ledger, holder: str, end: str) -> Ledger:
 
 
 @given(SENDINGS, ENDS)
-def test_whatever_the_order_a_call_that_succeeds_is_charged_once(
+def test_successful_call_is_charged_once_in_any_order(
     steps: list[str], ends: dict[str, str]
 ) -> None:
     """Each sending reserves at its first step and ends, as it does, at every later one."""
@@ -66,7 +66,7 @@ def test_whatever_the_order_a_call_that_succeeds_is_charged_once(
     assert (balance - 30 if ledger.record.holders else balance) == available
 
 
-def test_a_commit_decided_twice_changes_nothing_the_second_time() -> None:
+def test_repeated_commit_changes_nothing() -> None:
     """What is sent again because its answer was lost finds itself in the documents."""
     reserved = NEW.reserve(BILL, "one", NOON)
     assert reserved is reserved.reserve(BILL, "one", NOON)
@@ -76,7 +76,7 @@ def test_a_commit_decided_twice_changes_nothing_the_second_time() -> None:
     assert cancelled is cancelled.cancel("one", ENTRY, NOON)
 
 
-def test_a_call_back_after_its_hold_expired_is_not_charged() -> None:
+def test_call_that_outlives_its_hold_is_not_charged() -> None:
     ledger = NEW.reserve(BILL, "one", NOON).settle(30, ENTRY, NOON + HOLD_LIFETIME)
     assert ledger.record.state == PaymentState.SETTLED
     assert ledger.record.charged == 0
@@ -91,14 +91,14 @@ def test_a_call_back_after_its_hold_expired_is_not_charged() -> None:
         (REPLAYED, timedelta(0), True),
     ],
 )
-def test_a_paid_call_costs_again_once_its_answer_may_be_gone(
+def test_paid_call_costs_again_after_its_answer_expires(
     entry: CallEntry, later: timedelta, *, asks: bool
 ) -> None:
     paid = NEW.reserve(BILL, "one", NOON).settle(30, entry, NOON)
     assert (paid is not paid.reserve(BILL, "two", NOON + later)) == asks
 
 
-def test_what_was_paid_is_remembered_when_the_call_is_done_anew() -> None:
+def test_earlier_payment_is_kept_when_a_call_is_repeated() -> None:
     later = NOON + PAID_LIFETIME
     ledger = NEW.reserve(BILL, "one", NOON).settle(30, ENTRY, NOON)
     ledger = ledger.reserve(BILL, "two", later).settle(20, ENTRY, later)
@@ -107,7 +107,7 @@ def test_what_was_paid_is_remembered_when_the_call_is_done_anew() -> None:
     assert money(ledger, later) == (50, 50)
 
 
-def test_a_call_that_is_not_covered_leaves_all_as_it_was() -> None:
+def test_rejected_call_changes_nothing() -> None:
     with pytest.raises(PaymentRequired):
         NEW.reserve(replace(BILL, price=101), "one", NOON)
 
@@ -123,7 +123,7 @@ def test_a_call_costs_from_nothing_to_its_price(
     assert (settled.account and settled.account.balance) == (100 - charge if account else None)
 
 
-def test_the_old_answer_of_a_call_that_was_paid_costs_nothing() -> None:
+def test_stored_answer_of_a_paid_call_costs_nothing() -> None:
     later = NOON + PAID_LIFETIME
     paid = NEW.reserve(BILL, "one", NOON).settle(30, ENTRY, NOON)
     again = paid.reserve(BILL, "two", later).settle(30, REPLAYED, later)

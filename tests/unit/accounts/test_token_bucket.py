@@ -45,7 +45,7 @@ def test_a_lease_is_a_sixth_of_the_bucket_and_at_least_one(capacity: int, block_
     assert bucket.tokens(NOON) == capacity - block_size
 
 
-def test_an_empty_bucket_gives_nothing_and_tells_when_it_will() -> None:
+def test_empty_bucket_returns_the_waiting_time() -> None:
     empty = emptied(SIXTY)
     assert empty.lease(NOON) == (TokenLease(0, NOON + timedelta(seconds=1)), empty)
 
@@ -57,12 +57,12 @@ def test_a_token_comes_back_after_its_interval() -> None:
     assert [empty.tokens(now) for now in moments] == [0, 1, 60, 60]
 
 
-def test_what_is_left_is_leased_where_it_is_less_than_a_block() -> None:
+def test_remainder_smaller_than_a_block_is_leased() -> None:
     leased, _ = emptied(SIXTY).lease(NOON + timedelta(seconds=2))
     assert leased.tokens == 2
 
 
-def test_a_clock_that_is_late_finds_fewer_tokens_and_makes_none() -> None:
+def test_late_clock_adds_no_tokens() -> None:
     _, bucket = TokenBucket(SIXTY).lease(NOON)
     late = NOON - timedelta(seconds=5)
     assert bucket.tokens(late) == 45
@@ -70,7 +70,7 @@ def test_a_clock_that_is_late_finds_fewer_tokens_and_makes_none() -> None:
     assert bucket.tokens(NOON) == 40
 
 
-def test_a_share_that_lay_idle_is_given_up() -> None:
+def test_idle_lease_expires() -> None:
     share = LocalTokens()
     share.add(TokenLease(10, NOON), NOON)
     assert share.spend(NOON + IDLE, IDLE)
@@ -84,7 +84,7 @@ def test_a_bucket_is_never_full_sooner_than_its_period(rate: Rate) -> None:
 
 
 @given(RATES, CALLS)
-def test_instances_together_let_through_what_is_guaranteed(
+def test_instances_together_admit_the_guaranteed_number(
     rate: Rate, calls: list[tuple[float, int]]
 ) -> None:
     """In any span of T minutes: N + N * T, and a block per instance."""
@@ -107,7 +107,7 @@ def test_instances_together_let_through_what_is_guaranteed(
 
 
 @given(RATES, CALLS)
-def test_alone_an_instance_is_refused_nothing_the_bucket_holds(
+def test_lone_instance_gets_all_tokens_of_the_bucket(
     rate: Rate, calls: list[tuple[float, int]]
 ) -> None:
     """Leasing in blocks costs a lone caller no call, except what lay idle and was given up."""

@@ -40,20 +40,20 @@ def project() -> dict[str, Any]:
     return project
 
 
-def test_the_registry_accepts_it(server: dict[str, Any]) -> None:
+def test_server_json_matches_the_registry_schema(server: dict[str, Any]) -> None:
     jsonschema.Draft7Validator(of_file(SCHEMA)).validate(server)
 
 
-def test_it_names_the_schema_that_it_is_checked_against(server: dict[str, Any]) -> None:
+def test_server_json_names_its_schema(server: dict[str, Any]) -> None:
     assert server["$schema"] == of_file(SCHEMA)["$id"]
 
 
-def test_it_agrees_with_pyproject(server: dict[str, Any], project: dict[str, Any]) -> None:
+def test_server_json_agrees_with_pyproject(server: dict[str, Any], project: dict[str, Any]) -> None:
     published = (server["name"].rpartition("/")[2], server["version"], server["description"])
     assert (project["name"], project["version"], project["description"]) == published
 
 
-def test_its_url_is_valid_once_its_variables_are_set(server: dict[str, Any]) -> None:
+def test_url_is_valid_with_its_variables(server: dict[str, Any]) -> None:
     [remote] = server["remotes"]
     assert remote["variables"].keys() == set(re.findall(r"{(\w+)}", remote["url"]))
     assert all(variable["isRequired"] for variable in remote["variables"].values())
@@ -61,11 +61,11 @@ def test_its_url_is_valid_once_its_variables_are_set(server: dict[str, Any]) -> 
     assert re.fullmatch(r"https://[a-z0-9.-]+/mcp", filled)
 
 
-def test_it_lists_no_unpublished_package(server: dict[str, Any]) -> None:
+def test_server_json_lists_no_package(server: dict[str, Any]) -> None:
     assert "packages" not in server
 
 
-def test_its_key_is_optional_and_secret(server: dict[str, Any]) -> None:
+def test_key_is_optional_and_secret(server: dict[str, Any]) -> None:
     [remote] = server["remotes"]
     [header] = remote["headers"]
     assert header["name"] == "X-API-Key"
@@ -73,6 +73,6 @@ def test_its_key_is_optional_and_secret(server: dict[str, Any]) -> None:
     assert header["isSecret"] is True
 
 
-def test_its_metadata_fits_the_registrys_limit(server: dict[str, Any]) -> None:
+def test_metadata_is_within_the_limit(server: dict[str, Any]) -> None:
     assert list(server["_meta"]) == [PUBLISHED]
     assert len(json.dumps(server["_meta"][PUBLISHED])) <= 4096

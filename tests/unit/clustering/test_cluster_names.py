@@ -31,28 +31,28 @@ def passages(texts: list[str], title: str = "Notes") -> list[TitledText]:
     return [TitledText(title, text) for text in texts]
 
 
-def test_the_words_of_a_cluster_are_those_that_others_lack() -> None:
+def test_keywords_distinguish_a_cluster_from_others() -> None:
     bread, boats = distinctive_words([BREAD, BOATS], 3)
     assert bread == ["sourdough starter", "bread", "bake"]
     assert {"boat", "mainsail", "wind", "anchor"} > set(boats)
 
 
-def test_stop_words_and_numbers_name_nothing() -> None:
+def test_stop_words_and_numbers_are_no_keywords() -> None:
     [keyword] = distinctive_words([["One of the two never was on any of these."]], 8)
     assert keyword == []
 
 
-def test_german_words_keep_capitals_and_articles_say_nothing() -> None:
+def test_german_keywords_keep_capitals_and_omit_articles() -> None:
     german, _ = distinctive_words([GERMAN, BOATS], 3)
     assert set(german) == {"Entscheidung", "Frage", "Protokoll"}
 
 
-def test_chinese_has_words_too() -> None:
+def test_chinese_texts_have_keywords() -> None:
     [keyword, _] = distinctive_words([["知识库", "知识图谱"], BOATS], 3)
     assert "知识" in keyword
 
 
-def test_a_name_has_a_capital_and_a_description_its_source() -> None:
+def test_name_has_a_capital_and_description_its_source() -> None:
     clusters = [passages(BREAD, "Bread at Home"), passages(BOATS, "Under Sail")]
     bread, _ = describe_clusters(clusters, [None, None])
     assert bread.name.startswith("Sourdough starter, ")
@@ -66,7 +66,7 @@ def test_a_description_names_two_sources_and_counts_the_others() -> None:
     assert descriptions.description.endswith(", from B, A and 2 other sources.")
 
 
-def test_what_is_known_stays_and_no_one_else_is_called_so() -> None:
+def test_existing_description_stays_unique() -> None:
     [[*words], _] = distinctive_words([BREAD, BOATS], 3)
     kept_description = ClusterDescription(", ".join(words).capitalize(), "By hand.", ("hand",))
     descriptions = describe_clusters(
@@ -89,7 +89,7 @@ def test_names_differ_and_have_three_to_six_words_if_possible(
         assert len(description.keywords) < 3 or 3 <= len(description.name.split()) <= 6
 
 
-def test_a_cluster_without_words_has_a_name_all_the_same() -> None:
+def test_cluster_without_words_has_a_name() -> None:
     descriptions = describe_clusters([passages(["?!"]), passages(["..."])], [None, None])
     assert len({description.name for description in descriptions}) == 2
     assert [description.name for description in descriptions] == ["Notes", "Notes, 2"]

@@ -62,39 +62,39 @@ def test_the_order_of_the_vectors_makes_no_difference(seed: int) -> None:
 
 @settings(max_examples=15)
 @given(SEEDS)
-def test_no_vector_belongs_to_two_clusters_and_noise_is_left(seed: int) -> None:
+def test_clusters_are_disjoint_and_leave_noise(seed: int) -> None:
     vectors = np.concatenate([groups(4, seed), strays(60, seed + 1)])
     rows = [int(row) for cluster in find_clusters(vectors) for row in cluster.members]
     assert len(set(rows)) == len(rows)
     assert set(rows) <= set(range(len(vectors)))
 
 
-def test_copies_belong_where_the_first_belongs() -> None:
+def test_copies_belong_to_the_same_cluster() -> None:
     vectors = groups(5)
     once = members(find_clusters(vectors))
     twice = members(find_clusters(np.concatenate([vectors, vectors])))
     assert [cluster | {row + len(vectors) for row in cluster} for cluster in once] == twice
 
 
-def test_members_come_by_centrality_outwards() -> None:
+def test_members_are_ordered_by_centrality() -> None:
     vectors = groups(5)
     for cluster in find_clusters(vectors):
         near = vectors[cluster.members] @ cluster.centroid
         assert all(first >= second for first, second in pairwise(near))
 
 
-def test_too_few_different_vectors_are_no_clusters() -> None:
+def test_too_few_distinct_vectors_make_no_cluster() -> None:
     vectors = groups(2)[: MIN_PASSAGES - 1]
     assert find_clusters(vectors) == []
     assert find_clusters(np.concatenate([vectors] * 3)) == []
     assert find_clusters(np.empty((0, DIMENSION), np.float32)) == []
 
 
-def test_more_vectors_than_all_eigenvectors_are_computed_of() -> None:
+def test_large_sets_are_clustered_with_few_eigenvectors() -> None:
     assert groups_of(find_clusters(groups(50))) == [{n} for n in range(50)]
 
 
-def test_what_comes_later_joins_the_cluster_it_is_near_or_none() -> None:
+def test_new_vector_joins_only_a_near_cluster() -> None:
     vectors = groups(5)
     clusters = find_clusters(vectors)
     centroids = np.array([cluster.centroid for cluster in clusters])
@@ -114,11 +114,11 @@ def test_three_quarters_of_a_core_are_near_enough_to_it() -> None:
     assert 0.7 <= near.mean() <= 0.9
 
 
-def test_no_one_joins_a_single_vector() -> None:
+def test_single_vector_attracts_no_members() -> None:
     assert reach_of(strays(1)) == 1.0
 
 
-def test_regions_that_are_alike_become_one_and_others_stay() -> None:
+def test_similar_regions_are_merged() -> None:
     vectors = groups(3, size=20)
     split = np.repeat([0, 1, 2, 3], [10, 10, 20, 20])
     assert merge_regions(split, vectors).tolist() == [0] * 20 + [1] * 20 + [2] * 20
@@ -138,7 +138,7 @@ def test_neighbours_are_the_most_similar_others_in_order() -> None:
     assert neighbours.rows.tolist() == np.argsort(-similarities, axis=1)[:, :4].tolist()
 
 
-def test_clusters_are_known_again_by_what_they_share() -> None:
+def test_cluster_is_matched_by_common_members() -> None:
     former = {"a": ["1", "2", "3"], "b": ["4", "5"], "c": ["6"]}
     clusters = [{"4", "5", "7"}, {"1", "2", "3"}, {"8", "9"}]
     assert match_clusters(clusters, former) == [
@@ -148,16 +148,16 @@ def test_clusters_are_known_again_by_what_they_share() -> None:
     ]
 
 
-def test_of_two_clusters_that_share_the_more_alike_keeps_the_id() -> None:
+def test_more_similar_cluster_keeps_the_id() -> None:
     former = {"a": list("123456")}
     assert match_clusters([set("12"), set("3456")], former) == [None, ClusterMatch("a", 4 / 6)]
 
 
-def test_what_has_little_in_common_is_new() -> None:
+def test_cluster_with_few_common_members_is_new() -> None:
     assert match_clusters([set("1234567")], {"a": ["1"]}) == [None]
 
 
-def test_nothing_matches_nothing() -> None:
+def test_empty_clusterings_do_not_match() -> None:
     assert match_clusters([], {}) == []
     assert match_clusters([{"1"}], {}) == [None]
     assert match_clusters([], {"a": ["1"]}) == []
@@ -165,7 +165,7 @@ def test_nothing_matches_nothing() -> None:
 
 @settings(max_examples=15)
 @given(seed=SEEDS, came=st.booleans())
-def test_clusters_are_known_again_after_a_tenth_of_change(*, seed: int, came: bool) -> None:
+def test_clusters_match_after_a_tenth_of_members_changes(*, seed: int, came: bool) -> None:
     vectors = np.concatenate([groups(6, seed), strays(10, seed + 1)])
     stays = np.random.default_rng(seed).random(len(vectors)) > 0.1
     fewer, every = np.flatnonzero(stays), np.arange(len(vectors))

@@ -47,7 +47,7 @@ def signed(claims: dict[str, Any], **header: Any) -> str:
     return jwt.encode(claims, key, algorithm="HS256", headers={**HEADER, **header})
 
 
-def test_a_token_says_what_was_put_in() -> None:
+def test_token_has_its_claims() -> None:
     read = tokens().read(TOKEN)
     assert read.user_id == "anna"
     assert read.client_id == "c-1"
@@ -56,13 +56,13 @@ def test_a_token_says_what_was_put_in() -> None:
     assert read.made_at == NOW
 
 
-def test_a_token_is_good_for_an_hour() -> None:
+def test_token_expires_after_an_hour() -> None:
     assert tokens(now=NOW + timedelta(minutes=59)).read(TOKEN)
     with pytest.raises(Unauthorized, match="expired"):
         tokens(now=NOW + timedelta(hours=1)).read(TOKEN)
 
 
-def test_a_token_holds_while_its_secret_is_rotated_and_no_longer() -> None:
+def test_token_is_valid_until_its_secret_is_removed() -> None:
     new, old = SecretStr("t" * 32), SecretStr("s" * 32)
     assert tokens(Keyring([new, old])).read(TOKEN)
     with pytest.raises(Unauthorized, match="is not valid"):
@@ -132,7 +132,7 @@ def test_a_token_of_another_kind_is_not_valid() -> None:
             tokens().read(signed(CLAIMS, typ=kind))
 
 
-def test_everything_that_is_allowed_is_said() -> None:
+def test_token_lists_all_allowed_scopes() -> None:
     token = tokens().issue(**{**SAID, "scopes": FULL_ACCESS})
     assert tokens().read(token).scopes == FULL_ACCESS
 

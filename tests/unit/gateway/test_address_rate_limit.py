@@ -44,14 +44,14 @@ async def test_each_address_has_its_own_limit() -> None:
     assert await count_passed(limit, 9, "5.6.7.8") == 5
 
 
-async def test_only_so_many_addresses_are_remembered() -> None:
+async def test_number_of_remembered_addresses_is_limited() -> None:
     limit = AddressRateLimit(PlainTextResponse("ok"), 5, 0, SettableSeconds())
     for number in range(MAX_ADDRESSES + 10):
         limit._take(str(number))  # noqa: SLF001 - ten thousand requests would take long
     assert len(limit._full_at) == MAX_ADDRESSES  # noqa: SLF001 - the same
 
 
-async def test_one_address_does_not_take_all_places_of_an_instance() -> None:
+async def test_one_address_cannot_take_all_slots() -> None:
     gate, crowded, there = asyncio.Event(), asyncio.Event(), itertools.count(1)
 
     async def slow(scope: Scope, receive: Receive, send: Send) -> None:

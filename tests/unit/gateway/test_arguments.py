@@ -37,16 +37,16 @@ def test_a_number_that_is_not_finite_is_named_by_its_path(number: float) -> None
 
 
 @pytest.mark.parametrize(("depth", "details"), [(MAX_DEPTH, None), (MAX_DEPTH + 1, {"a": DEEP})])
-def test_nesting_has_a_bound(depth: int, details: dict[str, str] | None) -> None:
+def test_nesting_depth_is_limited(depth: int, details: dict[str, str] | None) -> None:
     assert details_of({"a": nested(depth)}) == details
 
 
-def test_the_bound_is_not_the_stacks() -> None:
+def test_depth_limit_is_independent_of_the_stack() -> None:
     deep = nested(100_000)
     assert details_of({"a": deep, "b": 1}) == {"a": DEEP}
 
 
-def test_of_many_bad_values_the_first_are_named() -> None:
+def test_first_of_many_bad_values_are_named() -> None:
     details = details_of({"a": [math.inf] * 10_000})
     assert details
     assert len(details) == 20
@@ -54,7 +54,7 @@ def test_of_many_bad_values_the_first_are_named() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("value", "problem"), [(math.inf, NUMBER), (nested(900), DEEP)])
-async def test_a_call_with_such_arguments_reaches_no_tool(value: Any, problem: str) -> None:
+async def test_invalid_arguments_reach_no_tool(value: Any, problem: str) -> None:
     dispatcher = FakeDispatcher(lambda *_: {})
     visitor = Visitor(Caller.of("anna"), None)
     answer = await make_pipeline(dispatcher).call(TOOL, {"filter": value}, visitor)

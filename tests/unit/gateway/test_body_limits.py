@@ -92,19 +92,19 @@ async def send_body(limit: BodyLimit, messages: list[Message], **headers: str) -
 @pytest.mark.parametrize(
     "parts", [[b""], [b"abc"], [b"a", b"", b"bc"], [b"ab" * 50_000] * 3, [b"x"] * 70_000]
 )
-async def test_a_body_arrives_as_it_was_sent(parts: list[bytes]) -> None:
+async def test_body_arrives_unchanged(parts: list[bytes]) -> None:
     reader = Reader()
     assert await send_body(BodyLimit(reader, lambda _: 300_000), in_parts(parts)) == (200, "")
     assert reader.bodies == [b"".join(parts)]
 
 
-async def test_many_small_parts_are_handed_on_in_few() -> None:
+async def test_small_parts_are_joined() -> None:
     reader = Reader()
     await send_body(BodyLimit(reader, lambda _: 1_000_000), in_parts([b"x"] * 200_000))
     assert reader.messages == 200_000 // (64 * 1024) + 1
 
 
-async def test_a_body_may_be_as_large_as_allowed_and_no_larger() -> None:
+async def test_body_size_is_limited() -> None:
     reader = Reader()
     limit = BodyLimit(reader, lambda _: 1_000, lambda _: "Send less at once.")
     too_large = "This request is larger than 1,000 bytes. Send less at once."
@@ -114,13 +114,13 @@ async def test_a_body_may_be_as_large_as_allowed_and_no_larger() -> None:
     assert reader.bodies == [b"x" * 1_000]
 
 
-async def test_a_client_that_leaves_is_not_waited_for() -> None:
+async def test_disconnected_client_is_not_awaited() -> None:
     reader = Reader()
     await send_body(BodyLimit(reader, lambda _: 9), [*in_parts([b"a", b"b"])[:1], LEFT])
     assert reader.bodies == [b"a"]
 
 
-async def test_who_may_send_more_has_more_time_for_it(monotonic: Monotonic) -> None:
+async def test_larger_limit_allows_more_time(monotonic: Monotonic) -> None:
     unfinished = in_parts([b"a", b"b"])[:1]
     little, more = (
         asyncio.create_task(send_body(BodyLimit(Reader(), max_bytes, timeout=60), unfinished))
@@ -134,7 +134,7 @@ async def test_who_may_send_more_has_more_time_for_it(monotonic: Monotonic) -> N
         assert not any(task.done() for task in under_way)
 
 
-async def test_a_long_text_is_taken_and_many_values_are_not() -> None:
+async def test_long_text_is_accepted_and_many_values_are_not() -> None:
     reader = Reader()
     limit = BodyLimit(reader, lambda _: 3_000_000, find_problem=find_json_problem)
     text = json.dumps({"materials": "[1, 2], " * 100_000}).encode()
@@ -147,7 +147,7 @@ async def test_a_long_text_is_taken_and_many_values_are_not() -> None:
     assert reader.bodies == [text]
 
 
-async def test_half_a_surrogate_pair_is_refused_in_words() -> None:
+async def test_half_a_surrogate_pair_is_rejected_with_advice() -> None:
     reader = Reader()
     limit = BodyLimit(reader, lambda _: 1_000_000, find_problem=find_json_problem)
     for padding in (b"", b" " * LARGE_BODY_BYTES):
@@ -157,7 +157,7 @@ async def test_half_a_surrogate_pair_is_refused_in_words() -> None:
     assert reader.bodies == []
 
 
-async def test_the_event_loop_goes_on_while_a_large_body_is_checked() -> None:
+async def test_checking_a_large_body_does_not_block_the_loop() -> None:
     turns = 0
 
     async def count_turns() -> None:
@@ -173,7 +173,7 @@ async def test_the_event_loop_goes_on_while_a_large_body_is_checked() -> None:
     assert turns > 0
 
 
-async def test_an_instance_holds_only_so_many_long_bodies() -> None:
+async def test_number_of_long_bodies_per_instance_is_limited() -> None:
     limit = BodyLimit(Reader(), lambda _: MAX_BUFFERED_BYTES)
     gone = asyncio.Event()
 
@@ -223,7 +223,7 @@ def test_half_a_surrogate_pair_is_found(body: bytes, is_half: bool) -> None:  # 
 
 
 @given(TEXTS)
-def test_only_text_that_utf_16_cannot_hold_is_refused(text: str) -> None:
+def test_only_text_invalid_in_utf_16_is_rejected(text: str) -> None:
     try:
         text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
         is_half = False
@@ -233,7 +233,7 @@ def test_only_text_that_utf_16_cannot_hold_is_refused(text: str) -> None:
 
 
 @given(st.recursive(st.none() | st.text(), st.lists, max_leaves=20))
-def test_values_are_counted_and_what_stands_in_texts_is_not(value: object) -> None:
+def test_punctuation_in_strings_is_not_counted_as_values(value: object) -> None:
     def values(node: object) -> int:
         return 1 + sum(map(values, node)) if isinstance(node, list) else 1
 
@@ -241,11 +241,11 @@ def test_values_are_counted_and_what_stands_in_texts_is_not(value: object) -> No
     assert values(value) // 2 <= counted <= 2 * values(value)
 
 
-def test_a_text_is_one_value_whatever_stands_in_it() -> None:
+def test_string_counts_as_one_value() -> None:
     assert count_values(json.dumps({"materials": '[{,"\\",[' * 1000}).encode()) == 1
 
 
-def test_a_text_that_never_ends_takes_no_longer() -> None:
+def test_unterminated_string_takes_no_longer() -> None:
     assert count_values(b'"' + b'\\"' * 2_000_000) == 0
     assert count_values(b'"' + b'\\"' * 1_000 + b"\\") == 0
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 ANYONE, MEMBER = Caller(), Caller.of("u-1")
 
 
-def test_the_catalogue_holds_every_tool_in_order() -> None:
+def test_catalog_has_every_tool_in_order() -> None:
     offered = Catalog.load().tools_for(ANYONE)
     public = [tool.name for tool in tools() if tool.tier is Tier.PUBLIC and not tool.internal]
     assert [tool.name for tool in offered] == sorted(public)
 
 
-def test_a_declaration_survives_the_catalogue_unchanged() -> None:
+def test_catalog_does_not_change_declarations() -> None:
     catalog = Catalog.load()
     for tool in tools():
         assert catalog.input_schema(tool.name) == tool.declaration()["inputSchema"]
@@ -43,7 +43,7 @@ def test_a_tool_for_registered_callers_is_hidden_from_others(declaration: Declar
     assert catalog.get("look_inside", MEMBER) == private
 
 
-def test_an_internal_tool_is_the_gateways_alone(declaration: Declaration) -> None:
+def test_internal_tool_is_not_offered_to_clients(declaration: Declaration) -> None:
     update = {"internal": True, "completes": ["tag"], "name": "complete_tag"}
     inner = declaration.model_copy(update=update)
     catalog = Catalog([declaration, inner])
@@ -53,7 +53,7 @@ def test_an_internal_tool_is_the_gateways_alone(declaration: Declaration) -> Non
     assert set(catalog.names) == {"complete_tag", declaration.name}
 
 
-def test_what_is_for_registered_callers_is_no_one_elses_resource() -> None:
+def test_resource_of_a_registered_tool_is_hidden_from_others() -> None:
     shelf = make_tool("get_shelf", tier=Tier.REGISTERED, resource=SHELF, completes=["shelf"])
     shelves = make_tool(
         "list_shelves",
@@ -83,7 +83,7 @@ def test_an_unknown_tool_is_not_in_the_catalogue(declaration: Declaration) -> No
         (Effect.DESTROY, (False, True, False)),
     ],
 )
-def test_an_effect_becomes_the_hints_that_clients_ask_about(
+def test_effect_determines_the_hints_for_clients(
     declaration: Declaration, effect: Effect, hints: tuple[bool, bool, bool]
 ) -> None:
     annotations = declaration.model_copy(update={"effect": effect}).to_mcp().annotations

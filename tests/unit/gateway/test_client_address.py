@@ -12,21 +12,21 @@ def address_of(forwarded: str | None, proxies: int, client: str = "10.0.0.9") ->
     return client_address({"type": "http", "headers": headers, "client": (client, 1)}, proxies)
 
 
-def test_without_a_proxy_of_ours_the_header_proves_nothing() -> None:
+def test_header_is_ignored_without_a_trusted_proxy() -> None:
     assert address_of("1.1.1.1", 0) == "10.0.0.9"
 
 
-def test_of_what_is_forwarded_only_our_proxys_own_entry_counts() -> None:
+def test_only_the_entry_of_the_trusted_proxy_counts() -> None:
     assert address_of("1.1.1.1, 2.2.2.2, 3.3.3.3", 1) == "3.3.3.3"
     assert address_of("1.1.1.1, 2.2.2.2, 3.3.3.3", 2) == "2.2.2.2"
 
 
 @pytest.mark.parametrize("forwarded", [None, "", "nonsense", "1.1.1.1, <script>"])
-def test_who_comes_past_the_proxy_is_unknown(forwarded: str | None) -> None:
+def test_request_that_bypasses_the_proxy_has_no_address(forwarded: str | None) -> None:
     assert address_of(forwarded, 1) == "unknown"
 
 
-def test_too_few_entries_are_nobodys() -> None:
+def test_too_few_entries_give_no_address() -> None:
     assert address_of("1.1.1.1", 2) == "unknown"
 
 
@@ -39,5 +39,5 @@ def test_an_ipv4_mapped_address_counts_as_ipv4() -> None:
     assert address_of(None, 0, "::ffff:1.2.3.4") == "1.2.3.4"
 
 
-def test_a_connection_without_an_address_is_unknown() -> None:
+def test_connection_without_an_address_has_none() -> None:
     assert client_address({"type": "http", "headers": [], "client": None}, 0) == "unknown"

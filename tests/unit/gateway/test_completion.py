@@ -85,7 +85,7 @@ async def refused(
 
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
-async def test_a_gateway_says_that_it_completes(mode: str) -> None:
+async def test_gateway_announces_completion(mode: str) -> None:
     with ToolServer(names(TWO, 2)) as server:
         async with find_completer(server, mode) as client:
             result = await client.complete(PROMPT, {"name": "by", "value": "ad"})
@@ -114,7 +114,7 @@ async def test_at_most_a_hundred_values_are_sent_with_their_total() -> None:
     assert completion.has_more
 
 
-async def test_a_name_that_two_things_have_is_told_once() -> None:
+async def test_common_name_is_suggested_once() -> None:
     completion, _ = await completed(names([TWO[0], TWO[0]], 2), PROMPT, "by", "")
     assert completion.values == ["Ada"]
     assert completion.total == 1
@@ -137,7 +137,7 @@ async def test_an_argument_with_choices_is_completed_without_a_call() -> None:
         (ResourceTemplateReference(uri=BOOK.uri), "book_id"),
     ],
 )
-async def test_what_no_tool_completes_is_completed_to_nothing(
+async def test_argument_without_a_completer_has_no_suggestions(
     ref: PromptReference | ResourceTemplateReference, argument: str
 ) -> None:
     completion, asked = await completed(names(TWO, 2), ref, argument, "a")
@@ -157,7 +157,7 @@ async def test_what_no_tool_completes_is_completed_to_nothing(
         ),
     ],
 )
-async def test_an_unknown_prompt_or_template_is_told_the_known_ones(
+async def test_unknown_reference_error_lists_the_valid_ones(
     ref: PromptReference | ResourceTemplateReference, message: str
 ) -> None:
     error = await refused(names([], 0), ref, "a")
@@ -165,19 +165,19 @@ async def test_an_unknown_prompt_or_template_is_told_the_known_ones(
     assert message in error.message
 
 
-async def test_a_prefix_that_the_tool_refuses_completes_to_nothing() -> None:
+async def test_rejected_prefix_has_no_suggestions() -> None:
     refusal = json.dumps({"error": InvalidInput("prefix: too long").to_wire()}).encode()
     completion, _ = await completed(Reply(400, refusal), PROMPT, "by", "x" * 5_000)
     assert completion.values == []
 
 
-async def test_while_the_tool_is_down_there_is_nothing_to_complete_to() -> None:
+async def test_unavailable_tool_gives_no_suggestions() -> None:
     failure = json.dumps({"error": Unavailable("It rests.", retry_after=5.0).to_wire()}).encode()
     completion, _ = await completed(Reply(503, failure), PROMPT, "by", "a")
     assert completion.values == []
 
 
-async def test_without_a_completing_tool_nothing_is_completed() -> None:
+async def test_catalog_without_a_completer_gives_no_suggestions() -> None:
     server = make_server(FakeDispatcher(lambda *_: {}), Catalog([make_tool("try_out")]), [PRAISE])
     async with Client(server) as client:
         result = await client.complete(PROMPT, {"name": "by", "value": ""})

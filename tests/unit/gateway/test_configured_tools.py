@@ -47,19 +47,19 @@ async def refusal_of(name: str, catalog: Catalog) -> MCPError:
     return caught.value
 
 
-def test_without_settings_the_tools_are_as_they_are() -> None:
+def test_default_settings_change_no_tool() -> None:
     assert without().tools_for(ANNA) == CATALOG.tools_for(ANNA)
     assert without().names == CATALOG.names
 
 
-def test_a_deployment_may_give_tools_another_time(declaration: Declaration) -> None:
+def test_setting_changes_the_timeout_of_a_tool(declaration: Declaration) -> None:
     other = declaration.model_copy(update={"name": "other"})
     settings = Settings(tool_timeouts={"other": 60.0})
     timed = Catalog([declaration, other]).apply_settings(settings).tools_for(ANNA)
     assert [tool.timeout for tool in timed] == [60.0, declaration.timeout]
 
 
-def test_a_deployment_may_give_tools_another_price() -> None:
+def test_setting_changes_the_price_of_a_tool() -> None:
     catalog = Catalog(
         [
             make_tool("cheap", price=1),
@@ -79,7 +79,7 @@ def test_a_deployment_may_give_tools_another_price() -> None:
         ("tool_prices", {"serch": 5}),
     ],
 )
-def test_a_setting_for_a_tool_that_there_is_not_is_refused(
+def test_setting_for_an_unknown_tool_is_rejected(
     declaration: Declaration, setting: str, value: Any
 ) -> None:
     wrong = f"{setting.upper()} names unknown tools: serch. The tools are: try_out."
@@ -87,7 +87,7 @@ def test_a_setting_for_a_tool_that_there_is_not_is_refused(
         Catalog([declaration]).apply_settings(Settings(**{setting: value}))
 
 
-async def test_a_tool_that_is_off_is_neither_listed_nor_known() -> None:
+async def test_disabled_tool_is_neither_listed_nor_callable() -> None:
     catalog = without("get_book")
     async with Client(make_server(FakeDispatcher(unused), catalog), mode="2026-07-28") as client:
         listed = [tool.name for tool in (await client.list_tools()).tools]
@@ -98,7 +98,7 @@ async def test_a_tool_that_is_off_is_neither_listed_nor_known() -> None:
     assert f"The tools are: {', '.join(listed)}." in off.message
 
 
-async def test_what_a_tool_that_is_off_would_answer_is_no_resource() -> None:
+async def test_disabled_tool_has_no_resource_template() -> None:
     async with Client(
         make_server(FakeDispatcher(unused), without("get_book")), mode="2026-07-28"
     ) as client:
@@ -108,7 +108,7 @@ async def test_what_a_tool_that_is_off_would_answer_is_no_resource() -> None:
             await client.read_resource("carrel://book/b-1")
 
 
-async def test_what_cannot_be_read_is_neither_listed_nor_linked_to() -> None:
+async def test_unreadable_resource_is_neither_listed_nor_linked() -> None:
     dispatcher = FakeDispatcher(lambda *_: {"shelves": [{"shelf_id": "s", "label": "S"}]})
     catalog = without("get_book")
     async with Client(make_server(dispatcher, catalog), mode="2026-07-28") as client:
@@ -120,14 +120,14 @@ async def test_what_cannot_be_read_is_neither_listed_nor_linked_to() -> None:
     } == {"get_shelf": None, "list_books": None}
 
 
-async def test_what_can_be_read_stays_linked_to_where_others_are_off() -> None:
+async def test_readable_resource_stays_linked() -> None:
     [book] = [tool for tool in without("get_shelf").tools_for(ANNA) if tool.name == "list_books"]
     assert book.links
     [link] = link_blocks({"books": [{"book_id": "b", "title": "B"}]}, book.links)
     assert link.uri == "carrel://book/b"
 
 
-async def test_an_internal_tool_that_is_off_completes_nothing() -> None:
+async def test_disabled_internal_tool_completes_nothing() -> None:
     catalog = without("complete_name")
     async with Client(make_server(FakeDispatcher(unused), catalog), mode="2026-07-28") as client:
         reference = ResourceTemplateReference(uri=SHELF.uri)
@@ -136,7 +136,7 @@ async def test_an_internal_tool_that_is_off_completes_nothing() -> None:
     assert "complete_name" not in catalog.names
 
 
-def test_of_a_tool_that_is_off_nothing_is_known() -> None:
+def test_disabled_tool_is_reported_as_unknown() -> None:
     catalog = without("get_book")
     assert catalog.get("get_book", ANNA) is None
     assert catalog.find_forbidden("get_book", Caller()) is None

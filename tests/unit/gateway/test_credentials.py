@@ -57,7 +57,7 @@ def test_the_part_before_a_key_names_a_task(identity: str) -> None:
         ("x-api-key", "abc.def.ghi"),
     ],
 )
-def test_what_is_no_credential_is_refused_in_words(header: tuple[str, str]) -> None:
+def test_invalid_credential_is_rejected_with_advice(header: tuple[str, str]) -> None:
     with pytest.raises(Unauthorized, match="X-API-Key"):
         shown(header)
 
@@ -70,7 +70,7 @@ def test_two_credentials_are_refused() -> None:
 
 
 @given(st.text(st.characters(max_codepoint=255)))
-def test_whatever_stands_there_is_a_credential_or_refused(value: str) -> None:
+def test_any_header_is_a_credential_or_rejected(value: str) -> None:
     try:
         credential = shown(("authorization", value))
     except Unauthorized:

@@ -93,7 +93,7 @@ async def test_a_result_comes_back_with_its_receipt(
     assert answer.receipt.documents_read == 3
 
 
-async def test_an_error_comes_back_as_the_tool_said_it(
+async def test_error_of_the_tool_is_returned_unchanged(
     declaration: Declaration, call_request: CallRequest
 ) -> None:
     body = b'{"error": {"code": "NOT_FOUND", "message": "There is none.", "details": {"id": "a"}}}'
@@ -125,13 +125,13 @@ async def test_an_error_comes_back_as_the_tool_said_it(
         "an error of the framework", "an error of Google's",
     ],
 )  # fmt: skip
-async def test_rubbish_means_that_the_tool_is_unavailable(
+async def test_invalid_response_makes_the_tool_unavailable(
     declaration: Declaration, call_request: CallRequest, reply: Reply
 ) -> None:
     assert_unavailable(await answered(reply, declaration, call_request))
 
 
-async def test_nobody_there_means_that_the_tool_is_unavailable(
+async def test_refused_connection_makes_the_tool_unavailable(
     declaration: Declaration, call_request: CallRequest
 ) -> None:
     async with dispatching(f"http://127.0.0.1:{free_port()}") as dispatcher:
@@ -143,7 +143,7 @@ async def test_nobody_there_means_that_the_tool_is_unavailable(
     [(Reply(pause=HANGS), 60), (Reply(drips=True), 10)],
     ids=["silent", "dripping"],
 )
-async def test_a_tool_that_hangs_is_given_up_after_its_deadline(
+async def test_hanging_tool_is_abandoned_after_its_deadline(
     declaration: Declaration,
     call_request: CallRequest,
     reply: Reply,
@@ -156,7 +156,7 @@ async def test_a_tool_that_hangs_is_given_up_after_its_deadline(
             assert_unavailable(await dispatcher.call(declaration, call_request))
 
 
-async def test_a_tool_that_is_not_deployed_is_our_fault(
+async def test_missing_function_is_an_internal_error(
     declaration: Declaration, call_request: CallRequest
 ) -> None:
     dispatcher = HttpDispatcher({})
@@ -176,7 +176,7 @@ async def outcome(dispatcher: HttpDispatcher, request: CallRequest) -> str:
 
 
 @pytest.mark.parametrize("reply", [BROKEN, Reply(200, b""), Reply(200, WELL, missing=10)])
-async def test_what_a_write_did_whose_answer_was_lost_is_unknown(
+async def test_write_with_a_lost_answer_has_an_unknown_outcome(
     call_request: CallRequest, reply: Reply
 ) -> None:
     with ToolServer(reply) as server:
@@ -184,7 +184,7 @@ async def test_what_a_write_did_whose_answer_was_lost_is_unknown(
             assert await outcome(dispatcher, call_request) == "unknown"
 
 
-async def test_what_a_write_did_that_hangs_is_unknown(
+async def test_hanging_write_has_an_unknown_outcome(
     call_request: CallRequest, monotonic: Monotonic
 ) -> None:
     with ToolServer(Reply(pause=HANGS)) as server:
@@ -194,7 +194,7 @@ async def test_what_a_write_did_that_hangs_is_unknown(
 
 
 @pytest.mark.parametrize("status", [403, 404, 429])
-async def test_a_write_that_the_front_end_refuses_did_nothing(
+async def test_write_rejected_by_the_front_end_did_nothing(
     call_request: CallRequest, status: int
 ) -> None:
     with ToolServer(Reply(status, PAGE)) as server:
@@ -202,12 +202,12 @@ async def test_a_write_that_the_front_end_refuses_did_nothing(
             assert await outcome(dispatcher, call_request) == "nothing_done"
 
 
-async def test_a_write_that_reached_nobody_did_nothing(call_request: CallRequest) -> None:
+async def test_write_without_a_connection_did_nothing(call_request: CallRequest) -> None:
     async with dispatching(f"http://127.0.0.1:{free_port()}") as dispatcher:
         assert await outcome(dispatcher, call_request) == "nothing_done"
 
 
-async def test_a_write_that_could_not_be_sent_did_nothing(call_request: CallRequest) -> None:
+async def test_unsent_write_did_nothing(call_request: CallRequest) -> None:
     async with dispatching("https://tool.example", tokens=NoTokens()) as dispatcher:
         assert await outcome(dispatcher, call_request) == "nothing_done"
 
@@ -229,7 +229,7 @@ async def fail(
     ],
     ids=["an error page", "a cut connection", "UNAVAILABLE", "INTERNAL_ERROR"],
 )
-async def test_after_five_failures_in_a_row_a_function_is_left_alone(
+async def test_five_failures_in_a_row_open_the_breaker(
     call_request: CallRequest, seconds: SettableSeconds, reply: Reply
 ) -> None:
     with ToolServer(reply) as server:
@@ -246,7 +246,7 @@ async def test_after_five_failures_in_a_row_a_function_is_left_alone(
     )
 
 
-async def test_a_function_that_hangs_is_left_alone_too(
+async def test_timeouts_open_the_breaker(
     call_request: CallRequest, seconds: SettableSeconds, monotonic: Monotonic
 ) -> None:
     turn = partial(monotonic.turn_soon, 60)
@@ -271,16 +271,14 @@ async def test_a_function_that_hangs_is_left_alone_too(
     ],
     ids=["VALIDATION_ERROR", "NOT_FOUND", "RATE_LIMITED", "an error of Google's", "nothing"],
 )
-async def test_a_function_that_refuses_is_called_again_and_again(
-    call_request: CallRequest, reply: Reply
-) -> None:
+async def test_rejections_do_not_open_the_breaker(call_request: CallRequest, reply: Reply) -> None:
     with ToolServer(reply) as server:
         async with dispatching(server.url) as dispatcher:
             await fail(dispatcher, call_request, FAILURE_THRESHOLD + 2)
     assert len(server.bodies) == FAILURE_THRESHOLD + 2
 
 
-async def test_an_answer_in_between_begins_a_new_row(call_request: CallRequest) -> None:
+async def test_success_resets_the_failure_count(call_request: CallRequest) -> None:
     with ToolServer(BROKEN) as server:
         async with dispatching(server.url) as dispatcher:
             await fail(dispatcher, call_request, FAILURE_THRESHOLD - 1)
@@ -310,7 +308,7 @@ async def test_after_the_pause_one_call_probes_the_function(
     assert len(server.bodies) == FAILURE_THRESHOLD + 2
 
 
-async def test_a_probe_that_fails_begins_another_pause(
+async def test_failed_probe_begins_another_pause(
     call_request: CallRequest, seconds: SettableSeconds
 ) -> None:
     with ToolServer(BROKEN) as server:
@@ -321,7 +319,7 @@ async def test_a_probe_that_fails_begins_another_pause(
     assert len(server.bodies) == FAILURE_THRESHOLD + 1
 
 
-async def test_a_probe_whose_caller_leaves_makes_room_for_another(
+async def test_cancelled_probe_is_replaced(
     call_request: CallRequest, seconds: SettableSeconds
 ) -> None:
     with ToolServer(BROKEN) as server:
@@ -335,7 +333,7 @@ async def test_a_probe_whose_caller_leaves_makes_room_for_another(
             assert (await dispatcher.call(WRITING, call_request)).result
 
 
-async def test_a_function_that_fails_does_not_close_the_others(
+async def test_breakers_of_functions_are_independent(
     call_request: CallRequest,
 ) -> None:
     with ToolServer(BROKEN) as broken, ToolServer() as well:
@@ -347,7 +345,7 @@ async def test_a_function_that_fails_does_not_close_the_others(
     assert answer.result == {"well": True}
 
 
-async def test_the_trace_goes_on_to_the_tools_function(
+async def test_trace_header_is_passed_to_the_function(
     declaration: Declaration, call_request: CallRequest
 ) -> None:
     with ToolServer() as server:
@@ -361,13 +359,13 @@ async def test_the_trace_goes_on_to_the_tools_function(
 @pytest.mark.parametrize(
     ("reply", "state"), [(Reply(), "ok"), (Reply(503, PAGE), "HTTP 503"), (Reply(302), "HTTP 302")]
 )
-async def test_health_is_what_the_function_answers(reply: Reply, state: str) -> None:
+async def test_health_is_the_answer_of_the_function(reply: Reply, state: str) -> None:
     with ToolServer(reply) as server:
         async with dispatching(server.url) as dispatcher:
             assert await dispatcher.health() == {"try_out": state}
 
 
-async def test_health_names_what_cannot_be_reached() -> None:
+async def test_health_names_unreachable_functions() -> None:
     async with dispatching(f"http://127.0.0.1:{free_port()}") as dispatcher:
         assert await dispatcher.health() == {"try_out": "unreachable (ConnectError)"}
 
@@ -382,7 +380,7 @@ async def test_health_asks_all_functions_at_once() -> None:
     assert not barrier.broken
 
 
-async def test_a_tool_without_a_url_is_missed() -> None:
+async def test_tool_without_a_url_is_reported() -> None:
     dispatcher = HttpDispatcher({}, names=["try_out"])
     assert await dispatcher.health() == {"try_out": "not deployed"}
     await dispatcher.aclose()

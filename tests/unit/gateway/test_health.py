@@ -40,7 +40,7 @@ async def test_a_healthy_state_is_cached() -> None:
     assert dispatcher.looks == 1
 
 
-async def test_a_part_that_died_is_noticed_however_often_somebody_asks(
+async def test_failed_part_is_noticed_despite_frequent_requests(
     monotonic: Monotonic,
 ) -> None:
     health = HealthEndpoint(Dying(), healthy_ttl=60)
@@ -51,7 +51,7 @@ async def test_a_part_that_died_is_noticed_however_often_somebody_asks(
     assert statuses == [200, 200, 200, 503]
 
 
-async def test_a_part_that_came_back_is_noticed(monotonic: Monotonic) -> None:
+async def test_recovered_part_is_noticed(monotonic: Monotonic) -> None:
     dispatcher = Dying()
     dispatcher.looks = 1
     health = HealthEndpoint(dispatcher)

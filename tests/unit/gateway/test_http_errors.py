@@ -77,7 +77,7 @@ async def test_an_error_the_caller_can_act_on_is_answered() -> None:
     assert (await answer_to(NotFound("There is none."))).status_code == 404
 
 
-async def test_an_answer_that_has_begun_is_not_begun_again() -> None:
+async def test_started_response_is_not_restarted() -> None:
     sent: list[Message] = []
 
     async def send(message: Message) -> None:

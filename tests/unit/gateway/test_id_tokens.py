@@ -105,7 +105,7 @@ async def test_a_call_carries_a_token_made_for_its_function(
     assert claims_of(token_of(function))["aud"] == function.url
 
 
-async def test_health_is_asked_with_a_token_too(
+async def test_health_request_has_a_token(
     metadata: FakeMetadata, function: ToolServer, dispatcher: HttpDispatcher
 ) -> None:
     assert await dispatcher.health() == {"try_out": "ok"}
@@ -152,7 +152,7 @@ async def test_nothing_is_fetched_or_sent_over_plain_http(
 
 
 @pytest.mark.parametrize("refusal", [403, 404])
-async def test_without_a_token_the_tool_is_unavailable(
+async def test_missing_token_makes_the_tool_unavailable(
     metadata: FakeMetadata, ask: Ask, function: ToolServer, refusal: int
 ) -> None:
     metadata.refusal = refusal
@@ -161,7 +161,7 @@ async def test_without_a_token_the_tool_is_unavailable(
 
 
 @pytest.mark.parametrize("token", ["<html>captive portal</html>", "a.b", "e30.e30.e30"])
-async def test_a_token_that_is_none_makes_the_tool_unavailable(
+async def test_malformed_token_makes_the_tool_unavailable(
     metadata: FakeMetadata, ask: Ask, function: ToolServer, token: str
 ) -> None:
     metadata.token = token

@@ -57,13 +57,13 @@ def calls(text: str) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def test_the_prompts_are_these() -> None:
+def test_all_prompts_are_listed_in_order() -> None:
     names = ["explore_topic", "author_deep_dive", "compare_sources", "weekly_review"]
     assert [prompt.name for prompt in PROMPTS] == names
 
 
 @every_prompt
-def test_a_prompt_and_its_arguments_say_what_they_are_for(prompt: Prompt) -> None:
+def test_prompts_and_arguments_have_descriptions(prompt: Prompt) -> None:
     listed = prompt.to_mcp()
     assert listed.title
     assert listed.description
@@ -82,7 +82,7 @@ def test_a_prompt_names_only_tools_that_exist_and_their_fields(prompt: Prompt) -
 
 @every_prompt
 @pytest.mark.parametrize("render", [filled, bare])
-def test_the_calls_that_a_prompt_spells_out_fit_their_tools(prompt: Prompt, render: Any) -> None:
+def test_calls_in_prompts_have_valid_arguments(prompt: Prompt, render: Any) -> None:
     spelled = calls(render(prompt))
     assert spelled
     for tool, arguments in spelled:
@@ -93,7 +93,7 @@ def test_the_instructions_name_only_tools_that_exist() -> None:
     assert set(re.findall(r"\w+_\w+", INSTRUCTIONS)) - TOOLS.keys() == set()
 
 
-def test_the_server_says_nothing_of_tools_that_are_off() -> None:
+def test_instructions_omit_disabled_tools() -> None:
     assert instructions(Catalog.load()) == INSTRUCTIONS
     off = Settings(disabled_tools=("extract_key_info", "add_task"))
     text = instructions(Catalog.load().apply_settings(off))
@@ -103,7 +103,7 @@ def test_the_server_says_nothing_of_tools_that_are_off() -> None:
     assert "search_traces" in text
 
 
-def test_the_periods_to_choose_from_are_those_of_the_tool() -> None:
+def test_period_choices_are_those_of_the_tool() -> None:
     assert set(PERIODS) <= set(TOOLS["get_recent"].input_schema["properties"]["period"]["enum"])
 
 
@@ -121,13 +121,13 @@ def test_a_question_is_asked_of_both_sources() -> None:
     ]
 
 
-def test_a_topic_may_be_explored_among_the_passages_with_a_tag() -> None:
+def test_topic_can_be_explored_within_a_tag() -> None:
     asked = {"query": "a topic", "filters": {"tags": ["deep-work"]}, "limit": 20}
     assert calls(filled(PROMPTS[0])) == [("search_kb", asked)]
     assert calls(bare(PROMPTS[0])) == [("search_kb", {"query": "a topic", "limit": 20})]
 
 
-def test_an_optional_argument_that_is_empty_counts_as_left_out() -> None:
+def test_empty_optional_argument_is_ignored() -> None:
     [review] = [prompt for prompt in PROMPTS if prompt.name == "weekly_review"]
     assert calls(review.render({"period": " "})) == [
         ("get_recent", {"period": "last_7_days", "limit": 50})
@@ -161,15 +161,13 @@ def test_an_argument_on_several_lines_becomes_one_quoted_line() -> None:
         ),
     ],
 )
-def test_arguments_that_make_no_sense_are_refused_in_words(
-    given: dict[str, str], message: str
-) -> None:
+def test_invalid_arguments_are_rejected_with_advice(given: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         PROMPTS[0].render(given)
     assert caught.value.message == message
 
 
-def test_an_unknown_period_is_refused_with_the_known_ones() -> None:
+def test_unknown_period_error_lists_the_valid_ones() -> None:
     with pytest.raises(InvalidInput, match="period must be one of today, yesterday, last_3_days"):
         PROMPTS[3].render({"period": "lately"})
 

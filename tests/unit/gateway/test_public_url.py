@@ -17,7 +17,7 @@ from tests.support.mcp_wire import HEADERS, message
 
 @pytest.mark.parametrize("slash", ["", "/"])
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
-def test_a_laptop_is_known_by_each_of_its_names(host: str, slash: str) -> None:
+def test_local_gateway_accepts_each_name_of_the_machine(host: str, slash: str) -> None:
     settings = Settings(public_url=f"http://{host}:8080{slash}")
     names = ["localhost:8080", "127.0.0.1:8080", "[::1]:8080"]
     assert allowed_hosts(settings) == names
@@ -25,7 +25,7 @@ def test_a_laptop_is_known_by_each_of_its_names(host: str, slash: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["carrel.example", "carrel.example:8443", "[2001:db8::1]:8443"])
-def test_elsewhere_the_gateway_has_one_name(host: str) -> None:
+def test_deployed_gateway_accepts_one_host(host: str) -> None:
     settings = Settings(public_url=f"https://{host}/")
     assert allowed_hosts(settings) == [host]
     assert own_origins(settings) == [f"https://{host}"]
@@ -35,7 +35,7 @@ def test_elsewhere_the_gateway_has_one_name(host: str) -> None:
 @pytest.mark.parametrize(
     ("host", "status"), [("[::1]:8080", 200), ("localhost:8080", 200), ("[::2]:8080", 421)]
 )
-async def test_a_laptop_may_be_reached_by_ipv6(host: str, status: int) -> None:
+async def test_local_gateway_accepts_ipv6(host: str, status: int) -> None:
     settings = Settings(
         public_url="http://[::1]:8080",
         local_user="local",

@@ -22,13 +22,13 @@ def test_a_template_has_one_variable() -> None:
     assert variable(BOOK.uri) == "book_id"
 
 
-def test_a_uri_leads_back_to_the_id_that_it_was_made_of() -> None:
+def test_uri_is_parsed_to_its_id() -> None:
     uri = expand(BOOK.uri, {"book_id": "a_B-1", "title": "Other"})
     assert uri == "carrel://book/a_B-1"
     assert match(BOOK.uri, uri) == {"book_id": "a_B-1"}
 
 
-def test_what_stands_after_the_variable_belongs_to_the_uri_too() -> None:
+def test_suffix_of_the_template_must_match() -> None:
     template = "carrel://book/{book_id}/cover.json"
     assert match(template, "carrel://book/a/cover.json") == {"book_id": "a"}
     assert match(template, "carrel://book/a/coverXjson") is None

@@ -77,7 +77,7 @@ async def test_the_list_goes_through_every_page_of_every_listed_tool(mode: str) 
 
 
 @both_eras
-async def test_what_is_listed_has_a_uri_a_name_and_a_type(mode: str) -> None:
+async def test_listed_resource_has_uri_name_and_type(mode: str) -> None:
     [first, *_], *_ = await walked(FakeDispatcher(library), mode)
     assert first.model_dump(exclude_none=True) == {
         "uri": "carrel://book/a",
@@ -117,7 +117,7 @@ async def test_an_empty_library_has_one_empty_page() -> None:
         )
     ],
 )
-async def test_a_broken_cursor_says_to_start_over(cursor: str) -> None:
+async def test_broken_cursor_error_says_to_start_over(cursor: str) -> None:
     dispatcher = FakeDispatcher(library)
     error = await refused(dispatcher, cursor)
     assert error.code == INVALID_PARAMS
@@ -125,7 +125,7 @@ async def test_a_broken_cursor_says_to_start_over(cursor: str) -> None:
     assert dispatcher.calls == []
 
 
-async def test_a_cursor_that_its_tool_refuses_says_to_start_over() -> None:
+async def test_rejected_cursor_error_says_to_start_over() -> None:
     dispatcher = FakeDispatcher(lambda *_: InvalidInput("cursor: broken"))
     error = await refused(dispatcher, to_cursor("list_books", "2"))
     assert error.code == INVALID_PARAMS
@@ -133,12 +133,12 @@ async def test_a_cursor_that_its_tool_refuses_says_to_start_over() -> None:
 
 
 @pytest.mark.parametrize("failure", [Unavailable("It rests."), InvalidInput("A first page?")])
-async def test_a_tool_that_fails_fails_the_page_in_its_words(failure: CarrelError) -> None:
+async def test_error_of_a_tool_is_the_error_of_the_page(failure: CarrelError) -> None:
     error = await refused(FakeDispatcher(lambda *_: failure), to_cursor("list_books", None))
     assert error.code == TOOL_FAILURE
     assert error.message == failure.message
 
 
-def test_a_cursor_leads_back_to_its_position() -> None:
+def test_cursor_is_decoded_to_its_position() -> None:
     assert from_cursor(to_cursor("list_books", "2/ü")) == ("list_books", "2/ü")
     assert from_cursor(to_cursor("list_books", None)) == ("list_books", None)

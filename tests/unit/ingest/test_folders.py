@@ -31,7 +31,7 @@ def test_a_folder_is_read_in_the_order_of_its_paths(tmp_path: Path) -> None:
     assert list(read(tmp_path)) == list(read(tmp_path))
 
 
-def test_hidden_files_and_other_kinds_are_passed_over(tmp_path: Path) -> None:
+def test_hidden_files_and_other_types_are_skipped(tmp_path: Path) -> None:
     for name in (".hidden.md", ".obsidian/app.json", "a/.trash/old.md", "picture.png", "README"):
         write_file(tmp_path, name, "Words.")
     write_file(tmp_path, "note.md", "Words.")
@@ -52,7 +52,7 @@ def test_links_that_leave_the_folder_are_refused_by_name(tmp_path: Path) -> None
     assert [source.text for source in read_sources(root)] == ["Inside."]
 
 
-def test_what_links_inside_the_folder_lead_to_is_read_once(tmp_path: Path) -> None:
+def test_target_of_an_internal_link_is_read_once(tmp_path: Path) -> None:
     write_file(tmp_path, "real/note.md", "Inside.")
     (tmp_path / "a-link-to-real").symlink_to(tmp_path / "real")
     (tmp_path / "another.md").symlink_to("real/note.md")
@@ -72,7 +72,7 @@ def test_a_link_to_a_hidden_file_of_the_folder_is_read_once(tmp_path: Path) -> N
     assert [source.text for source in read_sources(tmp_path)] == ["Words.", "More."]
 
 
-def test_a_link_that_is_changed_later_leads_nowhere_else(tmp_path: Path) -> None:
+def test_link_changed_during_reading_is_not_followed(tmp_path: Path) -> None:
     root = tmp_path / "root"
     write_file(root, ".annex/object", "Inside.")
     (root / "note.md").symlink_to(".annex/object")
@@ -85,7 +85,7 @@ def test_a_link_that_is_changed_later_leads_nowhere_else(tmp_path: Path) -> None
     assert source.text == "Inside."
 
 
-def test_what_cannot_be_opened_is_named_and_the_rest_goes_in(tmp_path: Path) -> None:
+def test_unreadable_file_is_reported_and_others_are_read(tmp_path: Path) -> None:
     (tmp_path / "gone.md").symlink_to(tmp_path / "nowhere")
     (tmp_path / "circle.jsonl").symlink_to(tmp_path / "circle.jsonl")
     os.mkfifo(tmp_path / "pipe.json")
@@ -100,7 +100,7 @@ def test_what_cannot_be_opened_is_named_and_the_rest_goes_in(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may open everything")
-def test_a_closed_folder_is_named_and_the_rest_goes_in(tmp_path: Path) -> None:
+def test_unreadable_folder_is_reported_and_others_are_read(tmp_path: Path) -> None:
     write_file(tmp_path, "closed/note.md", "Words.").parent.chmod(0)
     write_file(tmp_path, "note.md", "Words.")
     items = list(read(tmp_path))
@@ -121,7 +121,7 @@ def test_a_source_keeps_its_id_when_its_file_is_read_alone(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["index.md", "index.jsonl"])
-def test_two_folders_keep_apart_what_they_call_the_same(tmp_path: Path, name: str) -> None:
+def test_same_file_names_in_two_folders_have_different_ids(tmp_path: Path, name: str) -> None:
     content = "Words." if name.endswith("md") else json_lines({"id": "1", "text": "Words."})
     work = read_one(write_file(tmp_path, f"work/{name}", content).parent)
     home = read_one(write_file(tmp_path, f"home/{name}", content).parent)
@@ -136,7 +136,7 @@ def test_paths_that_differ_in_punctuation_have_different_ids(tmp_path: Path) -> 
     assert all(re.fullmatch(r"[\w-]{1,64}", record_id) for record_id in ids)
 
 
-def test_an_id_of_two_files_is_reported_with_both_places(tmp_path: Path) -> None:
+def test_id_of_two_files_is_reported_with_both_paths(tmp_path: Path) -> None:
     write_file(tmp_path, "a.jsonl", json_lines({"id": "7", "text": "x"}))
     write_file(tmp_path, "b.jsonl", json_lines({"id": "7", "text": "y"}))
     expected = [("b.jsonl line 1", "has the id of a.jsonl line 1; keep one of the two")]

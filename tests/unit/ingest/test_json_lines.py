@@ -68,7 +68,7 @@ def test_a_corpus_in_beirs_format_is_read(tmp_path: Path) -> None:
     assert source.origin == "jsonl"
 
 
-def test_broken_lines_are_numbered_and_the_others_go_in(tmp_path: Path) -> None:
+def test_broken_lines_are_reported_and_others_are_read(tmp_path: Path) -> None:
     content = b"\n".join(
         [
             b'\xef\xbb\xbf{"id": "first", "text": "x"}',
@@ -123,7 +123,7 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character(tmp_path: Path) -
         (None, None),
     ],
 )
-def test_dates_are_utc_where_nothing_else_is_said(
+def test_dates_without_a_zone_are_utc(
     tmp_path: Path, date: str | None, moment: datetime | None
 ) -> None:
     path = write_file(tmp_path, "docs.jsonl", json_lines({"id": "1", "text": "x", "date": date}))
@@ -131,7 +131,7 @@ def test_dates_are_utc_where_nothing_else_is_said(
 
 
 @pytest.mark.parametrize("date", [2024, "May 31", "0001-01-01T00:00:00+14:00", [1]])
-def test_a_line_is_kept_without_a_date_that_is_wrong(tmp_path: Path, date: Any) -> None:
+def test_invalid_date_is_dropped_from_its_line(tmp_path: Path, date: Any) -> None:
     path = write_file(tmp_path, "docs.jsonl", json_lines({"id": "1", "text": "x", "date": date}))
     ((name, reason),) = read_warnings(path)
     assert name == "docs.jsonl line 1"
@@ -139,7 +139,7 @@ def test_a_line_is_kept_without_a_date_that_is_wrong(tmp_path: Path, date: Any) 
     assert read_one(path).sections == (Section("x"),)
 
 
-def test_of_two_dates_that_are_wrong_both_are_left_out(tmp_path: Path) -> None:
+def test_two_invalid_dates_are_both_dropped(tmp_path: Path) -> None:
     line = {"id": "1", "text": "x", "highlighted_at": "soon", "date": "later"}
     path = write_file(tmp_path, "docs.jsonl", json_lines(line))
     ((_, reason),) = read_warnings(path)
@@ -158,7 +158,7 @@ def test_lines_in_utf_16_are_read_by_their_byte_order_mark(tmp_path: Path, encod
     assert name == "docs.jsonl line 3"
 
 
-def test_lines_in_utf_16_that_break_off_are_named(tmp_path: Path) -> None:
+def test_truncated_utf_16_is_reported(tmp_path: Path) -> None:
     path = write_file(
         tmp_path, "docs.jsonl", json_lines({"id": "1", "text": "x"}).encode("utf-16")[:-1]
     )
@@ -167,7 +167,7 @@ def test_lines_in_utf_16_that_break_off_are_named(tmp_path: Path) -> None:
     assert reason.startswith("is not UTF-16, as its byte order mark says: ")
 
 
-def test_a_file_is_read_as_far_as_it_is_asked_for(tmp_path: Path) -> None:
+def test_file_is_read_lazily(tmp_path: Path) -> None:
     path = write_file(tmp_path, "docs.jsonl", json_lines({"id": "1", "text": "x"}))
     reading = read(path)
     path.write_text(json_lines({"id": "2", "text": "written before the first was asked for"}))

@@ -88,7 +88,7 @@ def test_a_book_becomes_a_source_with_a_section_a_highlight(tmp_path: Path) -> N
     assert read_one(path) == expected
 
 
-def test_highlights_come_in_reading_order_the_unplaced_last(tmp_path: Path) -> None:
+def test_highlights_without_location_come_last(tmp_path: Path) -> None:
     highlights = [
         {"id": 4, "text": "nowhere", "location": None},
         {"id": 3, "text": "later", "location": 20},
@@ -137,7 +137,7 @@ def test_a_book_that_was_deleted_or_emptied_has_no_sections(
         ({"book_tags": "a, b", "highlights": 3}, "highlights: Input should be a valid list"),
     ],
 )
-def test_a_broken_book_is_named_and_the_others_go_in(
+def test_broken_book_is_reported_and_others_are_read(
     tmp_path: Path, fields: dict[str, Any], reason: str
 ) -> None:
     path = write_export(tmp_path, make_book(**fields), make_book(user_book_id=8))
@@ -145,7 +145,7 @@ def test_a_broken_book_is_named_and_the_others_go_in(
     assert [source.source_id for source in read_sources(path)] == ["readwise-8"]
 
 
-def test_a_highlight_is_kept_without_a_date_that_is_wrong(tmp_path: Path) -> None:
+def test_invalid_date_is_dropped_from_its_highlight(tmp_path: Path) -> None:
     highlights = [
         {"text": "x", "location": 1, "highlighted_at": "2024-05-31"},
         {"text": "y", "location": 2, "highlighted_at": "May 31"},
@@ -157,7 +157,7 @@ def test_a_highlight_is_kept_without_a_date_that_is_wrong(tmp_path: Path) -> Non
     assert read_one(path).sections == expected
 
 
-def test_a_book_that_cannot_be_named_is_counted(tmp_path: Path) -> None:
+def test_book_without_a_usable_name_is_counted(tmp_path: Path) -> None:
     path = write_export(tmp_path, make_book(), None, {"user_book_id": 9})
     expected = [
         ("export.json: book 2", "is not a JSON object"),
@@ -176,7 +176,7 @@ def test_a_bare_list_of_books_is_an_export_too(tmp_path: Path) -> None:
     assert read_one(path).source_id == "readwise-7"
 
 
-def test_a_book_of_nothing_but_id_and_highlights_gets_a_name(tmp_path: Path) -> None:
+def test_book_without_a_title_gets_one(tmp_path: Path) -> None:
     source = read_one(write_export(tmp_path, {"user_book_id": "7", "highlights": [{"text": "x"}]}))
     expected = Source("readwise-7", "Readwise book 7", origin="readwise", sections=(Section("x"),))
     assert source == expected
@@ -193,9 +193,7 @@ def test_a_book_of_nothing_but_id_and_highlights_gets_a_name(tmp_path: Path) -> 
         (b'["\xff"]', "is not UTF-8: byte 0xff at position 2; save it as UTF-8"),
     ],
 )
-def test_a_json_file_that_is_no_export_is_broken(
-    tmp_path: Path, content: bytes, reason: str
-) -> None:
+def test_other_json_file_is_reported_as_broken(tmp_path: Path, content: bytes, reason: str) -> None:
     assert read_problems(write_file(tmp_path, "export.json", content)) == [("export.json", reason)]
 
 

@@ -94,7 +94,7 @@ def test_line_ends_byte_order_mark_and_controls_are_normalised(tmp_path: Path) -
         ),
     ],
 )
-def test_a_broken_text_file_is_named_with_what_to_mend(
+def test_broken_text_file_is_reported_with_advice(
     tmp_path: Path, content: bytes, reason: str
 ) -> None:
     assert read_problems(write_file(tmp_path, "note.md", content)) == [("note.md", reason)]
@@ -131,9 +131,7 @@ def test_a_note_with_malformed_front_matter_is_kept_as_text(
         ("Title: {a: b}", "title: Input should be a valid string"),
     ],
 )
-def test_a_note_is_kept_without_a_field_that_is_wrong(
-    tmp_path: Path, line: str, reason: str
-) -> None:
+def test_invalid_field_is_dropped_from_its_note(tmp_path: Path, line: str, reason: str) -> None:
     path = write_file(tmp_path, "note.md", f"---\nauthor: Ann\n{line}\n---\nWords.")
     assert read_warnings(path) == [("note.md", f"line 3: {reason}; kept without it")]
     source = read_one(path)
@@ -217,7 +215,7 @@ def test_plain_text_has_no_inline_tags(tmp_path: Path) -> None:
     assert read_one(write_file(tmp_path, "note.txt", "#include <x>")).tags == ()
 
 
-def test_a_note_of_endless_inline_tags_is_not_refused(tmp_path: Path) -> None:
+def test_note_with_very_many_inline_tags_is_accepted(tmp_path: Path) -> None:
     path = write_file(tmp_path, "note.md", " ".join(f"#tag{number}" for number in range(5_000)))
     assert len(read_one(path).tags) == 200
 

@@ -100,7 +100,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.anyio
-async def test_a_client_is_who_its_document_says(documents: ClientDocuments) -> None:
+async def test_client_has_the_fields_of_its_document(documents: ClientDocuments) -> None:
     client = await documents.get(URL)
     assert client
     assert client.client_name == "Claude Code"
@@ -111,7 +111,7 @@ async def test_a_client_is_who_its_document_says(documents: ClientDocuments) -> 
 
 
 @pytest.mark.anyio
-async def test_a_client_that_names_no_way_to_prove_itself_has_none(
+async def test_default_authentication_method_is_none(
     server: DocumentServer, documents: ClientDocuments
 ) -> None:
     server.page = page_of({"client_id": URL, "redirect_uris": ["https://client.example/back"]})
@@ -121,7 +121,7 @@ async def test_a_client_that_names_no_way_to_prove_itself_has_none(
 
 
 @pytest.mark.anyio
-async def test_an_app_may_have_a_scheme_of_its_own(
+async def test_private_uri_scheme_is_accepted(
     server: DocumentServer, documents: ClientDocuments
 ) -> None:
     server.page = page_of(DOCUMENT | {"redirect_uris": ["cursor://anysphere.cursor-mcp/callback"]})
@@ -130,7 +130,7 @@ async def test_an_app_may_have_a_scheme_of_its_own(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("reason", "changes"), INVALID)
-async def test_a_document_that_breaks_a_rule_introduces_nobody(
+async def test_invalid_document_is_rejected(
     server: DocumentServer,
     documents: ClientDocuments,
     capsys: pytest.CaptureFixture[str],
@@ -147,7 +147,7 @@ async def test_a_document_that_breaks_a_rule_introduces_nobody(
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b'"x"', b"null", b"\xff\xfe", b"[" * 60_000, b"NaN"]
 )
-async def test_what_is_no_json_object_introduces_nobody(
+async def test_document_that_is_no_json_object_is_rejected(
     server: DocumentServer, documents: ClientDocuments, body: bytes
 ) -> None:
     server.page = Page(body)
@@ -155,7 +155,7 @@ async def test_what_is_no_json_object_introduces_nobody(
 
 
 @pytest.mark.anyio
-async def test_what_is_no_document_url_is_neither_fetched_nor_quoted(
+async def test_invalid_client_id_is_neither_fetched_nor_quoted(
     documents: ClientDocuments, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert None is await documents.get("https://169.254.169.254/secret")
@@ -164,7 +164,7 @@ async def test_what_is_no_document_url_is_neither_fetched_nor_quoted(
 
 
 @pytest.mark.anyio
-async def test_a_document_is_fetched_once_for_many_who_ask_at_once(
+async def test_concurrent_requests_share_one_fetch(
     server: DocumentServer, documents: ClientDocuments
 ) -> None:
     clients = await asyncio.gather(*(documents.get(URL) for _ in range(20)))
@@ -173,7 +173,7 @@ async def test_a_document_is_fetched_once_for_many_who_ask_at_once(
 
 
 @pytest.mark.anyio
-async def test_whoever_asked_first_may_leave_without_the_others(
+async def test_cancelled_request_does_not_cancel_a_shared_fetch(
     server: DocumentServer, documents: ClientDocuments
 ) -> None:
     server.gate.clear()
@@ -188,7 +188,7 @@ async def test_whoever_asked_first_may_leave_without_the_others(
 
 
 @pytest.mark.anyio
-async def test_too_many_fetches_at_once_turn_the_next_away_for_now(
+async def test_number_of_concurrent_fetches_is_limited(
     server: DocumentServer, documents: ClientDocuments
 ) -> None:
     server.gate.clear()
@@ -220,7 +220,7 @@ async def test_too_many_fetches_at_once_turn_the_next_away_for_now(
         ("max-age=-1", 900),
     ],
 )
-async def test_a_document_is_cached_as_its_server_says_up_to_an_hour(
+async def test_document_is_cached_for_an_hour_at_most(
     server: DocumentServer,
     documents: ClientDocuments,
     clock: SettableClock,
@@ -239,7 +239,7 @@ async def test_a_document_is_cached_as_its_server_says_up_to_an_hour(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("cache_control", ["no-store", "No-Cache, max-age=60", "max-age=0"])
-async def test_a_document_that_is_not_to_be_kept_is_fetched_again(
+async def test_uncacheable_document_is_fetched_again(
     server: DocumentServer, documents: ClientDocuments, cache_control: str
 ) -> None:
     server.page = page_of(DOCUMENT, cache_control=cache_control)
@@ -249,7 +249,7 @@ async def test_a_document_that_is_not_to_be_kept_is_fetched_again(
 
 
 @pytest.mark.anyio
-async def test_a_failure_is_remembered_for_a_minute_and_then_mended(
+async def test_failure_is_cached_for_a_minute(
     server: DocumentServer, documents: ClientDocuments, clock: SettableClock
 ) -> None:
     server.page = Page(status=404)
@@ -264,7 +264,7 @@ async def test_a_failure_is_remembered_for_a_minute_and_then_mended(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
-async def test_a_server_that_fails_for_now_is_a_reason_to_try_again(
+async def test_server_error_is_temporary(
     server: DocumentServer, documents: ClientDocuments, clock: SettableClock, status: int
 ) -> None:
     server.page = Page(status=status)
@@ -279,9 +279,7 @@ async def test_a_server_that_fails_for_now_is_a_reason_to_try_again(
 
 
 @pytest.mark.anyio
-async def test_a_server_that_is_slow_is_a_reason_to_try_again(
-    server: DocumentServer, tmp_path: Path
-) -> None:
+async def test_slow_server_is_a_temporary_error(server: DocumentServer, tmp_path: Path) -> None:
     server.gate.clear()
     documents = ClientDocuments(make_fetcher(server, tmp_path / "client.pem", seconds=0.1))
     with pytest.raises(Unavailable, match="cannot be fetched right now"):
@@ -289,14 +287,14 @@ async def test_a_server_that_is_slow_is_a_reason_to_try_again(
 
 
 @pytest.mark.anyio
-async def test_a_server_out_of_reach_is_a_reason_to_try_again() -> None:
+async def test_unreachable_server_is_a_temporary_error() -> None:
     documents = ClientDocuments(SafeFetch(resolver_for(Endpoint("127.0.0.1", free_port()))))
     with pytest.raises(Unavailable, match="cannot be fetched right now"):
         await documents.get(URL)
 
 
 @pytest.mark.anyio
-async def test_an_unknown_host_is_a_reason_to_check_the_address(
+async def test_unknown_host_error_says_to_check_the_address(
     documents: ClientDocuments,
 ) -> None:
     with pytest.raises(Unavailable, match="server of that address does not exist") as caught:

@@ -77,14 +77,14 @@ async def test_a_program_known_by_its_address_is_named_by_the_host(settings: Set
         ("https://xn--pple-43d.example/", "xn--pple-43d.example If you"),
     ],
 )
-async def test_where_the_access_goes_is_said_for_people(
+async def test_destination_is_described_for_people(
     settings: Settings, redirect_uri: str, words: str
 ) -> None:
     page = await shown(settings, redirect_uri=redirect_uri)
     assert f"Access goes to {words}" in words_of(page)
 
 
-async def test_an_address_that_codes_may_not_go_to_gets_no_page(settings: Settings) -> None:
+async def test_unsafe_redirect_uri_gets_no_page(settings: Settings) -> None:
     page = await shown(settings, redirect_uri="https://claude.example@evil.example/")
     assert page.status_code == 400
     assert "an address that is not allowed" in words_of(page)
@@ -100,7 +100,7 @@ async def test_an_address_that_codes_may_not_go_to_gets_no_page(settings: Settin
         "{{ 7 * 7 }}{% raw %}",
     ],
 )
-async def test_a_name_is_text_and_nothing_else(settings: Settings, name: str) -> None:
+async def test_client_name_is_escaped(settings: Settings, name: str) -> None:
     page = await shown(settings, client_name=name)
     [heading] = re.findall("<h1><bdi>([^<>]*)</bdi> asks for access to Carrel</h1>", page.text)
     assert unescape(heading) == name
@@ -123,12 +123,14 @@ async def test_a_name_is_text_and_nothing_else(settings: Settings, name: str) ->
         ("\ud800", ""),
     ],
 )
-def test_a_name_neither_hides_nor_turns_nor_covers_anything(name: str, expected: str) -> None:
+def test_client_name_cannot_distort_the_page(name: str, expected: str) -> None:
     assert sanitize_name(name) == expected
 
 
 @pytest.mark.parametrize("name", [None, "", "\u200b"])
-async def test_a_program_without_a_name_is_called_so(settings: Settings, name: str | None) -> None:
+async def test_program_without_a_name_is_called_unnamed(
+    settings: Settings, name: str | None
+) -> None:
     page = await shown(settings, client_name=name)
     assert "An unnamed program asks for access" in words_of(page)
 
@@ -161,7 +163,7 @@ async def test_every_page_forbids_scripts_frames_caches_and_sniffing(
         ("cursor://anysphere/cb", "'self' https: cursor:"),
     ],
 )
-async def test_the_form_may_lead_where_the_access_goes(
+async def test_form_action_policy_allows_the_redirect_uri(
     settings: Settings, redirect_uri: str, sources: str
 ) -> None:
     page = await shown(settings, redirect_uri=redirect_uri)
@@ -169,7 +171,7 @@ async def test_the_form_may_lead_where_the_access_goes(
 
 
 @pytest.mark.parametrize("path", ["", "/consent", "/consent?request=forged"])
-async def test_no_page_shows_marks_of_code(settings: Settings, path: str) -> None:
+async def test_no_page_shows_markup(settings: Settings, path: str) -> None:
     assert "`" not in (await shown(settings, path)).text
 
 
@@ -180,14 +182,14 @@ async def test_over_https_the_cookie_belongs_to_this_host_alone(settings: Settin
     assert attributes.split("; ")[1:] == ["HttpOnly", "Path=/", "SameSite=lax", "Secure"]
 
 
-async def test_on_a_laptop_the_cookie_does_without_https(settings: Settings) -> None:
+async def test_local_cookie_needs_no_https(settings: Settings) -> None:
     page = await shown(settings)
     name, _, attributes = page.headers["set-cookie"].partition("=")
     assert name == "carrel"
     assert attributes.split("; ")[1:] == ["HttpOnly", "Path=/", "SameSite=lax"]
 
 
-async def test_a_browser_with_two_pages_open_keeps_one_mark(settings: Settings) -> None:
+async def test_two_open_pages_share_a_csrf_cookie(settings: Settings) -> None:
     sign_in_app = SignInApp(settings)
     async with sign_in_app.client() as browser:
         first, second = [await browser.get(sign_in_app.consent_path()) for _ in range(2)]
@@ -195,7 +197,7 @@ async def test_a_browser_with_two_pages_open_keeps_one_mark(settings: Settings) 
 
 
 @pytest.mark.parametrize("mark", ["", "short", "a" * 44, '"; Domain=evil.example'])
-async def test_a_mark_that_we_did_not_make_is_replaced(settings: Settings, mark: str) -> None:
+async def test_foreign_csrf_cookie_is_replaced(settings: Settings, mark: str) -> None:
     sign_in_app = SignInApp(settings)
     async with sign_in_app.client() as browser:
         page = await browser.get(sign_in_app.consent_path(), headers={"cookie": f"carrel={mark}"})

@@ -182,7 +182,7 @@ async def why_refused(fetch: SafeFetch) -> str:
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_an_address_of_the_internet_is_public(address: str) -> None:
+def test_internet_address_is_public(address: str) -> None:
     assert is_public(address)
 
 
@@ -192,20 +192,20 @@ def test_no_other_address_is_public(address: str) -> None:
 
 
 @given(st.ip_addresses(v=4))
-def test_an_embedded_address_is_no_more_public_than_itself(inner: IPv4Address) -> None:
+def test_embedded_ipv4_address_decides_whether_it_is_public(inner: IPv4Address) -> None:
     assert is_public(str(inner)) == is_public(f"64:ff9b::{inner}")
     assert not is_public(f"::ffff:{inner}")
     assert is_public(str(inner)) <= inner.is_global
 
 
 @given(st.ip_addresses(v=6))
-def test_no_address_is_public_that_python_calls_special(address: object) -> None:
+def test_special_addresses_are_not_public(address: object) -> None:
     text = str(address)
     if not text.startswith("64:ff9b:"):
         assert is_public(text) <= getattr(address, "is_global", False)
 
 
-def test_one_bad_address_among_good_ones_condemns_the_host() -> None:
+def test_host_with_one_private_address_is_rejected() -> None:
     with pytest.raises(DocumentRejected, match="address_not_public"):
         public_endpoints(["8.8.8.8", "10.0.0.1", "1.1.1.1"])
 
@@ -215,7 +215,7 @@ def test_a_host_without_an_address_is_unknown() -> None:
         public_endpoints([])
 
 
-def test_addresses_are_tried_once_each_and_those_of_ipv4_first() -> None:
+def test_each_address_is_tried_once_ipv4_first() -> None:
     endpoints = public_endpoints(["2606:4700::1", "8.8.8.8", "2606:4700::1", "1.1.1.1"])
     assert endpoints == [("8.8.8.8", 443), ("1.1.1.1", 443), ("2606:4700::1", 443)]
     assert [e.authority for e in endpoints] == ["8.8.8.8:443", "1.1.1.1:443", "[2606:4700::1]:443"]
@@ -228,7 +228,7 @@ async def test_a_name_of_this_machine_is_not_public() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_name_that_nobody_has_is_unknown() -> None:
+async def test_unregistered_name_is_unknown() -> None:
     with pytest.raises(DocumentRejected, match="host_unknown"):
         await resolve_public("nobody.invalid")
 
@@ -239,7 +239,7 @@ def test_a_url_that_is_not_plain_is_refused(text: str) -> None:
         PublicUrl.parse(text)
 
 
-def test_a_plain_url_says_whom_to_ask_for_what() -> None:
+def test_url_is_parsed_into_host_and_target() -> None:
     url = PublicUrl.parse("https://Client.Example:443/a/..b/c.json?v=1")
     assert url.host == "client.example"
     assert url.target == "/a/..b/c.json?v=1"
@@ -248,7 +248,7 @@ def test_a_plain_url_says_whom_to_ask_for_what() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("target", ["/oauth/client.json?v=1&w=(a)", "//evil.example/x", "/a%2Fb/~"])
-async def test_the_host_is_asked_by_its_name_for_the_very_target(
+async def test_request_has_the_host_name_and_exact_target(
     server: DocumentServer, certificate: Path, target: str
 ) -> None:
     server.page = Page(b'{"a": 1}', headers={"Cache-Control": "max-age=60"})
@@ -264,7 +264,7 @@ async def test_the_host_is_asked_by_its_name_for_the_very_target(
 
 
 @pytest.mark.anyio
-async def test_a_certificate_for_another_name_is_not_enough(tmp_path: Path) -> None:
+async def test_certificate_for_another_name_is_rejected(tmp_path: Path) -> None:
     other = write_named_certificate(tmp_path / "other.pem", "other.example", "127.0.0.1")
     with DocumentServer(other) as server:
         assert await why_refused(make_fetcher(server, other)) == "unreachable"
@@ -272,7 +272,7 @@ async def test_a_certificate_for_another_name_is_not_enough(tmp_path: Path) -> N
 
 
 @pytest.mark.anyio
-async def test_a_certificate_for_the_address_is_not_enough(tmp_path: Path) -> None:
+async def test_certificate_for_the_address_is_rejected(tmp_path: Path) -> None:
     write_certificate(tmp_path / "address.pem")
     with DocumentServer(tmp_path / "address.pem") as server:
         assert await why_refused(make_fetcher(server, tmp_path / "address.pem")) == "unreachable"
@@ -294,7 +294,7 @@ async def test_a_name_is_resolved_once_so_it_cannot_be_rebound(
 
 
 @pytest.mark.anyio
-async def test_a_certificate_that_nobody_vouches_for_is_not_enough(server: DocumentServer) -> None:
+async def test_untrusted_certificate_is_rejected(server: DocumentServer) -> None:
     assert await why_refused(SafeFetch(resolver_for(server.endpoint))) == "unreachable"
     assert server.requests == []
 
@@ -325,7 +325,7 @@ async def test_any_other_status_is_refused_and_no_redirect_followed(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("status", [408, 429])
-async def test_a_server_that_is_busy_is_not_one_without_a_document(
+async def test_busy_server_is_not_a_missing_document(
     server: DocumentServer, certificate: Path, status: int
 ) -> None:
     server.page = Page(status=status)
@@ -345,7 +345,7 @@ async def test_a_server_that_is_busy_is_not_one_without_a_document(
         ("", "content_type"),
     ],
 )
-async def test_only_json_is_taken(
+async def test_only_json_is_accepted(
     server: DocumentServer, certificate: Path, content_type: str, reason: str | None
 ) -> None:
     server.page = Page(headers={"Content-Type": content_type})
@@ -363,9 +363,7 @@ async def test_a_compressed_body_is_refused(server: DocumentServer, certificate:
 
 
 @pytest.mark.anyio
-async def test_a_document_may_be_as_large_as_the_limit_and_not_larger(
-    server: DocumentServer, certificate: Path
-) -> None:
+async def test_document_size_is_limited(server: DocumentServer, certificate: Path) -> None:
     server.page = Page(b" " * MAX_DOCUMENT_BYTES)
     fetch = make_fetcher(server, certificate)
     assert len((await fetch.get(PublicUrl.parse(URL))).body) == MAX_DOCUMENT_BYTES
@@ -376,16 +374,14 @@ async def test_a_document_may_be_as_large_as_the_limit_and_not_larger(
 
 
 @pytest.mark.anyio
-async def test_a_server_that_drips_is_left_in_time(
-    server: DocumentServer, certificate: Path
-) -> None:
+async def test_slowly_sending_server_times_out(server: DocumentServer, certificate: Path) -> None:
     server.page = Page(b" ", endless=True, pause=0.05)
     async with asyncio.timeout(60):
         assert await why_refused(make_fetcher(server, certificate, seconds=0.5)) == "too_slow"
 
 
 @pytest.mark.anyio
-async def test_no_proxy_is_asked(
+async def test_proxy_settings_are_ignored(
     server: DocumentServer, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):

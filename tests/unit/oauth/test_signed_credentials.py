@@ -28,7 +28,7 @@ generations = st.integers(1, 10**9 - 1)
 
 
 @given(grants, clients, generations)
-def test_what_we_make_says_what_it_was_made_for(grant: str, client: str, generation: int) -> None:
+def test_credentials_are_parsed_to_their_contents(grant: str, client: str, generation: int) -> None:
     code = make_code(KEYRING, grant, client)
     token = make_refresh_token(KEYRING, grant, generation, client)
     assert parse_code(KEYRING, code, client) == grant
@@ -49,14 +49,16 @@ def test_arbitrary_text_is_not_a_credential(text: str, client: str) -> None:
     st.from_regex(r"[0-9a-f]{32}\.[1-9][0-9]?\.[A-Za-z0-9_-]{43}", fullmatch=True),
     st.from_regex(r"[0-9a-f-]{36}\.[A-Za-z0-9_-]{8}", fullmatch=True),
 )
-def test_the_right_form_is_not_enough(code: str, token: str, client_id: str) -> None:
+def test_well_formed_text_without_a_signature_is_rejected(
+    code: str, token: str, client_id: str
+) -> None:
     assert parse_code(KEYRING, code, "client") is None
     assert parse_refresh_token(KEYRING, token, "client") is None
     assert not is_client_id(KEYRING, client_id)
 
 
 @given(grants, clients, clients, generations)
-def test_nothing_passes_from_one_program_to_another(
+def test_credential_is_valid_for_its_client_only(
     grant: str, mine: str, yours: str, generation: int
 ) -> None:
     code = make_code(KEYRING, grant, mine)
@@ -68,7 +70,7 @@ def test_nothing_passes_from_one_program_to_another(
     ) == expected
 
 
-def test_what_was_changed_cut_or_extended_says_nothing() -> None:
+def test_corrupted_credential_is_rejected() -> None:
     for text in corruptions(make_code(KEYRING, GRANT, "client")):
         assert parse_code(KEYRING, text, "client") is None
     for text in corruptions(make_refresh_token(KEYRING, GRANT, 12, "client")):
@@ -95,7 +97,7 @@ def test_a_rotation_keeps_all_valid_until_the_old_secret_goes() -> None:
 
 
 @given(st.text(), st.text())
-def test_only_a_secret_that_holds_becomes_the_newest(client_id: str, guess: str) -> None:
+def test_only_a_valid_secret_is_replaced_by_the_newest(client_id: str, guess: str) -> None:
     rotated = Keyring([NEW, OLD])
     right = {"client_id": client_id, "client_secret": make_client_secret(KEYRING, client_id)}
     wrong = {"client_id": client_id, "client_secret": guess}

@@ -63,7 +63,7 @@ def test_sentences_that_say_the_same_count_once() -> None:
         f"Dough rises. {'y' * 600} z. Bread is baked from dough that rises.",
     ],
 )
-def test_only_what_is_longer_than_its_place_is_cut(text: str) -> None:
+def test_only_overlong_sentences_are_cut(text: str) -> None:
     card = extractive_card(text, "Title")
     assert card is not None
     assert 0 < len(card.summary) <= MAX_SUMMARY

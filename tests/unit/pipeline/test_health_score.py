@@ -29,13 +29,13 @@ def test_nights_without_a_common_query_are_not_compared() -> None:
     assert gain_since_last_week(night(a=1), [night(b=1), night(c=0)]) is None
 
 
-def test_a_week_is_compared_in_its_median() -> None:
+def test_night_is_compared_with_the_median_of_a_week() -> None:
     good, lost = night(a=1, b=1), night(a=1, b=0)
     assert gain_since_last_week(lost, [good, good, lost]) == -0.5
     assert gain_since_last_week(lost, [good, lost, lost]) == 0.0
 
 
-def test_what_was_longer_ago_than_a_week_does_not_count() -> None:
+def test_nights_older_than_a_week_do_not_count() -> None:
     good, lost = night(a=1), night(a=0)
     assert gain_since_last_week(lost, [good] * 20 + [lost] * WEEK) == 0.0
     assert gain_since_last_week(lost, []) is None

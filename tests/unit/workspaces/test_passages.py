@@ -73,7 +73,7 @@ def noise(size: int) -> bytes:
 
 
 @given(TEXTS)
-def test_paragraphs_are_what_stands_between_blank_lines(text: str) -> None:
+def test_blank_lines_separate_paragraphs(text: str) -> None:
     assert passages(text, max(len(text), MAX_TOKEN)) == paragraphs(text)
 
 
@@ -88,7 +88,7 @@ def test_passages_cover_everything_but_white_space_in_order(text: str, most: int
 
 
 @given(TEXTS, MOST)
-def test_passages_start_and_end_on_more_than_white_space(text: str, most: int) -> None:
+def test_passages_have_no_outer_white_space(text: str, most: int) -> None:
     assert all(passage == passage.strip() != "" for passage in passages(text, most))
 
 
@@ -103,7 +103,7 @@ def test_no_passage_holds_text_of_two_paragraphs(text: str, most: int) -> None:
     assert all([passage] == paragraphs(passage) for passage in pieces)
 
 
-def test_a_heading_goes_with_what_follows() -> None:
+def test_heading_stays_with_the_next_paragraph() -> None:
     text = "# Shop\n\n## Refunds\n\nWithin 30 days.\n\nIn cash.\n\n## Opening\n\n"
     assert passages(text) == ["# Shop\n\n## Refunds\n\nWithin 30 days.", "In cash.", "## Opening"]
     assert passages("## Refunds\n\n" + "x" * 45, 50) == ["## Refunds", "x" * 45]
@@ -186,7 +186,7 @@ def test_a_sentence_stays_whole_after_a_short_one() -> None:
     assert passages(f"{short} {long}") == [short, long]
 
 
-def test_an_end_that_leaves_a_passage_nearly_empty_is_none() -> None:
+def test_passage_never_ends_nearly_empty() -> None:
     pieces = passages("Yes. " + "word " * 400)
     assert pieces[0][:9] == "Yes. word"
     assert len(pieces[0]) > 1490
@@ -309,7 +309,7 @@ def test_four_times_the_text_takes_about_four_times_the_time(part: str) -> None:
 
 
 @given(TEXTS)
-def test_cleaning_a_second_time_changes_nothing(text: str) -> None:
+def test_normalization_is_idempotent(text: str) -> None:
     assert normalize_line(normalize_line(text)) == normalize_line(text)
 
 
