@@ -138,7 +138,7 @@ async def test_invalid_document_is_rejected(
     changes: dict[str, Any],
 ) -> None:
     server.page = page_of(DOCUMENT | changes)
-    assert None is await documents.get(URL)
+    assert await documents.get(URL) is None
     line = {"severity": "WARNING", "message": "client_document_refused"}
     assert said(capsys) == [{**line, "host": HOST, "reason": reason}]
 
@@ -151,14 +151,14 @@ async def test_document_that_is_no_json_object_is_rejected(
     server: DocumentServer, documents: ClientDocuments, body: bytes
 ) -> None:
     server.page = Page(body)
-    assert None is await documents.get(URL)
+    assert await documents.get(URL) is None
 
 
 @pytest.mark.anyio
 async def test_invalid_client_id_is_neither_fetched_nor_quoted(
     documents: ClientDocuments, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert None is await documents.get("https://169.254.169.254/secret")
+    assert await documents.get("https://169.254.169.254/secret") is None
     line = {"severity": "WARNING", "message": "client_document_refused", "reason": "url"}
     assert said(capsys) == [line]
 
@@ -253,10 +253,10 @@ async def test_failure_is_cached_for_a_minute(
     server: DocumentServer, documents: ClientDocuments, clock: SettableClock
 ) -> None:
     server.page = Page(status=404)
-    assert None is await documents.get(URL)
+    assert await documents.get(URL) is None
     server.page = page_of(DOCUMENT)
     clock.advance(seconds=59.9)
-    assert None is await documents.get(URL)
+    assert await documents.get(URL) is None
     assert len(server.requests) == 1
     clock.advance(seconds=0.1)
     assert await documents.get(URL)

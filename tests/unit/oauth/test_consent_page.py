@@ -171,7 +171,7 @@ async def test_form_action_policy_allows_the_redirect_uri(
 
 
 @pytest.mark.parametrize("path", ["", "/consent", "/consent?request=forged"])
-async def test_no_page_shows_markup(settings: Settings, path: str) -> None:
+async def test_no_page_shows_backticks(settings: Settings, path: str) -> None:
     assert "`" not in (await shown(settings, path)).text
 
 

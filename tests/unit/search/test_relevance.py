@@ -55,7 +55,7 @@ def test_terms_of_the_document_alone_cover_nothing() -> None:
 
 
 def test_a_query_of_stop_words_has_no_coverage() -> None:
-    assert None is coverage(term_information([], COMMON, TOTALS), {"bread"})
+    assert coverage(term_information([], COMMON, TOTALS), {"bread"}) is None
 
 
 def test_without_hits_nothing_matches() -> None:
