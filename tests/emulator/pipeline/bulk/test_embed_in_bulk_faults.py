@@ -63,7 +63,7 @@ async def test_after_three_failed_jobs_texts_are_embedded_one_by_one(
         assert len((await run(base, bulk)).failures) == 1
     report = await run(base, bulk)
     assert (report.counts, report.failures) == ({"embedded": NOTES}, [])
-    assert (len(vertex.jobs), len(vertex.stored_vectors)) == (3, NOTES)
+    assert (len(vertex.jobs), len(vertex.embedded)) == (3, NOTES)
     await run(base, bulk)
     await assert_nothing_left(base, storage)
 
@@ -126,7 +126,7 @@ async def test_a_bucket_not_ours_is_given_up_after_three_runs(
         with pytest.raises(PlatformFault, match=r"roles/storage\.objectUser"):
             await run(base, bulk)
     assert (await run(base, bulk)).counts == {"embedded": NOTES}
-    assert (len(vertex.jobs), len(vertex.stored_vectors)) == (0, NOTES)
+    assert (len(vertex.jobs), len(vertex.embedded)) == (0, NOTES)
 
 
 async def test_a_refused_job_is_given_up_after_three_runs(
@@ -137,7 +137,7 @@ async def test_a_refused_job_is_given_up_after_three_runs(
         with pytest.raises(InvalidInput, match="BULK_BUCKET"):
             await run(base, bulk)
     assert (await run(base, bulk)).counts == {"embedded": NOTES}
-    assert len(vertex.stored_vectors) == NOTES
+    assert len(vertex.embedded) == NOTES
 
 
 async def test_what_a_job_makes_for_another_model_is_not_awaited(
