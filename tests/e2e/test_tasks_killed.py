@@ -47,16 +47,16 @@ async def test_calls_of_a_killed_function_run_once(
 ) -> None:
     environment = {"GOOGLE_CLOUD_PROJECT": project}
 
-    def run_calls() -> list[Answered]:
+    def run_calls() -> list[AnsweredCall]:
         log = tmp_path / "log"
-        with mortal(
+        with run_killed_function(
             ADD_TASK.name, environment, log, kills=KILL_COUNT, chance=kill_chance
         ) as function:
-            return hammered({ADD_TASK.name: function}, CLIENT_COUNT, make_call)
+            return call_until_functions_survive({ADD_TASK.name: function}, CLIENT_COUNT, make_call)
 
     answers = await anyio.to_thread.run_sync(run_calls)
     assert [call.answer.error for call in answers if call.answer.error] == []
-    assert sum(call.sent - 1 for call in answers) >= KILL_COUNT
+    assert sum(call.attempts - 1 for call in answers) >= KILL_COUNT
 
     stored = {int(task["task_id"]): task["title"] for task in await list_all(app, limit=100)}
     assert sorted(stored) == list(range(1, TASKS_PER_CALL * len(answers) + 1))
@@ -69,7 +69,7 @@ async def test_calls_of_a_killed_function_run_once(
     assert stored == {number: title for tasks in added for number, title in tasks.items()}
 
 
-def added_tasks(call: Answered) -> dict[int, str]:
+def added_tasks(call: AnsweredCall) -> dict[int, str]:
     """Return the titles of the tasks that a call added, by number."""
     assert call.answer.result
     tasks = [result["task"] for result in call.answer.result["results"]]

@@ -138,7 +138,7 @@ async def test_traces_are_consistent_after_random_kills(
         *(contribute_first_traces(app, person) for person in range(PERSON_COUNT))
     )
 
-    def run_calls() -> list[Answered]:
+    def run_calls() -> list[AnsweredCall]:
         with ExitStack() as stack:
             environment, log = {"GOOGLE_CLOUD_PROJECT": project}, tmp_path / "log"
             functions = {
@@ -147,7 +147,9 @@ async def test_traces_are_consistent_after_random_kills(
                 )
                 for tool, kills in KILL_COUNTS.items()
             }
-            return hammered(functions, PERSON_COUNT * len(FUNCTIONS), make_caller(list(traces)))
+            return call_until_functions_survive(
+                functions, PERSON_COUNT * len(FUNCTIONS), make_caller(list(traces))
+            )
 
     answers = await anyio.to_thread.run_sync(run_calls)
     assert [call.answer.error for call in answers if call.answer.error] == []
@@ -162,7 +164,9 @@ async def test_traces_are_consistent_after_random_kills(
         await assert_voted(app, person, own_calls)
 
 
-def select_calls(tool: str, answers: list[Answered]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def select_calls(
+    tool: str, answers: list[AnsweredCall]
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return the arguments and results of the calls of a tool, in order for each person."""
     return [
         (call.request.arguments, call.answer.result or {}) for call in answers if call.tool == tool
@@ -201,7 +205,7 @@ async def assert_amended_in_order(
     assert [{name: row[name] for name in make_fields("")} for row in revisions] == contents
 
 
-async def assert_toggled(app: App, mine: PersonTraces, answers: list[Answered]) -> None:
+async def assert_toggled(app: App, mine: PersonTraces, answers: list[AnsweredCall]) -> None:
     """Assert that every call changed the trace, and that the superseded trace followed."""
     toggles = select_calls("withdraw_trace", answers)
     assert [result["changed"] for _, result in toggles] == [True] * len(toggles)

@@ -127,7 +127,7 @@ def test_a_run_leaves_the_database_to_other_clients(machine: Machine) -> None:
         other = machine.share()
         host = host_of(other)
         run.send_signal(signal.SIGINT)
-        assert run.wait(timeout=PATIENCE) == 0
+        assert run.wait(timeout=END_TIMEOUT_SECONDS) == 0
     assert machine.state.serving_address() == host
 
 

@@ -170,11 +170,11 @@ async def test_killed_and_repeated_jobs_end_in_the_pinned_state(
                 hangs = hold_after(library, models, ANSWERS[job.name])
                 await run_and_kill(job.name, make_environment(settings), hangs)
                 release(library, models)
-            async with opened(settings, utc_now) as app:
+            async with open_app(settings, utc_now) as app:
                 assert (await run_to_end(job, app)).failures == []
-        async with opened(settings, utc_now) as app:
-            actual = digests(await state_of(job_context(app)))
-    assert not (difference := differences(pinned(), actual)), difference
+        async with open_app(settings, utc_now) as app:
+            actual = digests(await read_state(job_context(app)))
+    assert not (difference := differences(read_pinned_state(), actual)), difference
 
 
 async def test_repeated_repair_completes_a_killed_one(

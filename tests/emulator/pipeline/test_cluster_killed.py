@@ -113,7 +113,7 @@ async def test_next_run_completes_one_killed_after_any_commit(
     async with opened(settings, "prepared") as app:
         ctx = app.context(Caller(), Meter())
         await prepare(ctx)
-        prepared = await top_level(ctx.database.client)
+        prepared = await read_root_documents(ctx.database.client)
     expected, commits = await run_undisturbed(prepared, settings)
     for number in range(1, commits, step):
         async with (

@@ -36,7 +36,7 @@ async def test_many_records_are_sharded_below_a_megabyte(
     states = {"many.jsonl": ObjectState(3, tuple(ids))}
     await (await open_sync(ctx)).store({shard: states})
     assert await (await open_sync(ctx)).objects([shard]) == states
-    paths = list(await everything(ctx.database.client))
+    paths = list(await read_all_documents(ctx.database.client))
     assert sum(path.startswith("buckets") for path in paths) == 5
 
 
@@ -50,7 +50,7 @@ async def test_saved_shard_replaces_its_predecessor(ctx: Context) -> None:
     assert {shard: digest({"a.md": 2})} == await again.digests()
     await again.store({shard: {}})
     assert await (await open_sync(ctx)).digests() == {}
-    remaining = await everything(ctx.database.client)
+    remaining = await read_all_documents(ctx.database.client)
     assert len(remaining) == 1
 
 

@@ -49,7 +49,7 @@ SECOND_TASK: Final = 6
 """The number of the commit that begins to erase the second workspace."""
 
 
-def failing_commit(number: int, error: Exception) -> Around:
+def failing_commit(number: int, error: Exception) -> CommitHook:
     """Make one commit fail."""
 
     async def around(commit: int, send: Send) -> Results:

@@ -89,7 +89,7 @@ async def make_workspaces(app: App, clock: SettableClock) -> dict[str, int]:
 
 
 async def assert_no_orphans(ctx: Context) -> None:
-    contents = await everything(ctx.database.client)
+    contents = await read_all_documents(ctx.database.client)
     assert orphans(contents) == []
 
 

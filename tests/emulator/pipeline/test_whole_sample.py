@@ -84,7 +84,7 @@ def clock() -> SettableClock:
 def readwise(clock: SettableClock) -> Iterator[FakeReadwise]:
     """A server for Readwise with the sample, twenty highlights a page."""
     with FakeReadwise(page_size=20, now=SHELVED) as server:
-        shelve(server)
+        fill_library(server)
         advance_clocks(server, clock, days=1)
         yield server
 
@@ -221,4 +221,4 @@ async def test_sample_ends_in_the_same_state_despite_faults(
     sent = {(call.path, call.text) for call in vertex.calls}
     assert (len(readwise.script), len(vertex.calls) > 1.5 * len(sent)) == (0, True)
     actual = digests(await database_contents(settings, clock))
-    assert not (difference := differences(pinned(), actual)), difference
+    assert not (difference := differences(read_pinned_state(), actual)), difference
