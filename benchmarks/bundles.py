@@ -66,7 +66,7 @@ def size(folder: Path) -> int:
 
 
 def measured(archive: Path, name: str, rounds: int) -> list[str]:
-    """A row of the table, without its first columns."""
+    """Return a row of the table, without its first columns."""
     folder = STAGED / "unpacked" / archive.stem
     if not folder.exists():
         unpack(archive, folder, STAGED / "files")

@@ -85,7 +85,7 @@ WAYS: Final[dict[str, Choose]] = {
 
 
 def cases(half: str) -> list[Case]:
-    """The claims of a half with their abstracts."""
+    """Return the claims of a half with their abstracts."""
     corpus = {row["_id"]: row for row in rows(SCIFACT / "corpus.jsonl")}
     folder = SCIFACT.with_name(HALVES[half])
     claims = {row["_id"]: row["text"] for row in rows(folder / "queries.jsonl")}
@@ -99,14 +99,14 @@ def cases(half: str) -> list[Case]:
 
 
 def rarity() -> Mapping[str, float]:
-    """The inverse document frequency of each term of the abstracts."""
+    """Return the inverse document frequency of each term of the abstracts."""
     abstracts = rows(SCIFACT / "corpus.jsonl")
     frequencies = Counter(term for row in abstracts for term in set(terms(row["text"])))
     return {term: idf(count, len(abstracts)) for term, count in frequencies.items()}
 
 
 def measure(choose: Choose, asked: Sequence[Case], says: Mapping[str, float]) -> list[str]:
-    """The mean `claim`, and the share of `sentence`."""
+    """Return the mean `claim`, and the share of `sentence`."""
     shares: list[float] = []
     hits: list[bool] = []
     for case in asked:

@@ -64,7 +64,7 @@ class ClusteringResult:
     agreement: float
 
     def row(self, name: str) -> list[str]:
-        """The row of the table."""
+        """Return the row of the table."""
         return [
             name,
             f"{self.seconds:.1f}",
@@ -102,7 +102,7 @@ def _result(labels: Labels, seconds: float, megabytes: float, agreement: float) 
 
 
 def _by_hand(chunk_ids: list[str]) -> Labels:
-    """The first cluster of each chunk in `knowledge.json`."""
+    """Return the first cluster of each chunk in `knowledge.json`."""
     text = (FOLDER / "knowledge.json").read_text(encoding="utf-8")
     pages = chunks_by_highlight(SAMPLE)
     labels = np.full(len(chunk_ids), NOISE, np.intp)

@@ -92,7 +92,7 @@ def print_slowest_imports(floor: str, function: str) -> None:
 
 
 def self_times(code: str) -> dict[str, int]:
-    """The microseconds of each module's own body: the minimum of three runs."""
+    """Return the microseconds of each module's own body: the minimum of three runs."""
     runs = [_import_report("import gc; gc.disable(); " + code) for _ in range(3)]
     return {name: min(run.get(name, cost) for run in runs) for name, cost in runs[0].items()}
 

@@ -123,7 +123,7 @@ def _copies() -> Iterator[ChunkedSource]:
 
 
 def read_sources(path: Path) -> Iterator[Source]:
-    """The valid sources in a file."""
+    """Return the valid sources in a file."""
     return (item for item in read(path) if isinstance(item, Source))
 
 

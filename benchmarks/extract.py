@@ -77,15 +77,15 @@ class Ranks:
     ranks: list[float]
 
     def within(self, depth: int) -> list[bool]:
-        """Whether the rank is at most `depth`, for each case."""
+        """Return whether the rank is at most `depth`, for each case."""
         return [rank <= depth for rank in self.ranks]
 
     def reciprocal(self) -> list[float]:
-        """The reciprocal ranks."""
+        """Return the reciprocal ranks."""
         return [1 / rank for rank in self.ranks]
 
     def row(self, name: str) -> list[str]:
-        """The row of the table."""
+        """Return the row of the table."""
         return [
             name,
             f"{mean(self.within(1)):.3f}",
@@ -106,7 +106,7 @@ class RankingMethods:
         self._stemmer = Stemmer.Stemmer("english")
 
     async def all(self, case: Case) -> dict[str, list[int]]:
-        """The start positions of the passages that each method finds, best first."""
+        """Return the start positions of the passages that each method finds, best first."""
         cuts = parse_passages(case.materials, self.ctx.settings.extract_passage_characters)
         document, contents = await embedded_document(case.materials, cuts, self.ctx)
         corpus = corpus_in_memory(document, contents.parts, contents.texts, contents.vectors)
@@ -177,7 +177,7 @@ async def count_agreements(
 
 
 def mcnemar(ours: Sequence[bool], theirs: Sequence[bool]) -> tuple[int, int, float]:
-    """The numbers of cases in which only one method is right, and the p-value."""
+    """Return the numbers of cases in which only one method is right, and the p-value."""
     pairs = list(zip(ours, theirs, strict=True))
     won, lost = pairs.count((True, False)), pairs.count((False, True))
     tail = sum(math.comb(won + lost, n) for n in range(min(won, lost) + 1))
@@ -185,7 +185,7 @@ def mcnemar(ours: Sequence[bool], theirs: Sequence[bool]) -> tuple[int, int, flo
 
 
 def confidence_interval(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
-    """The 95 % confidence interval of the difference of means."""
+    """Return the 95 % confidence interval of the difference of means."""
     differences = np.asarray(ours) - np.asarray(theirs)
     drawn = np.random.default_rng(0).choice(differences, (RESAMPLED, len(differences)))
     low, high = np.quantile(drawn.mean(axis=1), (0.025, 0.975))

@@ -103,7 +103,7 @@ class CallCosts:
     alone: list[float] = field(default_factory=list)
 
     def row(self, name: str) -> list[str]:
-        """The row of the table."""
+        """Return the row of the table."""
         receipts = [answer.receipt for answer in self.answers]
         total = median(receipt.milliseconds for receipt in receipts)
         embedding = median(receipt.embedding_ms or 0.0 for receipt in receipts)

@@ -60,7 +60,7 @@ class Case:
 
 
 def cases(folder: Path, beside: Distractors) -> list[Case]:
-    """A case for each claim with a relevant abstract, the same in each run."""
+    """Return a case for each claim with a relevant abstract, the same in each run."""
     chance = random.Random(beside.value)  # noqa: S311 - no secret
     abstracts = _rows(SCIFACT / "corpus.jsonl")
     rows = {row["_id"]: number for number, row in enumerate(abstracts)}
@@ -98,7 +98,7 @@ def claims() -> Iterator[str]:
 
 
 def paragraph(row: dict[str, Any]) -> str:
-    """An abstract with its title first."""
+    """Return an abstract with its title first."""
     return f"{row['title']}\n{row['text']}"
 
 
@@ -107,7 +107,7 @@ class _NearestAbstracts:
         self._vectors = np.load(SCIFACT / "minilm-int8.documents.npy")
 
     def to(self, number: int) -> list[int]:
-        """All other abstracts, nearest first."""
+        """Return all other abstracts, nearest first."""
         order: list[int] = np.argsort(-(self._vectors @ self._vectors[number])).tolist()
         return [other for other in order if other != number]
 

@@ -81,7 +81,7 @@ class Watch:
 async def embedded_document(
     text: str, passages: Sequence[ParsedPassage], ctx: Context
 ) -> tuple[WorkspaceDocument, Contents]:
-    """A document and its contents, as an upload prepares them."""
+    """Return a document and its contents, as an upload prepares them."""
     parts = build_parts(passages)
     texts = {passage.passage_id: passage.cleaned for passage in passages}
     vectors = await ctx.embedder.embed(list(texts.values()), Purpose.DOCUMENT)

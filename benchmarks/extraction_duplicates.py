@@ -45,7 +45,7 @@ class Pair:
 
 
 async def measured(model: LocalEmbedder) -> dict[str, list[Pair]]:
-    """All pairs by kind."""
+    """Return all pairs by kind."""
     rows = SampleExtractions.model_validate_json((FOLDER / "extractions.json").read_text("utf-8"))
     pairs_by_kind: Mapping[str, Any] = json.loads(PAIRS.read_text("utf-8"))
     kinds = {name: list(_around(rows.extractions, pairs_by_kind[name])) for name in pairs_by_kind}

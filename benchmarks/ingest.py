@@ -73,7 +73,7 @@ class JobProgress:
     shares: list[float] = field(default_factory=list)
 
     def told(self, chunks: int) -> list[str]:
-        """The cells of the row."""
+        """Return the cells of the row."""
         share = f"{median(self.shares):.2f}" if self.shares else ""
         done = ", ".join(f"{number} {name}" for name, number in self.counts.items())
         speed = f"{chunks / self.seconds:.0f}" if self.counts else ""
@@ -87,7 +87,7 @@ class MeteredApp(App):
     meter = Meter()
 
     def ctx(self, caller: Caller, meter: Meter) -> Context:  # noqa: ARG002 - ours counts
-        """A context with the common meter."""
+        """Return a context with the common meter."""
         return super().context(caller, self.meter)
 
 

@@ -144,7 +144,7 @@ async def run(name: str, model: str) -> Figures:
 
 
 def peak_memory() -> float:
-    """The peak memory of this process, in MiB.
+    """Return the peak memory of this process, in MiB.
 
     On Linux, getrusage tells of its parent's too: a process begins as a copy of that.
     """

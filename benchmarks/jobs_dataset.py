@@ -101,7 +101,7 @@ def _topic_name(text: str) -> dict[str, Any]:
 
 
 def abstracts(number: int) -> Iterator[dict[str, Any]]:
-    """This many abstracts with titles, each short enough for one passage."""
+    """Yield this many abstracts with titles, each short enough for one passage."""
     with SCIFACT.open(encoding="utf-8") as lines:
         for line in islice(lines, number):
             row = json.loads(line)

@@ -42,7 +42,7 @@ async def interleaved(
 
 
 def ratio(values: Sequence[float], floor: Sequence[float]) -> float:
-    """The median of the ratios of values of the same round."""
+    """Return the median of the ratios of values of the same round."""
     return median(value / least for value, least in zip(values, floor, strict=True))
 
 

@@ -79,7 +79,7 @@ class Found:
     answered: bool
 
     def matches(self, calibration: Calibration) -> bool:
-        """Whether the result counts as a match."""
+        """Return whether the result counts as a match."""
         return anything_matches(self.pool, calibration, self.documents)
 
 
@@ -128,7 +128,7 @@ class Base:
         }
 
     def in_brief(self, text: str) -> str:
-        """The three most informative words of a text that occur in the base."""
+        """Return the three most informative words of a text that occur in the base."""
 
         def says(word: str) -> float:
             lists = [self._postings[term] for term in terms(word) if term in self._postings]
@@ -153,7 +153,7 @@ class Vectors:
         self._known.update(zip(texts, np.load(path), strict=True))
 
     async def of(self, texts: Iterable[str]) -> Array:
-        """The vectors of texts, one per row."""
+        """Return the vectors of texts, one per row."""
         listed = list(texts)
         new = [text for text in dict.fromkeys(listed) if text not in self._known]
         embedder = LocalEmbedder()
@@ -181,7 +181,7 @@ class Set:
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
-    """The objects of a JSON Lines file."""
+    """Return the objects of a JSON Lines file."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
@@ -225,7 +225,7 @@ def ask(base: Base, queries: Iterable[Query]) -> list[tuple[Base, Query]]:
 
 
 def has(base: Base, query: Query) -> bool:
-    """Whether a base contains an answer to a query."""
+    """Return whether a base contains an answer to a query."""
     return not query.relevant.isdisjoint(base.texts)
 
 
@@ -295,14 +295,14 @@ def false_alarms(evidences: list[dict[str, Found]], calibration: Calibration) ->
 
 
 def misses(evidences: list[dict[str, Found]], calibration: Calibration) -> list[str]:
-    """The share of false matches of each mode."""
+    """Return the share of false matches of each mode."""
     return [
         percent(evidence[mode].matches(calibration) for evidence in evidences) for mode in MODES
     ]
 
 
 def percent(wrong: Iterable[bool]) -> str:
-    """The share that is true, in percent."""
+    """Return the share that is true, in percent."""
     listed = list(wrong)
     return f"{100 * sum(listed) / len(listed):.1f}" if listed else "-"
 

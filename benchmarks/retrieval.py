@@ -80,7 +80,7 @@ class Result:
     trips: list[int] = field(default_factory=list)
 
     def row(self, name: str, relevant: Sequence[set[str]]) -> list[str]:
-        """The row of the table."""
+        """Return the row of the table."""
         pairs = list(zip(self.rankings, relevant, strict=True))
         return [
             name,
@@ -102,12 +102,12 @@ def ndcg(ranking: Sequence[str], relevant: set[str], depth: int) -> float:
 
 
 def recall(ranking: Sequence[str], relevant: set[str], depth: int) -> float:
-    """The share of relevant documents that are found."""
+    """Return the share of relevant documents that are found."""
     return len(relevant & set(ranking[:depth])) / len(relevant)
 
 
 def read_queries(folder: Path, limit: int | None) -> Queries:
-    """The queries with relevant documents."""
+    """Return the queries with relevant documents."""
     relevant: dict[str, set[str]] = {}
     with (folder / "qrels.tsv").open(encoding="utf-8") as rows:
         for query, document, gain, *_ in csv.reader(rows, delimiter="\t"):

@@ -81,7 +81,7 @@ def misses(scans: Sequence[Scan], rounds: int) -> None:
 
 
 def pieces(paths: Sequence[Path]) -> Iterator[str]:
-    """The texts of files, cut to the size of a trace."""
+    """Yield the texts of files, cut to the size of a trace."""
     for path in paths:
         text = path.read_text(encoding="utf-8", errors="replace")
         yield from (text[start : start + PIECE] for start in range(0, len(text), PIECE))

@@ -160,7 +160,7 @@ class Pair:
 
 
 def read(data: Mapping[str, list[dict[str, Any]]]) -> list[Trace]:
-    """All traces of the test set, with duplicates and siblings."""
+    """Return all traces of the test set, with duplicates and siblings."""
     return [
         Trace(
             id=row["id"],
@@ -178,7 +178,7 @@ def read(data: Mapping[str, list[dict[str, Any]]]) -> list[Trace]:
 
 
 async def embed(texts: Iterable[str]) -> Array:
-    """The vectors of texts, one per row."""
+    """Return the vectors of texts, one per row."""
     embedder = LocalEmbedder()
     vectors = await embedder.embed(list(texts), Purpose.DOCUMENT)
     await embedder.aclose()
@@ -186,21 +186,21 @@ async def embed(texts: Iterable[str]) -> Array:
 
 
 async def vectors_of(traces: Sequence[Trace], texts: Sequence[Text]) -> dict[str, Array]:
-    """The vector of each trace: the normalized mean over its texts."""
+    """Return the vector of each trace: the normalized mean over its texts."""
     summed = sum([await embed(map(text, traces)) for text in texts])
     unit = summed / np.linalg.norm(summed, axis=1, keepdims=True)
     return {trace.id: row for trace, row in zip(traces, unit, strict=True)}
 
 
 def pools(traces: Sequence[Trace]) -> list[list[Trace]]:
-    """The search pools: traces and siblings; and rewritten traces and siblings."""
+    """Return the search pools: traces and siblings; and rewritten traces and siblings."""
     anew = {trace.same: trace for trace in traces if trace.kind == "reworded"}
     originals = [trace for trace in traces if trace.same == trace.id]
     return [originals, [anew.get(trace.id, trace) for trace in originals]]
 
 
 def words_found(pool: Sequence[Trace], text: str) -> dict[str, float]:
-    """The BM25 scores of traces that contain a word of the question."""
+    """Return the BM25 scores of traces that contain a word of the question."""
     entries: dict[str, dict[str, int]] = defaultdict(dict)
     for trace in pool:
         for term, tf in trace.counts.items():
@@ -218,7 +218,7 @@ def ranked(
     question: Question,
     bm25: Mapping[str, float],
 ) -> tuple[list[str], list[str]]:
-    """The originals of found traces, best first: by vectors, and by hybrid ranking."""
+    """Return the originals of found traces, best first: by vectors, and by hybrid ranking."""
     same = {trace.id: trace.same for trace in pool}
     near = {trace_id: float(vectors[trace_id] @ question.vector) for trace_id in same}
     both = fuse({trace_id: Scores(near[trace_id], bm25.get(trace_id, 0.0)) for trace_id in same})
@@ -258,7 +258,7 @@ async def measure_texts(traces: Sequence[Trace], questions: Sequence[Question]) 
 
 
 def spread(values: Iterable[float]) -> str:
-    """The minimum, the median and the maximum."""
+    """Return the minimum, the median and the maximum."""
     listed = list(values)
     return f"{min(listed):.2f} {median(listed):.2f} {max(listed):.2f}"
 

@@ -104,7 +104,7 @@ class Query:
     hits: Sequence[Candidate[Trace]]
 
     def ranking(self, way: Way, voted: Callable[[str, bool], Trace]) -> list[str]:
-        """The ids, best first, after votes were assigned."""
+        """Return the ids, best first, after votes were assigned."""
         traces = {hit.id: voted(hit.id, hit.id in self.answers) for hit in self.hits}
         scores = way(self.hits, traces)
         return sorted(scores, key=lambda name: (-scores[name], name))

@@ -62,7 +62,7 @@ class Run:
         return sum(answer.receipt.documents_read for answer in self.answers)
 
     def row(self, name: str, peer: Run, wrong: str) -> list[str]:
-        """The row of the table."""
+        """Return the row of the table."""
         taken = median(answer.receipt.milliseconds for answer in self.answers)
         retries = (self.reads / peer.reads - 1) if peer.reads else 0.0
         return [

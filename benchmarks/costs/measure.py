@@ -124,7 +124,7 @@ class MeasuredBase:
         return figures
 
     async def stored(self) -> int:
-        """The bytes of all documents and their index entries."""
+        """Return the bytes of all documents and their index entries."""
         indexes = json.loads(INDEXES.read_text("utf-8"))
         total = 0
         async for collection in self.app.connection.client.collections():

@@ -58,7 +58,7 @@ class StubDispatcher:
 
 
 async def gateway_operations() -> Figures:
-    """The reads and writes of the gateway for a call with a token.
+    """Return the reads and writes of the gateway for a call with a token.
 
     CallPipeline lie so far apart that each takes a new share of its caller's limit.
     """
@@ -88,7 +88,7 @@ async def gateway_operations() -> Figures:
 
 
 def gateway_seconds(log: Path, calls: int = 200) -> Figures:
-    """The elapsed time and processor time of the gateway for a call that does nothing."""
+    """Return the elapsed time and processor time of the gateway for a call that does nothing."""
     project = {"GOOGLE_CLOUD_PROJECT": "bench-costs-gateway"}
     endless = {"READS_PER_MINUTE": "1000000"}
     with run_gateway(NOTEBOOK, project | CLOUD | endless, log) as running:
@@ -118,7 +118,7 @@ def gateway_seconds(log: Path, calls: int = 200) -> Figures:
 
 
 def _processor(group: int) -> float:
-    """The processor seconds of a process group so far, on Linux."""
+    """Return the processor seconds of a process group so far, on Linux."""
     ticks = 0
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -131,7 +131,7 @@ def _processor(group: int) -> float:
 
 
 async def start_seconds(rounds: int = 3) -> Figures:
-    """The processor seconds to import a function of each kind."""
+    """Return the processor seconds to import a function of each kind."""
     names = {
         "gateway": ["gateway"],
         "tool": ["search_kb", "get_chunk", "add_task"],
@@ -150,7 +150,7 @@ async def start_seconds(rounds: int = 3) -> Figures:
 
 
 def image_megabytes() -> Figures:
-    """The megabytes installed for a function of each kind, with each file compressed.
+    """Return the megabytes installed for a function of each kind, with each file compressed.
 
     Without the standard library and the system, which all images have in common.
     """
@@ -162,7 +162,7 @@ def image_megabytes() -> Figures:
 
 
 def _needed(lines: Iterable[str]) -> frozenset[str]:
-    """The distributions that these requirements need, directly or indirectly."""
+    """Return the distributions that these requirements need, directly or indirectly."""
     results: set[tuple[str, str]] = set()
     waiting = [(Requirement(line), "") for line in lines]
     while waiting:

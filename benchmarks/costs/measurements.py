@@ -60,7 +60,7 @@ class CallWork:
         )
 
     def times(self, factor: float) -> CallWork:
-        """The usage times a factor."""
+        """Return the usage times a factor."""
         return CallWork(*(factor * getattr(self, name) for name in CallWork.__slots__))
 
 
@@ -135,7 +135,7 @@ class Measurements:
 
 
 def measurements_at(chunks: int) -> Measurements:
-    """The measurements for a base of this many chunks."""
+    """Return the measurements for a base of this many chunks."""
     content = measured_figures()
     sizes = content["sizes"]
     return Measurements(
@@ -154,19 +154,19 @@ def measurements_at(chunks: int) -> Measurements:
 
 @cache
 def measured_figures() -> dict[str, Any]:
-    """The content of `measured.json`."""
+    """Return the content of `measured.json`."""
     content: dict[str, Any] = json.loads(_FILE.read_text("utf-8"))
     return content
 
 
 def interpolate(sizes: Sequence[int], values: Sequence[float], size: float) -> float:
-    """The value at `size` on the line through the first and the last value; at least 0."""
+    """Return the value at `size` on the line through the first and the last value; at least 0."""
     slope = (values[-1] - values[0]) / (sizes[-1] - sizes[0])
     return max(0.0, values[0] + slope * (size - sizes[0]))
 
 
 def at_measured_size(sizes: Sequence[int], values: Sequence[float], size: float) -> float:
-    """The value at the largest measured size up to `size`, or at the smallest size."""
+    """Return the value at the largest measured size up to `size`, or at the smallest size."""
     at_or_below = [
         value for measured_size, value in zip(sizes, values, strict=True) if measured_size <= size
     ]

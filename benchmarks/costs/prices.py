@@ -35,7 +35,7 @@ class Amount:
 
     @classmethod
     def of_month(cls, amount: float) -> Amount:
-        """An amount that is the same each day, or whose distribution does not matter."""
+        """Return an amount that is the same each day, or whose distribution does not matter."""
         return cls(amount / DAYS)
 
     @property
@@ -44,7 +44,7 @@ class Amount:
         return self.every_day * DAYS + self.more * self.days
 
     def beyond(self, free_a_day: float) -> float:
-        """The total above a daily allowance."""
+        """Return the total above a daily allowance."""
         ordinary = max(0.0, self.every_day - free_a_day) * (DAYS - self.days)
         return ordinary + max(0.0, self.every_day + self.more - free_a_day) * self.days
 
@@ -186,7 +186,7 @@ class Bill:
 
 
 def bill_of(items: Iterable[Item]) -> Bill:
-    """The bill of these items. A free allowance counts once."""
+    """Return the bill of these items. A free allowance counts once."""
     prices = price_list().prices
     rows = []
     for item in items:

@@ -68,13 +68,13 @@ USES: Final = (
 
 
 def scale_tables() -> dict[str, str]:
-    """The tables of `docs/scale.md` by name."""
+    """Return the tables of `docs/scale.md` by name."""
     made = {"load": _load, "month": _month, "flat": _flat, "assumed": _assumed}
     return {name: "\n".join(make()) + "\n" for name, make in made.items()}
 
 
 def _load() -> list[str]:
-    """The table of peak load on each part."""
+    """Return the table of peak load on each part."""
     return [
         _head("at peak"),
         *_rows(
@@ -165,7 +165,7 @@ def _flat() -> list[str]:
 
 
 def _assumed() -> list[str]:
-    """The list of assumptions."""
+    """Return the list of assumptions."""
     mix = plan_of(USES[0].chunks).measured.calls
     return [
         f"- Of 100 calls: {'; '.join(f'{call.a_day} {call.name}' for call in mix)}.",
@@ -191,12 +191,12 @@ def _assumed() -> list[str]:
 
 
 def _a_call(use: UsageScenario) -> CallWork:
-    """The mean usage of a call in the mix."""
+    """Return the mean usage of a call in the mix."""
     return calls_of(use.plan).times(1 / use.calls_a_day)
 
 
 def _embeds(use: UsageScenario) -> float:
-    """The share of calls that embed."""
+    """Return the share of calls that embed."""
     mix = use.plan.measured
     return sum(call.a_day for call in mix.calls if call.work.embedded) / mix.mix
 

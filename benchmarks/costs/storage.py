@@ -38,7 +38,7 @@ class Rules:
 
 
 def rules_of(indexes: Mapping[str, Any], collection: str, dimension: int) -> Rules:
-    """The index rules of a collection in `firestore.indexes.json`."""
+    """Return the index rules of a collection in `firestore.indexes.json`."""
     overrides = [
         fieldoverride["fieldPath"]
         for fieldoverride in indexes["fieldOverrides"]
@@ -53,12 +53,12 @@ def rules_of(indexes: Mapping[str, Any], collection: str, dimension: int) -> Rul
 
 
 def document_bytes(path: str, data: Mapping[str, Any], rules: Rules) -> int:
-    """The size of a document."""
+    """Return the size of a document."""
     return _name(path) + DOCUMENT + _map(data, rules)
 
 
 def index_bytes(path: str, data: Mapping[str, Any], rules: Rules) -> int:
-    """The size of a document's entries in all indexes."""
+    """Return the size of a document's entries in all indexes."""
     alone = sum(
         _single(path, name, value, rules)
         for name, value in data.items()
@@ -78,7 +78,7 @@ def _single(path: str, name: str, value: Any, rules: Rules) -> int:
 
 
 def _composite(path: str, data: Mapping[str, Any], fields: Sequence[str], rules: Rules) -> int:
-    """The size of the entries in a composite index: one per element of an array field."""
+    """Return the size of the entries in a composite index: one per element of an array field."""
     if not all(name in data for name in fields):
         return 0
     values = [data[name] for name in fields]

@@ -76,7 +76,7 @@ def _computed(day: date) -> str:
 
 
 def costs_tables() -> dict[str, str]:
-    """The tables of `docs/costs.md`, in Markdown, by name."""
+    """Return the tables of `docs/costs.md`, in Markdown, by name."""
     plans = [plan_of(size) for size in SIZES]
     tables = {
         "month": _month_table(plans),
@@ -125,7 +125,7 @@ def _month_table(plans: Sequence[Plan]) -> list[str]:
 
 
 def _titled(line: str) -> str:
-    """A row of amounts with the units of Cloud Run."""
+    """Return a row of amounts with the units of Cloud Run."""
     return line.replace("| processors |", "| vCPU-seconds |").replace(
         "| memory |", "| GiB-seconds |"
     )
@@ -198,7 +198,7 @@ def _remarks(plans: Sequence[Plan]) -> list[str]:
 
 
 def _alerts() -> int:
-    """The number of alert policies in the Terraform configuration."""
+    """Return the number of alert policies in the Terraform configuration."""
     return len(_ALERT.findall((ROOT / "infra" / "terraform" / "monitoring.tf").read_text("utf-8")))
 
 
@@ -213,7 +213,7 @@ def _runs(job: Function) -> float:
 
 
 def _rescheduled(plan: Plan, name: str, schedule: str) -> Plan:
-    """The plan with another schedule of one job."""
+    """Return the plan with another schedule of one job."""
     return replace(
         plan,
         functions=[

@@ -81,7 +81,7 @@ class Plan:
 
 
 def plan_of(chunks: int, calls_a_day: float = CALLS_A_DAY, **more: Any) -> Plan:
-    """A plan with functions as declared, and this many passages and daily calls."""
+    """Return a plan with functions as declared, and this many passages and daily calls."""
     return Plan(
         functions=functions(),
         measured=measurements_at(chunks),
@@ -92,17 +92,17 @@ def plan_of(chunks: int, calls_a_day: float = CALLS_A_DAY, **more: Any) -> Plan:
 
 
 def monthly(plan: Plan) -> Bill:
-    """The bill of a month."""
+    """Return the bill of a month."""
     return bill_of(month(plan))
 
 
 def first_filling(plan: Plan) -> Bill:
-    """The bill of ingesting all passages."""
+    """Return the bill of ingesting all passages."""
     return bill_of(filling(plan))
 
 
 def month(plan: Plan) -> list[Item]:
-    """The usage of a month."""
+    """Return the usage of a month."""
     gib = plan.measured.stored / GIB
     return [
         *_operations(plan),
@@ -115,7 +115,7 @@ def month(plan: Plan) -> list[Item]:
 
 
 def filling(plan: Plan) -> list[Item]:
-    """The usage of ingesting all passages, as if on one day."""
+    """Return the usage of ingesting all passages, as if on one day."""
     work = _filling(plan)
     memory = sum(
         plan.measured.filling[job.name].seconds * job.memory / 1024
@@ -132,18 +132,18 @@ def filling(plan: Plan) -> list[Item]:
 
 
 def calls_of(plan: Plan) -> CallWork:
-    """The usage of the tools' functions by the calls of a day."""
+    """Return the usage of the tools' functions by the calls of a day."""
     mix = plan.measured
     return _sum(call.work.times(call.a_day * plan.calls_a_day / mix.mix) for call in mix.calls)
 
 
 def instances(calls_a_second: float, seconds: float, processor: float, concurrency: int) -> float:
-    """The number of instances for this many concurrent calls."""
+    """Return the number of instances for this many concurrent calls."""
     return calls_a_second * max(processor / FULL, seconds / (FULL * concurrency))
 
 
 def index_reads(plan: Plan) -> Amount:
-    """The reads of vector index entries."""
+    """Return the reads of vector index entries."""
     more, days = _weekly(plan)
     return Amount(_day(plan).index_reads, more.index_reads, days)
 
@@ -163,14 +163,14 @@ def _operations(plan: Plan) -> list[Item]:
 
 
 def _day(plan: Plan) -> CallWork:
-    """The daily usage by calls, daily jobs and new passages."""
+    """Return the daily usage by calls, daily jobs and new passages."""
     runs = [_idle(job, plan).times(runs_of(job.schedule).a_day) for job in _jobs(plan, daily=True)]
     work = calls_of(plan) + _sum(runs) + _filling(plan).times(plan.new_chunks / plan.chunks)
     return replace(work, index_reads=work.index_reads * plan.entries)
 
 
 def _weekly(plan: Plan) -> tuple[CallWork, float]:
-    """The usage of other jobs on a day on which they run, and the number of such days."""
+    """Return the usage of other jobs on a day on which they run, and the number of such days."""
     others = [(job, runs_of(job.schedule)) for job in _jobs(plan, daily=False)]
     days = max((runs.days for _, runs in others), default=0.0)
     work = _sum(_idle(job, plan).times(runs.a_month / days) for job, runs in others)
@@ -178,7 +178,7 @@ def _weekly(plan: Plan) -> tuple[CallWork, float]:
 
 
 def _running(plan: Plan) -> list[Item]:
-    """The requests, processor seconds and memory seconds of all functions."""
+    """Return the requests, processor seconds and memory seconds of all functions."""
     by_name = {function.name: function for function in plan.functions}
     seconds = _answering(plan, by_name)
     runs = 0.0
@@ -200,7 +200,7 @@ def _running(plan: Plan) -> list[Item]:
 
 
 def _answering(plan: Plan, by_name: Mapping[str, Function]) -> dict[str, float]:
-    """The monthly instance seconds of calls, by function."""
+    """Return the monthly instance seconds of calls, by function."""
     start, gateway = plan.measured.start, plan.measured.gateway
     seconds: dict[str, float] = {}
     waits = 0.0
@@ -216,7 +216,7 @@ def _answering(plan: Plan, by_name: Mapping[str, Function]) -> dict[str, float]:
 
 
 def _by_tool(measured: Measurements) -> dict[str, tuple[float, CallWork]]:
-    """The share of calls of each tool, and the mean usage of its calls."""
+    """Return the share of calls of each tool, and the mean usage of its calls."""
     shares: dict[str, tuple[float, CallWork]] = {}
     for call in measured.calls:
         share, work = shares.get(call.tool, (0.0, CallWork()))
@@ -226,7 +226,7 @@ def _by_tool(measured: Measurements) -> dict[str, tuple[float, CallWork]]:
 
 
 def _billed(a_day: float, start: float, work: CallWork, concurrency: int) -> float:
-    """The daily instance seconds: of single calls, or of concurrent ones.
+    """Return the daily instance seconds: of single calls, or of concurrent ones.
 
     Args:
         a_day: Calls.
@@ -241,7 +241,7 @@ def _billed(a_day: float, start: float, work: CallWork, concurrency: int) -> flo
 
 
 def _cold(a_day: float) -> float:
-    """The share of calls that cause a cold start."""
+    """Return the share of calls that cause a cold start."""
     return min(1.0, STARTS_A_DAY / a_day) if a_day else 0.0
 
 
@@ -259,7 +259,7 @@ def _models(work: CallWork, *, model: bool) -> list[Item]:
 
 
 def _fixed(plan: Plan) -> list[Item]:
-    """The items that hardly depend on usage."""
+    """Return the items that hardly depend on usage."""
     number = len(plan.functions)
     images = (
         BASE_IMAGE + sum(plan.measured.image[function.kind] for function in plan.functions) / 1000
@@ -289,7 +289,7 @@ def _idle(job: Function, plan: Plan) -> CallWork:
 
 
 def _jobs(plan: Plan, *, daily: bool | None = None) -> list[Function]:
-    """The scheduled jobs: all, those that run daily, or the others."""
+    """Return the scheduled jobs: all, those that run daily, or the others."""
     jobs = [function for function in plan.functions if function.schedule]
     return [job for job in jobs if daily is None or runs_of(job.schedule).daily is daily]
 
@@ -350,7 +350,7 @@ def runs_of(schedule: str) -> Runs:
 
 
 def _count(text: str, first: int, last: int) -> int:
-    """The number of values that a field matches."""
+    """Return the number of values that a field matches."""
     return len(set().union(*(_values(part, first, last) for part in text.split(","))))
 
 

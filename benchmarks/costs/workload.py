@@ -109,7 +109,7 @@ class FakeGenerator:
 
 
 def documents(number: int) -> Iterator[dict[str, Any]]:
-    """This many documents for the job `ingest`, with some ten facets each."""
+    """Yield this many documents for the job `ingest`, with some ten facets each."""
     for place, row in enumerate(abstracts(number)):
         tags = [tag for tag, every in TAGS.items() if place % every == 0]
         author = f"Author {place % AUTHORS}"
@@ -163,7 +163,7 @@ def _ask(more: dict[str, Any]) -> Callable[[SourceGroups, int], dict[str, Any]]:
 
 
 def _nth(ids: Sequence[str], number: int) -> str:
-    """The nth item, cyclically."""
+    """Return the nth item, cyclically."""
     return ids[number % len(ids)]
 
 
@@ -256,7 +256,7 @@ class IndexEntries:
         self._known: dict[tuple[str, str], int] = {}
 
     async def billed(self, queries: Sequence[Scan]) -> int:
-        """The reads that are billed for these queries."""
+        """Return the reads that are billed for these queries."""
         entries = [await self._of(*query) for query in queries]
         return sum(math.ceil(entry / ENTRIES_A_READ) for entry in entries)
 

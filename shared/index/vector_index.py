@@ -117,7 +117,7 @@ class Documents(Generic[DocumentT]):
         ]
 
     async def similarities(self, vector: Vector, ids: Sequence[str]) -> list[Neighbour[DocumentT]]:
-        """These documents compared with a vector, best first, without those that have no vector.
+        """Compare these documents with a vector. Return the embedded ones, best first.
 
         Costs one round trip, and more for documents of earlier releases. Reading compact vectors is
         cheaper than a vector search filtered by ids.

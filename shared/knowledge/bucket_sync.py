@@ -100,7 +100,7 @@ class BucketSync:
     def _replace(
         self, number: int, states: Mapping[str, ObjectState]
     ) -> Iterator[tuple[AsyncDocumentReference, bytes]]:
-        """The parts of the next version of a shard."""
+        """Yield the parts of the next version of a shard."""
         former = self._shards.pop(number, _Shard("", 0, 0))
         if not states:
             return
@@ -122,12 +122,12 @@ class BucketSync:
 
 
 def shard_of(name: str) -> int:
-    """The shard of an object."""
+    """Return the shard of an object."""
     return hashlib.sha256(name.encode()).digest()[0] % SHARDS
 
 
 def digest(generations: Mapping[str, int]) -> str:
-    """A digest of objects, their generations and the layout of chunks."""
+    """Return a digest of objects, their generations and the layout of chunks."""
     items: Sequence[Any] = [LAYOUT, *sorted(generations.items())]
     return hashlib.sha256(json.dumps(items).encode()).hexdigest()[:20]
 

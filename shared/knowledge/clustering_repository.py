@@ -123,7 +123,7 @@ class Clusterings:
         return await self._to_chunks(await self._database.find(query))
 
     async def embedded_pages(self, model: str) -> AsyncIterator[list[AssignedChunk]]:
-        """All chunks that have a vector of this model, page by page, ordered by id."""
+        """Yield all chunks that have a vector of this model, page by page, ordered by id."""
         query = embedded_query(self._database.client, model).order_by("__name__")
         query = query.select(_READ).limit(READ_PAGE)
         page = await self._database.find(query)
@@ -273,7 +273,7 @@ def pending_query(client: AsyncClient) -> AsyncQuery:
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every query this file can build, for the proof that each has its index."""
     yield embedded_query(client, "m").order_by("__name__")
     yield embedded_query(client, "m")
     yield members_query(client)

@@ -78,7 +78,7 @@ class NightlyScore:
 
 
 def gain_since_last_week(night: NightlyScore, former: Sequence[NightlyScore]) -> float | None:
-    """The gain in recall@10 since the week before: the median over its nights.
+    """Return the gain in recall@10 since the week before: the median over its nights.
 
     Args:
         night: The night to compare.
@@ -148,7 +148,7 @@ class SearchHealth:
         await self._database.commit([lambda batch: batch.set(reference, data, merge=True)])
 
     async def existing(self, chunk_ids: Sequence[str]) -> set[str]:
-        """The ids of the chunks that exist and are not deleted. One round trip."""
+        """Return the ids of the chunks that exist and are not deleted. One round trip."""
         references = [self._database.document(CHUNKS, chunk_id) for chunk_id in chunk_ids]
         chunks = await self._database.get_all(references, ["content_hash"])
         return {chunk.id for chunk in chunks if chunk.to_dict()}
@@ -186,7 +186,7 @@ def from_query(client: AsyncClient, point: str) -> AsyncQuery:
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every query this file can build, for the proof that each has its index."""
     yield from_query(client, "a")
 
 
@@ -195,5 +195,5 @@ def _read(data: Any) -> tuple[GoldenQuery, ...]:
 
 
 def _is_pending(data: dict[str, Any]) -> bool:
-    """Whether search cannot find a chunk by its present text yet."""
+    """Return whether search cannot find a chunk by its present text yet."""
     return bool({"embed", "index"} & (data.get("pending") or {}).keys())

@@ -242,7 +242,7 @@ class Ingestion:
 
 
 def chunks_of_sources_query(client: AsyncClient, source_ids: Sequence[str]) -> AsyncQuery:
-    """The fields to compare of all chunks of up to 30 sources."""
+    """Return the fields to compare of all chunks of up to 30 sources."""
     return (
         client.collection(CHUNKS)
         .where(filter=FieldFilter("source_id", "in", list(source_ids)))
@@ -251,12 +251,12 @@ def chunks_of_sources_query(client: AsyncClient, source_ids: Sequence[str]) -> A
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every query this file can build, for the proof that each has its index."""
     yield chunks_of_sources_query(client, ["a", "b"])
 
 
 def _has_changed(source: ChunkedSource, stored: dict[str, str]) -> bool:
-    """Whether to write a source; one to delete always is: it may have left chunks behind."""
+    """Return whether to write a source; one to delete always is: it may have left chunks behind."""
     return not source.chunks or stored.get(source.source.source_id) != source.content_hash
 
 

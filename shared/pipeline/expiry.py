@@ -90,14 +90,14 @@ class Expiry:
 
 
 def expired_query(client: AsyncClient, kind: ExpiringKind, now: datetime) -> AsyncQuery:
-    """The expired documents of a kind, the oldest first."""
+    """Return the expired documents of a kind, the oldest first."""
     kinds = client.collection_group if kind.of_users else client.collection
     expired = FieldFilter(kind.field, "<=", now - kind.delay)
     return kinds(kind.collection).where(filter=expired).order_by(kind.field)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every query this file can build, for the proof that each has its index."""
     for kind in EXPIRING:
         yield expired_query(client, kind, utc_now()).limit(1)
 

@@ -87,7 +87,7 @@ class IndexRepair:
         self._corpus = corpus
 
     async def indexed_states(self) -> AsyncIterator[tuple[str, IndexedState]]:
-        """The indexed state of each document, with the document's id."""
+        """Yield the indexed state of each document, with the document's id."""
         async for page in self._pages(indexed_states_query(self._database.client, self._corpus)):
             for snapshot in page:
                 yield snapshot.id, read_indexed_state(snapshot.to_dict() or {})
@@ -95,7 +95,7 @@ class IndexRepair:
     async def postings(
         self, after: PostingsRef, until: PostingsRef | None
     ) -> AsyncIterator[dict[PostingsRef, PostingsData]]:
-        """The postings in a range, page by page."""
+        """Yield the postings in a range, page by page."""
         for collection in self._corpus.collections:
             if collection < after[0] or (until and until[0] < collection):
                 continue
@@ -186,7 +186,7 @@ class RepairProgress:
         self._reference = database.document(*_PATH)
 
     async def position(self) -> PostingsRef | None:
-        """The last postings of a run that ran out of time."""
+        """Return the last postings of a run that ran out of time."""
         data = (await self._database.get(self._reference)).to_dict()
         return (data["collection"], data["list"]) if data else None
 
@@ -200,14 +200,14 @@ class RepairProgress:
 
 
 def indexed_states_query(client: AsyncClient, corpus: IndexedCorpus) -> AsyncQuery:
-    """The indexed states of all documents; `IndexRepair` pages through them."""
+    """Return the indexed states of all documents; `IndexRepair` pages through them."""
     return client.collection(corpus.documents).order_by("__name__").select(["indexed"])
 
 
 def postings_query(
     client: AsyncClient, collection: str, after: PostingsRef, until: PostingsRef | None
 ) -> AsyncQuery:
-    """The postings of a collection in a range of all postings."""
+    """Return the postings of a collection in a range of all postings."""
     postings = client.collection(collection)
     query = postings.order_by("__name__")
     if after[0] == collection and after[1]:
@@ -218,7 +218,7 @@ def postings_query(
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every query this file can build, for the proof that each has its index."""
     for corpus in CORPORA:
         yield indexed_states_query(client, corpus).limit(1)
         for collection in corpus.collections:

@@ -179,7 +179,10 @@ class Indexing:
             last = ids[-1]
 
     async def _emptied(self, postings: Mapping[PostingsRef, PostingsChange]) -> set[PostingsRef]:
-        """The postings that no chunk will be left in, among those that shrink. One round trip."""
+        """Return the postings that no chunk will be left in, among those that shrink.
+
+        One round trip.
+        """
         shrinking = {self._reference(ref).path: ref for ref in postings if postings[ref].df < 0}
         references = [self._database.client.document(path) for path in shrinking]
         snapshots = await self._database.get_all(references, ["df"])
@@ -215,14 +218,14 @@ class Indexing:
 
 
 def ids_query(client: AsyncClient, after: str) -> AsyncQuery:
-    """The ids of chunks after `after`, in order."""
+    """Return the ids of chunks after `after`, in order."""
     query = client.collection(documents.COLLECTION).order_by("__name__").select([])
     start = client.collection(documents.COLLECTION).document(after) if after else None
     return (query.start_after({"__name__": start}) if start else query).limit(REQUEUED)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every query this file can build, for the proof that each has its index."""
     yield due_query(client, STEP, utc_now(), 1)
     yield ids_query(client, "a")
 

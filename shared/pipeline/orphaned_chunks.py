@@ -49,7 +49,10 @@ class OrphanedChunks:
     async def without_source(
         self, chunks: Sequence[DocumentSnapshot[Any]], now: datetime
     ) -> list[DocumentSnapshot[Any]]:
-        """The chunks whose source does not exist; ingest writes it after them. One round trip."""
+        """Return the chunks whose source does not exist; ingest writes it after them.
+
+        One round trip.
+        """
         source_ids = {chunk.id: _fields(chunk).get("source_id") for chunk in chunks}
         distinct = sorted({source_id for source_id in source_ids.values() if source_id})
         references = [self._database.document(SOURCES, source_id) for source_id in distinct]
@@ -93,7 +96,7 @@ class OrphanedChunks:
 
 
 def chunks_query(client: AsyncClient, after: str) -> AsyncQuery:
-    """A page of chunks after an id."""
+    """Return a page of chunks after an id."""
     chunks = client.collection(CHUNKS)
     query = chunks.order_by("__name__").select(["source_id", "updated_at"]).limit(PAGE)
     return query.start_after({"__name__": chunks.document(after)}) if after else query
@@ -107,7 +110,7 @@ def tombstones_query(client: AsyncClient, before: datetime) -> AsyncQuery:
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every query this file can build, for the proof that each has its index."""
     yield chunks_query(client, "a")
     yield tombstones_query(client, utc_now())
 

@@ -70,7 +70,7 @@ async def defer_chunk(
 
 
 def dead_lettered_chunks(step: str) -> DeadLetters:
-    """The dead letters of the job that does this step."""
+    """Return the dead letters of the job that does this step."""
 
     async def load(ctx: Context, limit: int) -> list[Failure]:
         chunks = await ChunkQueue(ctx.database).dead_letters(step, limit)
@@ -182,6 +182,6 @@ async def _attempt(
 
 
 def _recorded(error: Exception, step: str) -> CarrelError:
-    """The error to record; an unexpected one must not stop the other chunks either."""
+    """Return the error to record; an unexpected one must not stop the other chunks either."""
     log.warning("step_failed", step=step, **error_fields(error))
     return error if isinstance(error, CarrelError) else PlatformFault(type(error).__name__)

@@ -30,7 +30,7 @@ class DocumentReader(Protocol[DocumentT]):
         ...
 
     async def similarities(self, vector: Vector, ids: Sequence[str]) -> list[Neighbour[DocumentT]]:
-        """These documents compared with a vector, best first, without those that have no vector."""
+        """Compare these documents with a vector. Return the embedded ones, best first."""
         ...
 
 

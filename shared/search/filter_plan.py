@@ -85,7 +85,7 @@ class Selection:
 def unknown_values(
     selection: Selection, postings: SearchPostings
 ) -> Iterator[tuple[FacetFilter, str]]:
-    """Each filter value that no document has, with its filter."""
+    """Yield each filter value that no document has, with its filter."""
     for filter_ in selection.filters:
         for value, facets in filter_.choices.items():
             if not any(facet in postings.facets for facet in facets):

@@ -148,7 +148,7 @@ def test_every_imported_provider_has_a_capability() -> None:
         for node in ast.walk(function)
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("shared.ai.")
     }
-    assert imported == PROVIDERS.keys()
+    assert PROVIDERS.keys() == imported
 
 
 def test_modules_that_read_files_declare_them() -> None:
@@ -158,7 +158,7 @@ def test_modules_that_read_files_declare_them() -> None:
         for path in (ROOT / folder).rglob("*.py")
         if "__file__" in path.read_text("utf-8")
     }
-    assert readers == DATA_FILES.keys()
+    assert DATA_FILES.keys() == readers
 
 
 def test_each_data_file_belongs_to_a_module() -> None:

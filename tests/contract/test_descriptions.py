@@ -23,7 +23,7 @@ FIELDS = {
 
 
 def unknown_tools(text: str) -> set[str]:
-    """The names of tools in a text that do not exist."""
+    """Return the names of tools in a text that do not exist."""
     return set(re.findall(rf"\b(?:{VERBS})_[a-z_]+\b", text)) - VISIBLE.keys() - FIELDS
 
 

@@ -49,13 +49,13 @@ def code_spans(path: Path) -> list[str]:
 
 
 def commands(path: Path, program: str) -> list[str]:
-    """The command lines of a program, in blocks and in sentences."""
+    """Return the command lines of a program, in blocks and in sentences."""
     lines = [line.strip() for block in blocks(path, "sh") for line in block.splitlines()]
     return [line for line in [*lines, *code_spans(path)] if line.split()[:1] == [program]]
 
 
 def anchors(path: Path) -> set[str]:
-    """The anchors that GitHub gives to the headings of a document."""
+    """Return the anchors that GitHub gives to the headings of a document."""
     headings = re.findall(r"^#+ (.*)$", prose(path), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -135,7 +135,7 @@ def test_every_name_in_capitals_exists(path: Path) -> None:
 
 @cache
 def names_in_capitals() -> set[str]:
-    """The settings as environment variables, and what the code writes in capitals."""
+    """Return the settings as environment variables, and what the code writes in capitals."""
     files = [ROOT / "Makefile", *(ROOT / "infra" / "terraform").glob("*.tf")]
     for folder in FOLDERS.split("|"):
         files += (ROOT / folder).rglob("*.py")

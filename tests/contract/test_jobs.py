@@ -27,7 +27,7 @@ def job_folder(job: Job) -> Path:
 
 
 def is_cron_field(field: str, low: int, high: int) -> bool:
-    """Whether a field is a list of numbers, ranges and steps within its range."""
+    """Return whether a field is a list of numbers, ranges and steps within its range."""
     for part in field.split(","):
         match = CRON_PART.fullmatch(part)
         numbers = [int(number) for number in match.groups()[:2] if number] if match else [-1]

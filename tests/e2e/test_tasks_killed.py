@@ -66,7 +66,7 @@ async def test_calls_of_a_killed_function_run_once(
     for tasks in added:
         first = min(tasks)
         assert list(tasks) == list(range(first, first + TASKS_PER_CALL))
-    assert stored == {number: title for tasks in added for number, title in tasks.items()}
+    assert {number: title for tasks in added for number, title in tasks.items()} == stored
 
 
 def added_tasks(call: AnsweredCall) -> dict[int, str]:

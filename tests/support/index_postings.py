@@ -68,7 +68,7 @@ class ExpectedPostings:
 
 
 async def expected_postings(ctx: Context) -> ExpectedPostings:
-    """The postings computed from the existing chunks."""
+    """Return the postings computed from the existing chunks."""
     lists = ExpectedPostings()
     for name, data in (await chunks(ctx)).items():
         lists.add(chunk_repository.to_chunk(name, data))
@@ -76,7 +76,7 @@ async def expected_postings(ctx: Context) -> ExpectedPostings:
 
 
 async def stored_postings(ctx: Context) -> dict[PostingsRef, dict[str, Any]]:
-    """The stored postings."""
+    """Return the stored postings."""
     return {
         (collection, name): data
         for collection in ("lexicon", "facets")
@@ -85,7 +85,7 @@ async def stored_postings(ctx: Context) -> dict[PostingsRef, dict[str, Any]]:
 
 
 async def stored_totals(ctx: Context) -> dict[str, int]:
-    """The stored totals."""
+    """Return the stored totals."""
     data = (await documents(ctx, "meta")).get("lexicon", {})
     return {name: data.get(name, 0) for name in EMPTY}
 
@@ -105,7 +105,7 @@ async def assert_sound(ctx: Context) -> None:
     """
     expected, stored = await expected_postings(ctx), await stored_postings(ctx)
     counts = {name: len(entries) for name, entries in expected.entries.items()}
-    assert counts == {name: data["df"] for name, data in stored.items()}
+    assert {name: data["df"] for name, data in stored.items()} == counts
     assert expected.totals == await stored_totals(ctx)
     for name, data in stored.items():
         entries, stored_terms = expected.entries[name], data["postings"]

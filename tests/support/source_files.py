@@ -21,18 +21,18 @@ def write_file(folder: Path, name: str, content: str | bytes) -> Path:
 
 
 def read_sources(path: Path) -> list[Source]:
-    """What could be read, in order."""
+    """Return the sources that could be read, in order."""
     return [source for source in read(path) if isinstance(source, Source)]
 
 
 def read_problems(path: Path) -> list[tuple[str, str]]:
-    """What could not be read, and why."""
+    """Return the problems of items that could not be read."""
     items = [item for item in read(path) if isinstance(item, InputProblem)]
     return [(item.name, item.reason) for item in items if not item.kept]
 
 
 def read_warnings(path: Path) -> list[tuple[str, str]]:
-    """What went in but for a part, and what is wrong with that."""
+    """Return the warnings about items that were read in part."""
     items = [item for item in read(path) if isinstance(item, InputProblem)]
     return [(item.name, item.reason) for item in items if item.kept]
 

@@ -113,7 +113,7 @@ def hit_ids(pages: Iterable[dict[str, Any]]) -> list[str]:
 
 
 async def tag_counts(app: App, **arguments: Any) -> dict[str, int]:
-    """All tags with their counts."""
+    """Return all tags with their counts."""
     pages = await all_pages(app, "list_tags", **arguments)
     return {tag["name"]: tag["count"] for page in pages for tag in page["tags"]}
 

@@ -80,7 +80,7 @@ async def _truncate_trace_postings(ctx: Context, report: Report) -> None:
 async def _commits(
     page: Sequence[ChunkToIndex], ctx: Context, report: Report
 ) -> list[list[IndexChange]]:
-    """The commits of a page; a chunk that cannot be indexed is deferred."""
+    """Return the commits of a page; a chunk that cannot be indexed is deferred."""
     changes = await asyncio.to_thread(list, map(_change, page))
     for chunk, change in zip(page, changes, strict=True):
         if isinstance(change, str):
@@ -111,7 +111,7 @@ async def _apply(
 
 
 def _change(pending: ChunkToIndex) -> IndexChange | str:
-    """What changes in the index for a chunk, or the reason why it cannot be indexed."""
+    """Return the changes of the index for a chunk, or the reason why it cannot be indexed."""
     if pending.fault:
         return pending.fault
     if pending.chunk is None:

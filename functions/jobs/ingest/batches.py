@@ -73,7 +73,7 @@ def batches(sources: Iterable[Source]) -> Iterator[SourceBatch]:
 
 
 def deleted_source(source_id: str) -> ChunkedSource:
-    """A source without chunks, which `Ingestion.save` deletes."""
+    """Return a source without chunks, which `Ingestion.save` deletes."""
     return ChunkedSource(Source(source_id, title=source_id), [])
 
 

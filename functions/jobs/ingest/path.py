@@ -88,7 +88,7 @@ async def _under_former_name(
 
 
 def _sample(listing: FileListing) -> list[str]:
-    """The ids of the first chunks of up to 30 texts; each id has a hash of the text.
+    """Return the ids of the first chunks of up to 30 texts; each id has a hash of the text.
 
     Books of an export have the same ids in every folder, and are left out.
     """
@@ -114,7 +114,7 @@ async def count_texts(path: str) -> int:
 
 
 def _sources(listing: FileListing, report: Report, *, without_books: bool) -> Iterator[Source]:
-    """The readable sources; problems go into the report."""
+    """Yield the readable sources; problems go into the report."""
     for item in read_files(listing, without_books=without_books):
         if isinstance(item, InputProblem):
             items = report.warnings if item.kept else report.failures

@@ -29,7 +29,7 @@ class Registration:
 
 
 def root_of(path: Path, roots: Sequence[Root]) -> Root | None:
-    """The innermost ingested folder that is the given path or contains it.
+    """Return the innermost ingested folder that is the given path or contains it.
 
     A file that was ingested on its own, before any folder around it, belongs to the root of its
     parent folder.
@@ -114,7 +114,7 @@ def _is_gone(path: Path) -> bool:
 
 
 def _moved(former: Root, root: Root, roots: Sequence[Root]) -> Registration:
-    """A folder that has moved, with all folders in it."""
+    """Return a folder that has moved, with all folders in it."""
     moved = [
         replace(other, path=root.path / other.path.relative_to(former.path))
         if other.path.is_relative_to(former.path)

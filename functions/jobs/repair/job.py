@@ -136,7 +136,7 @@ def _differing(
 
 
 def _differs(correct: Mapping[str, Any] | None, stored: Mapping[str, Any]) -> bool:
-    """Whether stored postings are wrong.
+    """Return whether stored postings are wrong.
 
     Their length `held` may be too high, never too low. `days` may have days without documents.
     """

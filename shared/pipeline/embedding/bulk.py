@@ -87,7 +87,7 @@ class _JobOutput:
 
 
 def bulk_services(settings: Settings) -> BulkServices | None:
-    """The configured services; None if none are, or if the model has no batch jobs."""
+    """Return the configured services, or None if none are, or if the model has no batch jobs."""
     bucket = settings.bulk_bucket
     if settings.embedding_provider != "vertex" or not bucket or settings.vertex_model not in MODELS:
         return None
@@ -138,7 +138,7 @@ class BulkRun:
         return True
 
     async def _unfinished_task(self) -> BulkTask | None:
-        """The task that is under way; one for another embedding space is cancelled."""
+        """Return the task that is under way; one for another embedding space is cancelled."""
         state = await self._store.state()
         self._failures = state.failures
         task, vertex = state.task, self._services.vertex
@@ -153,7 +153,7 @@ class BulkRun:
         return None
 
     async def _new_task(self) -> BulkTask | None:
-        """A new task, if enough passages are pending and there is time."""
+        """Return a new task, if enough passages are pending and there is time."""
         now = self._context.clock()
         if self._budget.spent:
             return None
@@ -239,7 +239,7 @@ class BulkRun:
         return True
 
     async def _wait(self, task: BulkTask) -> BatchState | None:
-        """The final state of the job, or None if it is still running when the time is over.
+        """Return the final state of the job, or None if it is still running when the time is over.
 
         Passages that became pending after the task began are embedded online meanwhile.
         """
@@ -307,6 +307,6 @@ class BulkRun:
 
 
 def _chunk_and_hash(row: BatchRow) -> tuple[str, str]:
-    """The id of the passage that an answer is for, and the hash of its text."""
+    """Return the id of the passage that an answer is for, and the hash of its text."""
     content_hash, _, chunk_id = row.key.partition(":")
     return chunk_id, content_hash

@@ -99,7 +99,7 @@ class BulkRepository:
         return await self._database.count(due_until_query(self._database.client, now))
 
     async def pending_until(self, until: datetime, limit: int) -> AsyncIterator[list[PendingChunk]]:
-        """The passages that were due at a moment, page by page, the longest waiting first."""
+        """Yield the passages that were due at a moment, page by page, the longest waiting first."""
         query = due_until_query(self._database.client, until).select(_READ_FIELDS)
         page: list[DocumentSnapshot[Any]] = []
         left = limit
@@ -119,7 +119,7 @@ class BulkRepository:
         return [to_pending(STEP, snapshot) for snapshot in await self._database.find(query)]
 
     async def unedited(self, hashes: Mapping[str, str]) -> dict[str, PendingChunk]:
-        """The passages that are still pending and have the same text. One round trip.
+        """Return the passages that are still pending and have the same text. One round trip.
 
         Args:
             hashes: The hash of each text, by the id of its passage.
@@ -146,7 +146,7 @@ def due_since_query(client: AsyncClient, after: datetime, now: datetime, limit: 
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every query this file can build, for the proof that each has its index."""
     yield due_until_query(client, utc_now())
     yield due_since_query(client, utc_now(), utc_now(), 1)
 

@@ -134,11 +134,11 @@ class Server:
             listed = {
                 int(task["task_id"]): (task["title"], task["status"]) for task in data["tasks"]
             }
-            assert listed == {
+            assert {
                 number: (task.title, task.status)
                 for number, task in person.tasks.items()
                 if task.deleted == (status == "deleted")
-            }
+            } == listed
 
 
 @pytest.mark.slow

@@ -171,7 +171,7 @@ def assert_complete(target: Path, manifest: dict[str, Any]) -> None:
     """Assert that exactly the bundles of the manifest exist, and that they are intact."""
     assert json.loads((target / "manifest.json").read_text())["functions"] == manifest
     bundles = {path.relative_to(target).as_posix() for path in (target / "bundles").iterdir()}
-    assert bundles == {entry["bundle"] for entry in manifest.values()}
+    assert {entry["bundle"] for entry in manifest.values()} == bundles
     for bundle in bundles:
         with zipfile.ZipFile(target / bundle) as archive:
             assert archive.testzip() is None

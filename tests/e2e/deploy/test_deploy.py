@@ -194,7 +194,7 @@ def test_a_failed_apply_is_rolled_back(site: Site) -> None:
 
 
 def make_hesitant_terraform(folder: Path) -> str:
-    """A PATH with a Terraform that fails once, as in a new project."""
+    """Return a PATH with a Terraform that fails once, as in a new project."""
     programs = folder / "hesitant"
     programs.mkdir()
     path = programs / "terraform"

@@ -22,7 +22,7 @@ pytestmark = [NEEDS_TERRAFORM, pytest.mark.slow]
 
 
 def make_recording_terraform(folder: Path) -> str:
-    """A PATH with a Terraform that records its arguments and its environment."""
+    """Return a PATH with a Terraform that records its arguments and its environment."""
     folder.mkdir()
     path = folder / "terraform"
     real = shutil.which("terraform")

@@ -22,7 +22,7 @@ IN_USE = {"ACCESS_SECRETS", *EVERYTHING["secrets"]}
 
 
 def address(key: str) -> str:
-    """The URL of a function."""
+    """Return the URL of a function."""
     return f"https://carrel-{key}-{PROJECT_NUMBER}.{REGION}.run.app"
 
 

@@ -25,13 +25,13 @@ FILES = {
 
 
 def declared(part: str) -> list[tuple[str, dict[str, Any]]]:
-    """The entries of the files with their databases."""
+    """Return the entries of the files with their databases."""
     read = ((database, json.loads(path.read_text("utf-8"))) for database, path in FILES.items())
     return [(database, entry) for database, file in read for entry in file[part]]
 
 
 def declared_fields(index: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """The fields of an index, with the name that Firestore inserts before a vector."""
+    """Return the fields of an index, with the name that Firestore inserts before a vector."""
     kinds = [
         (field["fieldPath"], field.get("order") or field.get("arrayConfig") or "768")
         for field in index["fields"]
@@ -41,7 +41,7 @@ def declared_fields(index: dict[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def created_fields(index: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """The fields of an index of the state."""
+    """Return the fields of an index of the state."""
     return tuple(
         (
             field["field_path"],

@@ -76,9 +76,9 @@ def test_each_function_has_its_own_account(state: State) -> None:
         key: function["service_config"]["service_account_email"]
         for key, function in state.deployed().items()
     }
-    assert accounts == {
+    assert {
         key: account(key).removeprefix("serviceAccount:") for key in state.functions
-    }
+    } == accounts
 
 
 def test_project_roles_are_the_declared_ones(state: State) -> None:

@@ -42,7 +42,7 @@ DECISION, WARNING = ExtractionType.DECISION, ExtractionType.WARNING
 
 
 async def topic_counts(ctx: Context) -> dict[str, dict[str, int]]:
-    """The non-zero counts of each topic."""
+    """Return the non-zero counts of each topic."""
     topic_documents = await documents(ctx, "topics")
     counted = {
         data["name"]: {**data["counts"], "total": data["total"]}

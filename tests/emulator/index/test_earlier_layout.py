@@ -39,7 +39,7 @@ async def earlier(ctx: Context) -> Context:
 
 
 async def search(app: App, **filters: Any) -> tuple[dict[str, float], Meter]:
-    """The hits of a hybrid search with their similarities, and what it cost."""
+    """Return the hits of a hybrid search with their similarities, and what it cost."""
     meter = Meter()
     ctx = app.context(Caller.of("reader"), meter)
     out = await search_kb(In.model_validate({"query": QUERY, "filters": filters}), ctx)
@@ -55,7 +55,7 @@ async def test_earlier_chunks_are_searched_and_made_new(earlier: Context, app: A
     await assert_exact(earlier)
     after, cost_after = await search(app, category="books")
     assert list(after) == list(before)
-    assert after == pytest.approx(before, abs=0.0002)
+    assert pytest.approx(before, abs=0.0002) == after
     assert cost_after.round_trips == cost_before.round_trips - 1
     assert not (await index(earlier, ample())).counts
 
@@ -65,7 +65,7 @@ async def test_get_chunk_relates_an_earlier_chunk(earlier: Context) -> None:
     before = [await get_chunk(item, earlier) for item in args]
     await index(earlier, ample())
     assert all(out.related_chunks for out in before)
-    assert before == [await get_chunk(item, earlier) for item in args]
+    assert [await get_chunk(item, earlier) for item in args] == before
 
 
 async def test_earlier_chunks_are_clustered(earlier: Context) -> None:
@@ -73,7 +73,7 @@ async def test_earlier_chunks_are_clustered(earlier: Context) -> None:
     model = earlier.embedder.model
     pages = [page async for page in Clusterings(earlier.database).embedded_pages(model)]
     vectors = {chunk.chunk_id: chunk.vector for page in pages for chunk in page}
-    assert vectors == {name: to_compact(data["embedding"]) for name, data in stored.items()}
+    assert {name: to_compact(data["embedding"]) for name, data in stored.items()} == vectors
 
 
 async def test_indexing_again_replaces_compact_vectors(earlier: Context) -> None:

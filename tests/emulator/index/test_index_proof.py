@@ -89,7 +89,7 @@ def test_the_workers_of_xdist_record_and_their_controller_checks(sample: Path) -
 @pytest.mark.parametrize("selection", [["-k", "query"], ["tests/test_sample.py::test_query"]])
 def test_a_run_of_some_tests_fails_too(sample: Path, selection: list[str]) -> None:
     status, output = run(sample, *selection)
-    assert (1, 1) == (status, output.count("missing: people"))
+    assert (status, output.count("missing: people")) == (1, 1)
 
 
 @pytest.mark.slow
@@ -108,7 +108,7 @@ def test_a_query_of_credentials_is_checked_by_their_indexes(sample: Path) -> Non
     (sample / "tests/test_sample.py").write_text(of_access)
     (sample / "firestore.indexes.json").write_text("{}")
     status, output = run(sample)
-    assert (1, True) == (status, "infra/build/access.indexes.json is wrong" in output)
+    assert (status, "infra/build/access.indexes.json is wrong" in output) == (1, True)
     (sample / "infra" / "build").mkdir(parents=True)
     (sample / "infra" / "build" / "access.indexes.json").write_text(INDEX)
     assert run(sample)[0] == 0
@@ -124,7 +124,7 @@ def test_an_index_that_nothing_uses_fails_a_run(sample: Path) -> None:
 
 
 def test_every_query_that_is_listed_has_its_index() -> None:
-    assert 0 == main()
+    assert main() == 0
 
 
 def test_the_check_without_tests_prints_what_to_paste(sample: Path) -> None:

@@ -42,7 +42,7 @@ async def waiting(ctx: Context, count: int) -> list[ChunkToIndex]:
 
 
 def change(waiting: ChunkToIndex, date: int, tf: int = 1) -> IndexChange:
-    """A chunk that gains the tag rye and the term bread."""
+    """Return a chunk that gains the tag rye and the term bread."""
     return IndexChange(waiting, IndexedState({"bread": tf}, {RYE.id: "Rye"}, date))
 
 
@@ -51,22 +51,22 @@ def removal(waiting: ChunkToIndex) -> IndexChange:
 
 
 async def again(ctx: Context) -> list[ChunkToIndex]:
-    """The same chunks, pending again."""
+    """Return the same chunks, pending again."""
     await Indexing(ctx.database).requeue(NOON)
     return await Indexing(ctx.database).pending(NOON, 100)
 
 
 async def test_a_chunk_waits_until_it_is_indexed(ctx: Context) -> None:
     pending = await waiting(ctx, 2)
-    assert [] == await Indexing(ctx.database).apply([change(pending[0], 5, tf=3)])
+    assert await Indexing(ctx.database).apply([change(pending[0], 5, tf=3)]) == []
     assert [pending[1]] == await Indexing(ctx.database).pending(NOON, 9)
     lists = await stored_postings(ctx)
     chunk_id = pending[0].chunk_id
-    assert {BREAD, RYE_LIST} == lists.keys()
+    assert lists.keys() == {BREAD, RYE_LIST}
     assert {"df": 1, "held": 1, "postings": {chunk_id: pack(3, 3)}} == lists[BREAD]
     described = {"kind": "tag", "key": "rye", "name": "Rye"}
     assert described | {"df": 1, "held": 1, "postings": {chunk_id: 5}} == lists[RYE_LIST]
-    assert {"documents": 1, "length": 3} == await stored_totals(ctx)
+    assert await stored_totals(ctx) == {"documents": 1, "length": 3}
 
 
 async def test_nothing_is_written_when_one_chunk_was_edited(ctx: Context) -> None:
@@ -74,7 +74,7 @@ async def test_nothing_is_written_when_one_chunk_was_edited(ctx: Context) -> Non
     await set_fields(ctx, f"chunks/{pending[1].chunk_id}", {"position": 7})
     with pytest.raises(WriteConflict):
         await Indexing(ctx.database).apply([change(item, 5) for item in pending])
-    assert {} == await stored_postings(ctx)
+    assert await stored_postings(ctx) == {}
     assert all("index" in data["pending"] for data in (await chunks(ctx)).values())
 
 
@@ -82,17 +82,17 @@ async def test_empty_postings_are_deleted(ctx: Context) -> None:
     await Indexing(ctx.database).apply([change(item, 5) for item in await waiting(ctx, 2)])
     one, other = await again(ctx)
     await Indexing(ctx.database).apply([removal(one)])
-    assert [1, 1] == [data["df"] for data in (await stored_postings(ctx)).values()]
+    assert [data["df"] for data in (await stored_postings(ctx)).values()] == [1, 1]
     await Indexing(ctx.database).apply([removal(other)])
-    assert {} == await stored_postings(ctx)
-    assert {"documents": 0, "length": 0} == await stored_totals(ctx)
+    assert await stored_postings(ctx) == {}
+    assert await stored_totals(ctx) == {"documents": 0, "length": 0}
 
 
 async def test_a_removal_does_not_create_missing_postings(ctx: Context) -> None:
     await Indexing(ctx.database).apply([change(item, 5) for item in await waiting(ctx, 1)])
     await ctx.database.document(*BREAD).delete()
     await Indexing(ctx.database).apply([removal(entry) for entry in await again(ctx)])
-    assert {} == await stored_postings(ctx)
+    assert await stored_postings(ctx) == {}
 
 
 async def test_an_unchanged_chunk_costs_one_write(ctx: Context, meter: Meter) -> None:
@@ -100,7 +100,7 @@ async def test_an_unchanged_chunk_costs_one_write(ctx: Context, meter: Meter) ->
     pending = await again(ctx)
     before = meter.documents_written
     await Indexing(ctx.database).apply([change(entry, 5) for entry in pending])
-    assert 3 == meter.documents_written - before
+    assert meter.documents_written - before == 3
 
 
 async def test_a_new_name_is_written_where_nothing_else_changes(ctx: Context) -> None:
@@ -108,7 +108,7 @@ async def test_a_new_name_is_written_where_nothing_else_changes(ctx: Context) ->
     before = await stored_postings(ctx)
     (pending,) = await again(ctx)
     renamed = IndexedState({"bread": 1}, {RYE.id: "RYE"}, 5)
-    assert [] == await Indexing(ctx.database).apply([IndexChange(pending, renamed)])
+    assert await Indexing(ctx.database).apply([IndexChange(pending, renamed)]) == []
     after = await stored_postings(ctx)
     assert before[RYE_LIST] | {"name": "RYE"} == after[RYE_LIST]
 
@@ -128,12 +128,12 @@ async def test_held_is_the_last_transform_result(ctx: Context) -> None:
 async def test_postings_that_grew_too_long_are_returned(ctx: Context) -> None:
     indexing = Indexing(ctx.database, cap=3, slack=2)
     pending = await waiting(ctx, 6)
-    assert [] == await indexing.apply([change(item, 5) for item in pending[:4]])
+    assert await indexing.apply([change(item, 5) for item in pending[:4]]) == []
     grown = await indexing.apply([change(pending[4], 5)])
-    assert [RYE_LIST, BREAD] == sorted(grown)
+    assert sorted(grown) == [RYE_LIST, BREAD]
     await indexing.truncation.truncate(grown, KEEP)
-    assert [3, 3] == [data["held"] for data in (await stored_postings(ctx)).values()]
-    assert [] == await indexing.apply([change(pending[5], 5)])
+    assert [data["held"] for data in (await stored_postings(ctx)).values()] == [3, 3]
+    assert await indexing.apply([change(pending[5], 5)]) == []
 
 
 async def test_removals_do_not_make_long_postings_longer(ctx: Context) -> None:
@@ -142,8 +142,8 @@ async def test_removals_do_not_make_long_postings_longer(ctx: Context) -> None:
     grown = await indexing.apply([change(item, 5) for item in await waiting(ctx, 9)])
     await indexing.truncation.truncate(grown, KEEP)
     pending = await again(ctx)
-    assert [] == await indexing.apply([removal(entry) for entry in pending[:3]])
-    assert [6, 6] == [data["df"] for data in (await stored_postings(ctx)).values()]
+    assert await indexing.apply([removal(entry) for entry in pending[:3]]) == []
+    assert [data["df"] for data in (await stored_postings(ctx)).values()] == [6, 6]
 
 
 async def test_truncated_postings_keep_best_or_newest_entries(ctx: Context) -> None:
@@ -157,7 +157,7 @@ async def test_truncated_postings_keep_best_or_newest_entries(ctx: Context) -> N
     names = [item.chunk_id for item in pending]
     assert {names[0], names[1]} == lists[BREAD]["postings"].keys()
     assert {names[3]: 13, names[4]: 14} == lists[RYE_LIST]["postings"]
-    assert ([5, 5], 13) == ([data["df"] for data in lists.values()], lists[RYE_LIST]["since"])
+    assert ([data["df"] for data in lists.values()], lists[RYE_LIST]["since"]) == ([5, 5], 13)
 
 
 async def test_truncated_postings_are_complete_after_since(ctx: Context) -> None:
@@ -165,7 +165,7 @@ async def test_truncated_postings_are_complete_after_since(ctx: Context) -> None
     indexing = Indexing(ctx.database, cap=2, slack=1)
     grown = await indexing.apply([change(item, 5) for item in await waiting(ctx, 4)])
     await indexing.truncation.truncate(grown, KEEP)
-    assert 6 == (await stored_postings(ctx))[RYE_LIST]["since"]
+    assert (await stored_postings(ctx))[RYE_LIST]["since"] == 6
 
 
 async def test_since_survives_a_second_truncation(ctx: Context) -> None:
@@ -173,7 +173,7 @@ async def test_since_survives_a_second_truncation(ctx: Context) -> None:
     pending = await waiting(ctx, 8)
     grown = await indexing.apply([change(item, 50) for item in pending[:4]])
     await indexing.truncation.truncate(grown, KEEP)
-    assert 51 == (await stored_postings(ctx))[RYE_LIST]["since"]
+    assert (await stored_postings(ctx))[RYE_LIST]["since"] == 51
     kept = (await stored_postings(ctx))[RYE_LIST]["postings"]
     present = [item for item in await again(ctx) if item.chunk_id in kept]
     await indexing.apply([removal(item) for item in present])
@@ -181,7 +181,7 @@ async def test_since_survives_a_second_truncation(ctx: Context) -> None:
     late = [element for element in fresh if element.indexed == NOT_INDEXED]
     grown = await indexing.apply([change(item, 20) for item in late])
     await indexing.truncation.truncate(grown, KEEP)
-    assert 51 == (await stored_postings(ctx))[RYE_LIST]["since"]
+    assert (await stored_postings(ctx))[RYE_LIST]["since"] == 51
 
 
 async def test_postings_that_are_not_too_long_stay_whole(ctx: Context) -> None:
@@ -189,7 +189,7 @@ async def test_postings_that_are_not_too_long_stay_whole(ctx: Context) -> None:
     indexing = Indexing(ctx.database, cap=3, slack=1)
     await indexing.apply([change(item, 5) for item in await waiting(ctx, 2)])
     grown = await indexing.apply([change(entry, 6) for entry in await again(ctx)])
-    assert [RYE_LIST] == grown
+    assert grown == [RYE_LIST]
     await indexing.truncation.truncate(grown, KEEP)
     pending = (await stored_postings(ctx))[RYE_LIST]
     assert (2, 2, "since" in pending) == (pending["held"], len(pending["postings"]), False)
@@ -197,15 +197,15 @@ async def test_postings_that_are_not_too_long_stay_whole(ctx: Context) -> None:
 
 async def test_deleted_postings_are_not_truncated(ctx: Context) -> None:
     await Indexing(ctx.database).truncation.truncate([BREAD], KEEP)
-    assert {} == await stored_postings(ctx)
+    assert await stored_postings(ctx) == {}
 
 
 async def test_every_chunk_is_pending_again_on_request(ctx: Context) -> None:
     await Indexing(ctx.database).apply([change(item, 5) for item in await waiting(ctx, 3)])
     later = NOON + timedelta(hours=1)
-    assert 3 == await Indexing(ctx.database).requeue(later)
-    assert [] == await Indexing(ctx.database).pending(NOON, 9)
-    assert 3 == len(await Indexing(ctx.database).pending(later, 9))
+    assert await Indexing(ctx.database).requeue(later) == 3
+    assert await Indexing(ctx.database).pending(NOON, 9) == []
+    assert len(await Indexing(ctx.database).pending(later, 9)) == 3
 
 
 async def test_the_version_is_stored_with_the_totals(ctx: Context) -> None:

@@ -44,13 +44,13 @@ async def test_what_no_chunk_has_is_left_out(ctx: Context) -> None:
     lists = await InvertedIndex(ctx.database, KNOWLEDGE).read(
         ["anchor"], [named_facet(Kind.TAG, "boats")]
     )
-    assert ({}, {}) == (lists.terms, lists.facets)
+    assert (lists.terms, lists.facets) == ({}, {})
 
 
 async def test_an_empty_knowledge_base_has_empty_postings(ctx: Context) -> None:
-    assert SearchPostings({}, {}, Totals(0, 0)) == await InvertedIndex(
-        ctx.database, KNOWLEDGE
-    ).read(["a"], [FOOD])
+    assert await InvertedIndex(ctx.database, KNOWLEDGE).read(["a"], [FOOD]) == SearchPostings(
+        {}, {}, Totals(0, 0)
+    )
 
 
 async def test_totals_are_those_of_the_whole_base(ctx: Context) -> None:
@@ -64,7 +64,7 @@ async def test_one_round_trip_reads_a_document_each(ctx: Context, meter: Meter) 
     await store_sources(ctx, BAKING)
     read, trips = meter.documents_read, meter.round_trips
     await InvertedIndex(ctx.database, KNOWLEDGE).read(["steam", "nothing", "steam"], [FOOD, FOOD])
-    assert (4, 1) == (meter.documents_read - read, meter.round_trips - trips)
+    assert (meter.documents_read - read, meter.round_trips - trips) == (4, 1)
 
 
 async def test_a_term_and_a_facet_of_one_id_have_own_postings(ctx: Context) -> None:
@@ -74,22 +74,22 @@ async def test_a_term_and_a_facet_of_one_id_have_own_postings(ctx: Context) -> N
     lists = await InvertedIndex(ctx.database, KNOWLEDGE).read([FOOD.id], [FOOD])
     assert {FOOD.id: Postings(1, {"c": pack(1, 2)})} == lists.terms
     assert {FOOD: Postings(9, {"c": pack(1, 2)}, since=7)} == lists.facets
-    assert [True, False] == [lists.terms[FOOD.id].complete, lists.facets[FOOD].complete]
+    assert [lists.terms[FOOD.id].complete, lists.facets[FOOD].complete] == [True, False]
 
 
 async def test_the_most_common_values_come_first(ctx: Context) -> None:
     await store_sources(ctx, BAKING, RYE)
     values = await InvertedIndex(ctx.database, KNOWLEDGE).names(Kind.AUTHOR, 2)
-    assert [FacetValue(Facet(Kind.AUTHOR, "ida loaf"), "IDA LOAF", 5)] == values
+    assert values == [FacetValue(Facet(Kind.AUTHOR, "ida loaf"), "IDA LOAF", 5)]
     food, other = await InvertedIndex(ctx.database, KNOWLEDGE).names(Kind.TAG, 2)
-    assert [("food", 5), 2] == [(food.facet.key, food.count), other.count]
+    assert [(food.facet.key, food.count), other.count] == [("food", 5), 2]
 
 
 async def test_values_are_found_by_prefix(ctx: Context) -> None:
     await store_sources(ctx, BAKING, RYE)
     values = await InvertedIndex(ctx.database, KNOWLEDGE).names_from(Kind.TAG, "foo", 5)
-    assert ["food", "foot/notes"] == [item.facet.key for item in values]
+    assert [item.facet.key for item in values] == ["food", "foot/notes"]
     expected = [FacetValue(Facet(Kind.AUTHOR, "ida loaf"), "IDA LOAF", 5)]
-    assert expected == await InvertedIndex(ctx.database, KNOWLEDGE).names_from(
-        Kind.AUTHOR, "ida", 5
+    assert (
+        await InvertedIndex(ctx.database, KNOWLEDGE).names_from(Kind.AUTHOR, "ida", 5) == expected
     )

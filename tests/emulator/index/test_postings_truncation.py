@@ -66,7 +66,7 @@ async def write(ctx: Context, number: int, term: str) -> None:
 
 
 async def entries(ctx: Context, name: tuple[str, str]) -> set[str]:
-    """The ids of the documents in postings."""
+    """Return the ids of the documents in postings."""
     return set((await documents(ctx, name[0]))[name[1]]["postings"])
 
 
@@ -74,16 +74,16 @@ async def test_overlong_postings_of_terms_and_facets_are_found(ctx: Context) -> 
     lists = PostingsTruncation(ctx.database, NAMES, cap=2, slack=1)
     await write(ctx, 1, "rye")
     await write(ctx, 2, "rye")
-    assert [] == await lists.overlong(9)
+    assert await lists.overlong(9) == []
     await write(ctx, 3, "bread")
-    assert [SEA_LIST] == await lists.overlong(9)
+    assert await lists.overlong(9) == [SEA_LIST]
     for number in (4, 5):
         await write(ctx, number, "bread")
-    assert {SEA_LIST, BREAD} == set(await lists.overlong(9))
+    assert set(await lists.overlong(9)) == {SEA_LIST, BREAD}
     await write(ctx, 6, "rye")
-    assert 2 == len(await lists.overlong(1))
+    assert len(await lists.overlong(1)) == 2
     await lists.truncate(await lists.overlong(9), KEEP)
-    assert [] == await lists.overlong(9)
+    assert await lists.overlong(9) == []
 
 
 async def test_truncation_keeps_best_or_newest_and_counts(ctx: Context) -> None:
@@ -91,11 +91,11 @@ async def test_truncation_keeps_best_or_newest_and_counts(ctx: Context) -> None:
     for number in range(1, 6):
         await write(ctx, number, "rye")
     await lists.truncate([RYE, SEA_LIST], KEEP)
-    assert ({"d4", "d5"}, {"d4", "d5"}) == (await entries(ctx, RYE), await entries(ctx, SEA_LIST))
+    assert (await entries(ctx, RYE), await entries(ctx, SEA_LIST)) == ({"d4", "d5"}, {"d4", "d5"})
     sea = (await documents(ctx, NAMES.facets))[SEA.id]
-    assert (5, 2, 4) == (sea["df"], sea["held"], sea["since"])
+    assert (sea["df"], sea["held"], sea["since"]) == (5, 2, 4)
     rye = (await documents(ctx, NAMES.lexicon))["rye"]
-    assert (5, 2, False) == (rye["df"], rye["held"], "since" in rye)
+    assert (rye["df"], rye["held"], "since" in rye) == (5, 2, False)
 
 
 async def test_entries_added_during_truncation_are_not_lost(app: App, ctx: Context) -> None:
@@ -110,13 +110,13 @@ async def test_entries_added_during_truncation_are_not_lost(app: App, ctx: Conte
 
     database.race = another
     await lists.truncate([RYE, BREAD], KEEP)
-    assert {"d1", "d2", "d3", "d4", "d9"} == await entries(ctx, RYE)
-    assert {"d13", "d14"} == await entries(ctx, BREAD)
+    assert await entries(ctx, RYE) == {"d1", "d2", "d3", "d4", "d9"}
+    assert await entries(ctx, BREAD) == {"d13", "d14"}
     assert RYE in await lists.overlong(9)
     await lists.truncate([RYE], KEEP)
-    assert {"d4", "d9"} == await entries(ctx, RYE)
+    assert await entries(ctx, RYE) == {"d4", "d9"}
 
 
 async def test_deleted_postings_are_not_created_again(ctx: Context) -> None:
     await PostingsTruncation(ctx.database, NAMES).truncate([RYE], KEEP)
-    assert {} == await documents(ctx, NAMES.lexicon)
+    assert await documents(ctx, NAMES.lexicon) == {}

@@ -43,41 +43,41 @@ async def write(ctx: Context, name: str, before: IndexedState, after: IndexedSta
 
 async def test_indexing_a_document_reads_nothing(ctx: Context, meter: Meter) -> None:
     await write(ctx, "a", NOT_INDEXED, RYE)
-    assert (0, 4) == (meter.documents_read, meter.documents_written)
+    assert (meter.documents_read, meter.documents_written) == (0, 4)
     terms = await documents(ctx, NAMES.lexicon)
     assert {"df": 1, "held": 1, "postings": {"a": pack(2, 3)}} == terms["rye"]
     described = {"kind": "tag", "key": "sea", "name": "Sea"}
     expected = {SEA.id: described | {"df": 1, "held": 1, "postings": {"a": 7}}}
-    assert expected == await documents(ctx, NAMES.facets)
+    assert await documents(ctx, NAMES.facets) == expected
     totals = (await documents(ctx, "meta"))[NAMES.totals[1]]
-    assert {"documents": 1, "length": 3} == totals
+    assert totals == {"documents": 1, "length": 3}
 
 
 async def test_an_edit_writes_only_differences(ctx: Context, meter: Meter) -> None:
     await write(ctx, "a", NOT_INDEXED, RYE)
     written = meter.documents_written
     await write(ctx, "a", RYE, IndexedState({"rye": 2, "salt": 1}, {SEA.id: "Sea"}, 7))
-    assert 2 == meter.documents_written - written
+    assert meter.documents_written - written == 2
     lists = await corpus(ctx).index.read(["rye", "bread", "salt"], [SEA])
-    assert {"rye", "salt"} == lists.terms.keys()
-    assert Totals(1, 3) == lists.totals
-    assert [] == postings_writes(ctx.database, NAMES, IndexDifference("a", RYE, RYE))
+    assert lists.terms.keys() == {"rye", "salt"}
+    assert lists.totals == Totals(1, 3)
+    assert postings_writes(ctx.database, NAMES, IndexDifference("a", RYE, RYE)) == []
 
 
 async def test_empty_postings_stay_but_readers_skip_them(ctx: Context) -> None:
     await write(ctx, "a", NOT_INDEXED, RYE)
     await write(ctx, "a", RYE, NOT_INDEXED)
-    assert [0, 0] == [data["df"] for data in (await documents(ctx, NAMES.lexicon)).values()]
+    assert [data["df"] for data in (await documents(ctx, NAMES.lexicon)).values()] == [0, 0]
     lists = corpus(ctx).index
     read = await lists.read(["rye", "bread"], [SEA])
-    assert ({}, {}, Totals(0, 0)) == (read.terms, read.facets, read.totals)
-    assert [] == await lists.names(Kind.TAG, 5)
-    assert [] == await lists.names_from(Kind.TAG, "", 5)
-    assert 0 == await lists.count(Kind.TAG)
+    assert (read.terms, read.facets, read.totals) == ({}, {}, Totals(0, 0))
+    assert await lists.names(Kind.TAG, 5) == []
+    assert await lists.names_from(Kind.TAG, "", 5) == []
+    assert await lists.count(Kind.TAG) == 0
     await write(ctx, "b", NOT_INDEXED, RYE)
     read = await lists.read(["rye"], [SEA])
-    assert (["b"], ["b"]) == (list(read.terms["rye"].entries), list(read.facets[SEA].entries))
-    assert [FacetValue(SEA, "Sea", 1)] == await lists.names(Kind.TAG, 5)
+    assert (list(read.terms["rye"].entries), list(read.facets[SEA].entries)) == (["b"], ["b"])
+    assert await lists.names(Kind.TAG, 5) == [FacetValue(SEA, "Sea", 1)]
 
 
 async def test_names_without_documents_are_skipped(ctx: Context) -> None:
@@ -91,10 +91,11 @@ async def test_names_without_documents_are_skipped(ctx: Context) -> None:
     assert expected[:2] == names
     names = await lists.names_from(Kind.TAG, "", 2, names[-1].facet.key)
     assert [expected[2], FacetValue(Facet(Kind.TAG, "other d"), "other d", 1)] == names
-    assert ["other d", "other f"] == [
-        item.name for item in await lists.names_from(Kind.TAG, "other ", 2)
+    assert [item.name for item in await lists.names_from(Kind.TAG, "other ", 2)] == [
+        "other d",
+        "other f",
     ]
-    assert 6 == await lists.count(Kind.TAG)
+    assert await lists.count(Kind.TAG) == 6
 
 
 async def test_many_writers_at_once_lose_nothing(ctx: Context) -> None:
@@ -109,5 +110,5 @@ async def test_many_writers_at_once_lose_nothing(ctx: Context) -> None:
     lists = await corpus(ctx).index.read(["rye", "bread"], [SEA])
     assert {f"j{number}" for number in range(8, 12)} == lists.terms["rye"].entries.keys()
     assert {f"j{number}" for number in range(4)} == lists.terms["bread"].entries.keys()
-    assert (4, 4, 8) == (lists.terms["rye"].df, lists.terms["bread"].df, lists.facets[SEA].df)
-    assert Totals(8, 4 * 2 + 4) == lists.totals
+    assert (lists.terms["rye"].df, lists.terms["bread"].df, lists.facets[SEA].df) == (4, 4, 8)
+    assert lists.totals == Totals(8, 4 * 2 + 4)

@@ -59,14 +59,14 @@ def client(project: str) -> Client:
 
 
 async def on_async_client(project: str, run: Any) -> set[QueryShape]:
-    """The shapes recorded while `run(client)` runs."""
+    """Return the shapes recorded while `run(client)` runs."""
     with recording() as shapes:
         await run(AsyncClient(project=project))
     return shapes
 
 
 def nearest(query: Any) -> Any:
-    """The neighbours of a vector of two dimensions."""
+    """Return the neighbours of a vector of two dimensions."""
     vector = Vector([1.0, 0.0])
     return query.find_nearest("embedding", vector, limit=1, distance_measure=DistanceMeasure.COSINE)
 
@@ -174,5 +174,5 @@ def test_a_function_that_tests_serve_leaves_its_shapes_too(project: str, tmp_pat
             running.servers["get_recent"].url,
             {"authorization": f"Bearer {running.secret}"},
         )
-        assert 200 == httpx2.post(url, json=request, headers=headers, timeout=60).status_code
+        assert httpx2.post(url, json=request, headers=headers, timeout=60).status_code == 200
     assert shapes_in(tmp_path)

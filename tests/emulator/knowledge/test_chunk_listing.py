@@ -38,7 +38,7 @@ async def diary(ctx: Context) -> None:
 
 
 async def walk(ctx: Context, facets: Sequence[str] = (), span: DateSpan = ALL_DATES) -> list[str]:
-    """The sources and days of all chunks by date, read one by one."""
+    """Return the sources and days of all chunks by date, read one by one."""
     listed_ids: list[str] = []
     after: DateCursor | None = None
     while listed_chunks := await Chunks(ctx.database).newest(1, facets, span, after):

@@ -130,4 +130,4 @@ async def test_a_call_is_two_round_trips_and_few_documents(
     await topics(ctx)
     own, meter = metered(app)
     await get_cluster(In(cluster_id="bread", **arguments), own)
-    assert expected == cost_of(meter)
+    assert cost_of(meter) == expected

@@ -104,7 +104,7 @@ async def test_every_period_has_its_timeline(
     await store_and_index(ctx, make_source("old", dates=[datetime(2023, 11, 30, 23, tzinfo=UTC)]))
     out = await get_recent(In(period=period), ctx)
     assert out.activity is not None
-    assert expected == {entry.date: entry.chunks for entry in out.activity.timeline}
+    assert {entry.date: entry.chunks for entry in out.activity.timeline} == expected
     assert sum(expected.values()) == out.activity.total == len(out.chunks)
 
 

@@ -36,7 +36,7 @@ async def library(ctx: Context) -> None:
 
 
 async def ids(ctx: Context, **arguments: Any) -> list[str]:
-    """All pages of a list, each of at most two sources."""
+    """Return all pages of a list, each of at most two sources."""
     ids: list[str] = []
     args = In(limit=2, **arguments)
     while True:
@@ -89,7 +89,7 @@ async def test_all_filters_hold_in_every_order_over_all_pages(
     ctx: Context, arguments: dict[str, Any], expected: list[str]
 ) -> None:
     await library(ctx)
-    assert expected == await ids(ctx, **arguments)
+    assert await ids(ctx, **arguments) == expected
 
 
 async def test_a_tag_of_one_highlight_finds_its_source(ctx: Context) -> None:
@@ -224,7 +224,7 @@ async def test_a_page_is_one_round_trip(
     await library(ctx)
     own, meter = metered(app)
     await list_sources(In(**arguments), own)
-    assert expected == cost_of(meter)
+    assert cost_of(meter) == expected
 
 
 async def test_explaining_an_empty_list_is_one_more_round_trip(ctx: Context, app: App) -> None:

@@ -38,7 +38,7 @@ ALL: Final[dict[str, Tool[Any, Any]]] = {
 
 
 async def got(app: App, name: str, /, **arguments: Any) -> Mapping[str, Any]:
-    """The result of a call that succeeds."""
+    """Return the result of a call that succeeds."""
     answer = await invoke(ALL[name], request_of(ALL[name], Caller(), arguments), app)
     assert answer.error is None, answer.error
     assert answer.result is not None
@@ -75,7 +75,7 @@ async def test_an_unknown_name_of_any_length_finds_nothing(
     await store_extractions(ctx, make_extraction(chunk, decision(), "baking"))
     result = await got(app, name, **arguments)
     lists = ("results", "topics", "tags", "sources", "names")
-    assert [] == [item for key in lists for item in result.get(key, [])]
+    assert [item for key in lists for item in result.get(key, [])] == []
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ async def test_a_known_name_of_any_length_finds_its_passage(
     await store_sources(ctx, long)
     result = await got(app, name, **arguments)
     key = "sources" if name == "list_sources" else "results"
-    assert ["long"] == [item["source_id"] for item in result[key]]
+    assert [item["source_id"] for item in result[key]] == ["long"]

@@ -45,7 +45,7 @@ def without_first(source: Source) -> Source:
 
 
 def highlighted(*moments: datetime | None) -> Source:
-    """A source with one highlight for each moment."""
+    """Return a source with one highlight for each moment."""
     sections = (
         Section(f"Highlight {place}.", highlighted_at=moment)
         for place, moment in enumerate(moments)
@@ -71,7 +71,7 @@ async def fresh(ctx: Context, source: Source) -> None:
 
 
 async def dates(ctx: Context) -> list[datetime]:
-    """The dates of chunks, by position."""
+    """Return the dates of chunks, by position."""
     stored = sorted((await chunks(ctx)).values(), key=lambda data: int(data["position"]))
     return [data["dated_at"] for data in stored]
 
@@ -171,8 +171,8 @@ async def test_no_reader_sees_a_deleted_chunk(ctx: Context) -> None:
     vector = (await documents(ctx, "chunks"))[gone]["embedding"]
     await save(ctx, without_first(SAILING))
     assert await Chunks(ctx.database).get(gone) is None
-    assert [remaining] == [
-        item.document.id for item in await Chunks(ctx.database).nearest(tuple(vector), 10)
+    assert [item.document.id for item in await Chunks(ctx.database).nearest(tuple(vector), 10)] == [
+        remaining
     ]
 
 
@@ -237,7 +237,7 @@ async def test_a_changed_title_is_embedded_and_indexed_again(ctx: Context) -> No
     await save(ctx, replace(SAILING, title="Under Full Sail"), now=LATER)
     stored = await documents(ctx, "chunks")
     expected = {"embed": LATER, "index": LATER}
-    assert [expected, expected] == [stored[name]["pending"] for name in chunk_ids]
+    assert [stored[name]["pending"] for name in chunk_ids] == [expected, expected]
 
 
 async def test_an_edit_does_not_hasten_a_deferred_step(ctx: Context) -> None:
@@ -365,7 +365,7 @@ async def test_a_run_killed_between_commits_is_completed_later(ctx: Context, app
 
 async def test_a_language_is_stored_and_removed(ctx: Context) -> None:
     await save(ctx, replace(SAILING, language="en"))
-    assert {"en"} == {data["language"] for data in (await chunks(ctx)).values()}
+    assert {data["language"] for data in (await chunks(ctx)).values()} == {"en"}
     await save(ctx, SAILING, now=LATER)
     stored = [*(await chunks(ctx)).values(), *(await documents(ctx, "sources")).values()]
     assert not any("language" in data for data in stored)

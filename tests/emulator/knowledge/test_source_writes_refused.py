@@ -42,9 +42,9 @@ async def test_a_refused_source_does_not_block_others(ctx: Context) -> None:
     saved = await Ingestion(ctx.database).save_each(
         [*map(with_chunks, [SAILING, LEDGER, BAKING])], NOON
     )
-    assert {"ledger": "is refused by the database (InvalidArgument)"} == saved.refused
-    assert {"baking", "sailing"} == set(await documents(ctx, "sources"))
-    assert {"baking", "sailing"} == {item["source_id"] for item in (await chunks(ctx)).values()}
+    assert saved.refused == {"ledger": "is refused by the database (InvalidArgument)"}
+    assert set(await documents(ctx, "sources")) == {"baking", "sailing"}
+    assert {item["source_id"] for item in (await chunks(ctx)).values()} == {"baking", "sailing"}
     assert saved.counts["sources"] == 2
     assert saved.counts["created"] - saved.counts["deleted"] == 5
     assert saved.counts["deleted"] == len(await tombstones(ctx)) > 0
@@ -57,7 +57,7 @@ async def test_a_refused_source_stays_and_is_compared_again(
     await Ingestion(ctx.database).save([with_chunks(earlier)], NOON)
     for _ in range(2):
         saved = await Ingestion(ctx.database).save_each([with_chunks(LEDGER)], LATER)
-        assert ["ledger"] == list(saved.refused)
+        assert list(saved.refused) == ["ledger"]
     (stored,) = (await documents(ctx, "sources")).values()
     assert (stored["chunk_count"], stored["updated_at"]) == (2, NOON)
 
@@ -66,8 +66,8 @@ async def test_an_unsendable_source_does_not_block_others(ctx: Context) -> None:
     broken = Source("broken", "Half of a pair: \ud83d", sections=(Section("Words."),))
     chunked = ChunkedSource(broken, [replace(with_chunks(SAILING).chunks[0], title=broken.title)])
     saved = await Ingestion(ctx.database).save_each([chunked, with_chunks(SAILING)], NOON)
-    assert {"broken": "is refused by the database (UnicodeEncodeError)"} == saved.refused
-    assert ["sailing"] == list(await documents(ctx, "sources"))
+    assert saved.refused == {"broken": "is refused by the database (UnicodeEncodeError)"}
+    assert list(await documents(ctx, "sources")) == ["sailing"]
 
 
 async def test_a_database_that_refuses_all_blames_no_source(

@@ -82,7 +82,7 @@ async def test_only_indexing_is_pending_after_a_new_card(
     await put_in(ctx, BAKING)
     await save(ctx, {KNEAD: CARD})
     pending = (await chunk(ctx, KNEAD))["pending"]
-    assert {"embed": NOON, "extract": NOON, "index": LATER} == pending
+    assert pending == {"embed": NOON, "extract": NOON, "index": LATER}
 
 
 async def test_a_stored_card_keeps_jobs_from_making_another(
@@ -91,11 +91,11 @@ async def test_a_stored_card_keeps_jobs_from_making_another(
     await put_in(ctx, BAKING)
     await save(ctx, {KNEAD: CARD})
     await set_fields(ctx, f"chunks/{KNEAD}", {"pending": {"card": LATER}, "tries": {"card": 2}})
-    assert 1 == await save(ctx, {KNEAD: CARD})
+    assert await save(ctx, {KNEAD: CARD}) == 1
     stored_chunk = await chunk(ctx, KNEAD)
-    assert {"embed", "extract", "index"} == set(stored_chunk["pending"])
-    assert {} == stored_chunk["tries"]
-    assert 0 == await save(ctx, {KNEAD: CARD})
+    assert set(stored_chunk["pending"]) == {"embed", "extract", "index"}
+    assert stored_chunk["tries"] == {}
+    assert await save(ctx, {KNEAD: CARD}) == 0
 
 
 def by(model: str) -> Callable[[str], str]:
@@ -108,8 +108,8 @@ async def test_only_cards_of_other_models_are_renewed(ctx: Context) -> None:
     await save(ctx, {STARTER: CARD}, "m-1")
     await save(ctx, {BAKE: CARD}, "m-2")
     before = await ChunkQueue(ctx.database).count_pending("card")
-    assert 2 == await Cards(ctx.database).renew(by("m-2"), LATER)
-    assert before + 2 == await ChunkQueue(ctx.database).count_pending("card")
+    assert await Cards(ctx.database).renew(by("m-2"), LATER) == 2
+    assert await ChunkQueue(ctx.database).count_pending("card") == before + 2
     assert "card" not in (await chunk(ctx, BAKE))["pending"]
     assert "knowledge_card" in await chunk(ctx, KNEAD)
 
@@ -119,7 +119,7 @@ async def test_the_model_may_depend_on_the_text(ctx: Context) -> None:
     await save(ctx, dict.fromkeys((KNEAD, STARTER, BAKE), CARD), "extractive")
     maker = {True: "m-2", False: "extractive"}
     cards = Cards(ctx.database)
-    assert 1 == await cards.renew(lambda content: maker["starter" in content], LATER)
+    assert await cards.renew(lambda content: maker["starter" in content], LATER) == 1
     assert {"card": LATER} | (await chunk(ctx, BAKE))["pending"] == (await chunk(ctx, STARTER))[
         "pending"
     ]
@@ -132,9 +132,9 @@ async def test_manual_and_pending_cards_are_left_alone(
     await save(ctx, {KNEAD: CARD}, BY_HAND)
     await save(ctx, {STARTER: CARD, BAKE: CARD}, "extractive")
     await put_in(ctx, replace(BAKING, sections=BAKING.sections[:2]))
-    assert 1 == await Cards(ctx.database).renew(by("m-2"), LATER)
+    assert await Cards(ctx.database).renew(by("m-2"), LATER) == 1
     before = await snapshots(ctx, "chunks")
-    assert 0 == await Cards(ctx.database).renew(by("m-2"), LATER)
+    assert await Cards(ctx.database).renew(by("m-2"), LATER) == 0
     after = await snapshots(ctx, "chunks")
     assert [item.update_time for item in before.values()] == [
         entry.update_time for entry in after.values()
@@ -146,7 +146,7 @@ async def test_cards_of_several_pages_are_renewed(ctx: Context) -> None:
     source = Source("many", "Many", sections=tuple(Section(f"Highlight {n}.") for n in range(230)))
     await put_in(ctx, source)
     await save(ctx, {chunk.chunk_id: CARD for chunk in with_chunks(source).chunks}, "extractive")
-    assert 230 == await Cards(ctx.database).renew(by("m-2"), LATER)
+    assert await Cards(ctx.database).renew(by("m-2"), LATER) == 230
 
 
 async def test_other_chunks_are_not_touched(ctx: Context) -> None:

@@ -64,13 +64,13 @@ async def three_clusters(ctx: Context) -> None:
 
 
 async def memberships(ctx: Context) -> dict[str, list[str]]:
-    """The cluster ids of each chunk that has any."""
+    """Return the cluster ids of each chunk that has any."""
     chunks = await documents(ctx, "chunks")
     return {name: data["cluster_id"] for name, data in chunks.items() if data.get("cluster_id")}
 
 
 async def waiting_since(ctx: Context) -> dict[str, Any]:
-    """The time from which indexing is pending, by chunk id."""
+    """Return the time from which indexing is pending, by chunk id."""
     chunks = await documents(ctx, "chunks")
     return {name: data["pending"]["index"] for name, data in chunks.items()}
 
@@ -78,7 +78,7 @@ async def waiting_since(ctx: Context) -> dict[str, Any]:
 async def test_a_cluster_is_read_as_it_was_saved_with_its_size(ctx: Context) -> None:
     await three_clusters(ctx)
     expected = replace(DOUGH.cluster, size=3, run_id="run-1", created_at=LATER)
-    assert ClusterWithCentroid(expected, (0.0, 1.0)) == await Clusters(ctx.database).get("dough")
+    assert await Clusters(ctx.database).get("dough") == ClusterWithCentroid(expected, (0.0, 1.0))
 
 
 async def test_a_missing_cluster_is_none(ctx: Context) -> None:
@@ -88,7 +88,7 @@ async def test_a_missing_cluster_is_none(ctx: Context) -> None:
 async def test_clusters_are_read_in_the_order_in_which_they_are_named(ctx: Context) -> None:
     await three_clusters(ctx)
     clusters = await Clusters(ctx.database).get_all(["ovens", "nowhere", "boats"])
-    assert ["ovens", "boats"] == [cluster.cluster_id for cluster in clusters]
+    assert [cluster.cluster_id for cluster in clusters] == ["ovens", "boats"]
 
 
 async def test_the_largest_come_first_and_equals_by_descending_id(
@@ -97,7 +97,7 @@ async def test_the_largest_come_first_and_equals_by_descending_id(
     await three_clusters(ctx)
     clusters = await Clusters(ctx.database).largest(3)
     expected = [("dough", 3), ("ovens", 1), ("boats", 1)]
-    assert expected == [(cluster.cluster_id, cluster.size) for cluster in clusters]
+    assert [(cluster.cluster_id, cluster.size) for cluster in clusters] == expected
 
 
 async def test_a_page_begins_after_a_deleted_cluster_too(ctx: Context) -> None:
@@ -106,7 +106,7 @@ async def test_a_page_begins_after_a_deleted_cluster_too(ctx: Context) -> None:
     [second] = await Clusters(ctx.database).largest(1, (first.size, first.cluster_id))
     await ctx.database.document("clusters", second.cluster_id).delete()
     rest = await Clusters(ctx.database).largest(9, (second.size, second.cluster_id))
-    assert ["dough", "ovens", "boats"] == [item.cluster_id for item in (first, second, *rest)]
+    assert [item.cluster_id for item in (first, second, *rest)] == ["dough", "ovens", "boats"]
 
 
 async def test_the_nearest_come_first_with_their_similarity(ctx: Context, meter: Meter) -> None:
@@ -126,13 +126,13 @@ async def test_chunks_know_their_clusters_in_the_order_given(
     expected = {
         KNEAD: ["dough"], STARTER: ["dough"], BAKE: ["dough", "ovens"], REEF: ["boats"],
     }  # fmt: skip
-    assert expected == await memberships(ctx)
+    assert await memberships(ctx) == expected
 
 
 async def test_a_chunk_waits_for_the_index_when_its_clusters_change(ctx: Context) -> None:
     await three_clusters(ctx)
     expected = dict.fromkeys((KNEAD, STARTER, BAKE, REEF), LATER) | {ANCHOR: NOON}
-    assert expected == await waiting_since(ctx)
+    assert await waiting_since(ctx) == expected
 
 
 async def test_clustering_is_not_pending_on_a_member(ctx: Context) -> None:
@@ -145,8 +145,8 @@ async def test_clustering_is_not_pending_on_a_member(ctx: Context) -> None:
 async def test_a_cluster_is_read_with_all_its_fields(ctx: Context) -> None:
     stored = replace(DOUGH, reach=0.5, named_by="words", central=("a", "b"), members_hash="h")
     await Clusters(ctx.database).put([stored, BOATS])
-    assert [BOATS, stored] == await Clusters(ctx.database).every()
-    assert [stored] == await Clusters(ctx.database).unnamed(9)
+    assert await Clusters(ctx.database).every() == [BOATS, stored]
+    assert await Clusters(ctx.database).unnamed(9) == [stored]
 
 
 async def test_a_renamed_cluster_keeps_its_other_fields(ctx: Context) -> None:
@@ -183,7 +183,7 @@ async def test_an_existing_cluster_keeps_its_run_fields(ctx: Context) -> None:
     before = await Clusters(ctx.database).get("boats")
     moved = replace(BOATS, centroid=(0.8, 0.6), reach=0.1)
     assert await save(ctx, [moved], {"boats": [REEF]}, "run-2") == 0
-    assert before == await Clusters(ctx.database).get("boats")
+    assert await Clusters(ctx.database).get("boats") == before
 
 
 async def test_other_clusters_and_chunks_stay_the_same(ctx: Context) -> None:
@@ -193,7 +193,7 @@ async def test_other_clusters_and_chunks_stay_the_same(ctx: Context) -> None:
     expected = {
         KNEAD: ["ovens", "dough"], STARTER: ["dough"], BAKE: ["dough", "ovens"], REEF: ["boats"],
     }  # fmt: skip
-    assert (expected, before) == (await memberships(ctx), await documents(ctx, "clusters"))
+    assert (await memberships(ctx), await documents(ctx, "clusters")) == (expected, before)
 
 
 async def test_a_dead_lettered_index_step_is_pending_again(ctx: Context) -> None:
@@ -202,23 +202,23 @@ async def test_a_dead_lettered_index_step_is_pending_again(ctx: Context) -> None
     await ctx.database.document("chunks", KNEAD).update(given_up)
     await save(ctx, [DOUGH], {"dough": [KNEAD]})
     data = (await documents(ctx, "chunks"))[KNEAD]
-    assert (LATER, {}, {}) == (data["pending"]["index"], data["tries"], data["parked"])
+    assert (data["pending"]["index"], data["tries"], data["parked"]) == (LATER, {}, {})
 
 
 async def test_no_clusters_change_nothing(ctx: Context) -> None:
     await three_clusters(ctx)
     assert await save(ctx, [], {}) == 0
-    assert 3 == len(await documents(ctx, "clusters"))
+    assert len(await documents(ctx, "clusters")) == 3
 
 
 async def test_missing_and_deleted_chunks_are_no_members(ctx: Context) -> None:
     await put_in(ctx, BAKING)
     await put_in(ctx, replace(BAKING, sections=BAKING.sections[:1]))
     await save(ctx, [DOUGH, OVENS], {"dough": [KNEAD, BAKE, "nowhere"], "ovens": [BAKE]})
-    assert {KNEAD: ["dough"]} == await memberships(ctx)
-    assert [("dough", 1)] == [
+    assert await memberships(ctx) == {KNEAD: ["dough"]}
+    assert [
         (cluster.cluster_id, cluster.size) for cluster in await Clusters(ctx.database).largest(9)
-    ]
+    ] == [("dough", 1)]
 
 
 async def test_a_run_killed_after_clusters_is_completed_later(ctx: Context) -> None:
@@ -240,7 +240,7 @@ async def test_more_clusters_and_chunks_than_fit_one_request(ctx: Context) -> No
     } | {"c-0": chunk_ids}
     assert await save(ctx, clusters, members) == 245
     assert await save(ctx, clusters, members) == 0
-    assert {"c-0"} == {names[0] for names in (await memberships(ctx)).values()}
+    assert {names[0] for names in (await memberships(ctx)).values()} == {"c-0"}
 
 
 async def test_vectors_are_those_of_chunks_that_have_one(ctx: Context) -> None:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def walk(ctx: Context, order: SourceOrder) -> list[str]:
-    """The ids of all sources, read one by one."""
+    """Return the ids of all sources, read one by one."""
     ids: list[str] = []
     after: SourceCursor | None = None
     while page := await Sources(ctx.database).page(order, 1, after=after):

@@ -61,7 +61,7 @@ CHUNKS = chunks()
 
 
 def extractions(ctx: Context) -> list[Extraction]:
-    """All extractions as they are stored."""
+    """Return all stored extractions."""
     items = []
     for chunk_id, rows in ROWS.items():
         chunk = CHUNKS[chunk_id]

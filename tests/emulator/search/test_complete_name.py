@@ -138,7 +138,7 @@ async def test_common_names_are_cached_for_a_minute(ctx: Context, app: App) -> N
     for prefix, expected in [("n", (1, 2)), ("no", (0, 0))]:
         own, meter = metered(app)
         await complete_name(In(kind="tag", prefix=prefix), own)
-        assert expected == cost_of(meter)
+        assert cost_of(meter) == expected
 
 
 def test_only_the_gateway_can_call_it() -> None:

@@ -63,7 +63,7 @@ async def test_a_semantic_search_fails(ctx: Context, app: App) -> None:
     await store_sources(ctx, SAILING)
     answer = await search(app, query="anchor", mode="semantic")
     assert answer.error is not None
-    assert "INTERNAL_ERROR" == answer.error.code
+    assert answer.error.code == "INTERNAL_ERROR"
 
 
 async def test_extractions_are_not_listed_by_meaning_without_a_query(
@@ -71,5 +71,5 @@ async def test_extractions_are_not_listed_by_meaning_without_a_query(
 ) -> None:
     [chunk, *_] = await store_sources(ctx, SAILING)
     await store_extractions(ctx, make_extraction(chunk, decision(), "sailing"))
-    assert "INTERNAL_ERROR" == (await call_error(app, "get_decisions", query="anchor")).code
-    assert 1 == len((await call_result(app, "get_decisions"))["results"])
+    assert (await call_error(app, "get_decisions", query="anchor")).code == "INTERNAL_ERROR"
+    assert len((await call_result(app, "get_decisions"))["results"]) == 1

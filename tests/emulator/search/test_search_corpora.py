@@ -43,7 +43,7 @@ def queries_of_its_own() -> Iterator[None]:
 
 
 def tagged(*tags: str) -> Selection:
-    """A selection of documents with all of these tags."""
+    """Return a selection of documents with all of these tags."""
     return Selection(
         tuple(FacetFilter("tags", {tag: (named_facet(Kind.TAG, tag),)}) for tag in tags)
     )
@@ -52,17 +52,17 @@ def tagged(*tags: str) -> Selection:
 async def search(
     ctx: Context, text: str, mode: Mode = Mode.HYBRID, selection: Selection | None = None
 ) -> Ranking[Jotting]:
-    """The ranking of the jottings."""
+    """Return the ranking of the jottings."""
     return await rank(SearchQuery(text, mode, selection or Selection()), corpus(ctx), ctx)
 
 
 def found(ranking: Ranking[Any]) -> list[str]:
-    """The ids of the hits, best first."""
+    """Return the ids of the hits, best first."""
     return [hit.id for hit in ranking.hits]
 
 
 async def similarities(ctx: Context, text: str, written: list[Jotting]) -> dict[str, float]:
-    """The similarity of each jotting to a text."""
+    """Return the similarity of each jotting to a text."""
     vector = await ctx.query_vector(text)
     return {
         document.id: cosine(vector, await ctx.query_vector(document.text)) for document in written
@@ -73,11 +73,11 @@ async def test_each_corpus_is_searched_alone(ctx: Context) -> None:
     await store_sources(ctx, source_of_texts(["anchor rye rye", "a storm"]))
     await jot(ctx, *jottings(TEXTS))
     ranking = await search(ctx, "anchor rye")
-    assert ({"j00", "j01", "j02", "j03"}, 4) == (set(found(ranking)), ranking.documents)
+    assert (set(found(ranking)), ranking.documents) == ({"j00", "j01", "j02", "j03"}, 4)
     base = await rank(
         SearchQuery("anchor rye", Mode.HYBRID, Selection()), knowledge(ctx.database), ctx
     )
-    assert ({"many"}, 2) == ({hit.id[:4] for hit in base.hits}, base.documents)
+    assert ({hit.id[:4] for hit in base.hits}, base.documents) == ({"many"}, 2)
 
 
 async def test_a_hit_has_the_score_it_is_ranked_by(ctx: Context) -> None:
@@ -86,7 +86,7 @@ async def test_a_hit_has_the_score_it_is_ranked_by(ctx: Context) -> None:
     likeness = await similarities(ctx, "anchor rye", written)
     lexical = await search(ctx, "anchor rye", Mode.LEXICAL)
     words = {hit.id: hit.score for hit in lexical.hits}
-    assert ("j00", words) == (found(lexical)[0], {hit.id: hit.bm25 for hit in lexical.hits})
+    assert (found(lexical)[0], {hit.id: hit.bm25 for hit in lexical.hits}) == ("j00", words)
     semantic = await search(ctx, "anchor rye", Mode.SEMANTIC)
     assert pytest.approx(likeness, abs=1e-6) == {hit.id: hit.score for hit in semantic.hits}
     both = {name: Scores(likeness[name], words.get(name, 0.0)) for name in likeness}
@@ -99,24 +99,24 @@ async def test_a_hit_has_the_score_it_is_ranked_by(ctx: Context) -> None:
 
 async def test_filters_must_all_pass(ctx: Context) -> None:
     await jot(ctx, Jotting("both", "rye", ("sea", "food")), Jotting("sea", "rye", ("sea",)))
-    assert ["both"] == found(await search(ctx, "rye", selection=tagged("sea", "food")))
-    assert {"both", "sea"} == set(found(await search(ctx, "rye", selection=tagged("sea"))))
+    assert found(await search(ctx, "rye", selection=tagged("sea", "food"))) == ["both"]
+    assert set(found(await search(ctx, "rye", selection=tagged("sea")))) == {"both", "sea"}
     ranking = await search(ctx, "rye", selection=tagged("sea", "fire"))
-    assert ([], ["fire"]) == (found(ranking), [value for _, value in ranking.unknown])
+    assert (found(ranking), [value for _, value in ranking.unknown]) == ([], ["fire"])
 
 
 async def test_writes_and_deletions_are_searchable_at_once(ctx: Context) -> None:
     await jot(ctx, Jotting("a", "rye bread", ("food",)), Jotting("b", "anchor"))
     await jot(ctx, Jotting("a", "a storm", ("sea",)))
-    assert ["a"] == found(await search(ctx, "storm", Mode.LEXICAL))
-    assert [] == found(await search(ctx, "rye", Mode.LEXICAL))
-    assert [] == found(await search(ctx, "storm", selection=tagged("food")))
+    assert found(await search(ctx, "storm", Mode.LEXICAL)) == ["a"]
+    assert found(await search(ctx, "rye", Mode.LEXICAL)) == []
+    assert found(await search(ctx, "storm", selection=tagged("food"))) == []
     await forget(ctx, "a")
-    assert ["b"] == found(await search(ctx, "storm"))
+    assert found(await search(ctx, "storm")) == ["b"]
     ranking = await search(ctx, "storm", selection=tagged("sea"))
-    assert ([], ["sea"]) == (found(ranking), [value for _, value in ranking.unknown])
-    assert 1 == ranking.documents
-    assert [] == await corpus(ctx).documents.get_all(["a", "nobody"])
+    assert (found(ranking), [value for _, value in ranking.unknown]) == ([], ["sea"])
+    assert ranking.documents == 1
+    assert await corpus(ctx).documents.get_all(["a", "nobody"]) == []
 
 
 async def test_words_are_searched_while_the_provider_is_down(
@@ -125,7 +125,7 @@ async def test_words_are_searched_while_the_provider_is_down(
     await jot(ctx, *jottings(TEXTS))
     embedder.down = True
     ranking = await search(ctx, "storm")
-    assert (["j02"], Degradation.EMBEDDING_UNAVAILABLE) == (found(ranking), ranking.degradation)
+    assert (found(ranking), ranking.degradation) == (["j02"], Degradation.EMBEDDING_UNAVAILABLE)
 
 
 async def test_truncated_postings_do_not_change_scores(ctx: Context) -> None:
@@ -150,11 +150,11 @@ async def test_without_a_query_the_newest_are_listed_in_pages(ctx: Context, mete
         page = await list_newest(tagged("sea"), 3, after, corpus(ctx))
         ids += [document.id for document in page.documents]
         after = page.next
-    assert ["j03", "j02", "j01", "j00"] == ids
-    assert 2 * (1 + 1) + 4 == meter.documents_read - read
+    assert ids == ["j03", "j02", "j01", "j00"]
+    assert meter.documents_read - read == 2 * (1 + 1) + 4
     two_days = Selection(span=DateSpan(NOON.date(), NOON.date() + timedelta(days=1)))
     page = await list_newest(two_days, 5, None, corpus(ctx))
-    assert ["j01", "other", "j00"] == [item.id for item in page.documents]
+    assert [item.id for item in page.documents] == ["j01", "other", "j00"]
 
 
 async def test_a_changed_date_moves_a_document_in_the_listing(ctx: Context) -> None:

@@ -113,12 +113,12 @@ async def test_a_hit_tells_which_searches_found_it(ctx: Context) -> None:
     [by_meaning] = await all_pages(ctx, query="anchor", mode="semantic")
     [by_words] = await all_pages(ctx, query="anchor", mode="lexical")
     [by_both] = await all_pages(ctx, query="anchor")
-    assert {("semantic",)} == {tuple(hit.found_by) for hit in by_meaning.results}
+    assert {tuple(hit.found_by) for hit in by_meaning.results} == {("semantic",)}
     assert [(chunks[4].chunk_id, ["lexical"], None)] == [
         (hit.chunk_id, hit.found_by, hit.similarity) for hit in by_words.results
     ]
-    assert ["semantic", "lexical"] == by_both.results[0].found_by
-    assert {("semantic",)} == {tuple(hit.found_by) for hit in by_both.results[1:]}
+    assert by_both.results[0].found_by == ["semantic", "lexical"]
+    assert {tuple(hit.found_by) for hit in by_both.results[1:]} == {("semantic",)}
 
 
 async def test_an_excerpt_shows_the_match_and_not_the_beginning(ctx: Context) -> None:
@@ -126,7 +126,7 @@ async def test_an_excerpt_shows_the_match_and_not_the_beginning(ctx: Context) ->
     await store_sources(ctx, source_of_text(text))
     hit = (await search_kb(In(query="albatrosses"), ctx)).results[0]
     assert "Then an albatross came by." in hit.snippet
-    assert ["albatross"] == hit.matched_terms
+    assert hit.matched_terms == ["albatross"]
 
 
 async def test_a_passage_without_a_vector_is_found_by_its_words(ctx: Context) -> None:
@@ -134,7 +134,7 @@ async def test_a_passage_without_a_vector_is_found_by_its_words(ctx: Context) ->
     await Ingestion(ctx.database).save([with_chunks(SAILING)], ctx.clock())
     await index_all(ctx)
     hit = (await search_kb(In(query="reef the mainsail"), ctx)).results[0]
-    assert (REEF, None, ["lexical"]) == (hit.snippet, hit.similarity, hit.found_by)
+    assert (hit.snippet, hit.similarity, hit.found_by) == (REEF, None, ["lexical"])
 
 
 async def test_a_passage_not_yet_indexed_is_found_by_its_meaning(ctx: Context) -> None:
@@ -142,7 +142,7 @@ async def test_a_passage_not_yet_indexed_is_found_by_its_meaning(ctx: Context) -
     await Ingestion(ctx.database).save([with_chunks(SAILING)], ctx.clock())
     await embed_all(ctx)
     out = await search_kb(In(query="when should one reduce sail in strong wind?"), ctx)
-    assert (REEF, ["semantic"]) == (out.results[0].snippet, out.results[0].found_by)
+    assert (out.results[0].snippet, out.results[0].found_by) == (REEF, ["semantic"])
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "lexical"])
@@ -163,7 +163,7 @@ async def test_nothing_matches_if_all_matches_were_deleted(ctx: Context) -> None
     await store_sources(ctx, BAKING, SAILING)
     await Ingestion(ctx.database).save([ChunkedSource(SAILING, [])], ctx.clock())
     [page] = await all_pages(ctx, query="mainsail", mode="lexical")
-    assert ([], False) == (page.results, page.matches)
+    assert (page.results, page.matches) == ([], False)
     assert page.message
 
 
@@ -177,7 +177,7 @@ async def test_few_hits_are_returned_if_nothing_matches(ctx: Context, mode: str)
         page.message,
     )
     [page] = await all_pages(ctx, 2, query="lattice quantum chromodynamics", mode=mode)
-    assert (False, 2) == (page.matches, len(page.results))
+    assert (page.matches, len(page.results)) == (False, 2)
 
 
 async def test_a_base_embedded_with_another_model_is_refused(ctx: Context) -> None:
@@ -213,8 +213,8 @@ async def test_sources_take_turns_in_the_results(ctx: Context) -> None:
     await store_sources(ctx, loud, *quiet)
     [page] = await all_pages(ctx, query="anchor and chain")
     sources = [hit.source_id for hit in page.results]
-    assert {"loud": 2, "here": 1, "there": 1} == {name: sources[:4].count(name) for name in sources}
-    assert ["loud"] * 4 == sources[4:]
+    assert {name: sources[:4].count(name) for name in sources} == {"loud": 2, "here": 1, "there": 1}
+    assert sources[4:] == ["loud"] * 4
 
 
 async def test_a_term_with_truncated_postings_still_counts(ctx: Context) -> None:
@@ -227,5 +227,5 @@ async def test_a_term_with_truncated_postings_still_counts(ctx: Context) -> None
     await truncate_postings(ctx, "lexicon", cap=5)
     for mode in ("lexical", "hybrid"):
         [page] = await all_pages(ctx, query="anchor", mode=mode, filters={"tags": ["rare"]})
-        assert [("Notes", True)] == [(hit.title, page.matches) for hit in page.results]
+        assert [(hit.title, page.matches) for hit in page.results] == [("Notes", True)]
         assert "lexical" in page.results[0].found_by

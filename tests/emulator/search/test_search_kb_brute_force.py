@@ -60,7 +60,7 @@ async def _check(ctx: Context, base: Sequence[Stored], chance: random.Random) ->
     expected = await _expected(ctx, left, base, query, mode)
     if not pages[0].matches:
         expected = expected[: min(limit, 3)]
-    assert expected == ids_of(pages)
+    assert ids_of(pages) == expected
     assert [*range(1, len(expected) + 1)] == [hit.rank for page in pages for hit in page.results]
 
 

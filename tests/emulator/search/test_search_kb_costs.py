@@ -35,10 +35,10 @@ READER = Caller.of("reader")
 
 
 async def cost(app: App, caller: Caller = READER, /, **arguments: Any) -> tuple[int, int]:
-    """The round trips and documents read of a call that writes nothing."""
+    """Return the round trips and documents read of a call that writes nothing."""
     meter = Meter()
     await search_kb(In.model_validate(arguments), app.context(caller, meter))
-    assert 0 == meter.documents_written
+    assert meter.documents_written == 0
     return meter.round_trips, meter.documents_read
 
 
@@ -55,19 +55,19 @@ async def store_anchors(ctx: Context, passages: int = DENSE_POOL + 10) -> None:
 async def test_a_semantic_search_is_one_round_trip(ctx: Context, app: App) -> None:
     await store_anchors(ctx)
     arguments = {"query": "anchor", "mode": "semantic"}
-    assert (1, TOTALS + DENSE_POOL) == await cost(app, **arguments)
+    assert await cost(app, **arguments) == (1, TOTALS + DENSE_POOL)
 
 
 async def test_a_lexical_search_reads_postings_and_a_page(ctx: Context, app: App) -> None:
     await store_anchors(ctx)
     arguments = {"query": "the anchors in storms", "mode": "lexical", "limit": 5}
-    assert (2, TOTALS + 2 + 5) == await cost(app, **arguments)
+    assert await cost(app, **arguments) == (2, TOTALS + 2 + 5)
 
 
 async def test_a_hybrid_search_compares_lexical_hits(ctx: Context, app: App) -> None:
     await store_anchors(ctx)
     trips, read = await cost(app, query="anchor storm")
-    assert 2 == trips
+    assert trips == 2
     assert TOTALS + 2 + DENSE_POOL <= read <= TOTALS + 2 + DENSE_POOL + 30
 
 
@@ -76,33 +76,33 @@ async def test_a_hybrid_search_sends_one_vector_query(ctx: Context, app: App) ->
     await store_anchors(ctx)
     with recording() as shapes:
         await cost(app, query="anchor storm")
-    assert 1 == len(shapes)
+    assert len(shapes) == 1
 
 
 async def test_the_first_search_of_a_process_checks_the_model(ctx: Context, app: App) -> None:
     await store_anchors(ctx)
     app.connection.caches["embedding_space"].clear()
     arguments = {"query": "anchor", "mode": "semantic"}
-    assert (2, TOTALS + DENSE_POOL + 1) == await cost(app, **arguments)
+    assert await cost(app, **arguments) == (2, TOTALS + DENSE_POOL + 1)
 
 
 async def test_filters_that_leave_few_passages_read_them_all(ctx: Context, app: App) -> None:
     await store_anchors(ctx)
     filters = {"source": "notes"}
-    assert (2, TOTALS + 1 + 2 + 1) == await cost(app, query="anchor", filters=filters)
+    assert await cost(app, query="anchor", filters=filters) == (2, TOTALS + 1 + 2 + 1)
 
 
 async def test_a_filter_that_leaves_many_reads_the_nearest(ctx: Context, app: App) -> None:
     await store_anchors(ctx, FEW + 20)
     arguments = {"query": "bell", "filters": {"tags": ["sea"]}}
-    assert (2 + 1, TOTALS + 1 + 1 + DENSE_POOL + WAITING) == await cost(app, **arguments)
+    assert await cost(app, **arguments) == (2 + 1, TOTALS + 1 + 1 + DENSE_POOL + WAITING)
 
 
 async def test_filters_that_leave_many_use_the_narrowest_one(ctx: Context, app: App) -> None:
     await store_anchors(ctx, FEW + 20)
     filters = {"tags": ["sea"], "category": "books"}
     arguments = {"query": "bell", "filters": filters}
-    assert (2 + 1, TOTALS + 1 + 2 + FEW + 20 + WAITING) == await cost(app, **arguments)
+    assert await cost(app, **arguments) == (2 + 1, TOTALS + 1 + 2 + FEW + 20 + WAITING)
 
 
 async def test_two_broad_filters_read_the_nearest_where_enough_pass(ctx: Context, app: App) -> None:
@@ -114,7 +114,7 @@ async def test_two_broad_filters_read_the_nearest_where_enough_pass(ctx: Context
         source_of_texts(more, "written", author="Ann"),
     )
     arguments = {"query": "bell", "filters": {"tags": ["sea"], "author": "Ann"}}
-    assert (2 + 1, TOTALS + 1 + 2 + FILTERED_POOL + WAITING) == await cost(app, **arguments)
+    assert await cost(app, **arguments) == (2 + 1, TOTALS + 1 + 2 + FILTERED_POOL + WAITING)
 
 
 async def test_two_broad_filters_read_all_if_the_nearest_fail(ctx: Context, app: App) -> None:
@@ -129,7 +129,7 @@ async def test_two_broad_filters_read_all_if_the_nearest_fail(ctx: Context, app:
         source_of_texts(more, "written", author="Ann"),
     )
     arguments = {"query": "bell", "filters": {"tags": ["sea"], "author": "Ann"}, "mode": "semantic"}
-    assert TOTALS + 2 + FILTERED_POOL + FEW + 10 + WAITING == (await cost(app, **arguments))[1]
+    assert (await cost(app, **arguments))[1] == TOTALS + 2 + FILTERED_POOL + FEW + 10 + WAITING
 
 
 async def test_an_anonymous_search_reads_the_nearest_only(ctx: Context, app: App) -> None:
@@ -144,27 +144,28 @@ async def test_an_anonymous_search_reads_the_nearest_only(ctx: Context, app: App
         source_of_texts(more, "written", author="Ann"),
     )
     arguments = {"query": "bell", "filters": {"tags": ["sea"], "author": "Ann"}, "mode": "semantic"}
-    assert TOTALS + 2 + FILTERED_POOL + WAITING == (await cost(app, Caller(), **arguments))[1]
+    assert (await cost(app, Caller(), **arguments))[1] == TOTALS + 2 + FILTERED_POOL + WAITING
 
 
 async def test_a_date_filter_reads_the_postings_of_its_months(ctx: Context, app: App) -> None:
     await store_anchors(ctx, 3)
     filters = {"date_range": {"start": "2024-01-31", "end": "2024-03-01"}}
-    assert (1 + 1, TOTALS + 3 + WAITING) == await cost(
-        app, query="...", filters=filters, mode="lexical"
+    assert await cost(app, query="...", filters=filters, mode="lexical") == (
+        1 + 1,
+        TOTALS + 3 + WAITING,
     )
 
 
 async def test_a_listing_reads_its_postings_and_a_page(ctx: Context, app: App) -> None:
     await store_anchors(ctx)
     arguments = {"filters": {"tags": ["sea"], "author": "ann"}, "limit": 7}
-    assert (2, TOTALS + 2 + 7) == await cost(app, **arguments)
+    assert await cost(app, **arguments) == (2, TOTALS + 2 + 7)
 
 
 async def test_a_listing_by_date_alone_is_one_round_trip(ctx: Context, app: App) -> None:
     await store_anchors(ctx)
     arguments = {"filters": {"period": "today"}, "limit": 7}
-    assert (1, 7 + 1) == await cost(app, **arguments)
+    assert await cost(app, **arguments) == (1, 7 + 1)
 
 
 async def test_a_filter_with_truncated_postings_runs_on_the_server(ctx: Context, app: App) -> None:
@@ -172,7 +173,7 @@ async def test_a_filter_with_truncated_postings_runs_on_the_server(ctx: Context,
     await truncate_postings(ctx, "facets", cap=20)
     arguments = {"filters": {"tags": ["sea"], "period": "last_3_days"}, "limit": 7}
     trips, read = await cost(app, **arguments)
-    assert 2 == trips
+    assert trips == 2
     assert read <= TOTALS + 3 + 7 + 1
 
 

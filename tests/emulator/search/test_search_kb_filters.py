@@ -58,7 +58,7 @@ def clock() -> SettableClock:
 
 
 async def found(ctx: Context, mode: str | None, **arguments: Any) -> set[str]:
-    """The source ids of all hits."""
+    """Return the source ids of all hits."""
     asked = {"query": "anchor", "mode": mode} if mode else {}
     return {hit.source_id for hit in hits_of(await all_pages(ctx, 50, **asked, **arguments))}
 
@@ -169,9 +169,9 @@ async def test_filters_select(
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_only_passages_with_a_card_are_found(library: Context, mode: str | None) -> None:
-    assert {"b"} == await found(library, mode, search_cards_only=True)
+    assert await found(library, mode, search_cards_only=True) == {"b"}
     filters = {"author": "Ida Loaf"}
-    assert set() == await found(library, mode, search_cards_only=True, filters=filters)
+    assert await found(library, mode, search_cards_only=True, filters=filters) == set()
 
 
 @pytest.mark.parametrize("mode", [None, "lexical", "hybrid"])
@@ -212,7 +212,7 @@ async def test_without_a_query_the_newest_comes_first(dated: Context) -> None:
     pages = await all_pages(dated, 3, filters={"category": "books"})
     assert list(PLACES) == [hit.source_id for hit in hits_of(pages)]
     assert [*range(1, 8)] == [hit.rank for hit in hits_of(pages)]
-    assert {(None, ())} == {(hit.similarity, tuple(hit.found_by)) for hit in hits_of(pages)}
+    assert {(hit.similarity, tuple(hit.found_by)) for hit in hits_of(pages)} == {(None, ())}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -227,23 +227,23 @@ async def test_an_edited_passage_is_found_by_its_new_fields(
     )
     after = replace(before, tags=("c",))
     await Ingestion(ctx.database).save([with_chunks(after)], ctx.clock())
-    assert {"kept"} == await found(ctx, mode, filters=filters)
+    assert await found(ctx, mode, filters=filters) == {"kept"}
 
 
 @pytest.mark.parametrize("mode", ["semantic", "lexical", "hybrid"])
 async def test_a_filter_finds_a_passage_behind_300_nearer_ones(crowded: Context, mode: str) -> None:
-    assert {"far"} == await found(crowded, mode, filters={"tags": ["rare"]})
-    assert {"far"} == await found(crowded, mode, filters={"tags": ["big"], "source": "far"})
+    assert await found(crowded, mode, filters={"tags": ["rare"]}) == {"far"}
+    assert await found(crowded, mode, filters={"tags": ["big"], "source": "far"}) == {"far"}
 
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_filters_find_a_passage_missing_from_postings(cut: Context, mode: str | None) -> None:
-    assert {"far"} == await found(cut, mode, filters={"tags": ["big"], "author": "Ann"})
+    assert await found(cut, mode, filters={"tags": ["big"], "author": "Ann"}) == {"far"}
 
 
 @pytest.mark.parametrize("mode", ["semantic", "hybrid"])
 async def test_two_filters_find_passages_behind_nearer_ones(many_left: Context, mode: str) -> None:
-    assert {"far"} == await found(many_left, mode, filters={"tags": ["big"], "author": "ann"})
+    assert await found(many_left, mode, filters={"tags": ["big"], "author": "ann"}) == {"far"}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -254,9 +254,9 @@ async def test_a_source_of_many_passages_is_found_by_title_and_id(
     pages = await all_pages(
         long_book, 50, filters=filters, **({"query": "anchor", "mode": mode} if mode else {})
     )
-    assert {"book"} == {hit.source_id for hit in hits_of(pages)}
+    assert {hit.source_id for hit in hits_of(pages)} == {"book"}
     if mode in (None, "lexical"):
-        assert FEW + 10 == len(set(ids_of(pages)))
+        assert len(set(ids_of(pages))) == FEW + 10
 
 
 def _dated(source: Source, moment: datetime) -> Source:
@@ -271,6 +271,6 @@ async def test_a_language_is_a_filter(ctx: Context, mode: str | None) -> None:
         source_of_text("anchor", "german", language="de"),
     )
     await store_sources(ctx, english, german, source_of_text("anchor", "silent"))
-    assert {"english"} == await found(ctx, mode, filters={"language": "EN"})
+    assert await found(ctx, mode, filters={"language": "EN"}) == {"english"}
     page, *_ = await all_pages(ctx, 5, filters={"language": "eng"})
     assert page.message == "There is no language 'eng'. Nearest: 'en'."

@@ -26,5 +26,5 @@ async def test_meaning_finds_passages_without_the_query_words(ctx: Context) -> N
     query = "storm at sea on a yacht"
     [by_words] = await all_pages(ctx, query=query, mode="lexical")
     [by_meaning] = await all_pages(ctx, query=query, mode="semantic")
-    assert [] == by_words.results
+    assert by_words.results == []
     assert {chunk.chunk_id for chunk in chunks[3:]} == set(ids_of([by_meaning])[:2])

@@ -71,10 +71,10 @@ async def test_a_base_without_vectors_is_searched_by_words(ctx: Context) -> None
     await Ingestion(ctx.database).save([with_chunks(SAILING)], ctx.clock())
     await index_all(ctx)
     out = await search(ctx, query="anchor")
-    assert 1 == len(out.results)
-    assert "Nothing has been embedded yet. Only words were searched." == out.message
+    assert len(out.results) == 1
+    assert out.message == "Nothing has been embedded yet. Only words were searched."
     by_meaning = await search(ctx, query="anchor", mode="semantic")
-    assert ([], "Nothing has been embedded yet.") == (by_meaning.results, by_meaning.message)
+    assert (by_meaning.results, by_meaning.message) == ([], "Nothing has been embedded yet.")
 
 
 async def test_an_outage_of_the_provider_leaves_lexical_search(
@@ -97,7 +97,7 @@ async def test_a_cached_query_vector_needs_no_provider(
     await store_sources(ctx, SAILING)
     out = await search(ctx, query="anchor")
     embedder.down = True
-    assert out == await search(ctx, query="anchor")
+    assert await search(ctx, query="anchor") == out
 
 
 async def test_a_message_says_that_no_passage_has_the_words(ctx: Context) -> None:
@@ -139,7 +139,7 @@ async def test_an_unknown_filter_value_is_named_with_similar_ones(
     await set_fields(ctx, "clusters/c1", {"name": "At Sea", "size": 1})
     await update_chunk(ctx, chunk.chunk_id, cluster_id=["c1"])
     out = await search(ctx, query=query, filters=filters)
-    assert ([], False) == (out.results, out.matches)
+    assert (out.results, out.matches) == ([], False)
     assert out.message
     assert out.message.startswith(expected)
 
@@ -150,7 +150,7 @@ async def test_a_cluster_is_suggested_once_by_id_and_name(ctx: Context) -> None:
     await update_chunk(ctx, chunk.chunk_id, cluster_id=["sailing"])
     out = await search(ctx, query="anchor", filters={"cluster_id": "sailling"})
     assert out.message
-    assert 1 == out.message.count("sailing (Sailing)")
+    assert out.message.count("sailing (Sailing)") == 1
 
 
 async def test_known_tags_work_beside_unknown_ones(ctx: Context) -> None:
@@ -196,8 +196,8 @@ async def test_stop_words_are_searched_by_meaning_only(ctx: Context, mode: str) 
     if mode == "lexical":
         assert ([], messages.COMMON_WORDS) == (out.results, out.message)
     else:
-        assert "What is it that it is?" == out.results[0].snippet
-        assert [] == out.results[0].matched_terms
+        assert out.results[0].snippet == "What is it that it is?"
+        assert out.results[0].matched_terms == []
 
 
 async def test_a_long_query_reads_a_bounded_number_of_terms(ctx: Context, meter: Meter) -> None:
@@ -206,7 +206,7 @@ async def test_a_long_query_reads_a_bounded_number_of_terms(ctx: Context, meter:
     read = meter.documents_read
     out = await search(ctx, query=" ".join(words), mode="lexical")
     assert [chunk.chunk_id] == ids_of([out])
-    assert MAX_TERMS + 2 == meter.documents_read - read
+    assert meter.documents_read - read == MAX_TERMS + 2
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -232,7 +232,7 @@ async def test_a_lone_surrogate_is_refused_with_a_message(app: App, query: str) 
     for mode in MODES:
         answer = await _called(app, {"query": query, "mode": mode})
         assert answer.error
-        assert "VALIDATION_ERROR" == answer.error.code
+        assert answer.error.code == "VALIDATION_ERROR"
 
 
 async def test_weird_names_can_be_filtered_by(ctx: Context) -> None:
@@ -245,7 +245,7 @@ async def test_weird_names_can_be_filtered_by(ctx: Context) -> None:
             for mode in MODES:
                 filters = {"tags": [label.upper()], "author": label}
                 out = await search(ctx, query="anchor", mode=mode, filters=filters)
-                assert 1 == len(out.results)
+                assert len(out.results) == 1
 
 
 async def _called(app: App, arguments: dict[str, Any]) -> Any:
@@ -269,8 +269,8 @@ async def test_words_are_searched_if_embedding_takes_too_long(
     await store_sources(ctx, SAILING)
     embedder.silent = True
     out = await search(replace(ctx, deadline=time.time()), query="anchor chain")
-    assert (True, OUT_OF_TIME) == (out.matches, out.message)
-    assert [[Mode.LEXICAL]] == [hit.found_by for hit in out.results]
+    assert (out.matches, out.message) == (True, OUT_OF_TIME)
+    assert [hit.found_by for hit in out.results] == [[Mode.LEXICAL]]
 
 
 async def test_words_are_searched_if_comparing_takes_too_long(
@@ -287,5 +287,5 @@ async def test_words_are_searched_if_comparing_takes_too_long(
     monkeypatch.setattr(embedder, "embed", embed_until_the_deadline)
     ctx = replace(ctx, deadline=deadline)
     out = await search(ctx, query="anchor chain", filters={"source": SAILING.title})
-    assert (True, OUT_OF_TIME) == (out.matches, out.message)
-    assert [[Mode.LEXICAL]] == [hit.found_by for hit in out.results]
+    assert (out.matches, out.message) == (True, OUT_OF_TIME)
+    assert [hit.found_by for hit in out.results] == [[Mode.LEXICAL]]

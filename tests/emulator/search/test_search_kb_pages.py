@@ -104,7 +104,7 @@ async def page(ctx: Context, **arguments: Any) -> Out:
 
 
 def passage(number: int, chance: random.Random) -> Source:
-    """A source with one passage about an anchor in a storm."""
+    """Return a source with one passage about an anchor in a storm."""
     text = " ".join(["anchor storm", *chance.choices(WORDS, k=8), str(number)])
     return source_of_text(text, f"s{number}", tags=("sea",))
 
@@ -212,7 +212,7 @@ def test_the_longest_possible_cursor_is_accepted() -> None:
     args = In.model_validate(
         {"query": "anchor", "cursor": encode_cursor(In(query="anchor"), returned)}
     )
-    assert returned == decode_cursor(args, args.cursor, FINGERPRINTS)
+    assert decode_cursor(args, args.cursor, FINGERPRINTS) == returned
 
 
 async def _refused_or_harmless(ctx: Context, cursor: str, way: dict[str, Any]) -> None:
@@ -259,7 +259,7 @@ async def test_a_listing_with_equal_dates_is_complete(ctx: Context) -> None:
     await embed_all(ctx)
     await index_all(ctx)
     for alone in ({"tags": ["x"]}, {"period": "today"}):
-        assert 25 == len(set(ids_of(await all_pages(ctx, 4, filters=alone))))
+        assert len(set(ids_of(await all_pages(ctx, 4, filters=alone)))) == 25
     await truncate_postings(ctx, "facets", cap=10)
     ways: list[dict[str, Any]] = [{"tags": ["x"]}, {"tags": ["x"], "category": "books"}]
     for filters in ways:

@@ -38,7 +38,7 @@ ANN = FacetFilter("author", {"Ann": (named_facet(Kind.AUTHOR, "Ann"),)})
 
 
 def dated(day: int, source_id: str, **fields: object) -> Source:
-    """A passage of a certain day."""
+    """Return a passage of a certain day."""
     source = source_of_text(f"Passage {source_id}.", source_id, **fields)
     moment = FIRST_DAY + timedelta(days=day)
     return replace(source, sections=(replace(source.sections[0], highlighted_at=moment),))
@@ -52,7 +52,7 @@ async def newest(
 
 
 async def pages(ctx: Context, selection: Selection, limit: int) -> list[Listing[Chunk]]:
-    """All pages."""
+    """Return all pages."""
     listings: list[Listing[Chunk]] = []
     after: DateCursor | None = None
     while not listings or after:
@@ -62,7 +62,7 @@ async def pages(ctx: Context, selection: Selection, limit: int) -> list[Listing[
 
 
 def sources(listings: list[Listing[Chunk]]) -> list[str]:
-    """The source ids of listed passages."""
+    """Return the source ids of listed passages."""
     return [chunk.source_id for listing in listings for chunk in listing.documents]
 
 
@@ -75,7 +75,7 @@ async def test_an_unindexed_date_repeats_and_loses_nothing(ctx: Context) -> None
     rest = [first]
     while rest[-1].next:
         rest.append(await newest(Selection((SEA,)), 2, rest[-1].cursors[-1], ctx))
-    assert ["s5", "s4", "s3", "s2", "s1", "s0"] == sources(rest)
+    assert sources(rest) == ["s5", "s4", "s3", "s2", "s1", "s0"]
 
 
 async def test_many_deleted_passages_cost_few_round_trips(ctx: Context, meter: Meter) -> None:
@@ -88,7 +88,7 @@ async def test_many_deleted_passages_cost_few_round_trips(ctx: Context, meter: M
     assert 8 >= meter.round_trips - before
     while listings[-1].next:
         listings.append(await newest(Selection((SEA,)), 2, listings[-1].next, ctx))
-    assert ["s4", "s3", "s2", "s1", "s0"] == sources(listings)
+    assert sources(listings) == ["s4", "s3", "s2", "s1", "s0"]
 
 
 async def test_an_empty_span_lists_and_reads_nothing(ctx: Context, meter: Meter) -> None:
@@ -96,7 +96,7 @@ async def test_an_empty_span_lists_and_reads_nothing(ctx: Context, meter: Meter)
     read = meter.documents_read
     no_day = DateSpan(date(2024, 2, 2), date(2024, 2, 1))
     for selection in (Selection(span=no_day), Selection((SEA,), no_day)):
-        assert [] == (await newest(selection, 5, None, ctx)).documents
+        assert (await newest(selection, 5, None, ctx)).documents == []
     assert read == meter.documents_read
 
 
@@ -105,8 +105,8 @@ async def test_truncated_postings_list_their_newest_first(ctx: Context, meter: M
     await truncate_postings(ctx, "facets", cap=5)
     late = DateSpan(first=FIRST_DAY.date() + timedelta(days=9))
     read = meter.documents_read
-    assert ["s11", "s10"] == sources([await newest(Selection((SEA,), late), 2, None, ctx)])
-    assert 2 + 2 == meter.documents_read - read
+    assert sources([await newest(Selection((SEA,), late), 2, None, ctx)]) == ["s11", "s10"]
+    assert meter.documents_read - read == 2 + 2
 
 
 async def test_a_short_page_has_a_next_one(ctx: Context) -> None:
@@ -121,19 +121,19 @@ async def test_a_short_page_has_a_next_one(ctx: Context) -> None:
     await store_sources(ctx, loud, quiet, *both)
     await truncate_postings(ctx, "facets", cap=20)
     listings = await pages(ctx, Selection((SEA, ANN)), 2)
-    assert [0, 2, 1] == [len(item.documents) for item in listings]
-    assert ["s2", "s1", "s0"] == sources(listings)
+    assert [len(item.documents) for item in listings] == [0, 2, 1]
+    assert sources(listings) == ["s2", "s1", "s0"]
 
 
 async def test_the_last_page_knows_that_it_is_the_last(ctx: Context) -> None:
     await store_sources(ctx, *(dated(day, f"s{day}", tags=("sea",)) for day in range(4)))
     listings = await pages(ctx, Selection((SEA,)), 2)
-    assert [2, 2] == [len(item.documents) for item in listings]
+    assert [len(item.documents) for item in listings] == [2, 2]
     listings = await pages(ctx, Selection(span=DateSpan(first=FIRST_DAY.date())), 2)
-    assert [2, 2] == [len(entry.documents) for entry in listings]
+    assert [len(entry.documents) for entry in listings] == [2, 2]
 
 
 async def test_unknown_values_are_returned(ctx: Context) -> None:
     await store_sources(ctx, dated(0, "s0", tags=("sea",)))
     listing = await newest(Selection((SEA, ANN)), 2, None, ctx)
-    assert ([], ((ANN, "Ann"),)) == (listing.documents, listing.unknown)
+    assert (listing.documents, listing.unknown) == ([], ((ANN, "Ann"),))

@@ -47,7 +47,7 @@ ANN = named_facet(Kind.AUTHOR, "Ann")
 
 
 def question(text: str, mode: Mode = Mode.HYBRID, *facets: Facet) -> SearchQuery:
-    """A query among documents with all of these facets."""
+    """Return a query among documents with all of these facets."""
     groups = tuple(FacetFilter("tags", {facet.id: (facet,)}) for facet in facets)
     return SearchQuery(text, mode, Selection(groups))
 
@@ -91,7 +91,7 @@ async def test_a_passage_without_a_vector_is_ranked_by_its_words(ctx: Context) -
     )
     await index_all(ctx)
     ranking = await rank(question("anchor storm"), ctx)
-    assert ("notes", None) == (ranking.hits[0].id[:5], ranking.hits[0].similarity)
+    assert (ranking.hits[0].id[:5], ranking.hits[0].similarity) == ("notes", None)
 
 
 async def test_pools_have_their_documented_depth(ctx: Context) -> None:
@@ -102,14 +102,14 @@ async def test_pools_have_their_documented_depth(ctx: Context) -> None:
         for mode in (Mode.SEMANTIC, Mode.LEXICAL)
         for facets in ((), (SEA,), (SEA, ANN))
     }
-    assert {
+    assert depths == {
         (Mode.SEMANTIC, 0): DENSE_POOL,
         (Mode.SEMANTIC, 1): DENSE_POOL,
         (Mode.SEMANTIC, 2): FEW,
         (Mode.LEXICAL, 0): MAX_LEXICAL_HITS,
         (Mode.LEXICAL, 1): MAX_LEXICAL_HITS,
         (Mode.LEXICAL, 2): MAX_LEXICAL_HITS,
-    } == depths
+    }
 
 
 async def test_a_lexical_search_reports_truncation(ctx: Context) -> None:
@@ -128,7 +128,7 @@ async def test_a_lexical_search_reports_truncation(ctx: Context) -> None:
 async def test_an_unknown_filter_ends_the_search(ctx: Context) -> None:
     await store_sources(ctx, source_of_text("anchor", tags=("sea",)))
     ranking = await rank(question("anchor", Mode.HYBRID, SEA, ANN), ctx)
-    assert ((), [ANN.id]) == (ranking.hits, [value for _, value in ranking.unknown])
+    assert (ranking.hits, [value for _, value in ranking.unknown]) == ((), [ANN.id])
     assert not ranking.matches
 
 
@@ -137,7 +137,7 @@ async def test_an_outage_of_the_provider_is_reported(ctx: Context, embedder: Wor
     embedder.down = True
     ranking = await rank(question("anchor"), ctx)
     assert Degradation.EMBEDDING_UNAVAILABLE is ranking.degradation
-    assert (True, 1) == (ranking.matches, len(ranking.hits))
+    assert (ranking.matches, len(ranking.hits)) == (True, 1)
     assert (await rank(question("anchor", Mode.LEXICAL), ctx)).degradation is None
     with pytest.raises(Unavailable):
         await rank(question("anchor", Mode.SEMANTIC), ctx)
@@ -185,12 +185,12 @@ async def test_meaning_is_searched_if_words_take_too_long(
 
     ctx = replace(ctx, deadline=time.time() + 100)
     ranking = await rank_in(question("anchor"), Corpus(documents, SlowLists()), ctx)
-    assert (Degradation.LEXICAL_TIMED_OUT, False, True) == (
+    assert (
         ranking.degradation,
         ranking.is_lexical_only,
         ranking.matches,
-    )
-    assert [(0.0, True)] == [(hit.bm25, hit.is_neighbour) for hit in ranking.hits]
+    ) == (Degradation.LEXICAL_TIMED_OUT, False, True)
+    assert [(hit.bm25, hit.is_neighbour) for hit in ranking.hits] == [(0.0, True)]
 
 
 async def test_hits_not_compared_in_time_are_returned(ctx: Context, monotonic: Monotonic) -> None:
@@ -203,4 +203,4 @@ async def test_hits_not_compared_in_time_are_returned(ctx: Context, monotonic: M
     corpus = Corpus(SlowDocuments(base.documents, monotonic), base.index)
     ranking = await rank_in(question("anchor storm"), corpus, ctx)
     assert Degradation.COMPARISON_TIMED_OUT is ranking.degradation
-    assert ["notes"] == [hit.id[:5] for hit in ranking.hits if hit.similarity is None]
+    assert [hit.id[:5] for hit in ranking.hits if hit.similarity is None] == ["notes"]

@@ -64,7 +64,7 @@ def faults(block: Block, value: Value) -> list[str]:
 
 
 def planned(block: Block, value: Value) -> Value:
-    """The planned value: what is neither configured nor known yet is unknown."""
+    """Return the planned value. A value that is neither configured nor computed yet is unknown."""
     plan = dict(value)
     for name, attribute in block.get("attributes", {}).items():
         if plan[name] is None and "computed" in attribute["is"]:

@@ -317,7 +317,7 @@ def test_a_request_has_its_key_and_configuration(offline: VertexBatch) -> None:
 
 def test_an_answers_vector_is_scaled_to_length_one(offline: VertexBatch) -> None:
     row = offline.parse_answer(answer(response=embedding([3.0, 0.0, 4.0, 0.0])))
-    assert BatchRow("hash:chunk", (0.6, 0.0, 0.8, 0.0)) == row
+    assert row == BatchRow("hash:chunk", (0.6, 0.0, 0.8, 0.0))
 
 
 def test_a_longer_vector_is_cut_to_the_dimension(offline: VertexBatch) -> None:
@@ -331,8 +331,8 @@ def test_a_longer_vector_is_cut_to_the_dimension(offline: VertexBatch) -> None:
 def test_the_older_shape_is_read_too(offline: VertexBatch) -> None:
     prediction = {"embeddings": {"values": [0, 1, 0, 0], "statistics": {"token_count": 3}}}
     old_answer = {"instance": {"key": "hash:chunk"}, "predictions": [prediction], "status": ""}
-    assert BatchRow("hash:chunk", (0.0, 1.0, 0.0, 0.0)) == offline.parse_answer(
-        json.dumps(old_answer).encode()
+    assert offline.parse_answer(json.dumps(old_answer).encode()) == BatchRow(
+        "hash:chunk", (0.0, 1.0, 0.0, 0.0)
     )
 
 
@@ -350,7 +350,7 @@ def test_the_older_shape_is_read_too(offline: VertexBatch) -> None:
     ],
 )
 def test_an_answer_without_a_valid_vector_has_none(offline: VertexBatch, line: bytes) -> None:
-    assert BatchRow("hash:chunk", None) == offline.parse_answer(line)
+    assert offline.parse_answer(line) == BatchRow("hash:chunk", None)
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"[]", b"7", b'{"response": {}}', b"\xff\xfe"])

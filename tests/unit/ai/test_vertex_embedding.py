@@ -76,7 +76,7 @@ async def test_a_text_becomes_its_vector_scaled_to_length_one() -> None:
     with FakeVertex() as server:
         async with connected(server, dimension=768) as embedder:
             (vector,) = await embedder.embed(["Bees dance."], Purpose.DOCUMENT)
-    assert vector == pytest.approx(unit_vector(vector_of("Bees dance.", 768), 768))
+    assert pytest.approx(unit_vector(vector_of("Bees dance.", 768), 768)) == vector
     assert math.hypot(*vector) == pytest.approx(1.0)
 
 
@@ -94,7 +94,7 @@ async def test_the_request_has_model_purpose_and_dimension(
     with FakeVertex() as server:
         async with connected(server, model=model) as embedder:
             (vector,) = await embedder.embed(["Bees dance."], purpose)
-    assert vector == pytest.approx(unit_vector(vector_of("Bees dance.", 8), 8))
+    assert pytest.approx(unit_vector(vector_of("Bees dance.", 8), 8)) == vector
     (call,) = server.calls
     assert call.path == (
         f"/v1beta1/projects/shelf/locations/europe-west4/publishers/google/models/{model}:{method}"

@@ -98,7 +98,7 @@ def part(call: Call, turn: int) -> str:
 async def test_an_answer_has_the_requested_shape_and_its_cost() -> None:
     with FakeVertex(answered(GOOD, tokens=(120, 30, 12))) as server:
         generated = await note(server)
-    assert Generated(Note(subject="bees", words=("bees", "dance")), 120, 42) == generated
+    assert generated == Generated(Note(subject="bees", words=("bees", "dance")), 120, 42)
 
 
 async def test_a_request_has_instruction_text_and_shape() -> None:

@@ -14,7 +14,7 @@ def main_of(name: str) -> str:
 
 
 def reached(program: str, *excluded_modules: str) -> set[str]:
-    """The files of ours, as paths below the root."""
+    """Return the files of ours, as paths below the root."""
     return {
         path.relative_to(ROOT).as_posix()
         for path in import_closure(program, excluded_modules).files

@@ -43,7 +43,7 @@ def test_a_refused_name_is_reported(tree: Path, line: str) -> None:
 )
 def test_nouns_fields_and_reads_are_accepted(tree: Path, line: str) -> None:
     (tree / "shared" / "a.py").write_text(f"{line}\n")
-    assert [] == list(naming_check.rejected_variables([tree / "shared"]))
+    assert list(naming_check.rejected_variables([tree / "shared"])) == []
 
 
 def test_a_public_class_name_is_reported_once_for_all_places(tree: Path) -> None:

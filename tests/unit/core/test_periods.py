@@ -67,7 +67,7 @@ def test_the_microseconds_of_a_span_are_its_moments() -> None:
 
 def test_spans_intersect() -> None:
     other = DateSpan(date(2024, 2, 1), date(2024, 12, 31))
-    assert SPAN & other == DateSpan(date(2024, 2, 1), date(2024, 3, 2))
+    assert DateSpan(date(2024, 2, 1), date(2024, 3, 2)) == SPAN & other
     assert SPAN & ALL_DATES == SPAN
 
 
@@ -78,7 +78,7 @@ def test_disjoint_spans_have_an_empty_intersection() -> None:
 
 def test_the_months_of_a_span_include_partial_ones() -> None:
     assert SPAN.months == ["2024-01", "2024-02", "2024-03"]
-    assert ["2023-12", "2024-01"] == DateSpan(date(2023, 12, 31), date(2024, 1, 1)).months
+    assert DateSpan(date(2023, 12, 31), date(2024, 1, 1)).months == ["2023-12", "2024-01"]
 
 
 def test_all_dates_include_every_moment() -> None:

@@ -28,7 +28,7 @@ def make_chunk(title: str = "Title", content: str = CONTENT) -> PendingChunk:
 
 
 def make_finding(**fields: Any) -> dict[str, Any]:
-    """A decision as a model may report it."""
+    """Make a decision as a model may report it."""
     content = {"question": "Mock or fake?", "options": ["Mock", "Fake"], "considerations": []}
     quote = "We chose the fake, since a mock goes stale."
     return {

@@ -69,7 +69,7 @@ def in_parts(parts: Iterable[bytes]) -> list[Message]:
 
 
 async def send_body(limit: BodyLimit, messages: list[Message], **headers: str) -> tuple[int, str]:
-    """The status of what a request is answered, and what its error says."""
+    """Return the status of the response to a request, and its error message."""
     answer: list[Any] = []
     coming = iter(messages)
 

@@ -48,7 +48,7 @@ TWO: list[dict[str, Any]] = [
 
 
 def names(items: list[dict[str, Any]], total: int) -> Reply:
-    """What the function of the completing tool answers."""
+    """Return the answer of the completing tool's function."""
     return Reply(body=json.dumps({"result": {"names": items, "total": total}}).encode())
 
 
@@ -66,7 +66,7 @@ async def find_completer(server: ToolServer, mode: str = "2026-07-28") -> AsyncI
 async def completed(
     reply: Reply, ref: PromptReference | ResourceTemplateReference, name: str, value: str
 ) -> tuple[Completion, list[dict[str, Any]]]:
-    """What a value is completed to, and the arguments of the calls that this took."""
+    """Return the completions of a value, and the arguments of the calls."""
     with ToolServer(reply) as server:
         async with find_completer(server) as client:
             result = await client.complete(ref, {"name": name, "value": value})

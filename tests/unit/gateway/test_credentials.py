@@ -24,13 +24,13 @@ def test_a_request_without_a_credential_has_none() -> None:
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
 def test_a_token_is_a_bearer_credential_in_whatever_case(scheme: str) -> None:
-    assert Credential("abc.def") == shown(("authorization", f"{scheme} abc.def"))
+    assert shown(("authorization", f"{scheme} abc.def")) == Credential("abc.def")
 
 
 @pytest.mark.parametrize("header", [("authorization", f"Bearer {KEY}"), ("x-api-key", KEY)])
 def test_a_key_comes_in_either_header(header: tuple[str, str]) -> None:
     credential = shown(header)
-    assert Credential(KEY) == credential
+    assert credential == Credential(KEY)
     assert credential.is_key
 
 

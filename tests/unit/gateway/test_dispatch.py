@@ -70,7 +70,7 @@ async def dispatching(url: str, **more: Any) -> AsyncIterator[HttpDispatcher]:
 
 
 async def answered(reply: Reply, tool: Declaration, request: CallRequest) -> CallAnswer:
-    """What the gateway makes of a reply."""
+    """Return the gateway's result for a reply."""
     with ToolServer(reply) as server:
         async with dispatching(server.url) as dispatcher:
             return await dispatcher.call(tool, request)
@@ -167,7 +167,7 @@ async def test_missing_function_is_an_internal_error(
 
 
 async def outcome(dispatcher: HttpDispatcher, request: CallRequest) -> str:
-    """What a write is told of what became of it."""
+    """Return the advice to the caller of a write."""
     answer = await dispatcher.call(WRITING, request)
     assert answer.error is not None
     assert answer.error.code == "UNAVAILABLE"

@@ -48,7 +48,7 @@ class Raising:
 
 
 async def answer_to(error: Exception) -> httpx2.Response:
-    """What a client hears where an app raises this."""
+    """Return the response that a client gets if an app raises this."""
     transport = httpx2.ASGITransport(ErrorMiddleware(Raising(error)))
     async with httpx2.AsyncClient(transport=transport) as client:
         return await client.get(f"http://carrel.example/{SECRET}?{SECRET}")

@@ -111,7 +111,7 @@ def test_a_chunk_has_the_facets_of_its_fields() -> None:
 def test_a_chunk_has_facets_for_clusters_and_its_card() -> None:
     chunk = replace(CHUNK, cluster_id=("c1", "c2"), knowledge_card=KnowledgeCard("Knead."))
     added = set(chunk.facets) - set(CHUNK.facets)
-    assert {Facet(Kind.CLUSTER, "c1"), Facet(Kind.CLUSTER, "c2"), HAS_CARD} == added
+    assert added == {Facet(Kind.CLUSTER, "c1"), Facet(Kind.CLUSTER, "c2"), HAS_CARD}
 
 
 def test_blank_and_missing_values_are_no_facets() -> None:
@@ -121,7 +121,7 @@ def test_blank_and_missing_values_are_no_facets() -> None:
 
 def test_one_tag_in_two_spellings_is_one_facet() -> None:
     tags = [facet for facet in replace(CHUNK, tags=("Rye", "rye")).facets if facet.kind == "tag"]
-    assert [Facet(Kind.TAG, "rye")] == tags
+    assert tags == [Facet(Kind.TAG, "rye")]
 
 
 def test_the_card_is_no_entry_of_the_vector_index() -> None:

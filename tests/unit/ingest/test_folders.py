@@ -105,7 +105,7 @@ def test_unreadable_folder_is_reported_and_others_are_read(tmp_path: Path) -> No
     write_file(tmp_path, "note.md", "Words.")
     items = list(read(tmp_path))
     (tmp_path / "closed").chmod(0o700)
-    assert InputProblem("closed", "cannot be opened: Permission denied") == items[0]
+    assert items[0] == InputProblem("closed", "cannot be opened: Permission denied")
     assert len(items) == 2
 
 

@@ -8,4 +8,4 @@ from infra.local.serve_function import make_server
 
 
 def test_an_idle_connection_stays_open_for_75_seconds() -> None:
-    assert 75 == make_server(Starlette()).config.timeout_keep_alive
+    assert make_server(Starlette()).config.timeout_keep_alive == 75

@@ -94,7 +94,7 @@ def page_of(document: object, **headers: str) -> Page:
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    """What was logged, without the time."""
+    """Return the log lines without their time."""
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     return [{key: value for key, value in line.items() if key != "time"} for line in lines]
 

@@ -29,7 +29,7 @@ async def shown(settings: Settings, path: str = "", **changed: object) -> httpx2
 
 
 def words_of(page: httpx2.Response) -> str:
-    """What a person reads."""
+    """Return the visible text of a page."""
     body = page.text.partition("<body>")[2]
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
 

@@ -92,13 +92,13 @@ def test_deeply_nested_web_token_is_no_error() -> None:
 
 def test_refusal_lists_lines_kinds_and_next_step() -> None:
     error = screening_error(screen_texts({"title": "fine", "text": f"\n\n{KEY}\n\n{MAIL}"}))
-    assert {"text": "line 3: AWS access key; line 5: e-mail address"} == error.details
+    assert error.details == {"text": "line 3: AWS access key; line 5: e-mail address"}
     assert "placeholder" in error.message
 
 
 def test_refusal_lists_at_most_twenty_lines() -> None:
     listing = screening_error(screen_texts({"text": f"{KEY}\n" * 25})).details["text"]
-    assert 20 == listing.count("AWS access key")
+    assert listing.count("AWS access key") == 20
     assert listing.endswith("line 20: AWS access key; and 5 more")
 
 

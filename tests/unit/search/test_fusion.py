@@ -17,7 +17,7 @@ def test_both_scores_are_normalised_and_added_by_weight() -> None:
     pool = {"a": Scores(0.8, 0.0), "b": Scores(0.4, 10.0), "c": Scores(0.7, 5.0)}
     ranked = fuse(pool, 0.6)
     assert [member for member, _ in ranked] == ["c", "a", "b"]
-    assert [score for _, score in ranked] == pytest.approx([0.6 * 0.75 + 0.4 * 0.5, 0.6, 0.4])
+    assert pytest.approx([0.6 * 0.75 + 0.4 * 0.5, 0.6, 0.4]) == [score for _, score in ranked]
 
 
 def test_an_empty_pool_has_no_order() -> None:

@@ -65,7 +65,7 @@ class ObjectContents:
 
 
 def sources_of(objects: Sequence[ObjectContents]) -> Iterator[Source]:
-    """The sources of some objects; a source in several objects is read from the last."""
+    """Yield the sources of some objects; a source in several objects is read from the last."""
     last = {source_id: contents.name for contents in objects for source_id in contents.ids}
     for contents in objects:
         for source in contents.sources():

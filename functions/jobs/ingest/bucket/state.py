@@ -55,19 +55,19 @@ class BucketState:
         return bool(stored)
 
     def new(self) -> list[str]:
-        """The objects to read, ordered by shard, so that few shards are written at once."""
+        """Return the objects to read, ordered by shard, so that few shards are written at once."""
         changed = (name for name in self._listing if shard_of(name) in self._shards)
         names = (name for name in changed if not self.is_current(name))
         return sorted(names, key=lambda name: (shard_of(name), name))
 
     def deleted(self) -> list[str]:
-        """The objects that were read and are no longer in the bucket, ordered by shard."""
+        """Return the objects that were read and are no longer in the bucket, ordered by shard."""
         names = (name for shard in self._shards.values() for name in shard)
         deleted = (name for name in names if name not in self._listing)
         return sorted(deleted, key=lambda name: (shard_of(name), name))
 
     def of(self, name: str) -> ObjectState:
-        """The state of an object."""
+        """Return the state of an object."""
         return self._shards[shard_of(name)].get(name, _UNREAD)
 
     def claim(self, name: str, ids: Iterable[str]) -> None:
@@ -87,7 +87,7 @@ class BucketState:
         self._changed.add(shard_of(name))
 
     def holders(self, ids: Collection[str]) -> dict[str, set[str]]:
-        """The multi-record objects that have some of these sources, and which of them."""
+        """Return the multi-record objects that have some of these sources, and which of them."""
         source_ids = set(ids)
         objects = (item for shard in self._shards.values() for item in shard.items())
         shared = {
@@ -98,7 +98,7 @@ class BucketState:
         return {name: common for name, common in shared.items() if common}
 
     def is_current(self, name: str) -> bool:
-        """Whether the present generation of an object was read completely."""
+        """Return whether the present generation of an object was read completely."""
         return name in self._listing and self.of(name).generation == self._listing[name].generation
 
     async def store(self) -> None:
@@ -115,5 +115,5 @@ class BucketState:
 
 
 def is_multi_record(name: str) -> bool:
-    """Whether an object has several sources, whose ids do not come from its name."""
+    """Return whether an object has several sources, whose ids do not come from its name."""
     return PurePosixPath(name).suffix.lower() in MULTI_RECORD_ENDINGS

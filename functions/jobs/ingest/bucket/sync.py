@@ -217,7 +217,7 @@ class _SyncRun:
             )
 
     def _is_excluded(self, source_id: str) -> bool:
-        """Whether a source is a book that Readwise itself keeps up to date."""
+        """Return whether a source is a book that Readwise itself keeps up to date."""
         return self._context.settings.readwise_token is not None and is_book(source_id)
 
     def _is_over(self) -> bool:
@@ -238,7 +238,7 @@ def _shared_records(other: str, count: int) -> str:
 
 
 def _is_hidden(name: str) -> bool:
-    """Whether an object is hidden, in a hidden folder, or only marks a folder."""
+    """Return whether an object is hidden, in a hidden folder, or only marks a folder."""
     return name.endswith("/") or any(part.startswith(".") for part in PurePosixPath(name).parts)
 
 

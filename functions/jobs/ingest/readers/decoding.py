@@ -111,7 +111,7 @@ def _decode_utf16(data: bytes) -> str:
 
 
 def not_utf16(error: UnicodeDecodeError) -> str:
-    """The message for a file that begins with a UTF-16 mark and cannot be decoded."""
+    """Return the message for a file that begins with a UTF-16 mark and cannot be decoded."""
     return f"is not UTF-16, as its byte order mark says: {error.reason}; save it as UTF-8"
 
 
@@ -167,13 +167,13 @@ def validated(
 
 
 def _path_to_optional(location: Location, optional: Collection[str]) -> Location:
-    """The path to the optional field in which a fault is; empty if it is in none."""
+    """Return the path to the optional field in which a fault is, or empty if it is in none."""
     ends = (end for end, part in enumerate(location, start=1) if part in optional)
     return location[: next(ends, 0)]
 
 
 def warnings_for(faults: Sequence[Fault]) -> tuple[str, ...]:
-    """The warning about dropped optional fields, if there are any."""
+    """Return the warning about dropped optional fields, if there are any."""
     return (f"{_summary(faults)}; kept without it",) if faults else ()
 
 

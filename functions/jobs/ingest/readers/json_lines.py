@@ -45,7 +45,7 @@ class _Document(DocumentMetadata):
 
 
 def records(file: SourceFile) -> Iterator[Record]:
-    """The documents of a file, line by line; blank lines are skipped.
+    """Yield the documents of a file, line by line; blank lines are skipped.
 
     Raises:
         Unreadable: The file has a UTF-16 byte order mark and cannot be decoded.
@@ -59,7 +59,7 @@ def records(file: SourceFile) -> Iterator[Record]:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file, encoded in UTF-8."""
+    """Yield the lines of a file, encoded in UTF-8."""
     with path.open("rb") as file:
         if file.read(2) not in UTF16_MARKS:
             file.seek(0)

@@ -97,7 +97,7 @@ class FileListing:
 
 
 def count_kinds(others: Counter[str]) -> str:
-    """The number of files by ending, the most frequent first: `3 .pdf, 2 .csv`."""
+    """Return the number of files by ending, the most frequent first: `3 .pdf, 2 .csv`."""
     ordered = sorted(others.items(), key=lambda kind: (-kind[1], not kind[0], kind[0]))
     commonest = ordered[:_MAX_KINDS]
     rest = others.total() - sum(count for _, count in commonest)
@@ -167,7 +167,7 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
 
 
 def ending_of(file: PurePath) -> str:
-    """The ending of a file name, in lower case; "" if there is none."""
+    """Return the ending of a file name, in lower case; "" if there is none."""
     ending = file.suffix.lower()
     return ending if _ENDING.fullmatch(ending) else ""
 
@@ -203,7 +203,7 @@ def read_files(
 
 
 def _earlier_records(listing: FileListing) -> dict[str, str]:
-    """The ids of records in earlier JSON Lines of the same root, with the records' names.
+    """Return the ids of records in earlier JSON Lines of the same root, with the records' names.
 
     An id does not contain the path of the file. Without this, a record in an inner folder that is
     read by itself would replace the record with the same id in the folder around it.
@@ -246,7 +246,7 @@ def _modified_at(file: Path) -> datetime | None:
 
 
 def duplicate_id(first: str) -> str:
-    """The message for a record with the id of an earlier one."""
+    """Return the message for a record with the id of an earlier one."""
     return f"has the id of {first}; keep one of the two"
 
 
@@ -257,7 +257,7 @@ def too_large(name: str, size: int) -> str | None:
 
 
 def file_entries(file: SourceFile) -> Iterator[tuple[str, Source | str]]:
-    """The name of each record, with its source or the reason why it cannot be read."""
+    """Yield the name of each record, with its source or the reason why it cannot be read."""
     try:
         # Opening a pipe would block for ever.
         if file.path.exists() and not file.path.is_file():

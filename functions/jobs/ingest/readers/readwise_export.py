@@ -80,7 +80,7 @@ class _Book(ExternalModel):
 
 
 def records(file: SourceFile) -> Iterator[Record]:
-    """The books of a file with a list of books, or an object with such a list as `results`.
+    """Yield the books of a file with a list of books, or an object with such a list as `results`.
 
     Raises:
         Unreadable: The file has neither.
@@ -95,7 +95,7 @@ def records(file: SourceFile) -> Iterator[Record]:
 
 
 def name_of(book: Any) -> str | None:
-    """The title, or else the id, of an unvalidated book."""
+    """Return the title, or else the id, of an unvalidated book."""
     fields = book if isinstance(book, dict) else {}
     for field in ("readable_title", "title", "user_book_id"):
         if isinstance(value := fields.get(field), str | int) and (name := str(value).strip()):
@@ -104,12 +104,12 @@ def name_of(book: Any) -> str | None:
 
 
 def source_id_of(book_id: str) -> str:
-    """The source id of a book."""
+    """Return the source id of a book."""
     return safe_id(f"readwise-{book_id}")
 
 
 def is_book(source_id: str) -> bool:
-    """Whether a source id is that of a Readwise book."""
+    """Return whether a source id is that of a Readwise book."""
     return bool(_BOOK.fullmatch(source_id))
 
 
@@ -135,7 +135,7 @@ def source_of(raw: Any) -> Source:
 
 
 def _sections(highlights: list[_Highlight] | None) -> tuple[Section, ...]:
-    """The highlights that were not deleted, in reading order.
+    """Return the highlights that were not deleted, in reading order.
 
     A source without sections is deleted, so a book that only lacks its highlights, or their text,
     is an error.
@@ -160,7 +160,7 @@ def _reading_order(highlight: _Highlight) -> tuple[float, int]:
 
 
 def _section(highlight: _Highlight) -> Section:
-    """The highlighted text and the note of the reader; both can be searched."""
+    """Return the highlighted text and the note of the reader; both can be searched."""
     note = f"Note: {highlight.note}" if highlight.note else ""
     return Section(
         "\n\n".join(part for part in (highlight.text, note) if part),

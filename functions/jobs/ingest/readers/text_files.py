@@ -53,7 +53,7 @@ class _FrontMatter(DocumentMetadata):
 
 
 def records(file: SourceFile) -> Iterator[Record]:
-    """The only record of a file."""
+    """Yield the only record of a file."""
     yield file.name, partial(_source, file)
 
 
@@ -80,7 +80,7 @@ def _source(file: SourceFile) -> Source:
 
 
 def _split(text: str) -> tuple[_FrontMatter, str, tuple[str, ...]]:
-    """The front matter, the text after it, and what is wrong with the front matter.
+    """Return the front matter, the text after it, and what is wrong with the front matter.
 
     A text may also begin with a horizontal rule (`---`): only a YAML mapping between two such lines
     is front matter. A block that is not valid YAML is kept as text, with a warning.
@@ -103,7 +103,7 @@ def _split(text: str) -> tuple[_FrontMatter, str, tuple[str, ...]]:
 
 
 def _lines_of_keys(block: str) -> dict[str, int]:
-    """The line number in the file of each key of its front matter."""
+    """Return the line number in the file of each key of its front matter."""
     mapping: Any = yaml.compose(block, yaml.BaseLoader)
     return {key.value.lower(): key.start_mark.line + 2 for key, _ in mapping.value}
 
@@ -129,7 +129,7 @@ def _malformed(line: int, problem: str | None) -> Unreadable:
 
 
 def _first_heading(text: str) -> str | None:
-    """The first heading of level one; `# ...` in a code block is a comment."""
+    """Return the first heading of level one; `# ...` in a code block is a comment."""
     for match in _FENCE_OR_HEADING.finditer(text):
         heading = (match["heading"] or "").rstrip()
         bare = heading.rstrip("#")
@@ -149,7 +149,7 @@ def _inline_tags(text: str, tags: Sequence[str]) -> Iterator[str]:
 
 
 def _date_in(name: str) -> datetime | None:
-    """The first date in a file's name, such as 2024-05-31 or 20240531.
+    """Return the first date in a file's name, such as 2024-05-31 or 20240531.
 
     Years before 1900 are ignored: they are more likely the file's subject.
     """
