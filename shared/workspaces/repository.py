@@ -247,10 +247,17 @@ class Workspace:
 
         Costs one Firestore round trip.
         """
-        fields = await self._passages(passage_ids, [*COMPACT_FIELDS, "facets"])
-        facet = upload_facet(document)
+        # The exact vectors, because a call that continues an upload must rank its passages as one
+        # that has uploaded all of them.
+        fields = await self._passages(passage_ids, ["embedding", "embedding_model", "facets"])
+        facet, profile = upload_facet(document), document.profile
+        vectors = {
+            name: tuple(data["embedding"])
+            for name, data in fields.items()
+            if "embedding" in data and data.get("embedding_model") == profile.model
+        }
         return StoredPassages(
-            await self._vectors(fields, document.profile),
+            {name: vector for name, vector in vectors.items() if len(vector) == profile.dimension},
             frozenset(name for name, data in fields.items() if facet in data.get("facets", ())),
         )
 

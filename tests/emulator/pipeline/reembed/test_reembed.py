@@ -225,7 +225,7 @@ async def test_migration_can_be_reversed(
     assert await stored_spaces(old_app) == only_space("words-1", 16)
 
 
-@pytest.mark.usefixtures("old")
+@pytest.mark.usefixtures("old_app")
 async def test_base_with_the_model_costs_one_read(open_app: Open) -> None:
     again = job_context(open_app(former_model()))
     assert await JOB.run(again, ample()) == Report()

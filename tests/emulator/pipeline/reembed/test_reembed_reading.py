@@ -101,7 +101,7 @@ async def test_process_with_the_old_model_notices_the_migration(old_app: App, ne
     assert (await stored_spaces(old_app))["chunks"] == {("words-1", 16)}
 
 
-@pytest.mark.usefixtures("old")
+@pytest.mark.usefixtures("old_app")
 async def test_materials_with_new_vectors_are_searched(new_app: App, clock: SettableClock) -> None:
     await complete_migration(new_app, clock)
     assert (await ingest_materials(job_context(new_app), ample())).counts == {
@@ -115,7 +115,7 @@ async def test_materials_with_new_vectors_are_searched(new_app: App, clock: Sett
         assert "message" not in out
 
 
-@pytest.mark.usefixtures("old")
+@pytest.mark.usefixtures("old_app")
 async def test_materials_are_embedded_when_next_searched(
     new_app: App, clock: SettableClock
 ) -> None:
@@ -128,7 +128,7 @@ async def test_materials_are_embedded_when_next_searched(
     assert out["contexts"][0] == MAST
 
 
-@pytest.mark.usefixtures("old")
+@pytest.mark.usefixtures("old_app")
 async def test_materials_uploaded_after_a_migration_are_found(
     new_app: App, clock: SettableClock
 ) -> None:
@@ -160,7 +160,7 @@ def make_cluster(name: str, start: tuple[float, ...]) -> ClusterWithCentroid:
     return ClusterWithCentroid(cluster, start + (0.0,) * (former_model().dimension - len(start)))
 
 
-@pytest.mark.usefixtures("old")
+@pytest.mark.usefixtures("old_app")
 async def test_materials_migrate_to_another_dimension(open_app: Open, clock: SettableClock) -> None:
     longer = open_app(Model("words-1", 24))
     await complete_migration(longer, clock)
