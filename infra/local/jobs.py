@@ -244,10 +244,16 @@ class JobRuns:
     async def run_alongside(
         self, job: Job, predecessor: asyncio.Task[None], progress: Progress
     ) -> None:
-        """Run a job whenever it has work, until there is none and its predecessor has ended."""
+        """Run a job whenever it has new work, and once more when its predecessor has ended.
+
+        With a bulk bucket it runs only then, because one batch job costs less than many requests.
+        """
+        deferred_count = 0
         while not predecessor.done():
-            if await job.total(self.context):
+            is_bulk = bool(self.context.settings.bulk_bucket)
+            if not is_bulk and await job.total(self.context) > deferred_count:
                 await self.run(job, progress)
+                deferred_count = await job.total(self.context)
             await asyncio.wait([predecessor], timeout=POLL_SECONDS)
         predecessor.result()
         await self.run(job, progress)

@@ -144,16 +144,15 @@ class Clusters:
         """
         now = time.monotonic()
         cache: NamesCache = self._database.cache("cluster_names")
-        outdated = [
-            name
-            for name in sorted(cluster_ids)
-            if name not in cache or now - cache[name][0] >= FRESH_SECONDS
-        ]
-        for name in outdated:
-            cache.pop(name, None)
-        for cluster in await self.get_all(outdated):
+        names = {
+            name: cache[name][1]
+            for name in cluster_ids
+            if name in cache and now - cache[name][0] < FRESH_SECONDS
+        }
+        for cluster in await self.get_all(sorted(set(cluster_ids) - names.keys())):
             cache[cluster.cluster_id] = now, cluster.name
-        return {name: cache[name][1] for name in cluster_ids if name in cache}
+            names[cluster.cluster_id] = cluster.name
+        return names
 
     async def largest(self, limit: int, after: tuple[int, str] | None = None) -> list[Cluster]:
         """Load the largest clusters. Clusters of one size are in descending order of their ids.

@@ -147,7 +147,8 @@ async def _scan(
     """List by date on the server, and drop documents that do not pass. A page may be short."""
     count = limit + 1 if len(selection.filters) <= 1 else MAX_EXAMINED
     examined = await corpus.documents.newest(count, facets, selection.span, after)
-    if selection.filters and not facets and not any(map(selection.admits, examined)):
+    may_be_more = len(examined) == count < MAX_EXAMINED
+    if may_be_more and not facets and not any(map(selection.admits, examined)):
         # The server cannot apply the filter, and the newest documents do not pass.
         count = MAX_EXAMINED
         examined = await corpus.documents.newest(count, facets, selection.span, after)
