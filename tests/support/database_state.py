@@ -176,6 +176,8 @@ def _plain(value: Any, name: str) -> Any:
             return round(value, DECIMALS)
         case datetime():
             return value.isoformat()
+        case bytes():
+            return value.hex()
     return value
 
 

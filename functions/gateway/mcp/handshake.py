@@ -72,6 +72,9 @@ class HandshakeRevisions:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a message, or pass it on."""
+        # White space around a header's value is not a part of it (RFC 9110, 5.5), but httptools
+        # leaves it there.
+        scope["headers"] = [(name, value.strip()) for name, value in scope["headers"]]
         version = Headers(scope=scope).get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
         if version not in HANDSHAKE_PROTOCOL_VERSIONS:
             await self._app(scope, receive, send)
