@@ -1,9 +1,9 @@
-"""The cost of authentication: the same call without a credential, with a token, and with a key.
+"""The cost of authentication: the same call without a credential, with a token and with a key.
 
 Usage: python -m benchmarks.access [ROUNDS]
 
-The tool answers at once and reads nothing, so only the gateway's work remains. The floor is one
-bare read of a small document. A token costs one such read, a key two concurrent ones.
+The tool answers at once and reads nothing, so the gateway's work remains. For comparison, the table
+has one bare read of a small document: a token costs one such read, a key two concurrent ones.
 """
 
 from __future__ import annotations
@@ -39,43 +39,47 @@ ROUNDS: Final = 200
 WARM_UP: Final = 10
 PROJECT: Final = "bench-access"
 USER: Final = "reader"
-_ENDLESS: Final = {"READS_PER_MINUTE": "1000000"}
+_NO_RATE_LIMIT: Final = {"READS_PER_MINUTE": "1000000"}
 
 
-async def measure(laptop: str, cloud: str, rounds: int) -> None:
+async def measure(local_endpoint: str, cloud_endpoint: str, rounds: int) -> None:
     """Call the same tool with each kind of credential, interleaved."""
-    url = cloud.removesuffix("/mcp")
+    url = cloud_endpoint.removesuffix("/mcp")
     access = Access(
         Settings(google_cloud_project=PROJECT, access_secrets=[SecretStr(SECRET)], public_url=url)
     )
     store = AccessStore(access.connection)
-    key, kept = new_key(access.keyring, USER, "bench", FULL_ACCESS, created_at=datetime.now(UTC))
-    await store.keys.add(kept)
+    key, access_key = new_key(
+        access.keyring, USER, "bench", FULL_ACCESS, created_at=datetime.now(UTC)
+    )
+    await store.keys.add(access_key)
     token = access.tokens.issue(
         user_id=USER, client_id="bench", scopes=FULL_ACCESS, grant_id="bench"
     )
     async with httpx2.AsyncClient(timeout=30) as http:
-        asking = partial(_ask, http)
-        ways: dict[str, Callable[[], Awaitable[object]]] = {
+        call_tool = partial(_call_tool, http)
+        operations: dict[str, Callable[[], Awaitable[object]]] = {
             "one bare read": partial(store.accounts.get, USER),
-            "no credential, on a laptop": partial(asking, laptop, {}),
-            "access token": partial(asking, cloud, {"authorization": f"Bearer {token}"}),
-            "key": partial(asking, cloud, {"authorization": f"Bearer {key}"}),
+            "no credential, on a laptop": partial(call_tool, local_endpoint, {}),
+            "access token": partial(
+                call_tool, cloud_endpoint, {"authorization": f"Bearer {token}"}
+            ),
+            "key": partial(call_tool, cloud_endpoint, {"authorization": f"Bearer {key}"}),
         }
-        turns = {name: timed(way) for name, way in ways.items()}
-        measurements = await interleaved(turns, rounds, WARM_UP)
-    base = measurements["no credential, on a laptop"]
+        timed_operations = {name: timed(operation) for name, operation in operations.items()}
+        measurements = await interleaved(timed_operations, rounds, WARM_UP)
+    without_credential = measurements["no credential, on a laptop"]
     rows = [
-        [name, milliseconds(seconds), f"{ratio(seconds, base):.2f}"]
+        [name, milliseconds(seconds), f"{ratio(seconds, without_credential):.2f}"]
         for name, seconds in measurements.items()
     ]
-    print_table("A call that does nothing", ["way", "ms", "to no credential"], rows)
+    print_table("A call that does nothing", ["credential", "ms", "to no credential"], rows)
     await access.connection.aclose()
 
 
-async def _ask(http: httpx2.AsyncClient, endpoint: str, headers: Mapping[str, str]) -> None:
-    answer = await http.post(endpoint, json=call("read_sign", {}), headers={**HEADERS, **headers})
-    assert answer.json()["result"]["structuredContent"]
+async def _call_tool(http: httpx2.AsyncClient, endpoint: str, headers: Mapping[str, str]) -> None:
+    response = await http.post(endpoint, json=call("read_sign", {}), headers={**HEADERS, **headers})
+    assert response.json()["result"]["structuredContent"]
 
 
 def main(rounds: int) -> None:
@@ -84,9 +88,11 @@ def main(rounds: int) -> None:
         os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
         log = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "gateway.log"
         project = {"GOOGLE_CLOUD_PROJECT": PROJECT}
-        laptop = stack.enter_context(run_gateway(NOTEBOOK, project, log))
-        cloud = stack.enter_context(run_gateway(NOTEBOOK, project | CLOUD | _ENDLESS, log))
-        asyncio.run(measure(laptop.endpoint, cloud.endpoint, rounds))
+        local_endpoint = stack.enter_context(run_gateway(NOTEBOOK, project, log))
+        cloud_endpoint = stack.enter_context(
+            run_gateway(NOTEBOOK, project | CLOUD | _NO_RATE_LIMIT, log)
+        )
+        asyncio.run(measure(local_endpoint.endpoint, cloud_endpoint.endpoint, rounds))
 
 
 if __name__ == "__main__":

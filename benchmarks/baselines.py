@@ -1,4 +1,4 @@
-"""Ways to get what a tool returns: bare requests to Firestore, and calls through the gateway."""
+"""Methods to get what a tool returns: bare requests to Firestore, and calls through the gateway."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Embedder, Vector
 
 _RELATED: Final = 6
-"""get_chunk asks Firestore for this many chunks by default."""
+"""The number of neighbours that get_chunk requests from Firestore by default."""
 _META: Final = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientInfo": {"name": "carrel-bench", "version": "1"},
@@ -36,7 +36,7 @@ _META: Final = {
 
 @dataclass(frozen=True, slots=True)
 class FirestoreBaseline:
-    """The minimum that a server needs: a tool's own Firestore requests, with its projections."""
+    """A tool's own Firestore requests, with its projections: the minimum that a server needs."""
 
     client: AsyncClient
     embedder: Embedder
@@ -52,17 +52,19 @@ class FirestoreBaseline:
         [vector] = await self.embedder.embed([question], Purpose.QUERY)
         await self.search((question, vector))
 
-    async def search(self, asked: tuple[str, Vector]) -> None:
-        """Read the postings of a question and its nearest neighbours together, then candidates."""
-        question, vector = asked
-        lists, _ = await asyncio.gather(self.lists(question), self.nearest(vector, DENSE_POOL))
-        names = [name for postings in lists for name in postings][:LEXICAL_POOL]
+    async def search(self, question_and_vector: tuple[str, Vector]) -> None:
+        """Read a question's postings and nearest neighbours concurrently, then the candidates."""
+        question, vector = question_and_vector
+        postings_per_term, _ = await asyncio.gather(
+            self.read_postings(question), self.nearest(vector, DENSE_POOL)
+        )
+        names = [name for postings in postings_per_term for name in postings][:LEXICAL_POOL]
         chunks = self.client.collection(COLLECTION)
         references = [chunks.document(name) for name in names]
         async for _ in self.client.get_all(references, [*READ_FIELDS, COMPACT]):
             pass
 
-    async def lists(self, question: str) -> list[dict[str, int]]:
+    async def read_postings(self, question: str) -> list[dict[str, int]]:
         """Read the postings of a question's terms."""
         lexicon = self.client.collection(KNOWLEDGE.lexicon)
         references = [lexicon.document(term) for term in terms(question)]
@@ -80,18 +82,18 @@ class FirestoreBaseline:
 
 @dataclass(slots=True)
 class CallMethod:
-    """A way to call tools, and the receipts of its calls.
+    """A method to call tools, and the receipts of its calls.
 
     Attributes:
-        send: Takes a tool's name and arguments; brings back the result, as MCP has it on the wire.
-        receipts: What the calls say of themselves.
+        send: Takes a tool's name and arguments, and returns the result in MCP's wire format.
+        receipts: The receipts of all calls so far.
     """
 
     send: Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
     receipts: list[dict[str, Any]] = field(default_factory=list)
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> None:
-        """Call a tool and store its receipt."""
+        """Call a tool, and append its receipt."""
         result = await self.send(tool, arguments)
         if result.get("isError"):
             raise RuntimeError(result["content"])
@@ -99,7 +101,7 @@ class CallMethod:
 
 
 def official_client(client: Client) -> CallMethod:
-    """Call with the official client, which parses results and validates them with the schema."""
+    """Call with the official client, which validates results against the schema."""
 
     async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         result = await client.call_tool(tool, arguments)
@@ -114,14 +116,18 @@ def bare_http(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
     async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         body = call(tool, arguments)
         body["params"]["_meta"] = _META
-        named = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": tool}
-        return await _post(client, endpoint, body, HEADERS | named)
+        method_headers = {
+            "mcp-protocol-version": MODERN,
+            "mcp-method": "tools/call",
+            "mcp-name": tool,
+        }
+        return await _post(client, endpoint, body, HEADERS | method_headers)
 
     return CallMethod(send)
 
 
 def bare_http_handshake(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
-    """Post only the message of an older revision, without its handshake."""
+    """Post only the JSON-RPC message of an older revision, without its handshake."""
 
     async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         return await _post(client, endpoint, call(tool, arguments), HEADERS)

@@ -2,10 +2,10 @@
 
 Usage: python -m benchmarks.bundles [ROUNDS]
 
-There is one row for each distinct set of requirements, measured on one of its functions, the first
-by name. The bundles are those of the cloud, without the local embedding model. A cold start is the
-time from exec to the first successful GET of the function's health, on this machine, with an
-emulator and compiled modules. The cloud adds its own time, for a machine, the image and the code.
+Functions with the same requirements share a row: the first of them by name is measured. The bundles
+are those of the cloud, without the local embedding model. A cold start is the time from exec to the
+first successful GET of the function's health check, on this machine, with an emulator and compiled
+modules. In the cloud, starting the machine and loading the image and the code take additional time.
 """
 
 from __future__ import annotations
@@ -35,67 +35,77 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ROUNDS: Final = 3
-STAGED: Final = LAPTOP / "bench"
+STAGING_FOLDER: Final = LAPTOP / "bench"
 _MIB: Final = 1024 * 1024
-_GIVEN: Final = {"ACCESS_SECRETS": json.dumps([SECRET]), "PUBLIC_URL": "http://localhost:8080"}
+_ENVIRONMENT: Final = {
+    "ACCESS_SECRETS": json.dumps([SECRET]),
+    "PUBLIC_URL": "http://localhost:8080",
+}
 
 
 def cold_start(program: Program, path: str) -> float:
-    """Seconds from the start of a function to its first health answer."""
+    """Return the seconds from the start of a function to its first answer to a health check."""
     with ExitStack() as stack, httpx2.Client(headers={"host": "localhost:8080"}) as client:
-        began = time.perf_counter()
-        served = start(stack, program, log=STAGED / "log")
+        started = time.perf_counter()
+        running = start(stack, program, log=STAGING_FOLDER / "log")
         while True:
-            if served.process.poll() is not None:
-                raise RuntimeError(f"{program.source} ended: see {STAGED / 'log'}")
+            if running.process.poll() is not None:
+                raise RuntimeError(f"{program.source} ended: see {STAGING_FOLDER / 'log'}")
             try:
-                response = client.get(served.url + path)
+                response = client.get(running.url + path)
             except httpx2.TransportError:
                 time.sleep(0.002)
                 continue
-            taken = time.perf_counter() - began
-            if response.json()["status"] not in {"ok", "degraded"}:  # the gateway misses its tools
+            elapsed = time.perf_counter() - started
+            if response.json()["status"] not in {
+                "ok",
+                "degraded",
+            }:  # degraded: the gateway cannot reach its tools
                 raise RuntimeError(response.text)
-            return taken
+            return elapsed
 
 
-def size(folder: Path) -> int:
-    """Bytes of the files in a folder, without compiled Python files."""
+def folder_bytes(folder: Path) -> int:
+    """Return the bytes of the files in a folder, without compiled Python files."""
     files = (path for path in folder.rglob("*") if path.suffix != ".pyc")
     return sum(path.lstat().st_size for path in files if path.is_file() or path.is_symlink())
 
 
-def measured(archive: Path, name: str, rounds: int) -> list[str]:
-    """Return a row of the table, without its first columns."""
-    folder = STAGED / "unpacked" / archive.stem
+def measure_function(archive: Path, name: str, rounds: int) -> list[str]:
+    """Measure a function, and return the last four cells of its row."""
+    folder = STAGING_FOLDER / "unpacked" / archive.stem
     if not folder.exists():
-        unpack(archive, folder, STAGED / "files")
+        unpack(archive, folder, STAGING_FOLDER / "files")
     with hold_lock(LAPTOP / "lock"):
         python = environment((folder / "requirements.txt").read_bytes(), LAPTOP / "environments")
-    given = {**_GIVEN, "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"]}
-    program = Program(folder / "main.py", python, given, folder)
+    variables = {**_ENVIRONMENT, "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"]}
+    program = Program(folder / "main.py", python, variables, folder)
     path = "/health" if name == GATEWAY else "/"
     cold_start(program, path)
-    taken = [cold_start(program, path) for _ in range(rounds)]
-    sizes = (archive.stat().st_size / 1024, size(folder) / 1024, size(python.parents[1]) / _MIB)
-    return [*(f"{size:.0f}" for size in sizes), f"{median(taken):.2f}"]
+    cold_starts = [cold_start(program, path) for _ in range(rounds)]
+    sizes = (
+        archive.stat().st_size / 1024,
+        folder_bytes(folder) / 1024,
+        folder_bytes(python.parents[1]) / _MIB,
+    )
+    return [*(f"{size:.0f}" for size in sizes), f"{median(cold_starts):.2f}"]
 
 
 def main(rounds: int) -> None:
-    """Pack all functions, and measure one for each distinct set of requirements."""
-    manifest = stage(STAGED)["functions"]
-    alike: dict[str, list[str]] = {}
+    """Build all bundles, and measure one function for each distinct set of requirements."""
+    manifest = stage(STAGING_FOLDER)["functions"]
+    functions_by_requirements: dict[str, list[str]] = {}
     for key in manifest:
-        text = (STAGED / key / "requirements.txt").read_text("utf-8")
-        alike.setdefault(text, []).append(key)
+        requirements = (STAGING_FOLDER / key / "requirements.txt").read_text("utf-8")
+        functions_by_requirements.setdefault(requirements, []).append(key)
     rows = []
     with ExitStack() as stack:
         os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
-        for text, keys in alike.items():
+        for requirements, keys in functions_by_requirements.items():
             [first, *others] = keys
             entry = manifest[first]
-            line = measured(STAGED / entry["bundle"], entry["name"], rounds)
-            rows.append([first, str(len(others)), str(text.count("==")), *line])
+            line = measure_function(STAGING_FOLDER / entry["bundle"], entry["name"], rounds)
+            rows.append([first, str(len(others)), str(requirements.count("==")), *line])
     columns = ["archive KiB", "unpacked KiB", "installed MiB", "cold start s"]
     print_table("Bundles", ["function", "others like it", "packages", *columns], rows)
 

@@ -1,13 +1,13 @@
-"""The share of an expert's claim that is in the sentences selected from its abstract.
+"""The print_quality and print_speed of extractive knowledge cards.
 
 Usage: python -m benchmarks.cards
 
-Experts wrote each of SciFact's claims from an abstract, so the sentence that overlaps most with a
-claim is important. Three sentences are selected from each abstract with a claim. `claim` is the
-share of the claim's terms in these sentences, among those in the abstract, weighted by inverse
-document frequency. `sentence` is how often the sentence with the largest overlap is selected. The
-weights were tuned on the training half and are confirmed on the other. The benchmark also measures
-cards per second on one core, with the sample.
+Experts wrote each claim of SciFact from an abstract, so the sentence that overlaps most with the
+claim is important. Three sentences are selected from each abstract. `claim` is the share of the
+claim's terms in the abstract that the selected sentences contain, weighted by inverse document
+frequency. `sentence` is the share of abstracts whose sentence with the largest overlap is selected.
+The weights were tuned on the training half and are confirmed on the other half. The benchmark also
+measures cards per second on one core, with the sample.
 """
 
 from __future__ import annotations
@@ -33,54 +33,54 @@ from tests.support.knowledge import with_chunks
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    Choose = Callable[[str, str], Sequence[str]]
+    SelectSentences = Callable[[str, str], Sequence[str]]
     """Selects sentences of a text with a title."""
 
-CHOSEN: Final = 3
+SENTENCE_COUNT: Final = 3
 ROUNDS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A claim, and its abstract."""
+    """A claim and the abstract that it was written from."""
 
     claim: str
     title: str
     text: str
 
 
-def first(text: str, _title: str) -> Sequence[str]:
+def first_sentences(text: str, _title: str) -> Sequence[str]:
     """Select the first sentences."""
-    return sentences(text)[:CHOSEN]
+    return sentences(text)[:SENTENCE_COUNT]
 
 
-def last(text: str, _title: str) -> Sequence[str]:
+def last_sentences(text: str, _title: str) -> Sequence[str]:
     """Select the last sentences: abstracts often end with a conclusion."""
-    return sentences(text)[-CHOSEN:]
+    return sentences(text)[-SENTENCE_COUNT:]
 
 
-def any_(text: str, _title: str) -> Sequence[str]:
+def random_sentences(text: str, _title: str) -> Sequence[str]:
     """Select random sentences, the same in each run."""
     all_sentences = sentences(text)
-    return random.Random(text).sample(all_sentences, min(CHOSEN, len(all_sentences)))  # noqa: S311 - no secret
+    return random.Random(text).sample(all_sentences, min(SENTENCE_COUNT, len(all_sentences)))  # noqa: S311 - no secret
 
 
-def longest(text: str, _title: str) -> Sequence[str]:
+def longest_sentences(text: str, _title: str) -> Sequence[str]:
     """Select the longest sentences."""
-    return sorted(sentences(text), key=len, reverse=True)[:CHOSEN]
+    return sorted(sentences(text), key=len, reverse=True)[:SENTENCE_COUNT]
 
 
-def key(text: str, title: str) -> Sequence[str]:
+def card_sentences(text: str, title: str) -> Sequence[str]:
     """Select the sentences of a knowledge card."""
-    return [sentence.text for sentence in key_sentences(text, title)[:CHOSEN]]
+    return [sentence.text for sentence in key_sentences(text, title)[:SENTENCE_COUNT]]
 
 
-WAYS: Final[dict[str, Choose]] = {
-    "first three": first,
-    "last three": last,
-    "by lot": any_,
-    "longest three": longest,
-    "key sentences": key,
+METHODS: Final[dict[str, SelectSentences]] = {
+    "first three": first_sentences,
+    "last three": last_sentences,
+    "random three": random_sentences,
+    "longest three": longest_sentences,
+    "key sentences": card_sentences,
 }
 
 
@@ -89,70 +89,72 @@ def cases(half: str) -> list[Case]:
     corpus = {row["_id"]: row for row in rows(SCIFACT / "corpus.jsonl")}
     folder = SCIFACT.with_name(HALVES[half])
     claims = {row["_id"]: row["text"] for row in rows(folder / "queries.jsonl")}
-    judged = [
+    judgements = [
         line.split("\t") for line in (folder / "qrels.tsv").read_text("utf-8").splitlines()[1:]
     ]
     return [
         Case(claims[claim], corpus[name]["title"], corpus[name]["text"])
-        for claim, name, _ in judged
+        for claim, name, _ in judgements
     ]
 
 
-def rarity() -> Mapping[str, float]:
+def inverse_document_frequencies() -> Mapping[str, float]:
     """Return the inverse document frequency of each term of the abstracts."""
     abstracts = rows(SCIFACT / "corpus.jsonl")
     frequencies = Counter(term for row in abstracts for term in set(terms(row["text"])))
     return {term: idf(count, len(abstracts)) for term, count in frequencies.items()}
 
 
-def measure(choose: Choose, asked: Sequence[Case], says: Mapping[str, float]) -> list[str]:
-    """Return the mean `claim`, and the share of `sentence`."""
+def measure(
+    select: SelectSentences, cases_of_half: Sequence[Case], weights: Mapping[str, float]
+) -> list[str]:
+    """Return the mean of `claim` and of `sentence`, formatted."""
     shares: list[float] = []
     hits: list[bool] = []
-    for case in asked:
+    for case in cases_of_half:
         expected = set(terms(case.claim)) & set(terms(case.text))
         if not expected:
             continue
 
         def claim_overlap(text: str, expected: set[str] = expected) -> float:
-            return sum(says.get(term, 0.0) for term in expected & set(terms(text)))
+            return sum(weights.get(term, 0.0) for term in expected & set(terms(text)))
 
-        chosen = choose(case.text, case.title)
-        shares.append(claim_overlap(" ".join(chosen)) / claim_overlap(case.text))
-        hits.append(max(sentences(case.text), key=claim_overlap) in chosen)
+        selected = select(case.text, case.title)
+        shares.append(claim_overlap(" ".join(selected)) / claim_overlap(case.text))
+        hits.append(max(sentences(case.text), key=claim_overlap) in selected)
     return [f"{sum(shares) / len(shares):.3f}", f"{sum(hits) / len(hits):.3f}"]
 
 
-def quality() -> None:
-    """Print the results of all methods."""
-    says = rarity()
+def print_quality() -> None:
+    """Print the print_quality of all methods."""
+    weights = inverse_document_frequencies()
     table: defaultdict[str, list[str]] = defaultdict(list)
     for half in HALVES:
-        asked = cases(half)
-        for name, choose in WAYS.items():
-            table[name] += measure(choose, asked, says)
-    columns = ["", *(f"{half}: {what}" for half in HALVES for what in ("claim", "sentence"))]
-    print_table("Of abstracts, three sentences", columns, [[k, *v] for k, v in table.items()])
+        cases_of_half = cases(half)
+        for name, select in METHODS.items():
+            table[name] += measure(select, cases_of_half, weights)
+    columns = ["", *(f"{half}: {measure}" for half in HALVES for measure in ("claim", "sentence"))]
+    print_table("Three sentences of an abstract", columns, [[k, *v] for k, v in table.items()])
 
 
-def speed() -> None:
+def print_speed() -> None:
     """Print the number of cards per second."""
     chunks = [chunk for source in read_sources(SAMPLE) for chunk in with_chunks(source).chunks]
-    began = time.perf_counter()
+    started = time.perf_counter()
     for _ in range(ROUNDS):
         for chunk in chunks:
             extractive_card(chunk.content, chunk.title)
-    seconds = (time.perf_counter() - began) / ROUNDS / len(chunks)
+    seconds = (time.perf_counter() - started) / ROUNDS / len(chunks)
     print_table("Cards", ["", "a second"], [["the sample", f"{1 / seconds:.0f}"]])
 
 
 async def main() -> None:
     """Measure, if SciFact is available."""
     if SCIFACT.with_name("scifact-train").is_dir():
-        quality()
+        print_quality()
     else:
         print(f"Skipped: there is no SciFact in {SCIFACT.parent}.")  # noqa: T201 - a benchmark prints
-    speed()
+    print_speed()
 
 
 if __name__ == "__main__":

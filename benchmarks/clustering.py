@@ -2,10 +2,10 @@
 
 Usage: python -m benchmarks.clustering [--sizes N ...]
 
-The base consists of SciFact's abstracts with their vectors; sizes beyond 5,183 add slightly moved
-copies. Each size has its own process. Stability is the adjusted Rand index of two clusterings, one
-of them without a tenth of the base. Agreement with clusters made by a person is measured on the
-sample, which is embedded for it. It takes two minutes.
+The vectors are those of SciFact's abstracts; sizes beyond 5,183 add copies with noise. Each size
+has its own process. Stability is the adjusted Rand index of two clusterings, one of them without
+a tenth of the vectors. Agreement with the clusters that a person made is measured on the sample,
+which is embedded for this purpose. The benchmark takes two minutes.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ if TYPE_CHECKING:
 
 VECTORS: Final = SCIFACT / "minilm-int8.documents.npy"
 SIZES: Final = (1_000, 5_000, 20_000)
-MOVED: Final = 0.035
-"""The standard deviation of a copy along each axis, which makes a similarity of 0.82."""
-LEFT_OUT: Final = 0.1
-PAGE: Final = "https://readwise.io/open/{}"
+NOISE_DEVIATION: Final = 0.035
+"""The standard deviation of a copy on each axis; its cosine similarity to the original is 0.82."""
+OMITTED_SHARE: Final = 0.1
+HIGHLIGHT_URL: Final = "https://readwise.io/open/{}"
 
 
 @dataclass(frozen=True, slots=True)
 class ClusteringResult:
-    """The clustering of a base.
+    """The measurement of a clustering.
 
     Attributes:
-        seconds: How long it took.
-        megabytes: The most memory that the process ever had, all that it imports among it.
-        topics: How many there are.
-        noise: The share of passages that have none.
-        agreement: With what else it could be, as the adjusted Rand index.
+        seconds: The elapsed time.
+        megabytes: The peak memory of the process, including imported modules.
+        clusters: The number of clusters.
+        noise: The share of passages without a cluster.
+        agreement: The adjusted Rand index with another clustering of the same passages.
     """
 
     seconds: float
     megabytes: float
-    topics: int
+    clusters: int
     noise: float
     agreement: float
 
@@ -69,20 +69,20 @@ class ClusteringResult:
             name,
             f"{self.seconds:.1f}",
             f"{self.megabytes:.0f}",
-            str(self.topics),
+            str(self.clusters),
             f"{self.noise:.2f}",
             f"{self.agreement:.2f}",
         ]
 
 
 def cluster_scifact(size: int) -> ClusteringResult:
-    """Cluster a number of vectors, and again most of them."""
+    """Cluster this many vectors, and again without a tenth of them."""
     vectors = _vectors(size)
-    labels, seconds = _timed(vectors)
+    labels, seconds = _timed_clustering(vectors)
     megabytes = _megabytes()
-    kept = np.flatnonzero(np.random.default_rng(1).random(size) >= LEFT_OUT)
-    again, _ = _timed(vectors[kept])
-    return _result(labels, seconds, megabytes, _agreement(labels[kept], again))
+    retained = np.flatnonzero(np.random.default_rng(1).random(size) >= OMITTED_SHARE)
+    second_labels, _ = _timed_clustering(vectors[retained])
+    return _result(labels, seconds, megabytes, _agreement(labels[retained], second_labels))
 
 
 def cluster_sample(_: int) -> ClusteringResult:
@@ -91,9 +91,9 @@ def cluster_sample(_: int) -> ClusteringResult:
     embedder = LocalEmbedder()
     texts = [chunk.embedding_text for chunk in chunks]
     vectors = np.array(asyncio.run(embedder.embed(texts, Purpose.DOCUMENT)), np.float32)
-    labels, seconds = _timed(vectors)
-    by_hand = _by_hand([chunk.chunk_id for chunk in chunks])
-    return _result(labels, seconds, _megabytes(), _agreement(labels, by_hand))
+    labels, seconds = _timed_clustering(vectors)
+    reference_labels = _reference_labels([chunk.chunk_id for chunk in chunks])
+    return _result(labels, seconds, _megabytes(), _agreement(labels, reference_labels))
 
 
 def _result(labels: Labels, seconds: float, megabytes: float, agreement: float) -> ClusteringResult:
@@ -101,44 +101,44 @@ def _result(labels: Labels, seconds: float, megabytes: float, agreement: float) 
     return ClusteringResult(seconds, megabytes, int(labels.max()) + 1, noise, agreement)
 
 
-def _by_hand(chunk_ids: list[str]) -> Labels:
+def _reference_labels(chunk_ids: list[str]) -> Labels:
     """Return the first cluster of each chunk in `knowledge.json`."""
     text = (FOLDER / "knowledge.json").read_text(encoding="utf-8")
-    pages = chunks_by_highlight(SAMPLE)
+    chunks_by_url = chunks_by_highlight(SAMPLE)
     labels = np.full(len(chunk_ids), NOISE, np.intp)
-    topics = list(enumerate(SampleKnowledge.model_validate_json(text).clusters))
-    for number, topic in reversed(topics):
-        for member in topic.members:
-            for chunk_id in pages[PAGE.format(member)]:
+    clusters = list(enumerate(SampleKnowledge.model_validate_json(text).clusters))
+    for number, cluster in reversed(clusters):
+        for member in cluster.members:
+            for chunk_id in chunks_by_url[HIGHLIGHT_URL.format(member)]:
                 labels[chunk_ids.index(chunk_id)] = number
     return labels
 
 
 def _vectors(size: int) -> Matrix:
     vectors: Matrix = np.load(VECTORS)
-    chance = np.random.default_rng(0)
+    random = np.random.default_rng(0)
     copies = [vectors]
     while sum(map(len, copies)) < size:
-        moved = vectors + MOVED * chance.standard_normal(vectors.shape, np.float32)
-        copies.append(moved / np.linalg.norm(moved, axis=1, keepdims=True))
+        noisy = vectors + NOISE_DEVIATION * random.standard_normal(vectors.shape, np.float32)
+        copies.append(noisy / np.linalg.norm(noisy, axis=1, keepdims=True))
     return np.concatenate(copies)[:size]
 
 
-def _timed(vectors: Matrix) -> tuple[Labels, float]:
+def _timed_clustering(vectors: Matrix) -> tuple[Labels, float]:
     started = time.perf_counter()
-    topics = find_clusters(vectors)
+    clusters = find_clusters(vectors)
     seconds = time.perf_counter() - started
     labels = np.full(len(vectors), NOISE, np.intp)
-    for number, topic in enumerate(topics):
-        labels[topic.members] = number
+    for number, cluster in enumerate(clusters):
+        labels[cluster.members] = number
     return labels, seconds
 
 
-def _agreement(one: Labels, other: Labels) -> float:
+def _agreement(first: Labels, second: Labels) -> float:
     from sklearn.metrics import adjusted_rand_score
 
-    both = (one != NOISE) & (other != NOISE)
-    return float(adjusted_rand_score(one[both], other[both]))
+    clustered = (first != NOISE) & (second != NOISE)
+    return float(adjusted_rand_score(first[clustered], second[clustered]))
 
 
 def _megabytes() -> float:
@@ -151,16 +151,18 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     sizes: list[int] = parser.parse_args().sizes
     if not VECTORS.is_file():
-        sys.exit(f"skipped: {VECTORS} is not here")
+        sys.exit(f"Skipped: {VECTORS} is missing.")
     processes = multiprocessing.get_context("spawn")
     with processes.Pool(1, maxtasksperchild=1) as pool:
-        rows = [pool.apply(cluster_sample, (0,)).row("the sample, against its topics by hand")]
+        rows = [
+            pool.apply(cluster_sample, (0,)).row("the sample, against its clusters made by hand")
+        ]
         rows += [
             pool.apply(cluster_scifact, (size,)).row(f"{size:,} abstracts, against nine in ten")
             for size in sizes
         ]
-    columns = ("passages", "seconds", "MB", "topics", "noise", "ARI")
-    print_table("Finding topics", columns, rows)
+    columns = ("passages", "seconds", "MB", "clusters", "noise", "ARI")
+    print_table("Finding clusters", columns, rows)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
 Usage: python -m benchmarks.cold_start [ROUNDS]
 
-Each import runs in a fresh process and is measured in processor time, which excludes waiting. The
-process exits without teardown, as a function does not exit after its imports. "Until exit" includes
-teardown, where skipping garbage collection of imports (`shared/core/cold_start.py`) saves more than
-a cold start ever takes.
+Each import runs in a new process and is measured in CPU time, which excludes waiting. The process
+exits without teardown, because a function does not exit after its imports. "Until exit" includes
+teardown, where skipping the garbage collection of imports (`shared/core/cold_start.py`) saves more
+than a cold start takes.
 """
 
 from __future__ import annotations
@@ -27,72 +27,72 @@ from tests.support.gateway_process import SECRET
 if TYPE_CHECKING:
     from benchmarks.measurement import Measurement
 
-BUDGET: Final = 1.15
+MAX_RATIO: Final = 1.15
 ROUNDS: Final = 10
-FUNCTION: Final = "import google.cloud.firestore, functions_framework"
-GATEWAY: Final = "import mcp, google.cloud.firestore, functions_framework"
-# Development tools bring these and structlog imports them where it finds them; no bundle of a tool
-# or a job holds them.
-_AS_BUNDLED: Final = "import sys; sys.modules.update(rich=None, attr=None)\n"
-_COLLECTING: Final = "import gc; gc.disable = gc.freeze = gc.enable = int; "
-_AND_NO_MORE: Final = "\nimport os; os._exit(0)"
-_OURS: Final = ("shared", "functions")
+FUNCTION_FLOOR: Final = "import google.cloud.firestore, functions_framework"
+GATEWAY_FLOOR: Final = "import mcp, google.cloud.firestore, functions_framework"
+# structlog imports these packages if they are installed. Development tools install them here, but
+# bundles of tools and jobs do not contain them.
+_HIDE_DEVELOPMENT_PACKAGES: Final = "import sys; sys.modules.update(rich=None, attr=None)\n"
+_KEEP_COLLECTOR_ON: Final = "import gc; gc.disable = gc.freeze = gc.enable = int; "
+_EXIT_WITHOUT_TEARDOWN: Final = "\nimport os; os._exit(0)"
+_OWN_PACKAGES: Final = ("shared", "functions")
 
 
 def import_seconds(code: str) -> Measurement:
-    """Measure the processor time of a process that runs `code`."""
+    """Measure the CPU time of a process that runs `code`."""
 
     async def measured() -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        prefix = resource.getrusage(resource.RUSAGE_CHILDREN)
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, cwd=ROOT)
         if await process.wait():
             raise RuntimeError(f"This failed: {code}")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return after.ru_utime + after.ru_stime - prefix.ru_utime - prefix.ru_stime
 
     return measured
 
 
 async def compare(title: str, floor: str, functions: dict[str, str], rounds: int) -> None:
-    """Measure the imports of functions, the first of them in three ways."""
+    """Measure the imports of functions: the first also with the collector on, and until exit."""
     name, first = next(iter(functions.items()))
-    codes = {"floor": floor, **functions, f"{name}, collector on": _COLLECTING + first}
-    whole = {"floor, until exit": floor, f"{name}, until exit": first}
-    taken = await interleaved(
-        {label: import_seconds(code + _AND_NO_MORE) for label, code in codes.items()}
-        | {label: import_seconds(code) for label, code in whole.items()},
+    codes = {"floor": floor, **functions, f"{name}, collector on": _KEEP_COLLECTOR_ON + first}
+    until_exit = {"floor, until exit": floor, f"{name}, until exit": first}
+    durations = await interleaved(
+        {label: import_seconds(code + _EXIT_WITHOUT_TEARDOWN) for label, code in codes.items()}
+        | {label: import_seconds(code) for label, code in until_exit.items()},
         rounds,
     )
     rows = []
-    for label, seconds in taken.items():
-        least = taken["floor, until exit" if label in whole else "floor"]
-        rows.append([label, milliseconds(seconds), f"{ratio(seconds, least):.2f}"])
-    print_table(f"{title}; budget {BUDGET}", ["processor time", "ms", "ratio"], rows)
+    for label, seconds in durations.items():
+        baseline = durations["floor, until exit" if label in until_exit else "floor"]
+        rows.append([label, milliseconds(seconds), f"{ratio(seconds, baseline):.2f}"])
+    print_table(f"{title}; at most {MAX_RATIO}", ["CPU time", "ms", "ratio"], rows)
     print_slowest_imports(floor, first)
 
 
 def print_slowest_imports(floor: str, function: str) -> None:
-    """Print the import times beyond the floor: by package, and of our own modules."""
+    """Print the slowest imports beyond the floor: by package, and Carrel's own modules."""
     floor_times = self_times(floor)
     beyond = {name: cost for name, cost in self_times(function).items() if name not in floor_times}
     packages: Counter[str] = Counter()
     for name, cost in beyond.items():
         packages[name.partition(".")[0]] += cost
-    ours = {name: cost for name, cost in beyond.items() if name.startswith(_OURS)}
+    own_modules = {name: cost for name, cost in beyond.items() if name.startswith(_OWN_PACKAGES)}
     print_table(
-        "Dearest imports beyond the floor (wall time of their own bodies, traced)",
+        "Slowest imports beyond the floor (elapsed time of each module's own body, traced)",
         ["package", "ms", "own module", "ms"],
         [
             [package, f"{total / 1000:.1f}", module, f"{cost / 1000:.1f}"]
             for (package, total), (module, cost) in zip(
-                packages.most_common(5), Counter(ours).most_common(5), strict=False
+                packages.most_common(5), Counter(own_modules).most_common(5), strict=False
             )
         ],
     )
 
 
 def self_times(code: str) -> dict[str, int]:
-    """Return the microseconds of each module's own body: the minimum of three runs."""
+    """Return the microseconds of each module's own body, the minimum of three runs."""
     runs = [_import_report("import gc; gc.disable(); " + code) for _ in range(3)]
     return {name: min(run.get(name, cost) for run in runs) for name, cost in runs[0].items()}
 
@@ -110,13 +110,13 @@ async def main(rounds: int) -> None:
     """Measure tools, the gateway and jobs."""
     codes: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for function in functions():
-        before = "" if function.kind == "gateway" else _AS_BUNDLED
-        codes[function.kind][function.name] = before + function.main
-    await compare("Tools", FUNCTION, codes["tool"], rounds)
-    await compare("Gateway", GATEWAY, codes["gateway"], rounds)
-    await compare("Jobs, for information", FUNCTION, codes["job"], rounds)
+        prefix = "" if function.kind == "gateway" else _HIDE_DEVELOPMENT_PACKAGES
+        codes[function.kind][function.name] = prefix + function.main
+    await compare("Tools", FUNCTION_FLOOR, codes["tool"], rounds)
+    await compare("Gateway", GATEWAY_FLOOR, codes["gateway"], rounds)
+    await compare("Jobs, for information", FUNCTION_FLOOR, codes["job"], rounds)
 
 
 if __name__ == "__main__":
-    os.environ["ACCESS_SECRETS"] = json.dumps([SECRET])  # the gateway does not start without
+    os.environ["ACCESS_SECRETS"] = json.dumps([SECRET])  # required by the gateway
     asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS))

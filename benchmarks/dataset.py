@@ -1,7 +1,7 @@
 """A knowledge base for benchmarks: SciFact if it is available, else copies of the sample.
 
-SciFact (5,183 abstracts of papers) and its vectors are beside the clone, in
-`../shared/data/scifact`, and not part of the project. See https://github.com/allenai/scifact.
+SciFact (https://github.com/allenai/scifact) has 5,183 abstracts of papers. It is not part of the
+project: the abstracts and their vectors are expected in `../shared/data/scifact`, beside the clone.
 """
 
 from __future__ import annotations
@@ -38,36 +38,36 @@ QUESTIONS: Final = (
 
 
 class CachingEmbedder:
-    """An embedder with a cache of vectors."""
+    """An embedder that caches vectors in memory."""
 
     def __init__(self, embedder: Embedder, vectors: dict[str, Vector]) -> None:
         """Use `embedder` for texts that are not in the cache."""
         self._embedder = embedder
-        self._known = vectors
+        self._vectors = vectors
         self.model = embedder.model
         self.dimension = embedder.dimension
         self.batch_size = embedder.batch_size
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         """Embed the texts that are not in the cache, and add them to it."""
-        unseen = [text for text in dict.fromkeys(texts) if text not in self._known]
-        vectors = await self._embedder.embed(unseen, purpose)
-        self._known.update(zip(unseen, vectors, strict=True))
-        return [self._known[text] for text in texts]
+        missing = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        embedded = await self._embedder.embed(missing, purpose)
+        self._vectors.update(zip(missing, embedded, strict=True))
+        return [self._vectors[text] for text in texts]
 
     async def aclose(self) -> None:
-        """Close the other embedder."""
+        """Close the wrapped embedder."""
         await self._embedder.aclose()
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBase:
-    """The content of the database.
+    """A knowledge base in the database.
 
     Attributes:
-        name: For the heading of a table.
-        chunk_ids: The ids of its chunks.
-        questions: What to search it for.
+        name: The name for headings of tables.
+        chunk_ids: The ids of all chunks.
+        questions: Questions to search for.
     """
 
     name: str
@@ -76,7 +76,7 @@ class KnowledgeBase:
 
 
 def scifact_vectors() -> dict[str, Vector]:
-    """The vectors of SciFact's abstracts by embedding text; empty if SciFact is not available."""
+    """Load the vectors of SciFact's abstracts by embedding text; none if SciFact is missing."""
     if not SCIFACT.is_dir():
         return {}
     vectors = np.load(SCIFACT / "minilm-int8.documents.npy")
@@ -86,17 +86,17 @@ def scifact_vectors() -> dict[str, Vector]:
 
 
 async def fill_database(ctx: Context, chunks: int, vectors: dict[str, Vector]) -> KnowledgeBase:
-    """Add about this many chunks: abstracts with known vectors, or copies of the sample."""
+    """Add about this many chunks: abstracts that have vectors, or copies of the sample."""
     scifact = SCIFACT.is_dir()
-    sources = _abstracts(vectors) if scifact else _copies()
+    sources = _abstracts(vectors) if scifact else _sample_copies()
     ids: list[str] = []
-    block: list[ChunkedSource] = []
+    batch: list[ChunkedSource] = []
     while len(ids) < chunks:
-        block.append(next(sources))
-        ids += [chunk.chunk_id for chunk in block[-1].chunks]
-        if len(block) == BATCH_SIZE or len(ids) >= chunks:
-            await Ingestion(ctx.database).save(block, ctx.clock())
-            block = []
+        batch.append(next(sources))
+        ids += [chunk.chunk_id for chunk in batch[-1].chunks]
+        if len(batch) == BATCH_SIZE or len(ids) >= chunks:
+            await Ingestion(ctx.database).save(batch, ctx.clock())
+            batch = []
     await embed_all(ctx)
     await index_all(ctx)
     name = "SciFact" if scifact else "the sample, repeated"
@@ -112,7 +112,7 @@ def _abstracts(vectors: dict[str, Vector]) -> Iterator[ChunkedSource]:
             yield chunked
 
 
-def _copies() -> Iterator[ChunkedSource]:
+def _sample_copies() -> Iterator[ChunkedSource]:
     sample = list(read_sources(SAMPLE))
     copies = (
         replace(source, source_id=f"{source.source_id}-{number}")

@@ -2,14 +2,15 @@
 
 Usage: python -m benchmarks.extract [quality|costs] [test|train]
 
-Quality: SciFact's claims are queries on twenty abstracts each (`benchmarks.extract_dataset`). All
-cases are ranked in memory by the tool's own chunking and ranking, and a sample by the tool itself
-on the emulator, with the same results. It is compared with each ranking alone, with `bm25s` on the
-same passages, and with other weights. Tune on `train`, confirm on `test`. It takes five minutes.
+Quality: each of SciFact's claims is a query on twenty abstracts (`benchmarks.extract_dataset`). The
+tool's chunking and ranking process all cases in memory. The tool itself runs a sample of them on
+the emulator, and must return the same passages. The ranking is compared with vectors alone, BM25
+alone, `bm25s` on the same passages, and other weights. Tune on `train`, confirm on
+`test`. This part takes five minutes.
 
 Costs take another three minutes: see `benchmarks.extract_costs`.
 
-Confidence intervals use the paired bootstrap. Probabilities are of McNemar's exact test on the
+Confidence intervals use the paired bootstrap. P-values are those of McNemar's exact test on the
 cases in which only one of two methods is right: Dietterich, "Approximate Statistical Tests for
 Comparing Supervised Classification Learning Algorithms", Neural Computation 10(7), 1998.
 """
@@ -57,27 +58,28 @@ if TYPE_CHECKING:
     from shared.workspaces.model import ParsedPassage
 
 PROJECT: Final = "bench-extract"
-OURS: Final = "extract_key_info"
-VECTORS: Final = "vectors alone"
-WORDS: Final = "BM25 alone"
+PARTS: Final = ("quality", "costs")
+HYBRID: Final = "extract_key_info"
+SEMANTIC_ONLY: Final = "vectors alone"
+LEXICAL_ONLY: Final = "BM25 alone"
 PEER: Final = "peer: bm25s"
 WEIGHTS: Final = (0.35, 0.5, 0.65, 0.8)
 """Weights of semantic similarity relative to words."""
-EVERY: Final = 10
-"""The tool itself runs one case in this many."""
-DEEP: Final = 20
+SAMPLING_INTERVAL: Final = 10
+"""The tool itself runs one of this many cases."""
+MAX_PASSAGES: Final = 20
 """The maximum number of passages of a call."""
-RESAMPLED: Final = 10_000
+BOOTSTRAP_SAMPLES: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """The rank of the relevant passage in each case; infinite if it was not found."""
+    """The rank of the first relevant passage of each case; infinite if none was found."""
 
     ranks: list[float]
 
-    def within(self, depth: int) -> list[bool]:
-        """Return whether the rank is at most `depth`, for each case."""
+    def in_best(self, depth: int) -> list[bool]:
+        """Return for each case whether the rank is at most `depth`."""
         return [rank <= depth for rank in self.ranks]
 
     def reciprocal(self) -> list[float]:
@@ -88,8 +90,8 @@ class Ranks:
         """Return the row of the table."""
         return [
             name,
-            f"{mean(self.within(1)):.3f}",
-            f"{mean(self.within(5)):.3f}",
+            f"{mean(self.in_best(1)):.3f}",
+            f"{mean(self.in_best(5)):.3f}",
             f"{mean(self.reciprocal()):.4f}",
         ]
 
@@ -98,43 +100,45 @@ class RankingMethods:
     """All ranking methods, on the same passages and vectors."""
 
     def __init__(self, embedder: CachingEmbedder) -> None:
-        """Use the local settings, with different weights."""
+        """Create an app for each semantic weight."""
         settings = Settings(google_cloud_project=PROJECT)
         self.app = App(settings, embedder=embedder)
         self.ctx = self.app.context(Caller.of("reader"), Meter())
-        self._weighed = {weight: _weighing(weight, embedder) for weight in WEIGHTS}
+        self._apps_by_weight = {weight: _make_app(weight, embedder) for weight in WEIGHTS}
         self._stemmer = Stemmer.Stemmer("english")
 
     async def all(self, case: Case) -> dict[str, list[int]]:
-        """Return the start positions of the passages that each method finds, best first."""
-        cuts = parse_passages(case.materials, self.ctx.settings.extract_passage_characters)
-        document, contents = await embedded_document(case.materials, cuts, self.ctx)
+        """Rank the passages with each method, best first, and return their start positions."""
+        passages = parse_passages(case.materials, self.ctx.settings.extract_passage_characters)
+        document, contents = await embedded_document(case.materials, passages, self.ctx)
         corpus = corpus_in_memory(document, contents.parts, contents.texts, contents.vectors)
         rankings = {
-            OURS: await _hybrid(case, corpus, self.ctx),
-            VECTORS: await _leg(case, corpus, Mode.SEMANTIC, self.ctx),
-            WORDS: await _leg(case, corpus, Mode.LEXICAL, self.ctx),
-            PEER: self._peer(case, cuts),
+            HYBRID: await _hybrid(case, corpus, self.ctx),
+            SEMANTIC_ONLY: await _single_mode(case, corpus, Mode.SEMANTIC, self.ctx),
+            LEXICAL_ONLY: await _single_mode(case, corpus, Mode.LEXICAL, self.ctx),
+            PEER: self._peer(case, passages),
         }
-        for weight, app in self._weighed.items():
+        for weight, app in self._apps_by_weight.items():
             ctx = app.context(Caller.of("reader"), Meter())
             rankings[f"weight {weight}"] = await _hybrid(case, corpus, ctx)
         return rankings
 
     async def aclose(self) -> None:
         """Close the apps."""
-        for app in (self.app, *self._weighed.values()):
+        for app in (self.app, *self._apps_by_weight.values()):
             await app.aclose()
 
-    def _peer(self, case: Case, cuts: Sequence[ParsedPassage]) -> list[int]:
+    def _peer(self, case: Case, passages: Sequence[ParsedPassage]) -> list[int]:
         def tokens(texts: list[str]) -> bm25s.tokenization.Tokenized:
             return bm25s.tokenize(texts, stopwords="en", stemmer=self._stemmer, show_progress=False)
 
         peer = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
-        peer.index(tokens([cut.cleaned for cut in cuts]), show_progress=False)
-        asked = tokens([case.query])
-        [places], [scores] = peer.retrieve(asked, k=len(cuts), show_progress=False)
-        return [cuts[place].start for place, score in zip(places, scores, strict=True) if score > 0]
+        peer.index(tokens([passage.cleaned for passage in passages]), show_progress=False)
+        query = tokens([case.query])
+        [indexes], [scores] = peer.retrieve(query, k=len(passages), show_progress=False)
+        return [
+            passages[index].start for index, score in zip(indexes, scores, strict=True) if score > 0
+        ]
 
 
 async def _hybrid(case: Case, corpus: WorkspaceCorpus, ctx: Context) -> list[int]:
@@ -142,42 +146,47 @@ async def _hybrid(case: Case, corpus: WorkspaceCorpus, ctx: Context) -> list[int
     return [passage.location.span.start for passage in result.passages]
 
 
-async def _leg(case: Case, corpus: WorkspaceCorpus, mode: Mode, ctx: Context) -> list[int]:
+async def _single_mode(case: Case, corpus: WorkspaceCorpus, mode: Mode, ctx: Context) -> list[int]:
     ranking = await rank(SearchQuery(case.query, mode, Selection()), corpus.corpus, ctx)
     ids = [hit.id for hit in ranking.hits]
     locations = corpus.locations(ids)
     return [locations[passage_id].span.start for passage_id in ids]
 
 
-def _weighing(weight: float, embedder: CachingEmbedder) -> App:
+def _make_app(weight: float, embedder: CachingEmbedder) -> App:
     settings = Settings(google_cloud_project=PROJECT, extract_semantic_weight=weight)
     return App(settings, embedder=embedder)
 
 
 async def count_agreements(
-    asked: Sequence[Case], expected: Sequence[Sequence[int]], beside: Distractors, app: App
+    test_cases: Sequence[Case],
+    expected: Sequence[Sequence[int]],
+    distractors: Distractors,
+    app: App,
 ) -> tuple[int, int, int]:
-    """Call the tool twice: with new materials, and with stored ones.
+    """Call the tool twice for a sample of the cases: with new materials, and with stored ones.
 
     Returns:
-        How many cases it was asked, and how often either answer was the expected one: the same
-        passages in the same order.
+        The number of cases, and for each of the two calls, the number of answers with the expected
+        passages in the expected order.
     """
     counts = [0, 0, 0]
-    for number, case in list(enumerate(asked))[::EVERY]:
-        caller = Caller.of(f"{beside.name.lower()}-{number}")
+    for number, case in list(enumerate(test_cases))[::SAMPLING_INTERVAL]:
+        caller = Caller.of(f"{distractors.name.lower()}-{number}")
         counts[0] += 1
-        for turn in (1, 2):
+        for call_number in (1, 2):
             answer = await extract_result(
-                app, case.query, caller, materials=case.materials, top_k=DEEP
+                app, case.query, caller, materials=case.materials, top_k=MAX_PASSAGES
             )
             rankings = [passage["start"] for passage in answer["passages"]]
-            counts[turn] += answer["known"] is (turn > 1) and rankings == expected[number][:DEEP]
+            counts[call_number] += (
+                answer["known"] is (call_number > 1) and rankings == expected[number][:MAX_PASSAGES]
+            )
     return counts[0], counts[1], counts[2]
 
 
 def mcnemar(ours: Sequence[bool], theirs: Sequence[bool]) -> tuple[int, int, float]:
-    """Return the numbers of cases in which only one method is right, and the p-value."""
+    """Return the number of cases in which only ours, or only theirs is right, and the p-value."""
     pairs = list(zip(ours, theirs, strict=True))
     won, lost = pairs.count((True, False)), pairs.count((False, True))
     tail = sum(math.comb(won + lost, n) for n in range(min(won, lost) + 1))
@@ -187,54 +196,57 @@ def mcnemar(ours: Sequence[bool], theirs: Sequence[bool]) -> tuple[int, int, flo
 def confidence_interval(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
     """Return the 95 % confidence interval of the difference of means."""
     differences = np.asarray(ours) - np.asarray(theirs)
-    drawn = np.random.default_rng(0).choice(differences, (RESAMPLED, len(differences)))
-    low, high = np.quantile(drawn.mean(axis=1), (0.025, 0.975))
+    samples = np.random.default_rng(0).choice(differences, (BOOTSTRAP_SAMPLES, len(differences)))
+    low, high = np.quantile(samples.mean(axis=1), (0.025, 0.975))
     return float(low), float(high)
 
 
 def comparison(ours: Ranks, theirs: Ranks, name: str) -> str:
-    """Compare our ranking with another method, in words."""
+    """Describe how the tool's ranking compares with another method."""
     low, high = confidence_interval(ours.reciprocal(), theirs.reciprocal())
     parts = [f"MRR {low:+.4f} to {high:+.4f}"]
     for depth in (1, 5):
-        won, lost, chance = mcnemar(ours.within(depth), theirs.within(depth))
-        parts.append(f"best {depth}: {won} won, {lost} lost, p = {chance:.3g}")
+        won, lost, p_value = mcnemar(ours.in_best(depth), theirs.in_best(depth))
+        parts.append(f"best {depth}: {won} won, {lost} lost, p = {p_value:.3g}")
     return f"  against {name}: {'; '.join(parts)}"
 
 
 async def measure_quality(folder: Path) -> None:
     """Rank all cases with all methods, and print the tables."""
     embedder = CachingEmbedder(LocalEmbedder(), scifact_vectors())
-    ways = RankingMethods(embedder)
-    await EmbeddingSpace(ways.ctx.database).claim(embedder)
-    for beside in Distractors:
-        asked = cases(folder, beside)
-        rankings = [await ways.all(case) for case in asked]
+    methods = RankingMethods(embedder)
+    await EmbeddingSpace(methods.ctx.database).claim(embedder)
+    for distractors in Distractors:
+        test_cases = cases(folder, distractors)
+        rankings = [await methods.all(case) for case in test_cases]
         ranks = {
-            name: _ranks(asked, [ranking[name] for ranking in rankings]) for name in rankings[0]
+            name: _ranks(test_cases, [ranking[name] for ranking in rankings])
+            for name in rankings[0]
         }
-        title = f"{folder.name}: {len(asked)} cases, beside the right abstract {beside}"
-        columns = ("", "first", "in the best five", "MRR")
+        title = f"{folder.name}: {len(test_cases)} cases, the relevant abstract and {distractors}"
+        columns = ("", "at rank 1", "in the best five", "MRR")
         print_table(title, columns, [rank.row(name) for name, rank in ranks.items()])
-        for name in (VECTORS, WORDS):
-            print(comparison(ranks[OURS], ranks[name], name))  # noqa: T201 - a benchmark prints
-        expected = [ranking[OURS] for ranking in rankings]
-        sample, memory, store = await count_agreements(asked, expected, beside, ways.app)
-        print(  # noqa: T201 - a benchmark prints
-            f"  the tool itself in {sample} cases: the same passages in the same order in {memory}"
-            f" just corpus, {store} from the store"
+        for name in (SEMANTIC_ONLY, LEXICAL_ONLY):
+            print(comparison(ranks[HYBRID], ranks[name], name))  # noqa: T201 - a benchmark prints
+        expected = [ranking[HYBRID] for ranking in rankings]
+        sample, memory, store = await count_agreements(
+            test_cases, expected, distractors, methods.app
         )
-    await ways.aclose()
+        print(  # noqa: T201 - a benchmark prints
+            f"  the tool itself in {sample} cases: the expected passages and order in {memory}"
+            f" with new materials, in {store} with stored ones"
+        )
+    await methods.aclose()
     await embedder.aclose()
 
 
-def _ranks(asked: Sequence[Case], rankings: Sequence[Sequence[int]]) -> Ranks:
-    ranks = [case.rank(starts) for case, starts in zip(asked, rankings, strict=True)]
+def _ranks(test_cases: Sequence[Case], rankings: Sequence[Sequence[int]]) -> Ranks:
+    ranks = [case.rank(starts) for case, starts in zip(test_cases, rankings, strict=True)]
     return Ranks([math.inf if rank is None else rank for rank in ranks])
 
 
 async def measure(folder: Path, parts: Sequence[str]) -> None:
-    """Measure these parts."""
+    """Measure the quality, the costs, or both."""
     if "quality" in parts:
         await measure_quality(folder)
     if "costs" in parts:
@@ -242,14 +254,11 @@ async def measure(folder: Path, parts: Sequence[str]) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure the named parts, by default all, on the test claims."""
+    """Measure the named parts, by default all, and by default on the test claims."""
     if not TRAIN.is_dir():
-        sys.exit(f"Skipped: {TRAIN} is not here. It is no part of the project.")
+        sys.exit(f"Skipped: {TRAIN} is missing. The data set is not part of the project.")
     folder = TRAIN if "train" in arguments else SCIFACT
-    parts = [ranking for ranking in ("quality", "costs") if ranking in arguments] or [
-        "quality",
-        "costs",
-    ]
+    parts = [part for part in PARTS if part in arguments] or PARTS
     try:
         with run_emulator() as host:
             os.environ["FIRESTORE_EMULATOR_HOST"] = host

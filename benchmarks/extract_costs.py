@@ -1,11 +1,11 @@
 """The costs of calls of `extract_key_info`, and where they spend their time besides embedding.
 
-It is a part of `benchmarks.extract`. Texts of three sizes, made of SciFact's abstracts, are
-uploaded to the tool on the emulator and queried again. While passages are embedded, earlier ones
-are stored, and on few cores both slow each other. So there are two measures of the time besides
-embedding: that of the receipt, which counts waiting for embeddings as embedding; and the processor
-time of this process minus that of embedding the same passages alone, which is independent of other
-programs. An embedder without cost shows the remainder directly.
+This is a part of `benchmarks.extract`. Texts of three sizes, made of SciFact's abstracts, are
+uploaded to the tool on the emulator and queried again. The tool stores passages while it embeds the
+next ones, and on few cores both slow each other down. The time besides embedding is therefore
+measured in two ways. The receipt counts all waiting for embeddings as embedding. The CPU time of
+this process minus the CPU time of embedding the same passages is independent of other programs. A
+third measurement uses an embedder without cost.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.extract_dataset import claims, materials_of
+from benchmarks.extract_dataset import claims, make_materials
 from benchmarks.extract_steps import steps
 from benchmarks.measurement import print_table, ratio
 from functions.tools.workspaces.extract_key_info.tool import TOOL
@@ -29,7 +29,7 @@ from shared.runtime.context import App
 from shared.runtime.invocation import invoke
 from shared.workspaces.embedding import BATCH_SIZE
 from shared.workspaces.model import content_id
-from tests.support.tool_calls import request_of
+from tests.support.tool_calls import make_call_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,20 +41,18 @@ SIZES: Final = {"10 kB": 10_000, "100 kB": 100_000, "1 MB": 1_000_000}
 ROUNDS: Final = {"10 kB": 9, "100 kB": 3, "1 MB": 1}
 STEP_SIZES: Final = ("100 kB", "1 MB")
 WARM_UP: Final = 20
-"""Calls before the measurement, because the emulator is slow at first."""
+"""The number of calls before the measurement, because the emulator is slow at first."""
 MAX_CALL_SECONDS: Final = 1_800.0
-"""The deadline of a call in seconds, long enough that nothing is left to the job."""
-EXTRA_PARAGRAPH: Final = (
-    "\n\nA paragraph that nobody brought before: the mast was struck by lightning."
-)
+"""The deadline of a call: long enough for the tool to embed everything itself."""
+EXTRA_PARAGRAPH: Final = "\n\nA paragraph that is in no abstract: the mast was struck by lightning."
 FIRST_CALL: Final = "first call"
 
 
 class CountingEmbedder:
-    """An embedder that counts texts."""
+    """An embedder that counts the texts it embeds."""
 
     def __init__(self, embedder: Embedder) -> None:
-        """Use another embedder."""
+        """Count the texts that `embedder` embeds."""
         self._embedder = embedder
         self.model = embedder.model
         self.dimension = embedder.dimension
@@ -62,25 +60,25 @@ class CountingEmbedder:
         self.texts = 0
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """Count the texts and embed them."""
+        """Embed the texts, and add their number."""
         self.texts += len(texts)
         return await self._embedder.embed(texts, purpose)
 
     async def aclose(self) -> None:
-        """Close the other embedder."""
+        """Close the wrapped embedder."""
         await self._embedder.aclose()
 
 
 class InstantEmbedder:
-    """An embedder without cost: vectors follow from a text's hash."""
+    """An embedder without cost: it derives vectors from a hash of the text."""
 
     model = "instant"
     dimension = LocalEmbedder.dimension
     batch_size = BATCH_SIZE
 
-    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:  # noqa: ARG002 - the same for both
-        """Embed each text in some 0.05 ms."""
-        return [_direction(text) for text in texts]
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:  # noqa: ARG002 - Embedder's signature
+        """Derive the vectors, in about 0.05 ms each."""
+        return [_random_vector(text) for text in texts]
 
     async def aclose(self) -> None:
         """Do nothing."""
@@ -88,19 +86,19 @@ class InstantEmbedder:
 
 @dataclass(slots=True)
 class CallCosts:
-    """The costs of calls of one kind, with one entry for each round.
+    """The costs of calls of one kind, with one entry per round.
 
     Attributes:
-        answers: Their answers, with the receipts.
-        embedded: How many texts were embedded.
-        processor: Seconds of this process's processor time.
-        alone: Of first calls, the same for embedding their passages and nothing else.
+        answers: The answers, with their receipts.
+        embedded: The numbers of embedded texts.
+        cpu_seconds: The CPU time of this process.
+        embedding_cpu_seconds: For first calls, the CPU time of embedding only their passages.
     """
 
     answers: list[CallAnswer] = field(default_factory=list)
     embedded: list[int] = field(default_factory=list)
-    processor: list[float] = field(default_factory=list)
-    alone: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
+    embedding_cpu_seconds: list[float] = field(default_factory=list)
 
     def row(self, name: str) -> list[str]:
         """Return the row of the table."""
@@ -113,7 +111,9 @@ class CallCosts:
             f"{embedding:,.0f}",
             f"{total - embedding:,.0f}",
             f"{1 - embedding / total:.1%}",
-            f"{1 - ratio(self.alone, self.processor):.1%}" if self.alone else "",
+            f"{1 - ratio(self.embedding_cpu_seconds, self.cpu_seconds):.1%}"
+            if self.embedding_cpu_seconds
+            else "",
             f"{median(self.embedded):.0f}",
             f"{median(receipt.documents_read for receipt in receipts):.0f}",
             f"{median(receipt.documents_written for receipt in receipts):.0f}",
@@ -125,71 +125,73 @@ class ToolCalls:
     """Calls of the tool with an embedder, in a separate database."""
 
     def __init__(self, embedder: Embedder) -> None:
-        """Use an empty database."""
+        """Connect to a database of its own."""
         self.embedder = CountingEmbedder(embedder)
         settings = Settings(google_cloud_project=f"bench-extract-{embedder.model.lower()[:8]}")
         self.app = App(settings, embedder=self.embedder)
         self._questions = claims()
         self._users = 0
 
-    async def of(self, size: str) -> dict[str, CallCosts]:
-        """Upload materials of a size and query them again, as several users."""
+    async def measure(self, size: str) -> dict[str, CallCosts]:
+        """Upload materials of a size and query them again, in each round as a new user."""
         costs: dict[str, CallCosts] = {}
-        materials = materials_of(SIZES[size])
+        materials = make_materials(SIZES[size])
         for _ in range(ROUNDS[size]):
-            caller = self._somebody()
+            caller = self._new_caller()
             first, second, third, fourth = (next(self._questions) for _ in range(4))
-            kinds = {
+            arguments_by_kind = {
                 FIRST_CALL: {"query": first, "materials": materials},
                 "the same again": {"query": first, "materials": materials},
                 "another question": {"query": second, "materials": materials},
                 "another, by document": {"query": third, "document": content_id(materials)},
                 "one paragraph more": {"query": fourth, "materials": materials + EXTRA_PARAGRAPH},
             }
-            for name, arguments in kinds.items():
-                await self._ask(caller, arguments, costs.setdefault(name, CallCosts()))
-            costs[FIRST_CALL].alone.append(await self._alone(materials))
+            for name, arguments in arguments_by_kind.items():
+                await self._call(caller, arguments, costs.setdefault(name, CallCosts()))
+            costs[FIRST_CALL].embedding_cpu_seconds.append(
+                await self._embedding_cpu_seconds(materials)
+            )
         return costs
 
     async def warm_up(self) -> None:
         """Load the model, open the connection, and warm up the emulator."""
-        arguments = {"query": next(self._questions), "materials": materials_of(SIZES["10 kB"])}
+        arguments = {"query": next(self._questions), "materials": make_materials(SIZES["10 kB"])}
         for _ in range(WARM_UP):
-            await self._ask(self._somebody(), arguments, CallCosts())
+            await self._call(self._new_caller(), arguments, CallCosts())
 
     async def aclose(self) -> None:
         """Close the app and the embedder."""
         await self.app.aclose()
         await self.embedder.aclose()
 
-    def _somebody(self) -> Caller:
+    def _new_caller(self) -> Caller:
         self._users += 1
         return Caller.of(f"user-{self._users}")
 
-    async def _ask(self, caller: Caller, arguments: dict[str, Any], cost: CallCosts) -> None:
-        before = self.embedder.texts
-        request = request_of(TOOL, caller, arguments)
+    async def _call(self, caller: Caller, arguments: dict[str, Any], cost: CallCosts) -> None:
+        texts_before = self.embedder.texts
+        request = make_call_request(TOOL, caller, arguments)
         request = request.model_copy(update={"deadline": time.time() + MAX_CALL_SECONDS})
-        began = time.process_time()
+        started = time.process_time()
         answer = await invoke(TOOL, request, self.app)
-        cost.processor.append(time.process_time() - began)
+        cost.cpu_seconds.append(time.process_time() - started)
         assert answer.result, answer.error
-        assert "ready" == answer.result["status"]
+        assert answer.result["status"] == "ready"
         cost.answers.append(answer)
-        cost.embedded.append(self.embedder.texts - before)
+        cost.embedded.append(self.embedder.texts - texts_before)
 
-    async def _alone(self, materials: str) -> float:
-        cuts = parse_passages(materials, self.app.settings.extract_passage_characters)
-        texts = list({cut.passage_id: cut.cleaned for cut in cuts}.values())
-        began = time.process_time()
+    async def _embedding_cpu_seconds(self, materials: str) -> float:
+        passages = parse_passages(materials, self.app.settings.extract_passage_characters)
+        texts = list({passage.passage_id: passage.cleaned for passage in passages}.values())
+        started = time.process_time()
         await self.embedder.embed(texts, Purpose.DOCUMENT)
-        return time.process_time() - began
+        return time.process_time() - started
 
 
 async def measure() -> None:
     """Measure with both embedders, and print the tables."""
     columns = (
-        *("", "ms", "embedding", "the rest", "its share", "of processor time"),
+        *("", "ms", "embedding", "other", "share of other", "in CPU time"),
         *("texts embedded", "read", "written", "round trips"),
     )
     for embedder in (InstantEmbedder(), LocalEmbedder()):
@@ -197,25 +199,25 @@ async def measure() -> None:
         await calls.warm_up()
         rows = []
         for size in SIZES:
-            costs = await calls.of(size)
+            costs = await calls.measure(size)
             rows += [cost.row(f"{size}, {name}") for name, cost in costs.items()]
-        print_table(f"embedder {embedder.model}; goal: at 100 kB below 15 %", columns, rows)
+        print_table(f"embedder {embedder.model}; target: below 15 % at 100 kB", columns, rows)
         if isinstance(embedder, InstantEmbedder):
             await _print_steps(calls.app)
         await calls.aclose()
 
 
 async def _print_steps(app: App) -> None:
-    by_size = {size: await steps(materials_of(SIZES[size]), app) for size in STEP_SIZES}
+    by_size = {size: await steps(make_materials(SIZES[size]), app) for size in STEP_SIZES}
     names = next(iter(by_size.values()))
     rows = [
         [name, *(f"{milliseconds[name]:,.1f}" for milliseconds in by_size.values())]
         for name in names
     ]
-    print_table("the steps by themselves, ms", ("", *by_size), rows)
+    print_table("each step alone, ms", ("", *by_size), rows)
 
 
-def _direction(text: str) -> Vector:
-    chance = random.Random(text)  # noqa: S311 - no secret
-    numbers = [chance.random() - 0.5 for _ in range(InstantEmbedder.dimension)]
+def _random_vector(text: str) -> Vector:
+    generator = random.Random(text)  # noqa: S311 - no secret
+    numbers = [generator.random() - 0.5 for _ in range(InstantEmbedder.dimension)]
     return unit_vector(numbers, InstantEmbedder.dimension)

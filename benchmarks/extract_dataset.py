@@ -1,8 +1,8 @@
 """Cases for `extract_key_info`, made of SciFact's abstracts and claims.
 
-A case is a claim and twenty abstracts, each a paragraph that begins with its title: one is relevant
-to the claim, nineteen are not. The others are random or, which is harder, the nearest to the
-relevant one by SciFact's vectors. Their order is random.
+A case is a claim and twenty abstracts, one of them relevant to the claim. The others are chosen at
+random, or are the nearest to the relevant one by SciFact's vectors, which is harder. Each abstract
+is a paragraph that begins with its title; their order is random.
 """
 
 from __future__ import annotations
@@ -37,51 +37,57 @@ class Distractors(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A query, and materials with the answer.
+    """A query, and materials that contain the answer.
 
     Attributes:
         query: A claim.
         materials: Twenty abstracts.
-        right: Where the relevant one stands in them.
+        relevant: The position of the relevant abstract in the materials.
     """
 
     query: str
     materials: str
-    right: Span
+    relevant: Span
 
     def rank(self, starts: Sequence[int]) -> int | None:
-        """The rank, from 1, of the first passage of the relevant abstract; None if not found.
+        """Return the rank, from 1, of the relevant abstract's first passage; None if not found.
 
         Args:
-            starts: Where each passage starts in the materials, the best first.
+            starts: The start positions of the passages in the materials, best first.
         """
-        ranks = (n for n, at in enumerate(starts, 1) if self.right.start <= at < self.right.end)
+        ranks = (
+            n
+            for n, start in enumerate(starts, 1)
+            if self.relevant.start <= start < self.relevant.end
+        )
         return next(ranks, None)
 
 
-def cases(folder: Path, beside: Distractors) -> list[Case]:
+def cases(folder: Path, distractors: Distractors) -> list[Case]:
     """Return a case for each claim with a relevant abstract, the same in each run."""
-    chance = random.Random(beside.value)  # noqa: S311 - no secret
+    generator = random.Random(distractors.value)  # noqa: S311 - no secret
     abstracts = _rows(SCIFACT / "corpus.jsonl")
     rows = {row["_id"]: number for number, row in enumerate(abstracts)}
     texts = [paragraph(row) for row in abstracts]
     nearest = _NearestAbstracts()
-    relevant = _relevant(folder / "qrels.tsv")
+    relevant_by_claim = _read_relevance(folder / "qrels.tsv")
     result: list[Case] = []
     for claim in _rows(folder / "queries.jsonl"):
-        answers = [rows[name] for name in relevant.get(claim["_id"], ())]
+        answers = [rows[name] for name in relevant_by_claim.get(claim["_id"], ())]
         if answers:
-            right = chance.choice(answers)
-            every = (
-                nearest.to(right) if beside is Distractors.NEAREST else _shuffled(len(rows), chance)
+            relevant = generator.choice(answers)
+            candidates = (
+                nearest.others(relevant)
+                if distractors is Distractors.NEAREST
+                else _shuffled(len(rows), generator)
             )
-            others = [number for number in every if number not in answers][:DISTRACTOR_COUNT]
-            result.append(_case(claim["text"], right, others, texts, chance))
+            others = [number for number in candidates if number not in answers][:DISTRACTOR_COUNT]
+            result.append(_case(claim["text"], relevant, others, texts, generator))
     return result
 
 
-def materials_of(characters: int) -> str:
-    """Different abstracts, cut at this total length."""
+def make_materials(characters: int) -> str:
+    """Join different abstracts, and cut the text at this length."""
     texts: list[str] = []
     length = 0
     for row in _rows(SCIFACT / "corpus.jsonl"):
@@ -93,7 +99,7 @@ def materials_of(characters: int) -> str:
 
 
 def claims() -> Iterator[str]:
-    """Yield claims, independent of any materials."""
+    """Yield SciFact's claims, each of which is a query."""
     return (row["text"] for row in _rows(SCIFACT / "queries.jsonl"))
 
 
@@ -106,34 +112,34 @@ class _NearestAbstracts:
     def __init__(self) -> None:
         self._vectors = np.load(SCIFACT / "minilm-int8.documents.npy")
 
-    def to(self, number: int) -> list[int]:
-        """Return all other abstracts, nearest first."""
+    def others(self, number: int) -> list[int]:
+        """Return the indexes of all other abstracts, nearest first."""
         order: list[int] = np.argsort(-(self._vectors @ self._vectors[number])).tolist()
         return [other for other in order if other != number]
 
 
 def _case(
-    query: str, right: int, others: Sequence[int], texts: Sequence[str], chance: random.Random
+    query: str, relevant: int, others: Sequence[int], texts: Sequence[str], generator: random.Random
 ) -> Case:
-    order = [right, *others]
-    chance.shuffle(order)
-    before = order[: order.index(right)]
+    order = [relevant, *others]
+    generator.shuffle(order)
+    before = order[: order.index(relevant)]
     start = sum(len(texts[number]) + len(SEPARATOR) for number in before)
-    span = Span(start, start + len(texts[right]))
+    span = Span(start, start + len(texts[relevant]))
     return Case(query, SEPARATOR.join(texts[number] for number in order), span)
 
 
-def _shuffled(count: int, chance: random.Random) -> list[int]:
-    return chance.sample(range(count), count)
+def _shuffled(count: int, generator: random.Random) -> list[int]:
+    return generator.sample(range(count), count)
 
 
-def _relevant(path: Path) -> dict[str, list[str]]:
-    relevant: dict[str, list[str]] = {}
+def _read_relevance(path: Path) -> dict[str, list[str]]:
+    relevant_by_claim: dict[str, list[str]] = {}
     with path.open(encoding="utf-8") as rows:
         for claim, abstract, gain in csv.reader(rows, delimiter="\t"):
             if gain.isdigit() and int(gain) > 0:
-                relevant.setdefault(claim, []).append(abstract)
-    return relevant
+                relevant_by_claim.setdefault(claim, []).append(abstract)
+    return relevant_by_claim
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """The time of each step of `extract_key_info` besides embedding.
 
-It is a part of `benchmarks.extract`. Each step runs three times, alone; the result is the median.
+This is a part of `benchmarks.extract`. Each step runs three times, alone. The result is the median.
 """
 
 from __future__ import annotations
@@ -41,40 +41,40 @@ if TYPE_CHECKING:
     from shared.runtime.context import App, Context
     from shared.workspaces.model import ParsedPassage
 
-TIMES: Final = 3
-TOP: Final = 5
+REPETITIONS: Final = 3
+TOP_K: Final = 5
 
 ResultT = TypeVar("ResultT")
 
 
 @dataclass(slots=True)
-class Watch:
-    """Measures the time of steps.
+class StepTimer:
+    """A timer of steps.
 
     Attributes:
-        taken: What each took, in ms.
+        milliseconds: The median duration of each step.
     """
 
-    taken: dict[str, float] = field(default_factory=dict)
+    milliseconds: dict[str, float] = field(default_factory=dict)
 
-    def of(self, name: str, work: Callable[[], ResultT]) -> ResultT:
-        """Run a step several times; return its last result."""
-        took = []
-        for _ in range(TIMES):
-            began = time.perf_counter()
-            result = work()
-            took.append(time.perf_counter() - began)
-        self.taken[name] = median(took) * 1000
+    def measure(self, name: str, step: Callable[[], ResultT]) -> ResultT:
+        """Run a step several times, and return its last result."""
+        durations = []
+        for _ in range(REPETITIONS):
+            started = time.perf_counter()
+            result = step()
+            durations.append(time.perf_counter() - started)
+        self.milliseconds[name] = median(durations) * 1000
         return result
 
-    async def waiting(self, name: str, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        """Run an asynchronous step several times; return its last result."""
-        took = []
-        for _ in range(TIMES):
-            began = time.perf_counter()
-            result = await work()
-            took.append(time.perf_counter() - began)
-        self.taken[name] = median(took) * 1000
+    async def measure_async(self, name: str, step: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        """Run an asynchronous step several times, and return its last result."""
+        durations = []
+        for _ in range(REPETITIONS):
+            started = time.perf_counter()
+            result = await step()
+            durations.append(time.perf_counter() - started)
+        self.milliseconds[name] = median(durations) * 1000
         return result
 
 
@@ -101,27 +101,31 @@ async def embedded_document(
 
 
 async def steps(text: str, app: App) -> dict[str, float]:
-    """The milliseconds of each step; a name after a colon is a part of the step before it."""
-    watch = Watch()
-    ctx = app.context(Caller.of(f"walker-{len(text)}"), Meter())
+    """Return the milliseconds of each step. A name with a colon is part of another step."""
+    timer = StepTimer()
+    ctx = app.context(Caller.of(f"reader-{len(text)}"), Meter())
     await EmbeddingSpace(ctx.database).claim(ctx.embedder)
-    passages = _in_memory(text, ctx.settings.extract_passage_characters, watch)
+    passages = _in_memory(text, ctx.settings.extract_passage_characters, timer)
     document, contents = await embedded_document(text, passages, ctx)
     workspace = Workspace(ctx.database, str(ctx.caller.user_id), "default")
-    await _store(document, contents, workspace, ctx, watch)
-    await _rank(document, contents, workspace, ctx, watch)
-    return watch.taken
+    await _store(document, contents, workspace, ctx, timer)
+    await _rank(document, contents, workspace, ctx, timer)
+    return timer.milliseconds
 
 
-def _in_memory(text: str, max_characters: int, watch: Watch) -> list[ParsedPassage]:
-    passages = watch.of("cut", lambda: parse_passages(text, max_characters))
-    spans = watch.of("cut: find the passages", lambda: split_passages(text, max_characters))
+def _in_memory(text: str, max_characters: int, timer: StepTimer) -> list[ParsedPassage]:
+    passages = timer.measure("parse", lambda: parse_passages(text, max_characters))
+    spans = timer.measure("parse: find the passages", lambda: split_passages(text, max_characters))
     texts = [text[span.start : span.end] for span in spans]
-    watch.of("cut: clean and hash", lambda: [content_id(normalize_line(text)) for text in texts])
-    watch.of("cut: terms", lambda: [terms(text) for text in texts])
-    parts = watch.of("put into parts", lambda: build_parts(passages))
-    stored = watch.of("parts to bytes, compressed", lambda: [part.to_bytes() for part in parts])
-    watch.of("parts from bytes", lambda: [DocumentPart.from_bytes(data) for data in stored])
+    timer.measure(
+        "parse: clean and hash", lambda: [content_id(normalize_line(text)) for text in texts]
+    )
+    timer.measure("parse: terms", lambda: [terms(text) for text in texts])
+    parts = timer.measure("build the parts", lambda: build_parts(passages))
+    stored = timer.measure(
+        "parts to bytes, compressed", lambda: [part.to_bytes() for part in parts]
+    )
+    timer.measure("parts from bytes", lambda: [DocumentPart.from_bytes(data) for data in stored])
     return passages
 
 
@@ -130,11 +134,13 @@ async def _store(
     contents: Contents,
     workspace: Workspace,
     ctx: Context,
-    watch: Watch,
+    timer: StepTimer,
 ) -> None:
     record = await workspace.load_document(document.document_id)
     await ctx.database.commit(workspace.upload_writes(record, document, ctx.clock()))
-    await watch.waiting("store the parts", lambda: workspace.store_parts(document, contents.parts))
+    await timer.measure_async(
+        "store the parts", lambda: workspace.store_parts(document, contents.parts)
+    )
     passage_ids = list(contents.texts)
 
     async def store() -> None:
@@ -142,13 +148,13 @@ async def _store(
             block = {name: contents.texts[name] for name in passage_ids[start : start + BATCH_SIZE]}
             await workspace.store_passages(document, block, contents.vectors)
 
-    await watch.waiting("store the passages", store)
-    await watch.waiting(
-        "store them as known, without vectors",
+    await timer.measure_async("store the passages", store)
+    await timer.measure_async(
+        "store the passages again, without vectors",
         lambda: store_without_vectors(contents.texts, document, workspace),
     )
-    await watch.waiting(
-        "read the vectors of all", lambda: workspace.load_stored_passages(passage_ids, document)
+    await timer.measure_async(
+        "read all vectors", lambda: workspace.load_stored_passages(passage_ids, document)
     )
 
 
@@ -157,20 +163,24 @@ async def _rank(
     contents: Contents,
     workspace: Workspace,
     ctx: Context,
-    watch: Watch,
+    timer: StepTimer,
 ) -> None:
     query = next(claims())
     vector = await ctx.query_vector(query)
     document = replace(document, status=DocumentStatus.READY)
     in_memory = corpus_in_memory(document, contents.parts, contents.texts, contents.vectors)
-    await watch.waiting("rank in memory", lambda: rank_passages(query, in_memory, TOP, ctx))
+    await timer.measure_async("rank in memory", lambda: rank_passages(query, in_memory, TOP_K, ctx))
     stored = stored_corpus([document], workspace)
-    await watch.waiting("rank from the store", lambda: rank_passages(query, stored, TOP, ctx))
-    await watch.waiting("from the store: read the parts", lambda: workspace.load_parts([document]))
+    await timer.measure_async(
+        "rank from the store", lambda: rank_passages(query, stored, TOP_K, ctx)
+    )
+    await timer.measure_async(
+        "from the store: read the parts", lambda: workspace.load_parts([document])
+    )
     passages, others = workspace.passage_index([document]), list(contents.texts)[-LEXICAL_POOL:]
-    await watch.waiting(
+    await timer.measure_async(
         "from the store: the nearest 50", lambda: passages.nearest(vector, DENSE_POOL)
     )
-    await watch.waiting(
+    await timer.measure_async(
         "from the store: compare 30 more", lambda: passages.similarities(vector, others)
     )

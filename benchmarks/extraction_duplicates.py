@@ -1,11 +1,11 @@
-"""Which extractions are duplicates, on pairs of the sample and pairs made for this purpose.
+"""The pairs of extractions that are taken for duplicates, by thresholds of two measures.
 
 Usage: python -m benchmarks.extraction_duplicates
 
 `extraction_pairs.json` contains rephrased extractions of the sample, and others that are easily
-confused with one: the same question with another answer, the same solution of another problem, the
-same steps for another purpose. All pairs of extractions of one type in the sample are compared,
-too. It takes half a minute.
+confused with one of the sample: the same question with another answer, the same solution of another
+problem, the same steps for another purpose. All pairs of extractions of one type in the
+sample are compared, too. The benchmark takes half a minute.
 """
 
 from __future__ import annotations
@@ -38,72 +38,84 @@ RESEMBLANCES: Final = (0.0, 0.15, 0.2, 0.25, 0.3, 0.35)
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The similarity of two extractions of one type: of their vectors, and of their answers."""
+    """The cosine similarity of two extractions, and the resemblance of their answers."""
 
     similarity: float
     resemblance: float
 
 
-async def measured(model: LocalEmbedder) -> dict[str, list[Pair]]:
-    """Return all pairs by kind."""
+async def measure_pairs(model: LocalEmbedder) -> dict[str, list[Pair]]:
+    """Compare all pairs, and return the results by kind of pair."""
     rows = SampleExtractions.model_validate_json((FOLDER / "extractions.json").read_text("utf-8"))
     pairs_by_kind: Mapping[str, Any] = json.loads(PAIRS.read_text("utf-8"))
-    kinds = {name: list(_around(rows.extractions, pairs_by_kind[name])) for name in pairs_by_kind}
+    kinds = {
+        name: list(_pairs_with_sample(rows.extractions, pairs_by_kind[name]))
+        for name in pairs_by_kind
+    }
     contents = [_content(row.type, row.content) for row in rows.extractions]
     kinds["of the sample"] = [
-        (one, other) for one, other in combinations(contents, 2) if one.type is other.type
+        (first, second) for first, second in combinations(contents, 2) if first.type is second.type
     ]
     texts = sorted({content.text for pairs in kinds.values() for pair in pairs for content in pair})
     vectors = dict(zip(texts, await model.embed(texts, Purpose.DOCUMENT), strict=True))
     return {
         name: [
             Pair(
-                sum(a * b for a, b in zip(vectors[one.text], vectors[other.text], strict=True)),
-                answer_resemblance(one, other),
+                sum(a * b for a, b in zip(vectors[first.text], vectors[second.text], strict=True)),
+                answer_resemblance(first, second),
             )
-            for one, other in pairs
+            for first, second in pairs
         ]
         for name, pairs in kinds.items()
     }
 
 
-def _around(
+def _pairs_with_sample(
     sample: Sequence[SampleExtraction], pairs_by_kind: Sequence[Mapping[str, Any]]
 ) -> Iterator[tuple[Content, Content]]:
-    by_place = {(row.highlight, row.part, row.type): row.content for row in sample}
+    sample_contents = {(row.highlight, row.part, row.type): row.content for row in sample}
     for entry in pairs_by_kind:
         kind = ExtractionType(entry["type"])
-        original = by_place[entry["highlight"], entry.get("part", 1), kind]
+        original = sample_contents[entry["highlight"], entry.get("part", 1), kind]
         yield _content(kind, original), _content(kind, entry["content"])
 
 
-def _content(kind: ExtractionType, written: Mapping[str, Any]) -> Content:
-    return CONTENTS[kind].model_validate(written)
+def _content(kind: ExtractionType, fields: Mapping[str, Any]) -> Content:
+    return CONTENTS[kind].model_validate(fields)
 
 
 def main() -> None:
-    """Print the pairs that a rule calls duplicates, and the similarities."""
+    """Print the number of duplicates by threshold, and the similarities."""
     model = LocalEmbedder()
-    kinds = asyncio.run(measured(model))
+    kinds = asyncio.run(measure_pairs(model))
     rows = [
         [
-            f"{similarity} and {least}",
+            f"{similarity} and {resemblance}",
             *(
-                str(sum(p.similarity >= similarity and p.resemblance >= least for p in pairs))
+                str(sum(p.similarity >= similarity and p.resemblance >= resemblance for p in pairs))
                 for pairs in kinds.values()
             ),
         ]
         for similarity in (-1.0, *SIMILARITIES)
-        for least in RESEMBLANCES
+        for resemblance in RESEMBLANCES
     ]
-    heads = [f"{name} ({len(pairs)})" for name, pairs in kinds.items()]
-    print_table("called duplicates, from these on", ["cosine, terms", *heads], rows)
-    spread = [
-        [name, *(f"{of(p.similarity for p in pairs):.2f}" for of in (min, median, max))]
+    headings = [f"{name} ({len(pairs)})" for name, pairs in kinds.items()]
+    print_table(
+        "duplicates, with at least this similarity and resemblance",
+        ["cosine, terms", *headings],
+        rows,
+    )
+    rows = [
+        [
+            name,
+            *(f"{aggregate(p.similarity for p in pairs):.2f}" for aggregate in (min, median, max)),
+        ]
         for name, pairs in kinds.items()
     ]
-    print_table("cosines", ["", "least", "median", "most"], spread)
-    print_table("in use", ["", "cosine"], [[model.model, str(min_similarity(model.model))]])
+    print_table("cosine similarity", ["", "minimum", "median", "maximum"], rows)
+    print_table(
+        "the threshold in use", ["", "cosine"], [[model.model, str(min_similarity(model.model))]]
+    )
 
 
 if __name__ == "__main__":

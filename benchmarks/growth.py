@@ -1,11 +1,12 @@
-"""What every tool that reads costs as the base grows: documents, round trips and milliseconds.
+"""What every tool that reads costs as the base grows, and how long it takes beside its floor.
 
 Usage: python -m benchmarks.growth [CHUNKSxDIMENSION ...]
 
 The base is synthetic and grows in one emulator (`benchmarks.synthetic`), 20,000 chunks by default.
-What does not depend on the size of the base is the same in all tables. Firestore also bills the
-index entries that a vector query scans, one read per hundred; the emulator does not count them, and
-compares vectors in one thread: trust documents and round trips more than milliseconds.
+The floors are the cheapest requests that give a correct answer (`benchmarks.floors`). What does not
+depend on the size of the base is the same in all tables. Firestore also bills the index entries
+that a vector query scans, one read per hundred. The emulator does not count them, and compares
+vectors in one thread: trust documents and round trips more than milliseconds.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ import asyncio
 import os
 import sys
 import time
+from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.measurement import milliseconds, print_table
-from benchmarks.synthetic import READER, SyntheticBase, SyntheticEmbedder, SyntheticTexts
+from benchmarks.floors import Floors
+from benchmarks.measurement import interleaved, milliseconds, print_table, ratio, timed
+from benchmarks.synthetic import READER, TAGS, SyntheticBase, SyntheticEmbedder, SyntheticTexts
 from infra.build.discovery import tools
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.core.caller import Caller
@@ -31,15 +35,25 @@ from shared.runtime.invocation import parse_arguments
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    Cost = tuple[Meter, float]
-    """What a call cost, and its seconds."""
-
 STEPS: Final = ((1_000, 384), (5_000, 384), (20_000, 384))
 """The numbers of chunks and the dimensions of their vectors."""
-WORDS: Final = {384: 150, 768: 370}
-"""The number of words of a chunk: 1,000 and 2,600 characters."""
 ROUNDS: Final = 5
 _CALLER: Final = Caller.of(READER)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a call cost.
+
+    Attributes:
+        meter: Its documents and round trips.
+        seconds: How long it took.
+        floor: How long the cheapest requests took that give a correct answer, in seconds.
+    """
+
+    meter: Meter
+    seconds: float
+    floor: float
 
 
 def calls(base: SyntheticBase, number: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -48,7 +62,7 @@ def calls(base: SyntheticBase, number: int) -> Iterator[tuple[str, str, dict[str
     yield "search_kb", "search_kb", {"query": question}
     yield "search_kb, semantic", "search_kb", {"query": question, "mode": "semantic"}
     yield "search_kb, lexical", "search_kb", {"query": question, "mode": "lexical"}
-    for tag in ("odd", "seventh", "hundredth"):
+    for tag in TAGS:
         yield f"search_kb, tag {tag}", "search_kb", {"query": question, "filters": {"tags": [tag]}}
     several = {"tags": ["seventh"], "category": "books", "period": "last_30_days"}
     yield "search_kb, three filters", "search_kb", {"query": question, "filters": several}
@@ -71,26 +85,31 @@ def calls(base: SyntheticBase, number: int) -> Iterator[tuple[str, str, dict[str
 
 
 async def measure(app: App, base: SyntheticBase, title: str) -> None:
-    """Call every tool, after a first round that fills caches, and print what the calls cost."""
+    """Call every tool and its floor, after a first round that fills caches, and print the costs."""
     by_name = {tool.name: tool for tool in tools()}
+    floors = Floors(app.context(_CALLER, Meter()), base.texts)
     costs: dict[str, list[Cost]] = {}
     for number in range(ROUNDS + 1):
         for name, tool, arguments in calls(base, number):
             parsed = parse_arguments(by_name[tool].input, arguments, tool)
-            meter, started = Meter(), time.perf_counter()
-            await by_name[tool].run(parsed, app.context(_CALLER, meter))
+            floor, meter = await floors.prepare(tool, arguments), Meter()
+            call = partial(by_name[tool].run, parsed, app.context(_CALLER, meter))
+            seconds = await interleaved({"call": timed(call), "floor": timed(floor)}, 1, warm_up=0)
             if number:
-                costs.setdefault(name, []).append((meter, time.perf_counter() - started))
+                cost = Cost(meter, *seconds["call"], *seconds["floor"])
+                costs.setdefault(name, []).append(cost)
     rows = [
         [
             name,
-            f"{median(meter.documents_read for meter, _ in taken):.0f}",
-            f"{max(meter.round_trips for meter, _ in taken)}",
-            milliseconds([seconds for _, seconds in taken]),
+            f"{median(cost.meter.documents_read for cost in taken):.0f}",
+            f"{max(cost.meter.round_trips for cost in taken)}",
+            milliseconds([cost.seconds for cost in taken]),
+            milliseconds([cost.floor for cost in taken]),
+            f"{ratio([cost.seconds for cost in taken], [cost.floor for cost in taken]):.2f}",
         ]
         for name, taken in costs.items()
     ]
-    print_table(title, ["", "documents", "round trips", "p50 ms"], rows)
+    print_table(title, ["", "documents", "round trips", "p50 ms", "floor ms", "to floor"], rows)
 
 
 async def grow(dimension: int, sizes: Sequence[int]) -> None:
@@ -98,7 +117,7 @@ async def grow(dimension: int, sizes: Sequence[int]) -> None:
     texts = SyntheticTexts(dimension)
     settings = Settings(google_cloud_project=f"bench-growth-{dimension}")
     app = App(settings, embedder=SyntheticEmbedder(texts))
-    base = SyntheticBase(app.context(_CALLER, Meter()), texts, WORDS[dimension])
+    base = SyntheticBase(app.context(_CALLER, Meter()), texts)
     for size in sizes:
         started = time.perf_counter()
         await base.grow(size)

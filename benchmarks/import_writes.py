@@ -1,10 +1,10 @@
-"""Document writes of a day's import of ten highlights, compared with a bulk import.
+"""The document writes of importing ten highlights, compared with a bulk import.
 
 Usage: python -m benchmarks.import_writes
 
-Highlights of 300 characters from SciFact's abstracts are imported as a Readwise export into a
-separate emulator: 400 at once, then ten of two books, then one. Jobs run in the order in which the
-cloud's schedules start them after `ingest`.
+Highlights of 300 characters from SciFact's abstracts are imported as a Readwise export into a new
+emulator: 400 at once, then ten of two books, then one. The jobs run in the order of their schedules
+in the cloud.
 """
 
 from __future__ import annotations
@@ -40,35 +40,35 @@ from shared.runtime.job import Report, run_job
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SCHEDULE: Final = (INGEST, EMBED, CARDS, CLUSTER, INDEX)
+JOBS_IN_ORDER: Final = (INGEST, EMBED, CARDS, CLUSTER, INDEX)
 IMPORTS: Final = {"400 highlights of 40 books": (40, 10), "10 of 2": (2, 5), "1 of 1": (1, 1)}
-"""How many books an import has, and how many highlights each book has."""
-LENGTH: Final = 300  # characters
-BOOKKEEPING: Final = ("leases", "runs")
+"""The number of books of an import, and of highlights per book."""
+HIGHLIGHT_CHARACTERS: Final = 300
+BOOKKEEPING_COLLECTIONS: Final = ("leases", "runs")
 
 
 @contextmanager
 def count_writes() -> Iterator[Counter[str]]:
-    """Count the writes of this process by collection until the block ends."""
+    """Count the writes of this process in the block, by collection."""
     counts: Counter[str] = Counter()
     commit = FirestoreAsyncClient.commit
 
     @wraps(commit)
-    def counted(self: Any, request: Any = None, **kwargs: Any) -> Any:
+    def counting_commit(self: Any, request: Any = None, **kwargs: Any) -> Any:
         for write in request["writes"]:
             path = (write.update.name or write.delete).partition("/documents/")[2]
             counts[path.partition("/")[0]] += 1
         return commit(self, request=request, **kwargs)
 
-    FirestoreAsyncClient.commit = counted  # type: ignore[method-assign]
+    FirestoreAsyncClient.commit = counting_commit  # type: ignore[method-assign]
     try:
         yield counts
     finally:
         FirestoreAsyncClient.commit = commit  # type: ignore[method-assign]
 
 
-def export(books: range, highlights: int, texts: Iterator[str]) -> str:
-    """Write a Readwise export."""
+def make_export(books: range, highlights: int, texts: Iterator[str]) -> str:
+    """Return a Readwise export as JSON."""
     results = [
         {
             "user_book_id": book,
@@ -88,11 +88,11 @@ def export(books: range, highlights: int, texts: Iterator[str]) -> str:
 
 
 async def import_highlights(path: Path) -> Counter[str]:
-    """Run the jobs once, and return the writes by collection."""
+    """Run all jobs on an export, and return the writes by collection."""
     settings = Settings(google_cloud_project="bench-import", ingest_path=str(path))
     app = App(settings, embedder=HashingEmbedder("hashed"))
     with count_writes() as counts:
-        for job in SCHEDULE:
+        for job in JOBS_IN_ORDER:
             report = await run_job(job, app)
             if not isinstance(report, Report) or report.failures:
                 raise RuntimeError(f"{job.name}: {report}")
@@ -101,24 +101,26 @@ async def import_highlights(path: Path) -> Counter[str]:
 
 
 async def measure(folder: Path) -> None:
-    """Import each set of highlights, and print the writes for one highlight."""
+    """Import each set of highlights, and print the writes per highlight."""
     with (SCIFACT / "corpus.jsonl").open(encoding="utf-8") as lines:
-        texts = [json.loads(line)["text"][:LENGTH] for line in islice(lines, 1_000)]
+        texts = [json.loads(line)["text"][:HIGHLIGHT_CHARACTERS] for line in islice(lines, 1_000)]
     remaining = iter(texts)
     rows = []
     first = 1
     for name, (books, highlights) in IMPORTS.items():
         path = folder / f"{first}.json"
-        path.write_text(export(range(first, first + books), highlights, remaining), "utf-8")
+        path.write_text(make_export(range(first, first + books), highlights, remaining), "utf-8")
         first += books
         counts = await import_highlights(path)
-        number = books * highlights
-        bookkeeping = sum(counts.pop(collection, 0) for collection in BOOKKEEPING)
+        highlight_count = books * highlights
+        bookkeeping = sum(counts.pop(collection, 0) for collection in BOOKKEEPING_COLLECTIONS)
         kinds = [counts.pop(key, 0) for key in ("chunks", "lexicon", "facets")]
         writes = [sum(kinds) + counts.total(), *kinds, counts.total()]
-        rows.append([name, *(f"{count / number:.1f}" for count in writes), str(bookkeeping)])
-    columns = ["", "writes", "chunk", "terms", "facets", "others", "leases and runs, in all"]
-    print_table("Writes for one highlight", columns, rows)
+        rows.append(
+            [name, *(f"{count / highlight_count:.1f}" for count in writes), str(bookkeeping)]
+        )
+    columns = ["", "writes", "chunk", "terms", "facets", "others", "leases and runs in total"]
+    print_table("Writes per highlight", columns, rows)
 
 
 def main() -> None:

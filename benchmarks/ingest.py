@@ -1,13 +1,16 @@
-"""The time to ingest a whole corpus, compared with the speed of the embedder.
+"""The time to ingest a corpus, compared with the speed of the embedder.
 
 Usage: python -m benchmarks.ingest [--limit N] [--files-only]
 
-First, `carrel ingest` reads sixty mixed files, with cards, clusters and the index, in turn with the
-embedder alone on the same chunks. Then SciFact's 5,183 abstracts go through the jobs `ingest`,
-`embed` and `index`, one after another, into a separate emulator; then again, which must write only
-the jobs' leases. Then `repair` compares the index twice, and the base is searched. It takes some
-minutes. The embed job is paused every half minute, to measure the embedder alone on a sample of the
-same chunks.
+1. `carrel ingest` reads sixty mixed files and makes cards, clusters and the index, alternating with
+   the embedder alone on the same chunks.
+2. The jobs `ingest`, `embed` and `index` process SciFact's 5,183 abstracts on a new emulator. Each
+   half minute, `embed` is interrupted to measure the embedder alone on a sample of the chunks.
+3. The same jobs run again, and must write nothing but their leases.
+4. `repair` compares the index twice.
+5. The knowledge base is searched.
+
+The benchmark takes some minutes.
 """
 
 from __future__ import annotations
@@ -56,78 +59,80 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Job
 CORPUS: Final = SCIFACT / "corpus.jsonl"
-RUNS: Final = (INGEST, EMBED, INDEX, INGEST, EMBED, INDEX, REPAIR, REPAIR)
+JOB_RUNS: Final = (INGEST, EMBED, INDEX, INGEST, EMBED, INDEX, REPAIR, REPAIR)
 ROUNDS: Final = 2
-SLICE: Final = 30.0  # seconds
-SAMPLE: Final = 64  # chunks
+SLICE_SECONDS: Final = 30.0
+SAMPLE_CHUNKS: Final = 64
 QUESTIONS: Final = ("do vitamins prevent cancer?", "stem cell fate", "risks of heart disease")
 
 
 @dataclass(slots=True)
 class JobProgress:
-    """The total of a job's slices: time, counts, and speed relative to the embedder."""
+    """The totals of a job's slices, and for each slice the speed relative to the embedder."""
 
     seconds: float = 0.0
     counts: Counter[str] = field(default_factory=Counter)
     meter: Meter = field(default_factory=Meter)
-    shares: list[float] = field(default_factory=list)
+    relative_speeds: list[float] = field(default_factory=list)
 
-    def told(self, chunks: int) -> list[str]:
-        """Return the cells of the row."""
-        share = f"{median(self.shares):.2f}" if self.shares else ""
-        done = ", ".join(f"{number} {name}" for name, number in self.counts.items())
+    def table_cells(self, chunks: int) -> list[str]:
+        """Return the cells of the job's row."""
+        relative_speed = f"{median(self.relative_speeds):.2f}" if self.relative_speeds else ""
+        work_done = ", ".join(f"{number} {name}" for name, number in self.counts.items())
         speed = f"{chunks / self.seconds:.0f}" if self.counts else ""
-        counted = [str(self.meter.documents_read), str(self.meter.documents_written)]
-        return [f"{self.seconds:.1f}", speed, share, *counted, done]
+        document_counts = [str(self.meter.documents_read), str(self.meter.documents_written)]
+        return [f"{self.seconds:.1f}", speed, relative_speed, *document_counts, work_done]
 
 
 class MeteredApp(App):
-    """An app with one meter for all runs."""
+    """An app whose contexts share one meter."""
 
     meter = Meter()
 
-    def ctx(self, caller: Caller, meter: Meter) -> Context:  # noqa: ARG002 - ours counts
-        """Return a context with the common meter."""
+    def context(self, caller: Caller, meter: Meter) -> Context:  # noqa: ARG002 - the app's meter counts
+        """Return a context with the app's meter."""
         return super().context(caller, self.meter)
 
 
 async def run(
-    job: Job, app: MeteredApp, own_speed: Callable[[], Awaitable[float]] | None = None
+    job: Job, app: MeteredApp, embedder_speed: Callable[[], Awaitable[float]] | None = None
 ) -> JobProgress:
-    """Run a job to completion, in slices if its speed is to be compared."""
-    course = JobProgress()
-    app.meter = course.meter
+    """Run a job to completion, in slices if `embedder_speed` is measured between them."""
+    progress = JobProgress()
+    app.meter = progress.meter
     while True:
         started = time.perf_counter()
-        report = await run_job(replace(job, timeout=SLICE) if own_speed else job, app)
+        report = await run_job(replace(job, timeout=SLICE_SECONDS) if embedder_speed else job, app)
         seconds = time.perf_counter() - started
         if not isinstance(report, Report) or report.failures:
             raise RuntimeError(f"{job.name}: {report}")
-        course.seconds += seconds
-        course.counts += report.counts
-        if own_speed and report.counts["embedded"]:
-            course.shares.append(report.counts["embedded"] / seconds / await own_speed())
+        progress.seconds += seconds
+        progress.counts += report.counts
+        if embedder_speed and report.counts["embedded"]:
+            progress.relative_speeds.append(
+                report.counts["embedded"] / seconds / await embedder_speed()
+            )
         if report.finished:
-            return course
+            return progress
 
 
 async def measure(app: MeteredApp, path: Path) -> None:
-    """Ingest a file twice, compare its index twice, and search it."""
+    """Run all jobs on a file, and search the knowledge base."""
     chunks = [chunk for source in read_sources(path) for chunk in with_chunks(source).chunks]
-    texts = [chunk.embedding_text for chunk in chunks[:: max(1, len(chunks) // SAMPLE)]]
+    texts = [chunk.embedding_text for chunk in chunks[:: max(1, len(chunks) // SAMPLE_CHUNKS)]]
 
-    async def own_speed() -> float:
+    async def embedder_speed() -> float:
         started = time.perf_counter()
         await app.embedder.embed(texts, Purpose.DOCUMENT)
         return len(texts) / (time.perf_counter() - started)
 
-    await own_speed()  # loads the model
+    await embedder_speed()  # loads the model
     rows = []
-    for number, job in enumerate(RUNS):
-        course = await run(job, app, own_speed if job is EMBED else None)
-        turn = "again" if job in RUNS[:number] else "first time"
-        rows.append([f"{job.name}, {turn}", *course.told(len(chunks))])
-    columns = ["", "seconds", "chunks/s", "of embedder's own", "read", "written", "done"]
+    for number, job in enumerate(JOB_RUNS):
+        progress = await run(job, app, embedder_speed if job is EMBED else None)
+        repetition = "again" if job in JOB_RUNS[:number] else "first time"
+        rows.append([f"{job.name}, {repetition}", *progress.table_cells(len(chunks))])
+    columns = ["", "seconds", "chunks/s", "ratio to embedder", "read", "written", "done"]
     print_table(f"{len(chunks)} chunks of SciFact", columns, rows)
     for question in QUESTIONS:
         out = await search_kb(In(query=question, limit=3), app.context(Caller(), Meter()))
@@ -137,7 +142,7 @@ async def measure(app: MeteredApp, path: Path) -> None:
 
 
 def measure_files(folder: Path) -> None:
-    """Ingest mixed files as the command does, in turn with the embedder alone on their chunks."""
+    """Ingest mixed files with the command's function, alternating with the embedder alone."""
     write_mixed_files(folder)
     sources = (item for item in read(folder) if isinstance(item, Source))
     chunked = (source for batch in batches(sources) for source in batch.accepted)
@@ -148,17 +153,17 @@ def measure_files(folder: Path) -> None:
         os.environ["GOOGLE_CLOUD_PROJECT"] = f"bench-files-{number}"
         started = time.perf_counter()
         if not ingest_all(folder):
-            raise RuntimeError("The ingest left something out.")
+            raise RuntimeError("Some files were not ingested.")
         seconds = time.perf_counter() - started
         speed = len(texts) / floor
         rows.append([f"round {number + 1}", *(f"{n:.1f}" for n in (floor, speed, seconds))])
         rows[-1].append(f"{floor / seconds:.2f}")
-    columns = ["", "embedder, s", "texts/s", "carrel ingest, s", "of embedder's own"]
+    columns = ["", "embedder, s", "texts/s", "carrel ingest, s", "ratio to embedder"]
     print_table(f"{len(texts)} chunks of {len(list(folder.iterdir()))} files", columns, rows)
 
 
 async def _embed_alone(texts: Sequence[str]) -> float:
-    """Embed texts, and return the seconds, the model's loading included."""
+    """Embed texts, and return the seconds, including those of loading the model."""
     embedder = LocalEmbedder()
     started = time.perf_counter()
     await embedder.embed(texts, Purpose.DOCUMENT)
@@ -188,7 +193,7 @@ def main(limit: int | None, *, files_only: bool) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--limit", type=int, help="how many abstracts; all by default")
+    parser.add_argument("--limit", type=int, help="the number of abstracts; all by default")
     parser.add_argument("--files-only", action="store_true", help="only the mixed files")
     arguments = parser.parse_args()
     try:

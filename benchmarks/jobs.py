@@ -2,20 +2,19 @@
 
 Usage: python -m benchmarks.jobs [CHUNKS ...]
 
-By default 1,250, 2,500 and 5,000 of SciFact's abstracts go through all jobs. Each run has its own
-process, and so its own peak memory. No model runs: vectors are made of hashed words, and a local
-server answers for the language model after 20 ms, with a card for each passage and an extraction
-for every fifth. What remains is the work of the jobs. The floors, in the same runs, are a process
-that does nothing, and the share of time in which a job waits for its commits, which is the
-emulator's.
+By default, all jobs process 1,250, 2,500 and 5,000 of SciFact's abstracts. Each run has its own
+process, and so its own peak memory. No model runs: vectors are hashed words, and a local server
+stands in for the language model. It replies after 20 ms, with a card for each passage and an
+extraction for every fifth. Each run is compared with a process that does nothing, and with the time
+that the job waits for its commits, which is the emulator's.
 
-The emulator has no indexes: for jobs that page through lists or search, the elapsed time says more
-about the emulator (`health`: a search takes half a second at 1,250 chunks and some seconds at
-5,000). The processor time of the job's process is the job's own.
+- The emulator has no indexes. For jobs that page through collections or search, elapsed time says
+  more about the emulator: in `health`, a search takes half a second at 1,250 chunks, some seconds
+  at 5,000. The CPU time is that of the job's process only.
+- `trust` counts the votes on a tenth as many traces, with two votes each, and finds all sums wrong.
+- `ingest_materials` has as many passages as there are chunks, of 250 characters each.
 
-It takes some nine minutes on two idle cores. Trust adds up the votes on a tenth as many traces, two
-on each, and finds all sums wrong. Materials have as many passages as there are chunks, of 250
-characters.
+The benchmark takes about nine minutes on two idle cores.
 """
 
 from __future__ import annotations
@@ -73,30 +72,30 @@ STEPS: Final = {
     "ingest_materials": "ingest_materials",
     "reembed": "reembed",
 }
-"""The measurements in order, with their jobs."""
-PREPARED: Final = {"trust", "ingest_materials", "reembed"}
-"""These jobs need their own data."""
-MOVE: Final = timedelta(minutes=10)
-"""An announced move to another model continues after this time."""
+"""The job of each measurement, in order."""
+JOBS_WITH_OWN_DATA: Final = {"trust", "ingest_materials", "reembed"}
+"""These jobs need data that no other job creates."""
+MODEL_CHANGE_DELAY: Final = timedelta(minutes=10)
+"""A change of the embedding model continues this long after its announcement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """The costs of a run.
+    """The costs of a job run.
 
     Attributes:
-        seconds: From its lease to its end, by the clock on the wall.
-        own: Of its process, on whatever core: what others do to the machine does not count.
-        committing: For how many of them it waited for a commit.
-        read: Documents.
-        written: Documents.
-        peak: The most memory of its process, in MiB.
-        counts: What it says it did.
+        seconds: The elapsed time from the lease to the end.
+        cpu_seconds: The CPU time of the process.
+        commit_seconds: The time spent waiting for commits.
+        read: Documents read.
+        written: Documents written.
+        peak: The peak memory of the process, in MiB.
+        counts: The counts that the job reported.
     """
 
     seconds: float
-    own: float
-    committing: float
+    cpu_seconds: float
+    commit_seconds: float
     read: int
     written: int
     peak: float
@@ -104,40 +103,43 @@ class Figures:
 
 
 async def run(name: str, model: str) -> Figures:
-    """Run a job in this process; without a name, do nothing."""
+    """Run a job in this process. An empty name runs nothing."""
     from shared.core.dates import utc_now
     from shared.core.settings import Settings
     from shared.runtime.job import Report, run_job
     from tests.support.commit_hooks import WatchedApp
 
-    committing: list[float] = []
+    commit_durations: list[float] = []
 
-    async def timed(_commit: int, send: Send) -> Results:
-        began = time.perf_counter()
+    async def measure_commit(_commit: int, send: Send) -> Results:
+        started = time.perf_counter()
         results = await send()
-        committing.append(time.perf_counter() - began)
+        commit_durations.append(time.perf_counter() - started)
         return results
 
-    moving = MOVE if name == "reembed" else timedelta()
+    clock_offset = MODEL_CHANGE_DELAY if name == "reembed" else timedelta()
     app = WatchedApp(
-        Settings(), timed, embedder=HashingEmbedder(model), clock=lambda: utc_now() + moving
+        Settings(),
+        measure_commit,
+        embedder=HashingEmbedder(model),
+        clock=lambda: utc_now() + clock_offset,
     )
     await app.ping()
-    began, began_own, outcome = time.perf_counter(), time.process_time(), Report()
+    started, started_cpu, report = time.perf_counter(), time.process_time(), Report()
     if name:
         job = import_module(f"functions.jobs.{name}.job").JOB
-        done = await run_job(job, app, seconds=math.inf)
-        if not isinstance(done, Report) or done.failures or not done.finished:
-            raise RuntimeError(f"{name}: {done}")
-        outcome = done
+        result = await run_job(job, app, seconds=math.inf)
+        if not isinstance(result, Report) or result.failures or not result.finished:
+            raise RuntimeError(f"{name}: {result}")
+        report = result
     figures = Figures(
-        seconds=time.perf_counter() - began,
-        own=time.process_time() - began_own,
-        committing=sum(committing),
-        read=outcome.cost.documents_read,
-        written=outcome.cost.documents_written,
+        seconds=time.perf_counter() - started,
+        cpu_seconds=time.process_time() - started_cpu,
+        commit_seconds=sum(commit_durations),
+        read=report.cost.documents_read,
+        written=report.cost.documents_written,
         peak=peak_memory(),
-        counts=dict(outcome.counts),
+        counts=dict(report.counts),
     )
     await app.aclose()
     return figures
@@ -146,7 +148,7 @@ async def run(name: str, model: str) -> Figures:
 def peak_memory() -> float:
     """Return the peak memory of this process, in MiB.
 
-    On Linux, getrusage tells of its parent's too: a process begins as a copy of that.
+    On Linux, getrusage includes the parent's peak, which the process was copied from.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -156,7 +158,7 @@ def peak_memory() -> float:
 
 
 async def prepare(name: str, number: int) -> None:
-    """Add the data that a job works on."""
+    """Add the data that a job processes."""
     from shared.core.settings import Settings
     from shared.runtime.context import App
 
@@ -165,16 +167,16 @@ async def prepare(name: str, number: int) -> None:
     app = App(settings, embedder=HashingEmbedder(model))
     match name:
         case "trust":
-            await _vote(app, number // 10)
+            await _add_votes(app, number // 10)
         case "ingest_materials":
-            await _bring(app, number)
+            await _add_materials(app, number)
         case "reembed":
-            await _announce(app)
+            await _announce_model(app)
     await app.aclose()
 
 
-async def _vote(app: App, traces: int) -> None:
-    """Add traces with two votes each that are missing in their sums."""
+async def _add_votes(app: App, traces: int) -> None:
+    """Add traces with two votes each, without adding the votes to the traces' sums."""
     from shared.core.dates import utc_now
     from shared.traces.model import Trace, TraceContent
     from shared.traces.repository import TRACE
@@ -196,7 +198,7 @@ async def _vote(app: App, traces: int) -> None:
         await batch.commit()
 
 
-async def _bring(app: App, passages: int) -> None:
+async def _add_materials(app: App, passages: int) -> None:
     from tests.support.stored_materials import ask
 
     text = "\n\n".join(" ".join(row["text"][:250].split()) for row in abstracts(passages))
@@ -205,41 +207,41 @@ async def _bring(app: App, passages: int) -> None:
         raise RuntimeError(answer.error)
 
 
-async def _announce(app: App) -> None:
+async def _announce_model(app: App) -> None:
     from functions.jobs.reembed.job import JOB
     from shared.runtime.job import run_job
 
     await run_job(JOB, app, seconds=0.5)
 
 
-def in_its_own_process(what: str, environment: Mapping[str, str], *arguments: str) -> str:
-    """Run this module in a process of its own, and return its output."""
-    command = [sys.executable, "-m", "benchmarks.jobs", what, *arguments]
-    done = subprocess.run(
+def run_in_process(subcommand: str, environment: Mapping[str, str], *arguments: str) -> str:
+    """Run this module in a new process, and return its output."""
+    command = [sys.executable, "-m", "benchmarks.jobs", subcommand, *arguments]
+    result = subprocess.run(
         command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, check=False
     )
-    if done.returncode:
-        raise RuntimeError(f"{what} {arguments}: {done.stderr.decode()[-2_000:]}")
-    return done.stdout.decode()
+    if result.returncode:
+        raise RuntimeError(f"{subcommand} {arguments}: {result.stderr.decode()[-2_000:]}")
+    return result.stdout.decode()
 
 
 def measure(number: int, environment: Mapping[str, str], folder: Path) -> dict[str, Figures]:
-    """Run all jobs on this many chunks."""
+    """Run all jobs on this many chunks, each in its own process."""
     path = folder / f"{number}.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in abstracts(number)), encoding="utf-8")
-    own = {**environment, "GOOGLE_CLOUD_PROJECT": f"bench-jobs-{number}"}
+    job_environment = {**environment, "GOOGLE_CLOUD_PROJECT": f"bench-jobs-{number}"}
     figures: dict[str, Figures] = {}
     for label, job in STEPS.items():
-        if job in PREPARED:
-            in_its_own_process("prepare", own, job, str(number))
-        more = {"INGEST_PATH": str(path)}
-        with FakeReadwise() as library:
+        if job in JOBS_WITH_OWN_DATA:
+            run_in_process("prepare", job_environment, job, str(number))
+        source_settings = {"INGEST_PATH": str(path)}
+        with FakeReadwise() as readwise:
             if label == "ingest, Readwise":
-                group_abstracts(library, number)
-                more = {"READWISE_URL": library.base_url, "READWISE_TOKEN": TOKEN}
-                more["GOOGLE_CLOUD_PROJECT"] = f"bench-readwise-{number}"
+                group_abstracts(readwise, number)
+                source_settings = {"READWISE_URL": readwise.base_url, "READWISE_TOKEN": TOKEN}
+                source_settings["GOOGLE_CLOUD_PROJECT"] = f"bench-readwise-{number}"
             model = "other" if job == "reembed" else "hashed"
-            output = in_its_own_process("run", own | more, job, model)
+            output = run_in_process("run", job_environment | source_settings, job, model)
         figures[label] = Figures(**json.loads(output))
         seconds = figures[label].seconds
         print(f"{number:,} chunks, {label}: {seconds:.1f} s", file=sys.stderr)  # noqa: T201
@@ -250,20 +252,20 @@ def print_tables(sizes: Sequence[int], figures: Mapping[int, Mapping[str, Figure
     """Print the tables of time, costs and memory."""
     last = sizes[-1]
     runs = {label: [figures[size][label] for size in sizes] for label in STEPS}
-    by_chunks = [f"{size:,}" for size in sizes]
+    size_columns = [f"{size:,}" for size in sizes]
     print_table(
-        f"Seconds on the wall, by chunks, and their growth; at {last:,}: the share of commits",
-        ["", *by_chunks, "growth", "commits", "chunks/s"],
+        f"Elapsed seconds by chunks, and their growth; at {last:,}: the share of commits",
+        ["", *size_columns, "growth", "commits", "chunks/s"],
         [[label, *_times(run, last)] for label, run in runs.items() if STEPS[label]],
     )
     print_table(
-        f"CPU seconds of the job's process, and their growth; at {last:,}: documents a chunk",
-        ["", *by_chunks, "growth", "read", "written", "did"],
+        f"CPU seconds of the job's process, and their growth; at {last:,}: documents per chunk",
+        ["", *size_columns, "growth", "read", "written", "reported"],
         [[label, *_costs(run, last)] for label, run in runs.items() if STEPS[label]],
     )
     print_table(
-        "Peak memory of the job's process in MiB, its growth, and KiB a chunk",
-        ["", *by_chunks, "growth", "KiB a chunk"],
+        "Peak memory of the job's process in MiB, its growth, and KiB per chunk",
+        ["", *size_columns, "growth", "KiB per chunk"],
         [[label, *_memory(run, last - sizes[0])] for label, run in runs.items()],
     )
 
@@ -271,23 +273,23 @@ def print_tables(sizes: Sequence[int], figures: Mapping[int, Mapping[str, Figure
 def _times(runs: Sequence[Figures], chunks: int) -> list[str]:
     seconds, last = [run.seconds for run in runs], runs[-1]
     growth = f"{seconds[-1] / seconds[0]:.1f}"
-    commits, speed = f"{last.committing / last.seconds:.0%}", f"{chunks / last.seconds:.0f}"
+    commits, speed = f"{last.commit_seconds / last.seconds:.0%}", f"{chunks / last.seconds:.0f}"
     return [*(f"{second:.1f}" for second in seconds), growth, commits, speed]
 
 
 def _costs(runs: Sequence[Figures], chunks: int) -> list[str]:
-    seconds, last = [run.own for run in runs], runs[-1]
+    seconds, last = [run.cpu_seconds for run in runs], runs[-1]
     documents = [f"{last.read / chunks:.2f}", f"{last.written / chunks:.2f}"]
-    did = ", ".join(f"{count} {name}" for name, count in last.counts.items())
+    reported = ", ".join(f"{count} {name}" for name, count in last.counts.items())
     growth = f"{seconds[-1] / seconds[0]:.1f}"
-    return [*(f"{second:.1f}" for second in seconds), growth, *documents, did]
+    return [*(f"{second:.1f}" for second in seconds), growth, *documents, reported]
 
 
 def _memory(runs: Sequence[Figures], more_chunks: int) -> list[str]:
     peaks = [run.peak for run in runs]
-    gained = 1024 * (peaks[-1] - peaks[0]) / more_chunks if more_chunks else 0.0
+    kib_per_chunk = 1024 * (peaks[-1] - peaks[0]) / more_chunks if more_chunks else 0.0
     growth = f"{peaks[-1] / peaks[0]:.2f}"
-    return [*(f"{peak:.0f}" for peak in peaks), growth, f"{gained:z.1f}"]
+    return [*(f"{peak:.0f}" for peak in peaks), growth, f"{kib_per_chunk:z.1f}"]
 
 
 def main(sizes: Sequence[int]) -> None:
@@ -295,7 +297,7 @@ def main(sizes: Sequence[int]) -> None:
     from tests.support.whole_sample import credentials_file
 
     if not SCIFACT.is_file():
-        sys.exit(f"Skipped: {SCIFACT} is not here. It is no part of the project.")
+        sys.exit(f"Skipped: {SCIFACT} is missing. The data set is not part of the project.")
     with ExitStack() as stack:
         try:
             host = stack.enter_context(run_emulator())
@@ -316,8 +318,8 @@ if __name__ == "__main__":
     log_only_warnings()
     match sys.argv[1:]:
         case ["run", job, model]:
-            print(json.dumps(asdict(asyncio.run(run(job, model)))))  # noqa: T201 - it is read
+            print(json.dumps(asdict(asyncio.run(run(job, model)))))  # noqa: T201 - the parent process reads it
         case ["prepare", job, number]:
             asyncio.run(prepare(job, int(number)))
-        case given:
-            main([int(size) for size in given] or list(SIZES))
+        case sizes:
+            main([int(size) for size in sizes] or list(SIZES))

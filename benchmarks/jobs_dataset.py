@@ -1,6 +1,6 @@
 """Data for the benchmark of jobs: abstracts, vectors without cost, and a fake language model.
 
-SciFact is beside the clone and not part of the project (see `benchmarks.dataset`).
+SciFact is not part of the project: see `benchmarks.dataset`.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from tests.support.fakes.vertex import Call
 
 SCIFACT: Final = ROOT.parent / "shared" / "data" / "scifact" / "corpus.jsonl"
-THINKING: Final = 0.02
-"""The language model answers after this many seconds."""
-ONE_IN: Final = 5
-"""One passage in this many has an extraction."""
-CHARACTERS: Final = 1_000
-"""An abstract is cut at this length: it is one passage, and the benchmark takes ten minutes."""
-BOOK: Final = 20
-"""The number of highlights of a book in the Readwise library."""
+MODEL_LATENCY_SECONDS: Final = 0.02
+
+EXTRACTION_INTERVAL: Final = 5
+"""One of this many passages has an extraction."""
+ABSTRACT_CHARACTERS: Final = 1_000
+"""Abstracts are cut at this length, so that each is one passage."""
+HIGHLIGHTS_PER_BOOK: Final = 20
+
 DIMENSION: Final = 384
 
 
 class HashingEmbedder:
-    """An embedder with almost no cost: counts of hashed words."""
+    """An embedder with almost no cost: vectors are counts of hashed words."""
 
     dimension = DIMENSION
     batch_size = 100
@@ -43,8 +43,8 @@ class HashingEmbedder:
         """Use this model name."""
         self.model = model
 
-    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:  # noqa: ARG002 - the same for both
-        """Embed the texts."""
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:  # noqa: ARG002 - Embedder's signature
+        """Count the hashed words of each text."""
         return [unit_vector(_counts(text), DIMENSION) for text in texts]
 
     async def aclose(self) -> None:
@@ -59,19 +59,19 @@ def _counts(text: str) -> list[int]:
 
 
 class StatelessModelServer(FakeVertex):
-    """A language model with latency that stores no requests."""
+    """A fake language model with latency that does not store requests."""
 
     def __init__(self) -> None:
-        """Answer the requests of jobs."""
-        super().__init__(usual=Reply(pause=THINKING))
+        """Reply to the jobs' prompts."""
+        super().__init__(usual=Reply(pause=MODEL_LATENCY_SECONDS))
         self.answers |= {
             "GeneratedCard": _card,
             "Findings": _extractions,
-            "ClusterName": _topic_name,
+            "ClusterName": _cluster_name,
         }
 
     def arrive(self, call: Call) -> Reply:
-        """Choose a reply."""
+        """Choose a reply, and forget the request."""
         reply = super().arrive(call)
         self.calls.clear()
         return reply
@@ -86,7 +86,7 @@ def _card(text: str) -> dict[str, Any]:
 
 def _extractions(text: str) -> dict[str, Any]:
     passage = text.partition("\n\n")[2]
-    if zlib.crc32(text.encode()) % ONE_IN:
+    if zlib.crc32(text.encode()) % EXTRACTION_INTERVAL:
         return {}
     content = {"title": passage[:60], "description": passage[:600]}
     topics = [word for word in passage.split() if len(word) > len("research")][:2] or ["research"]
@@ -94,7 +94,7 @@ def _extractions(text: str) -> dict[str, Any]:
     return {"warnings": [extraction]}
 
 
-def _topic_name(text: str) -> dict[str, Any]:
+def _cluster_name(text: str) -> dict[str, Any]:
     keywords = text.partition("\n")[0].partition(": ")[2].split(", ")
     name = " ".join(["About", *" ".join(keywords).split()][:4])
     return {"name": name, "description": f"About {keywords[0]}.", "keywords": keywords[:8]}
@@ -105,14 +105,18 @@ def abstracts(number: int) -> Iterator[dict[str, Any]]:
     with SCIFACT.open(encoding="utf-8") as lines:
         for line in islice(lines, number):
             row = json.loads(line)
-            yield {"id": row["_id"], "title": row["title"], "text": row["text"][:CHARACTERS]}
+            yield {
+                "id": row["_id"],
+                "title": row["title"],
+                "text": row["text"][:ABSTRACT_CHARACTERS],
+            }
 
 
-def group_abstracts(library: FakeReadwise, number: int) -> None:
-    """Fill a library with this many highlights."""
-    for place, row in enumerate(abstracts(number)):
-        book, nth = divmod(place, BOOK)
-        if nth == 0:
-            library.put(book + 1)
-        library.highlight(book + 1, nth, row["text"])
-    library.advance(days=1)
+def group_abstracts(readwise: FakeReadwise, number: int) -> None:
+    """Fill a Readwise library with this many highlights."""
+    for index, row in enumerate(abstracts(number)):
+        book, position = divmod(index, HIGHLIGHTS_PER_BOOK)
+        if position == 0:
+            readwise.put(book + 1)
+        readwise.highlight(book + 1, position, row["text"])
+    readwise.advance(days=1)

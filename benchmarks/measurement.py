@@ -1,6 +1,6 @@
-"""Measurements on a shared machine: interleaved, and reported as ratios.
+"""Interleaved measurements, reported as ratios, for a machine that other programs use, too.
 
-A measurement and its floor alternate. A temporary slowdown of the machine affects both, so the
+A measurement and its baseline alternate. A temporary slowdown of the machine affects both, so the
 median of the ratios of pairs is stable when times are not.
 """
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     Measurement = Callable[[], Awaitable[float]]
-    """Runs something once and returns its duration in seconds."""
+    """Runs an operation once, and returns its duration in seconds."""
 
 
-def timed(work: Callable[[], Awaitable[object]]) -> Measurement:
+def timed(operation: Callable[[], Awaitable[object]]) -> Measurement:
     """Measure the elapsed time of an operation."""
 
     async def measured() -> float:
         started = time.perf_counter()
-        await work()
+        await operation()
         return time.perf_counter() - started
 
     return measured
@@ -32,13 +32,13 @@ async def interleaved(
     measurements: Mapping[str, Measurement], rounds: int, warm_up: int = 1
 ) -> dict[str, list[float]]:
     """Run all measurements in each round, in alternating order, after warm-up rounds."""
-    taken: dict[str, list[float]] = {name: [] for name in measurements}
+    durations: dict[str, list[float]] = {name: [] for name in measurements}
     for number in range(warm_up + rounds):
         for name in list(measurements)[:: 1 if number % 2 else -1]:
             seconds = await measurements[name]()
             if number >= warm_up:
-                taken[name].append(seconds)
-    return taken
+                durations[name].append(seconds)
+    return durations
 
 
 def ratio(values: Sequence[float], floor: Sequence[float]) -> float:

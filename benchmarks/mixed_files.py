@@ -12,26 +12,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-NOTES: Final = 36
-REPORTS: Final = 14
-LINES: Final = 5
-EXPORTS: Final = 5
+NOTE_COUNT: Final = 36
+REPORT_COUNT: Final = 14
+JSON_LINES_COUNT: Final = 5
+EXPORT_COUNT: Final = 5
 
 
 def write_mixed_files(folder: Path) -> None:
     """Write the files, with 1 to 8 abstracts each."""
     with (SCIFACT / "corpus.jsonl").open(encoding="utf-8") as lines:
         abstracts = map(json.loads, lines)
-        for number in range(NOTES):
+        for number in range(NOTE_COUNT):
             note = _note(number, list(islice(abstracts, 1 + number % 5)))
             (folder / f"2024-03-{1 + number % 28:02} Note {number}.md").write_text(note, "utf-8")
-        for number in range(REPORTS):
+        for number in range(REPORT_COUNT):
             paragraphs = (f"{row['title']}\n\n{row['text']}" for row in islice(abstracts, 5))
             (folder / f"report-{number}.txt").write_text("\n\n".join(paragraphs), "utf-8")
-        for number in range(LINES):
+        for number in range(JSON_LINES_COUNT):
             records = "\n".join(json.dumps(row) for row in islice(abstracts, 6))
             (folder / f"papers-{number}.jsonl").write_text(records, "utf-8")
-        for number in range(EXPORTS):
+        for number in range(EXPORT_COUNT):
             book = json.dumps({"results": [_book(number, islice(abstracts, 8))]})
             (folder / f"readwise-{number}.json").write_text(book, "utf-8")
 
@@ -52,7 +52,7 @@ def _book(number: int, abstracts: Iterator[dict[str, Any]]) -> dict[str, Any]:
         "category": "books",
         "book_tags": [{"id": 1, "name": "science"}],
         "highlights": [
-            {"id": 100 * number + place, "text": row["text"], "highlighted_at": "2024-05-03"}
-            for place, row in enumerate(abstracts)
+            {"id": 100 * number + position, "text": row["text"], "highlighted_at": "2024-05-03"}
+            for position, row in enumerate(abstracts)
         ],
     }

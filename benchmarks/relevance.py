@@ -1,12 +1,12 @@
-"""How often search misjudges whether anything matches, on bases of 64 and of 5,183 chunks.
+"""The errors of search about whether anything matches, on corpora of 64 and of 5,183 chunks.
 
 Usage: python -m benchmarks.relevance [--similarity X] [--together X] [--words X]
 
-The bases are SciFact's abstracts, eight parts of 64 of them, and the sample. No base answers the
-queries for another: SciFact's claims are sent to the sample, questions about software and other
-domains (`questions.json`) to SciFact. There are two halves. Constants are tuned on one, with
-SciFact's training claims, and confirmed on the other, with its test claims and other domains. It
-takes a minute.
+The corpora are SciFact's abstracts, eight samples of 64 abstracts, and the sample of the project.
+Queries without an answer come from another corpus: SciFact's claims for the sample, and questions
+about software and other domains (`questions.json`) for SciFact. Queries have two halves. Constants
+are tuned on one, with SciFact's training claims, and confirmed on the other, with its test claims
+and other domains. The benchmark takes a minute.
 
 For another embedder, replace `LocalEmbedder` and remove the two calls of `Vectors.read`: the files
 beside SciFact contain vectors of the local model.
@@ -55,24 +55,24 @@ if TYPE_CHECKING:
 QUESTIONS: Final = json.loads(Path(__file__).with_name("questions.json").read_text("utf-8"))
 HALVES: Final = {"tuning": "scifact-train", "confirming": "scifact"}
 MODES: Final = ("hybrid", "semantic", "lexical")
-DENSE: Final = 100
-LEXICAL: Final = 30
-SMALL: Final = 64
-PARTS: Final = 8
+DENSE_POOL: Final = 100
+LEXICAL_POOL: Final = 30
+SMALL_CORPUS_SIZE: Final = 64
+SMALL_CORPUS_COUNT: Final = 8
 _WORD: Final = re.compile(r"[\w-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query, and the ids of its answers, if there are any."""
+    """A query with the ids of its answers, if it has any."""
 
     text: str
     relevant: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The result of a mode: the evidence of its pool, its size, and whether the best ten answer."""
+class SearchOutcome:
+    """The evidence of a search, the corpus size, and whether an answer is in the top ten."""
 
     pool: list[Evidence]
     documents: int
@@ -83,101 +83,114 @@ class Found:
         return anything_matches(self.pool, calibration, self.documents)
 
 
-class Base:
-    """Documents, searched in memory in the same way as by `search_kb`."""
+class MemoryCorpus:
+    """Documents that are searched in memory in the same way as by `search_kb`."""
 
     def __init__(self, texts: Mapping[str, str], vectors: Array) -> None:
-        """Index texts; the vectors are in the same order."""
+        """Index texts, with their vectors in the same order."""
         self.texts = texts
         self._ids = list(texts)
         self._rows = {document: row for row, document in enumerate(self._ids)}
         self._vectors = vectors
-        self._held = {document: Counter(terms(text)) for document, text in texts.items()}
+        self._term_counts = {document: Counter(terms(text)) for document, text in texts.items()}
         entries: dict[str, dict[str, int]] = defaultdict(dict)
-        for document, frequencies in self._held.items():
+        for document, frequencies in self._term_counts.items():
             for term, tf in frequencies.items():
                 entries[term][document] = pack(tf, frequencies.total())
         self._postings = {term: Postings(len(entry), entry) for term, entry in entries.items()}
         self._totals = Totals(
-            len(texts), sum(frequencies.total() for frequencies in self._held.values())
+            len(texts), sum(frequencies.total() for frequencies in self._term_counts.values())
         )
 
-    def search(self, query: Query, vector: Array) -> dict[str, Found]:
+    def search(self, query: Query, vector: Array) -> dict[str, SearchOutcome]:
         """Search in all three modes."""
         similarities = self._vectors @ vector
-        asked = terms(query.text)
-        bm25 = score(asked, self._postings, self._totals)
-        dense = [self._ids[row] for row in np.argsort(-similarities, kind="stable")[:DENSE]]
-        lexical = sorted(bm25, key=lambda document: (-bm25[document], document))[:LEXICAL]
+        query_terms = terms(query.text)
+        bm25 = score(query_terms, self._postings, self._totals)
+        dense = [self._ids[row] for row in np.argsort(-similarities, kind="stable")[:DENSE_POOL]]
+        lexical = sorted(bm25, key=lambda document: (-bm25[document], document))[:LEXICAL_POOL]
         pool = dict.fromkeys([*dense, *lexical])
-        near = {document: float(similarities[self._rows[document]]) for document in pool}
-        both = {document: Scores(near[document], bm25.get(document, 0.0)) for document in pool}
-        information = term_information(asked, self._postings, self._totals)
-        covered = {document: coverage(information, self._held[document]) for document in pool}
-
-        def found(best: Sequence[str], evidence: Iterable[Evidence]) -> Found:
-            return Found(list(evidence), len(self.texts), not query.relevant.isdisjoint(best[:10]))
-
-        return {
-            "hybrid": found(
-                [document for document, _ in fuse(both)],
-                (Evidence(near[document], covered[document]) for document in pool),
-            ),
-            "semantic": found(dense, (Evidence(near[document], None) for document in dense)),
-            "lexical": found(lexical, (Evidence(None, covered[document]) for document in lexical)),
+        similarity = {document: float(similarities[self._rows[document]]) for document in pool}
+        scores = {
+            document: Scores(similarity[document], bm25.get(document, 0.0)) for document in pool
+        }
+        information = term_information(query_terms, self._postings, self._totals)
+        term_coverage = {
+            document: coverage(information, self._term_counts[document]) for document in pool
         }
 
-    def in_brief(self, text: str) -> str:
-        """Return the three most informative words of a text that occur in the base."""
+        def outcome(best: Sequence[str], evidence: Iterable[Evidence]) -> SearchOutcome:
+            return SearchOutcome(
+                list(evidence), len(self.texts), not query.relevant.isdisjoint(best[:10])
+            )
 
-        def says(word: str) -> float:
-            lists = [self._postings[term] for term in terms(word) if term in self._postings]
+        return {
+            "hybrid": outcome(
+                [document for document, _ in fuse(scores)],
+                (Evidence(similarity[document], term_coverage[document]) for document in pool),
+            ),
+            "semantic": outcome(
+                dense, (Evidence(similarity[document], None) for document in dense)
+            ),
+            "lexical": outcome(
+                lexical, (Evidence(None, term_coverage[document]) for document in lexical)
+            ),
+        }
+
+    def shorten(self, text: str) -> str:
+        """Return the three most informative words of a text that occur in the corpus."""
+
+        def word_information(word: str) -> float:
+            postings_of_word = [
+                self._postings[term] for term in terms(word) if term in self._postings
+            ]
             return max(
-                (idf(postings.df, self._totals.documents) for postings in lists), default=0.0
+                (idf(postings.df, self._totals.documents) for postings in postings_of_word),
+                default=0.0,
             )
 
         words = _WORD.findall(text)
-        best = sorted(range(len(words)), key=lambda place: -says(words[place]))[:3]
-        return " ".join(words[place] for place in sorted(best))
+        best = sorted(range(len(words)), key=lambda index: -word_information(words[index]))[:3]
+        return " ".join(words[index] for index in sorted(best))
 
 
 class Vectors:
-    """Vectors of texts: from the files beside SciFact, or from the embedder."""
+    """The vectors of texts, from the files beside SciFact or from the embedder."""
 
     def __init__(self) -> None:
-        """Begin without vectors."""
-        self._known: dict[str, Array] = {}
+        """Start without vectors."""
+        self._vectors: dict[str, Array] = {}
 
     def read(self, texts: Iterable[str], path: Path) -> None:
         """Read the vectors of a file, one for each text."""
-        self._known.update(zip(texts, np.load(path), strict=True))
+        self._vectors.update(zip(texts, np.load(path), strict=True))
 
-    async def of(self, texts: Iterable[str]) -> Array:
-        """Return the vectors of texts, one per row."""
-        listed = list(texts)
-        new = [text for text in dict.fromkeys(listed) if text not in self._known]
+    async def embed(self, texts: Iterable[str]) -> Array:
+        """Return the vectors of texts, one per row. Only texts without a vector are embedded."""
+        values = list(texts)
+        missing = [text for text in dict.fromkeys(values) if text not in self._vectors]
         embedder = LocalEmbedder()
-        vectors = await embedder.embed(new, Purpose.QUERY)
+        vectors = await embedder.embed(missing, Purpose.QUERY)
         await embedder.aclose()
-        self._known.update(zip(new, np.array(vectors, dtype=np.float32), strict=True))
-        return np.stack([self._known[text] for text in listed])
+        self._vectors.update(zip(missing, np.array(vectors, dtype=np.float32), strict=True))
+        return np.stack([self._vectors[text] for text in values])
 
 
 @dataclass(frozen=True, slots=True)
-class Bases:
-    """The bases; the small ones are disjoint parts of SciFact."""
+class Corpora:
+    """All corpora; the small ones are disjoint parts of SciFact."""
 
-    scifact: Base
-    small: list[Base]
-    sample: Base
+    scifact: MemoryCorpus
+    small: list[MemoryCorpus]
+    sample: MemoryCorpus
 
 
 @dataclass(frozen=True, slots=True)
-class Set:
-    """Queries of one kind, each with its base."""
+class QuerySet:
+    """Queries of one kind, each with the corpus to search."""
 
     name: str
-    asked: list[tuple[Base, Query]]
+    queries: list[tuple[MemoryCorpus, Query]]
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -186,7 +199,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 
 def read_claims(half: str, vectors: Vectors) -> list[Query]:
-    """SciFact's claims with their answers."""
+    """Return SciFact's claims with their answers, and load their vectors."""
     folder = SCIFACT.with_name(HALVES[half])
     relevant: dict[str, set[str]] = defaultdict(set)
     for line in (folder / "qrels.tsv").read_text("utf-8").splitlines()[1:]:
@@ -197,141 +210,160 @@ def read_claims(half: str, vectors: Vectors) -> list[Query]:
     return [Query(claim["text"], frozenset(relevant[claim["_id"]])) for claim in claims]
 
 
-async def build(claims: Iterable[Query], vectors: Vectors) -> Bases:
-    """Build the bases; the small ones consist of abstracts that answer a claim."""
+async def build_corpora(claims: Iterable[Query], vectors: Vectors) -> Corpora:
+    """Build all corpora; the small ones consist of abstracts that answer a claim."""
     abstracts = {
         row["_id"]: embedding_text(row["title"], row["text"])
         for row in rows(SCIFACT / "corpus.jsonl")
     }
     vectors.read(abstracts.values(), SCIFACT / "minilm-int8.documents.npy")
-    judged = sorted({document for claim in claims for document in claim.relevant})
-    step = len(judged) // SMALL
-    few = [judged[start::step][:SMALL] for start in range(PARTS)]
+    answers = sorted({document for claim in claims for document in claim.relevant})
+    step = len(answers) // SMALL_CORPUS_SIZE
+    samples = [answers[start::step][:SMALL_CORPUS_SIZE] for start in range(SMALL_CORPUS_COUNT)]
     chunks = [chunk for source in read_sources(SAMPLE) for chunk in with_chunks(source).chunks]
 
-    async def base(texts: dict[str, str]) -> Base:
-        return Base(texts, await vectors.of(texts.values()))
+    async def corpus(texts: dict[str, str]) -> MemoryCorpus:
+        return MemoryCorpus(texts, await vectors.embed(texts.values()))
 
-    return Bases(
-        await base(abstracts),
-        [await base({text_id: abstracts[text_id] for text_id in part}) for part in few],
-        await base({chunk.chunk_id: chunk.embedding_text for chunk in chunks}),
+    return Corpora(
+        await corpus(abstracts),
+        [await corpus({text_id: abstracts[text_id] for text_id in part}) for part in samples],
+        await corpus({chunk.chunk_id: chunk.embedding_text for chunk in chunks}),
     )
 
 
-def ask(base: Base, queries: Iterable[Query]) -> list[tuple[Base, Query]]:
-    """Pair all queries with a base."""
-    return [(base, query) for query in queries]
+def pair_with(corpus: MemoryCorpus, queries: Iterable[Query]) -> list[tuple[MemoryCorpus, Query]]:
+    """Pair each query with the same corpus."""
+    return [(corpus, query) for query in queries]
 
 
-def has(base: Base, query: Query) -> bool:
-    """Return whether a base contains an answer to a query."""
-    return not query.relevant.isdisjoint(base.texts)
+def contains_answer(corpus: MemoryCorpus, query: Query) -> bool:
+    """Return whether a corpus contains an answer to a query."""
+    return not query.relevant.isdisjoint(corpus.texts)
 
 
-def answerable(half: str, bases: Bases, claims: list[Query]) -> list[Set]:
-    """Queries that their base can answer."""
+def answerable(half: str, corpora: Corpora, claims: list[Query]) -> list[QuerySet]:
+    """Return the queries that their corpus can answer."""
     titles = [
         Query(row["title"], frozenset({row["_id"]}))
         for row in rows(SCIFACT / "corpus.jsonl")[list(HALVES).index(half) :: 12]
     ]
-    brief = [replace(claim, text=bases.scifact.in_brief(claim.text)) for claim in claims]
+    shortened = [replace(claim, text=corpora.scifact.shorten(claim.text)) for claim in claims]
     questions = [
         Query(
             text,
-            frozenset(text for text, passage in bases.sample.texts.items() if words in passage),
+            frozenset(text for text, passage in corpora.sample.texts.items() if words in passage),
         )
         for text, words in QUESTIONS["sample"]["answered"][half].items()
     ]
-    small = [(part, claim) for part in bases.small for claim in claims]
+    small = [(part, claim) for part in corpora.small for claim in claims]
     return [
-        Set("SciFact: its claims", ask(bases.scifact, claims)),
-        Set("SciFact: three words of a claim", ask(bases.scifact, brief)),
-        Set("SciFact: its titles", ask(bases.scifact, titles)),
-        Set("64 of SciFact: their claims", [pair for pair in small if has(*pair)]),
-        Set("sample: its questions", ask(bases.sample, questions)),
+        QuerySet("SciFact: its claims", pair_with(corpora.scifact, claims)),
+        QuerySet("SciFact: three words of a claim", pair_with(corpora.scifact, shortened)),
+        QuerySet("SciFact: its titles", pair_with(corpora.scifact, titles)),
+        QuerySet("64 of SciFact: their claims", [pair for pair in small if contains_answer(*pair)]),
+        QuerySet("sample: its questions", pair_with(corpora.sample, questions)),
     ]
 
 
-def unanswerable(half: str, bases: Bases, claims: list[Query]) -> list[Set]:
-    """Queries that their base cannot answer."""
-    elsewhere = [Query(text) for topic in QUESTIONS["elsewhere"][half].values() for text in topic]
+def unanswerable(half: str, corpora: Corpora, claims: list[Query]) -> list[QuerySet]:
+    """Return the queries that their corpus cannot answer."""
+    other_domains = [
+        Query(text) for topic in QUESTIONS["elsewhere"][half].values() for text in topic
+    ]
     absent = [Query(text) for text in QUESTIONS["sample"]["absent"][half]]
     software = [Query(text) for text in QUESTIONS["sample"]["answered"][half]]
-    small = [(part, claim) for part in bases.small for claim in claims]
+    small = [(part, claim) for part in corpora.small for claim in claims]
     return [
-        Set("SciFact: other domains", ask(bases.scifact, elsewhere)),
-        Set("SciFact: software", ask(bases.scifact, software + absent)),
-        Set(
+        QuerySet("SciFact: other domains", pair_with(corpora.scifact, other_domains)),
+        QuerySet("SciFact: software", pair_with(corpora.scifact, software + absent)),
+        QuerySet(
             "64 of SciFact: other domains",
-            [(part, query) for part in bases.small for query in elsewhere],
+            [(part, query) for part in corpora.small for query in other_domains],
         ),
-        Set("64 of SciFact: other claims", [pair for pair in small if not has(*pair)]),
-        Set("sample: other domains", ask(bases.sample, elsewhere)),
-        Set("sample: SciFact's claims", ask(bases.sample, claims)),
-        Set("sample: other software", ask(bases.sample, absent)),
+        QuerySet(
+            "64 of SciFact: other claims", [pair for pair in small if not contains_answer(*pair)]
+        ),
+        QuerySet("sample: other domains", pair_with(corpora.sample, other_domains)),
+        QuerySet("sample: SciFact's claims", pair_with(corpora.sample, claims)),
+        QuerySet("sample: other software", pair_with(corpora.sample, absent)),
     ]
 
 
-async def search(asked: list[tuple[Base, Query]], vectors: Vectors) -> list[dict[str, Found]]:
+async def search(
+    queries: list[tuple[MemoryCorpus, Query]], vectors: Vectors
+) -> list[dict[str, SearchOutcome]]:
     """Search for all queries of a set."""
-    embedded = await vectors.of(query.text for _, query in asked)
-    return [base.search(query, row) for (base, query), row in zip(asked, embedded, strict=True)]
+    embedded = await vectors.embed(query.text for _, query in queries)
+    return [
+        corpus.search(query, row) for (corpus, query), row in zip(queries, embedded, strict=True)
+    ]
 
 
-def false_alarms(evidences: list[dict[str, Found]], calibration: Calibration) -> list[str]:
-    """The false alarms of each mode: among all queries, and among those with an answer found."""
+def false_negatives(
+    outcomes_by_mode: list[dict[str, SearchOutcome]], calibration: Calibration
+) -> list[str]:
+    """Return the false negatives of each mode in percent.
+
+    A mode has two figures: of all queries, and of those with an answer in the top ten.
+    """
     cells = []
     for mode in MODES:
         outcomes = [
             (not evidence[mode].matches(calibration), evidence[mode].answered)
-            for evidence in evidences
+            for evidence in outcomes_by_mode
         ]
         cells += [
-            percent(wrong for wrong, _ in outcomes),
-            percent(bad for bad, in_ten in outcomes if in_ten),
+            percent(false_negative for false_negative, _ in outcomes),
+            percent(false_negative for false_negative, answered in outcomes if answered),
         ]
     return cells
 
 
-def misses(evidences: list[dict[str, Found]], calibration: Calibration) -> list[str]:
-    """Return the share of false matches of each mode."""
+def false_positives(
+    outcomes_by_mode: list[dict[str, SearchOutcome]], calibration: Calibration
+) -> list[str]:
+    """Return for each mode the share of queries said to match."""
     return [
-        percent(evidence[mode].matches(calibration) for evidence in evidences) for mode in MODES
+        percent(evidence[mode].matches(calibration) for evidence in outcomes_by_mode)
+        for mode in MODES
     ]
 
 
-def percent(wrong: Iterable[bool]) -> str:
+def percent(outcomes: Iterable[bool]) -> str:
     """Return the share that is true, in percent."""
-    listed = list(wrong)
-    return f"{100 * sum(listed) / len(listed):.1f}" if listed else "-"
+    values = list(outcomes)
+    return f"{100 * sum(values) / len(values):.1f}" if values else "-"
 
 
 async def measure(calibration: Calibration) -> None:
     """Print the errors of each mode."""
     vectors = Vectors()
     halves = {half: read_claims(half, vectors) for half in HALVES}
-    bases = await build(chain.from_iterable(halves.values()), vectors)
-    twice = [f"{mode}{part}" for mode in MODES for part in ("", ", in ten")]
+    corpora = await build_corpora(chain.from_iterable(halves.values()), vectors)
+    columns_by_mode = [f"{mode}{part}" for mode in MODES for part in ("", ", in top ten")]
 
     async def table(
-        title: str, columns: Sequence[str], sets: list[Set], judge: Callable[..., list[str]]
+        title: str,
+        columns: Sequence[str],
+        sets: list[QuerySet],
+        count_errors: Callable[..., list[str]],
     ) -> None:
         outcomes = [
             [
                 query_set.name,
-                str(len(query_set.asked)),
-                *judge(await search(query_set.asked, vectors), calibration),
+                str(len(query_set.queries)),
+                *count_errors(await search(query_set.queries, vectors), calibration),
             ]
             for query_set in sets
         ]
         print_table(f"{title}, % of queries", ["", "queries", *columns], outcomes)
 
     for half, claims in halves.items():
-        title = f"{half}: nothing is said to match, though something does"
-        await table(title, twice, answerable(half, bases, claims), false_alarms)
-        title = f"{half}: something is taken for a match, though nothing is one"
-        await table(title, MODES, unanswerable(half, bases, claims), misses)
+        title = f"{half}, false negatives: nothing matches, although an answer exists"
+        await table(title, columns_by_mode, answerable(half, corpora, claims), false_negatives)
+        title = f"{half}, false positives: something matches, although no answer exists"
+        await table(title, MODES, unanswerable(half, corpora, claims), false_positives)
 
 
 def main(calibration: Calibration) -> None:

@@ -1,11 +1,13 @@
-"""The misses, false alarms and speed of secret screening.
+"""The false negatives, false positives and speed of secret screening.
 
 Usage: python -m benchmarks.screening [ROUNDS]
 
-Misses are counted on secrets generated in each round, in their real formats. False alarms are
-counted on texts without secrets, cut to the size of a trace: this repository and the installed
-packages, where authors' addresses and samples in documentation count too. detect-secrets is
-measured with its default plugins except those for entropy and public addresses, line by line.
+- False negatives are counted on secrets that are generated in each round, in their real formats.
+- False positives are counted on texts without secrets, cut to the size of a trace: this repository
+  and the installed packages. Addresses of authors and samples in documentation count as false
+  positives, too.
+- detect-secrets scans line by line, with its default plugins except those for entropy and public
+  addresses.
 """
 
 from __future__ import annotations
@@ -30,26 +32,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     Scan = Callable[[str], set[tuple[int, str]]]
-    """Finds the lines and kinds of secrets in a text."""
+    """Returns the lines and kinds of the secrets in a text."""
 
 ROUNDS: Final = 40
-PIECE, LONGEST = 2_000, 50_000
-_READ: Final = frozenset({".py", ".md", ".toml", ".txt", ".json", ".html", ".yaml", ".js"})
-_EVERY: Final = 12
-_NOISY: Final = ("Entropy", "IP")
-_OURS: Final = ("shared", "functions", "infra", "tests", "docs")
+EXCERPT_CHARACTERS, MAX_CHARACTERS = 2_000, 50_000
+_TEXT_SUFFIXES: Final = frozenset({".py", ".md", ".toml", ".txt", ".json", ".html", ".yaml", ".js"})
+_SAMPLING_INTERVAL: Final = 12
+_EXCLUDED_PLUGINS: Final = ("Entropy", "IP")
+_OWN_FOLDERS: Final = ("shared", "functions", "infra", "tests", "docs")
 
 
-def screened(text: str) -> set[tuple[int, str]]:
-    """Scan with our screening."""
+def carrel_findings(text: str) -> set[tuple[int, str]]:
+    """Scan with Carrel's screening."""
     return {(finding.line, finding.kind) for finding in screen_texts({"text": text})}
 
 
-def detect_secrets_alone() -> Scan:
-    """Scan with the plugins of detect-secrets."""
-    named: Iterable[Any] = get_mapping_from_secret_type_to_class().values()
+def detect_secrets_scan() -> Scan:
+    """Return a scan with the plugins of detect-secrets."""
+    plugin_classes: Iterable[Any] = get_mapping_from_secret_type_to_class().values()
     plugins = [
-        plugin() for plugin in named if not any(noisy in plugin.__name__ for noisy in _NOISY)
+        plugin()
+        for plugin in plugin_classes
+        if not any(excluded in plugin.__name__ for excluded in _EXCLUDED_PLUGINS)
     ]
 
     def scan(text: str) -> set[tuple[int, str]]:
@@ -63,99 +67,113 @@ def detect_secrets_alone() -> Scan:
     return scan
 
 
-def misses(scans: Sequence[Scan], rounds: int) -> None:
-    """Print the misses by kind of secret, for kinds with misses."""
+def print_false_negatives(scans: Sequence[Scan], rounds: int) -> None:
+    """Print the share of false negatives for each kind of secret that has any."""
     missed = [Counter[str]() for _ in scans]
-    planted = [sample for seed in range(rounds) for sample in all_planted(1_000 * seed)]
-    for count, scan in zip(missed, scans, strict=True):
-        count.update(p.name for p in planted if p.line not in {line for line, _ in scan(p.text)})
+    samples = [sample for seed in range(rounds) for sample in all_planted(1_000 * seed)]
+    for missed_by_name, scan in zip(missed, scans, strict=True):
+        missed_by_name.update(
+            p.name for p in samples if p.line not in {line for line, _ in scan(p.text)}
+        )
     rows = [
-        [name, *(f"{count[name] / rounds:.0%}" for count in missed)]
+        [name, *(f"{missed_by_name[name] / rounds:.0%}" for missed_by_name in missed)]
         for name in sorted(set[str]().union(*missed))
     ]
-    total = [f"{count.total() / len(planted):.1%}" for count in missed]
-    title = f"Missed, of {len(planted):,} secrets of {len(all_planted())} kinds"
-    print_table(title, ["", "ours", "detect-secrets"], [*rows, ["all", *total]])
-    people = sum(not screened(sample.text) for sample in personal_data())
-    print(f"  personal data: {people} of {len(personal_data())} missed")  # noqa: T201 - a benchmark prints
+    total = [f"{missed_by_name.total() / len(samples):.1%}" for missed_by_name in missed]
+    title = f"Missed, of {len(samples):,} secrets of {len(all_planted())} kinds"
+    print_table(title, ["", "Carrel", "detect-secrets"], [*rows, ["all", *total]])
+    missed_personal_data = sum(not carrel_findings(sample.text) for sample in personal_data())
+    print(f"  personal data: {missed_personal_data} of {len(personal_data())} missed")  # noqa: T201 - a benchmark prints
 
 
-def pieces(paths: Sequence[Path]) -> Iterator[str]:
-    """Yield the texts of files, cut to the size of a trace."""
+def excerpts(paths: Sequence[Path]) -> Iterator[str]:
+    """Yield the texts of files in excerpts of the size of a trace."""
     for path in paths:
         text = path.read_text(encoding="utf-8", errors="replace")
-        yield from (text[start : start + PIECE] for start in range(0, len(text), PIECE))
+        yield from (
+            text[start : start + EXCERPT_CHARACTERS]
+            for start in range(0, len(text), EXCERPT_CHARACTERS)
+        )
 
 
 def _files(root: Path) -> list[Path]:
-    return sorted(path for path in root.rglob("*") if path.suffix in _READ and path.is_file())
+    return sorted(
+        path for path in root.rglob("*") if path.suffix in _TEXT_SUFFIXES and path.is_file()
+    )
 
 
-def refusals(scans: Sequence[Scan]) -> None:
-    """Print the false alarms and their kinds."""
-    packages = _files(Path(sysconfig.get_paths()["purelib"]))[::_EVERY]
-    ours = [path for folder in _OURS for path in _files(ROOT / folder)] + [*ROOT.glob("*.t*")]
+def print_false_positives(scans: Sequence[Scan]) -> None:
+    """Print the share of false positives, and their kinds."""
+    packages = _files(Path(sysconfig.get_paths()["purelib"]))[::_SAMPLING_INTERVAL]
+    own_files = [path for folder in _OWN_FOLDERS for path in _files(ROOT / folder)] + [
+        *ROOT.glob("*.t*")
+    ]
     corpora = {
-        "listed": INNOCENT,
-        "this tree": list(pieces(ours)),
-        "packages": list(pieces(packages)),
+        "innocent samples": INNOCENT,
+        "this repository": list(excerpts(own_files)),
+        "packages": list(excerpts(packages)),
     }
     rows, kinds = [], Counter[str]()
     for name, texts in corpora.items():
         findings = [[scan(text) for text in texts] for scan in scans]
-        refused = [sum(map(bool, results)) for results in findings]
-        rows.append([name, f"{len(texts):,}", *(f"{n} ({n / len(texts):.2%})" for n in refused)])
+        flagged = [sum(map(bool, results)) for results in findings]
+        rows.append([name, f"{len(texts):,}", *(f"{n} ({n / len(texts):.2%})" for n in flagged)])
         kinds.update(f"{name}: {kind}" for results in findings[0] for _, kind in results)
-    print_table("Texts refused", ["", "texts", "ours", "detect-secrets"], rows)
+    print_table("Texts flagged", ["", "texts", "Carrel", "detect-secrets"], rows)
     print_table(
-        "Ours, by kind", ["", "lines"], [[kind, str(n)] for kind, n in sorted(kinds.items())]
+        "Carrel's findings by kind",
+        ["", "lines"],
+        [[kind, str(n)] for kind, n in sorted(kinds.items())],
     )
 
 
-def _taken(text: str) -> float:
+def _scan_seconds(text: str) -> float:
     started = time.perf_counter()
     screen_texts({"context_text": text, "solution_text": text})
     return time.perf_counter() - started
 
 
-def times() -> None:
-    """Print the time of two texts: a module, and a text made to be slow."""
+def print_times() -> None:
+    """Print the time to screen code, and the texts that are slowest to screen."""
     text = "".join(path.read_text(encoding="utf-8") for path in _files(ROOT / "shared"))
     rows = [
-        [f"{length:,} characters of code", milliseconds([_taken(text[:length]) for _ in range(9)])]
-        for length in (PIECE, LONGEST)
+        [
+            f"{length:,} characters of code",
+            milliseconds([_scan_seconds(text[:length]) for _ in range(9)]),
+        ]
+        for length in (EXCERPT_CHARACTERS, MAX_CHARACTERS)
     ]
-    hostile = {part: _taken((part * LONGEST)[:LONGEST]) for part in HOSTILE}
+    hostile = {part: _scan_seconds((part * MAX_CHARACTERS)[:MAX_CHARACTERS]) for part in HOSTILE}
     slowest = sorted(hostile, key=lambda part: -hostile[part])[:3]
-    rows += [[f"{LONGEST:,} of {part!r}", milliseconds([hostile[part]])] for part in slowest]
+    rows += [[f"{MAX_CHARACTERS:,} of {part!r}", milliseconds([hostile[part]])] for part in slowest]
     print_table("Two texts each, ms", ["", "ms"], rows)
 
 
-async def imports() -> None:
-    """Print the processor time of the first scan in a process."""
+async def print_import_times() -> None:
+    """Print the CPU time of imports, and of the first scan in a process."""
     codes = {
         "nothing": "pass",
-        "the refusal alone": "import shared.screening.screen",
+        "the screening module": "import shared.screening.screen",
         "phonenumbers": "import phonenumbers",
         "stdnum": "import stdnum.iban, stdnum.luhn, stdnum.us.ssn",
         "detect-secrets": "import detect_secrets.plugins.aws",
         "all, and a scan": "import shared.screening.screen as s; s.screen_texts({'a': 'text'})",
     }
-    taken = await interleaved(
+    durations = await interleaved(
         {name: import_seconds(code) for name, code in codes.items()}, rounds=5
     )
-    rows = [[name, milliseconds(values)] for name, values in taken.items()]
-    print_table("Processor time of a process that imports, ms", ["", "ms"], rows)
+    rows = [[name, milliseconds(values)] for name, values in durations.items()]
+    print_table("CPU time of a process that imports, ms", ["", "ms"], rows)
 
 
 def main() -> None:
     """Run all measurements."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
-    scans = (screened, detect_secrets_alone())
-    misses(scans, rounds)
-    refusals(scans)
-    times()
-    asyncio.run(imports())
+    scans = (carrel_findings, detect_secrets_scan())
+    print_false_negatives(scans, rounds)
+    print_false_positives(scans)
+    print_times()
+    asyncio.run(print_import_times())
 
 
 if __name__ == "__main__":

@@ -31,10 +31,11 @@ from shared.index.indexed_state import IndexedState
 from shared.index.postings import KNOWLEDGE, TRACES
 from shared.index.stored_vector import vector_fields
 from shared.knowledge import chunk_repository, cluster_repository
-from shared.knowledge.chunk import KnowledgeCard, chunks_of
+from shared.knowledge.chunk import split_source
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import ClusterWithCentroid
 from shared.knowledge.ingestion import ChunkedSource, source_document
+from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.source import Section, Source
 from shared.pipeline.indexing import INDEX_VERSION
 from shared.tasks.model import Priority, Task
@@ -58,18 +59,21 @@ if TYPE_CHECKING:
 READER: Final = "reader"
 """The user whose tasks are in the base."""
 WORDS: Final = 6_000
+"""The size of the vocabulary."""
 SUBJECTS: Final = 60
 SUBJECT_WORDS: Final = 60
 """The number of words that are typical of a subject."""
-CHUNKS_A_SOURCE: Final = 10
+CHUNKS_PER_SOURCE: Final = 10
 AUTHORS: Final = 40
-TAGS: Final = {"odd": 2, "seventh": 7, "hundredth": 100}
-"""Each tag, and the number of sources of which one has it."""
-CHUNKS_A_DAY: Final = 20
+TAGS: Final = {"second": 2, "seventh": 7, "hundredth": 100}
+"""Each tag, and its interval: every second source has the tag `second`."""
+WORDS_PER_CHUNK: Final = {384: 150, 768: 370}
+"""The number of words of a chunk by the dimension of its vector: 1,000 and 2,600 characters."""
+CHUNKS_PER_DAY: Final = 20
 """Passages are dated on the days before the base was made."""
-CHUNKS_AN_EXTRACTION: Final = 5
-CHUNKS_A_TRACE: Final = 20
-CHUNKS_A_TASK: Final = 100
+CHUNKS_PER_EXTRACTION: Final = 5
+CHUNKS_PER_TRACE: Final = 20
+CHUNKS_PER_TASK: Final = 100
 _NOISE: Final = 1.2
 """The length of the noise in a vector; the sum of the words' vectors has 1."""
 _TRACE_SEED: Final = 10**9
@@ -86,7 +90,7 @@ class SyntheticTexts:
         words = list(islice(_distinct_terms(shuffled), WORDS))
         self.words = [word for word, _ in words]
         self._terms = dict(words)
-        self._places = {word: place for place, word in enumerate(self.words)}
+        self._positions = {word: position for position, word in enumerate(self.words)}
         vectors = np.random.default_rng(2).standard_normal((WORDS, dimension))
         # Rare words matter more, as they do to an embedding model.
         weights = np.log1p(np.arange(WORDS))
@@ -100,11 +104,11 @@ class SyntheticTexts:
         common = random.choice(WORDS, size=length, p=self._shares)
         typical = self.typical_words(subject)
         special = random.choice(typical, size=length)
-        places = np.where(random.random(length) < 0.15, special, common)
-        return " ".join(self.words[place] for place in places)
+        positions = np.where(random.random(length) < 0.15, special, common)
+        return " ".join(self.words[position] for position in positions)
 
     def typical_words(self, subject: int) -> NDArray[np.int64]:
-        """Return the places of the words that are typical of a subject."""
+        """Return the positions of the words that are typical of a subject."""
         return np.random.default_rng(subject).choice(WORDS, size=SUBJECT_WORDS, replace=False)
 
     def question(self, number: int) -> str:
@@ -112,12 +116,12 @@ class SyntheticTexts:
         random = np.random.default_rng((3, number))
         special = random.choice(self.typical_words(number % SUBJECTS), size=3, replace=False)
         common = random.choice(WORDS, size=2, p=self._shares)
-        return " ".join(self.words[place] for place in (*special, *common))
+        return " ".join(self.words[position] for position in (*special, *common))
 
     def vector(self, text: str) -> Vector:
         """Embed a text."""
-        places = [self._places[word] for word in text.split() if word in self._places]
-        total = self._vectors[places].sum(axis=0) if places else np.ones(self.dimension)
+        positions = [self._positions[word] for word in text.split() if word in self._positions]
+        total = self._vectors[positions].sum(axis=0) if positions else np.ones(self.dimension)
         noise = np.random.default_rng(zlib.crc32(text.encode())).standard_normal(self.dimension)
         mixed = total / np.linalg.norm(total) + _NOISE * noise / math.sqrt(self.dimension)
         return tuple((mixed / np.linalg.norm(mixed)).tolist())
@@ -139,8 +143,8 @@ def _distinct_terms(order: Iterable[int]) -> Iterator[tuple[str, str]]:
     """Yield pseudo-words with their terms, each term once."""
     base, yielded = len(_SYLLABLES), set[str]()
     for number in order:
-        places = number // base**2, number // base % base, number % base
-        word = "".join(_SYLLABLES[place] for place in places)
+        positions = number // base**2, number // base % base, number % base
+        word = "".join(_SYLLABLES[position] for position in positions)
         results = terms(word)
         if len(results) == 1 and results[0] not in yielded:
             yielded.add(results[0])
@@ -174,11 +178,11 @@ class SyntheticBase:
         chunk_ids: The ids of its chunks.
     """
 
-    def __init__(self, ctx: Context, texts: SyntheticTexts, words: int) -> None:
-        """Begin with an empty base, of chunks with this many words."""
+    def __init__(self, ctx: Context, texts: SyntheticTexts) -> None:
+        """Begin with an empty base."""
         self._ctx = ctx
         self.texts = texts
-        self._words = words
+        self._words = words = WORDS_PER_CHUNK[texts.dimension]
         self._now = ctx.clock()
         limits = RebuildLimits(memory_budget=10**9)
         self._knowledge = RebuiltPostings(KNOWLEDGE, (KNOWLEDGE.facets, ""), words, limits)
@@ -193,21 +197,23 @@ class SyntheticBase:
         """Add sources until there are this many chunks, and what else grows with them."""
         writer = BulkWriter(self._ctx.database.client)
         while len(self.chunk_ids) < chunk_count:
-            for document in self._source(len(self.chunk_ids) // CHUNKS_A_SOURCE):
+            for document in self._source(len(self.chunk_ids) // CHUNKS_PER_SOURCE):
                 await writer.add(document)
-        while self._trace_count < len(self.chunk_ids) // CHUNKS_A_TRACE:
+        while self._trace_count < len(self.chunk_ids) // CHUNKS_PER_TRACE:
             await writer.add(self._trace(self._trace_count))
         for document in self._derived():
             await writer.add(document)
         await writer.flush()
-        await self._add_tasks(len(self.chunk_ids) // CHUNKS_A_TASK)
+        await self._add_tasks(len(self.chunk_ids) // CHUNKS_PER_TASK)
 
     def _source(self, number: int) -> Iterator[Document]:
         """Yield the documents of a source, its chunks and their extractions."""
         tags = tuple(tag for tag, interval in TAGS.items() if number % interval == 0)
         title = f"Book {self.texts.words[number % WORDS]} {number}"
-        places = range(number * CHUNKS_A_SOURCE, (number + 1) * CHUNKS_A_SOURCE)
-        texts = [self.texts.text(place % SUBJECTS, place, self._words) for place in places]
+        positions = range(number * CHUNKS_PER_SOURCE, (number + 1) * CHUNKS_PER_SOURCE)
+        texts = [
+            self.texts.text(position % SUBJECTS, position, self._words) for position in positions
+        ]
         source = Source(
             f"book-{number}",
             title,
@@ -216,15 +222,17 @@ class SyntheticBase:
             tags=tags,
             sections=tuple(Section(text) for text in texts),
         )
-        chunks = chunks_of(source, [[Span(0, len(text))] for text in texts])
-        for place, chunk in zip(places, chunks, strict=True):
-            yield from self._chunk(place, chunk)
+        chunks = split_source(source, [[Span(0, len(text))] for text in texts])
+        for position, chunk in zip(positions, chunks, strict=True):
+            yield from self._chunk(position, chunk)
         document = source_document(ChunkedSource(source, chunks), self._now)
         yield f"sources/{source.source_id}", document | {"created_at": self._now}
 
-    def _chunk(self, place: int, chunk: Chunk) -> Iterator[Document]:
-        subject = place % SUBJECTS
-        dated_at = self._now - timedelta(days=place // CHUNKS_A_DAY % 1_000, seconds=place % 3_600)
+    def _chunk(self, position: int, chunk: Chunk) -> Iterator[Document]:
+        subject = position % SUBJECTS
+        dated_at = self._now - timedelta(
+            days=position // CHUNKS_PER_DAY % 1_000, seconds=position % 3_600
+        )
         card = KnowledgeCard(chunk.content[:200], (chunk.content[:80], chunk.content[80:160]))
         chunk = replace(
             chunk, dated_at=dated_at, knowledge_card=card, cluster_id=(f"cluster-{subject}",)
@@ -232,7 +240,9 @@ class SyntheticBase:
         state = self._state(chunk, f"{chunk.title} {chunk.content} {chunk.author}")
         self._knowledge.add_document(chunk.chunk_id, state)
         self._cluster_sizes[subject] += 1
-        extractions = [self._extraction(place, chunk)] if place % CHUNKS_AN_EXTRACTION == 0 else []
+        extractions = (
+            [self._extraction(position, chunk)] if position % CHUNKS_PER_EXTRACTION == 0 else []
+        )
         for extraction in extractions:
             vector = self.texts.vector(extraction.content.text)
             path = f"{EXTRACTIONS}/{extraction.extraction_id}"
@@ -259,10 +269,10 @@ class SyntheticBase:
         dated_at = to_microseconds(document.dated_at) if document.dated_at else 0
         return IndexedState(dict(self.texts.term_counts(text)), facets, dated_at)
 
-    def _extraction(self, place: int, chunk: Chunk) -> Extraction:
+    def _extraction(self, position: int, chunk: Chunk) -> Extraction:
         words = chunk.content.split()
-        topics = tuple(f"topic {topic}" for topic in (place % 40, place % 7))
-        if place % 2:
+        topics = tuple(f"topic {topic}" for topic in (position % 40, position % 7))
+        if position % 2:
             content: Pattern | Pitfall = Pattern(
                 name=" ".join(words[:4]), problem=" ".join(words[:20]), solution=words[20]
             )
@@ -275,7 +285,7 @@ class SyntheticBase:
             quote=" ".join(words[:30]),
             source_id=chunk.source_id,
             chunk_id=chunk.chunk_id,
-            confidence=0.5 + place % 50 / 100,
+            confidence=0.5 + position % 50 / 100,
             model="synthetic",
             extracted_at=self._now,
         )
@@ -329,7 +339,7 @@ class SyntheticBase:
         )
 
     def _cluster(self, subject: int, size: int) -> ClusterWithCentroid:
-        words = [self.texts.words[place] for place in self.texts.typical_words(subject)[:8]]
+        words = [self.texts.words[position] for position in self.texts.typical_words(subject)[:8]]
         cluster = Cluster(
             f"cluster-{subject}",
             " ".join(words[:3]),

@@ -1,16 +1,19 @@
-"""Which text of a trace to embed, and which traces are near-duplicates, on our test set.
+"""Alternatives for the embedded text of a trace and for the near-duplicate rule, on the test set.
 
 Usage: python -m benchmarks.trace_duplicates
 
-The test set contains traces; `duplicates`, which are edited or rewritten by another author;
-`siblings`, which are similar but not duplicates: the same problem with another solution, the same
-solution of another problem, the same log with another cause, the same technology; and questions
-with the ids of their answers. It takes half a minute.
+The test set contains:
+
+- traces;
+- `duplicates`: traces that were edited, or rewritten by another author;
+- `siblings`: similar traces that are no duplicates, with the same problem and another solution, the
+  same solution of another problem, the same log with another cause, or the same technology;
+- questions with the ids of their answers.
 
 Texts to embed are compared by searching for all questions, once among traces and siblings, and once
-with rewritten copies instead of the traces. Near-duplicates are compared on all pairs. A rule is
-tuned on the half with odd numbers and confirmed on the even half. The held-out part was written
-later, and shares names with the rest.
+with rewritten copies instead of the traces. Near-duplicate rules are compared on all pairs. A rule
+is tuned on the half with odd numbers and confirmed on the even half. The held-out part was written
+later, and shares names with the rest. The benchmark takes half a minute.
 """
 
 from __future__ import annotations
@@ -42,8 +45,8 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[np.float64]
 
-BEGINNING: Final = 400
-"""Characters of the problem that stand before the solution, where not all of it does."""
+LEADING: Final = 400
+"""The length of the part of the problem that is embedded before the solution."""
 
 KINDS: Final = (
     "edited",
@@ -55,9 +58,10 @@ KINDS: Final = (
     "siblings",
     "field",
 )
-"""Kinds of pairs: copies with their originals; siblings with what they stand beside (the same
-problem with another solution, another problem with the same remedy, another problem, the same log);
-siblings of one trace; and all others."""
+"""The kinds of pairs. "edited" and "reworded" are a copy and its original; "solution", "remedy",
+"problem" and "template" are a sibling and its trace: same problem with another solution, another
+problem with the same remedy, another problem, the same log. "siblings" are siblings of one trace,
+and "field" are all other pairs."""
 
 HALVES: Final = ("odd", "even", "held out")
 
@@ -67,14 +71,14 @@ class Trace:
     """A trace of the test set.
 
     Attributes:
-        id: Its name in the file.
-        beside: The trace that it is a duplicate or a sibling of; itself for one of the traces.
-        kind: Trace; edited or reworded, for a duplicate; what is confusable, for a sibling.
-        held_out: Whether it was written after a rule had been chosen.
+        id: The id in the file.
+        related_to: The id of the trace that this is a duplicate or a sibling of; else its own id.
+        kind: "trace"; "edited" or "reworded" for a duplicate; the kind of a sibling.
+        held_out: Whether it was written after the rule had been chosen.
     """
 
     id: str
-    beside: str
+    related_to: str
     kind: str
     title: str
     context: str
@@ -83,25 +87,25 @@ class Trace:
     held_out: bool
 
     @property
-    def same(self) -> str:
-        """The id of the original trace, for copies."""
-        return self.beside if self.kind in {"edited", "reworded"} else self.id
+    def original(self) -> str:
+        """The id of the original for a copy, else its own id."""
+        return self.related_to if self.kind in {"edited", "reworded"} else self.id
 
     @cached_property
     def words(self) -> TraceTerms:
-        """The words for comparison."""
+        """The terms that near-duplicate rules compare."""
         return TraceTerms.of(self.title, self.context, self.solution)
 
     @cached_property
     def counts(self) -> Counter[str]:
-        """The term frequencies for search."""
+        """The term frequencies for BM25."""
         return Counter(terms(f"{self.title} {self.context} {self.solution} {self.tags}"))
 
 
-def embedded(trace: Trace) -> str:
-    """The recommended text: a model that reads only its beginning gets problem and solution."""
+def embedding_text(trace: Trace) -> str:
+    """Return the text in use, whose beginning includes parts of problem and solution."""
     context = trace.context
-    return f"{trace.title} {context[:BEGINNING]} {trace.solution} {context[BEGINNING:]}"
+    return f"{trace.title} {context[:LEADING]} {trace.solution} {context[LEADING:]}"
 
 
 Text = Callable[[Trace], str]
@@ -109,16 +113,16 @@ TEXTS: Final[Mapping[str, Sequence[Text]]] = {
     "title, problem": [lambda trace: f"{trace.title} {trace.context}"],
     "title, problem, solution": [lambda trace: f"{trace.title} {trace.context} {trace.solution}"],
     "title, solution, problem": [lambda trace: f"{trace.title} {trace.solution} {trace.context}"],
-    f"title, {BEGINNING} of problem, {BEGINNING} of solution": [
-        lambda trace: f"{trace.title} {trace.context[:BEGINNING]} {trace.solution[:BEGINNING]}"
+    f"title, {LEADING} of problem, {LEADING} of solution": [
+        lambda trace: f"{trace.title} {trace.context[:LEADING]} {trace.solution[:LEADING]}"
     ],
-    f"title, {BEGINNING} of problem, solution, rest": [embedded],
+    f"title, {LEADING} of problem, solution, rest": [embedding_text],
     "two vectors, averaged": [
         lambda trace: f"{trace.title} {trace.context}",
         lambda trace: trace.solution,
     ],
 }
-"""What might be embedded of a trace; more than one text where the mean of vectors is taken."""
+"""Alternatives for the embedded text of a trace. Of several texts, the mean vector is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,30 +136,32 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two traces and their similarities."""
+    """Two traces and the cosine similarity of their vectors."""
 
-    one: Trace
-    other: Trace
+    first: Trace
+    second: Trace
     cosine: float
 
     @property
     def kind(self) -> str:
-        """The kind of the pair: of copy or sibling; else "field"."""
-        one, other = self.one, self.other
-        if one.same == other.same:
-            kinds = {one.kind, other.kind} - {"trace"}
-            return kinds.pop() if len(kinds) == 1 and "trace" in {one.kind, other.kind} else ""
-        for sibling, beside in ((one, other), (other, one)):
-            if sibling.same != sibling.beside and sibling.beside == beside.same:
+        """The kind of the pair, one of `KINDS`; empty for two copies of one trace."""
+        first, second = self.first, self.second
+        if first.original == second.original:
+            kinds = {first.kind, second.kind} - {"trace"}
+            return kinds.pop() if len(kinds) == 1 and "trace" in {first.kind, second.kind} else ""
+        for sibling, related_to in ((first, second), (second, first)):
+            if sibling.original != sibling.related_to and sibling.related_to == related_to.original:
                 return sibling.kind
-        return "siblings" if one.beside == other.beside else "field"
+        return "siblings" if first.related_to == second.related_to else "field"
 
     @property
     def half(self) -> str:
-        """Odd, even or held out; empty if the two belong to different halves."""
-        if self.one.held_out or self.other.held_out:
+        """One of `HALVES`; empty if the two traces belong to different halves."""
+        if self.first.held_out or self.second.held_out:
             return "held out"
-        halves = {("even", "odd")[int(trace.beside[1:3]) % 2] for trace in (self.one, self.other)}
+        halves = {
+            ("even", "odd")[int(trace.related_to[1:3]) % 2] for trace in (self.first, self.second)
+        }
         return halves.pop() if len(halves) == 1 else ""
 
 
@@ -164,7 +170,7 @@ def read(data: Mapping[str, list[dict[str, Any]]]) -> list[Trace]:
     return [
         Trace(
             id=row["id"],
-            beside=row.get("of", row.get("near", row["id"])),
+            related_to=row.get("of", row.get("near", row["id"])),
             kind=row.get("kind", "trace"),
             title=row["title"],
             context=row["context_text"],
@@ -185,7 +191,7 @@ async def embed(texts: Iterable[str]) -> Array:
     return np.array(vectors)
 
 
-async def vectors_of(traces: Sequence[Trace], texts: Sequence[Text]) -> dict[str, Array]:
+async def trace_vectors(traces: Sequence[Trace], texts: Sequence[Text]) -> dict[str, Array]:
     """Return the vector of each trace: the normalized mean over its texts."""
     summed = sum([await embed(map(text, traces)) for text in texts])
     unit = summed / np.linalg.norm(summed, axis=1, keepdims=True)
@@ -194,41 +200,47 @@ async def vectors_of(traces: Sequence[Trace], texts: Sequence[Text]) -> dict[str
 
 def pools(traces: Sequence[Trace]) -> list[list[Trace]]:
     """Return the search pools: traces and siblings; and rewritten traces and siblings."""
-    anew = {trace.same: trace for trace in traces if trace.kind == "reworded"}
-    originals = [trace for trace in traces if trace.same == trace.id]
-    return [originals, [anew.get(trace.id, trace) for trace in originals]]
+    reworded = {trace.original: trace for trace in traces if trace.kind == "reworded"}
+    originals = [trace for trace in traces if trace.original == trace.id]
+    return [originals, [reworded.get(trace.id, trace) for trace in originals]]
 
 
-def words_found(pool: Sequence[Trace], text: str) -> dict[str, float]:
-    """Return the BM25 scores of traces that contain a word of the question."""
+def bm25_scores(pool: Sequence[Trace], text: str) -> dict[str, float]:
+    """Return the BM25 scores of the traces that contain a term of the question."""
     entries: dict[str, dict[str, int]] = defaultdict(dict)
     for trace in pool:
         for term, tf in trace.counts.items():
             entries[term][trace.id] = pack(tf, trace.counts.total())
     totals = Totals(len(pool), sum(trace.counts.total() for trace in pool))
-    asked = terms(text)
+    question_terms = terms(text)
     return score(
-        asked, {term: Postings(len(entries[term]), entries[term]) for term in asked}, totals
+        question_terms,
+        {term: Postings(len(entries[term]), entries[term]) for term in question_terms},
+        totals,
     )
 
 
-def ranked(
+def rank_pool(
     pool: Sequence[Trace],
     vectors: Mapping[str, Array],
     question: Question,
     bm25: Mapping[str, float],
 ) -> tuple[list[str], list[str]]:
-    """Return the originals of found traces, best first: by vectors, and by hybrid ranking."""
-    same = {trace.id: trace.same for trace in pool}
-    near = {trace_id: float(vectors[trace_id] @ question.vector) for trace_id in same}
-    both = fuse({trace_id: Scores(near[trace_id], bm25.get(trace_id, 0.0)) for trace_id in same})
-    by_meaning = sorted(near, key=lambda trace_id: (-near[trace_id], trace_id))
-    return [same[trace_id] for trace_id in by_meaning], [same[trace_id] for trace_id, _ in both]
+    """Rank a pool by vectors and by hybrid search, and return the hits' originals, best first."""
+    original = {trace.id: trace.original for trace in pool}
+    similarities = {trace_id: float(vectors[trace_id] @ question.vector) for trace_id in original}
+    hybrid = fuse(
+        {trace_id: Scores(similarities[trace_id], bm25.get(trace_id, 0.0)) for trace_id in original}
+    )
+    by_meaning = sorted(similarities, key=lambda trace_id: (-similarities[trace_id], trace_id))
+    return [original[trace_id] for trace_id in by_meaning], [
+        original[trace_id] for trace_id, _ in hybrid
+    ]
 
 
 def ndcg(ranking: Sequence[str], answers: frozenset[str], depth: int = 10) -> float:
-    """Normalized discounted cumulative gain; 1 if all answers come first."""
-    gains = [1 / np.log2(place + 2) for place in range(depth)]
+    """Return the normalized discounted cumulative gain: 1 if all answers come first."""
+    gains = [1 / np.log2(position + 2) for position in range(depth)]
     gain_sum = sum(
         gain for gain, trace_id in zip(gains, ranking, strict=False) if trace_id in answers
     )
@@ -237,30 +249,31 @@ def ndcg(ranking: Sequence[str], answers: frozenset[str], depth: int = 10) -> fl
 
 async def measure_texts(traces: Sequence[Trace], questions: Sequence[Question]) -> None:
     """Print the search quality of each kind of text."""
-    searched = pools(traces)
-    bm25 = [[words_found(pool, question.text) for question in questions] for pool in searched]
+    search_pools = pools(traces)
+    bm25 = [[bm25_scores(pool, question.text) for question in questions] for pool in search_pools]
     rows = []
     for name, texts in TEXTS.items():
-        vectors = await vectors_of(traces, texts)
+        vectors = await trace_vectors(traces, texts)
         rankings = [
-            (question.answers, ranked(pool, vectors, question, scores))
-            for pool, of_pool in zip(searched, bm25, strict=True)
+            (question.answers, rank_pool(pool, vectors, question, scores))
+            for pool, of_pool in zip(search_pools, bm25, strict=True)
             for question, scores in zip(questions, of_pool, strict=True)
         ]
         cells = []
-        for leg in (0, 1):
-            cells.append(f"{mean(ndcg(legs[leg], answers) for answers, legs in rankings):.3f}")
-            cells.append(f"{mean(legs[leg][0] in answers for answers, legs in rankings):.3f}")
+        for method in (0, 1):
+            results = [(answers, both[method]) for answers, both in rankings]
+            cells.append(f"{mean(ndcg(ranking, answers) for answers, ranking in results):.3f}")
+            cells.append(f"{mean(ranking[0] in answers for answers, ranking in results):.3f}")
         rows.append([name, *cells])
     columns = ["what is embedded", "by meaning: nDCG@10", "first answers"]
-    title = f"{len(questions)} questions, {len(searched[0])} traces, by two authors"
+    title = f"{len(questions)} questions, {len(search_pools[0])} traces, by two authors"
     print_table(title, [*columns, "hybrid: nDCG@10", "first answers"], rows)
 
 
-def spread(values: Iterable[float]) -> str:
+def min_median_max(values: Iterable[float]) -> str:
     """Return the minimum, the median and the maximum."""
-    listed = list(values)
-    return f"{min(listed):.2f} {median(listed):.2f} {max(listed):.2f}"
+    sorted_values = list(values)
+    return f"{min(sorted_values):.2f} {median(sorted_values):.2f} {max(sorted_values):.2f}"
 
 
 def measure_pairs(pairs: Sequence[Pair]) -> None:
@@ -269,20 +282,28 @@ def measure_pairs(pairs: Sequence[Pair]) -> None:
     for pair in pairs:
         if pair.kind:
             kinds[pair.kind].append(pair)
-    compared: Mapping[str, Callable[[Pair], float]] = {
+    measures: Mapping[str, Callable[[Pair], float]] = {
         "cosine": lambda pair: pair.cosine,
-        "problems": lambda pair: resemblance(pair.one.words.problem, pair.other.words.problem),
-        "solutions": lambda pair: resemblance(pair.one.words.solution, pair.other.words.solution),
-        "names": lambda pair: resemblance(pair.one.words.names, pair.other.words.names),
+        "problems": lambda pair: resemblance(pair.first.words.problem, pair.second.words.problem),
+        "solutions": lambda pair: resemblance(
+            pair.first.words.solution, pair.second.words.solution
+        ),
+        "names": lambda pair: resemblance(pair.first.words.names, pair.second.words.names),
     }
     rows = [
-        [kind, str(len(of_kind)), *(spread(map(value, of_kind)) for value in compared.values())]
+        [
+            kind,
+            str(len(of_kind)),
+            *(min_median_max(map(value, of_kind)) for value in measures.values()),
+        ]
         for kind, of_kind in kinds.items()
     ]
-    title = "Cosine; resemblance of problems, solutions, names in solutions: least median most"
-    print_table(title, ["pairs", "", *compared], rows)
+    title = (
+        "Cosine; resemblance of problems, solutions, names in solutions: minimum, median, maximum"
+    )
+    print_table(title, ["pairs", "", *measures], rows)
     rules: Mapping[str, Callable[[Pair], bool]] = {
-        "rule": lambda pair: is_near_duplicate(pair.one.words, pair.other.words),
+        "rule": lambda pair: is_near_duplicate(pair.first.words, pair.second.words),
         "cosine 0.9": lambda pair: pair.cosine >= 0.9,
         "cosine 0.8": lambda pair: pair.cosine >= 0.8,
     }
@@ -291,25 +312,29 @@ def measure_pairs(pairs: Sequence[Pair]) -> None:
     for kind, of_kind in kinds.items():
         cells = []
         for half, rule in columns:
-            judged = [rules[rule](pair) for pair in of_kind if pair.half == half]
-            cells.append(f"{sum(judged)} of {len(judged)}")
+            decisions = [rules[rule](pair) for pair in of_kind if pair.half == half]
+            cells.append(f"{sum(decisions)} of {len(decisions)}")
         rows.append([kind, *cells])
-    title = "Called near-duplicates"
+    title = "Pairs taken for near-duplicates"
     print_table(title, ["pairs", *(f"{half}: {rule}" for half, rule in columns)], rows)
 
 
 def measure_candidates(traces: Sequence[Trace], vectors: Mapping[str, Array]) -> None:
     """Print how often the nearest candidates include the original of a copy."""
-    there = [trace for trace in traces if trace.same == trace.id]
+    candidates = [trace for trace in traces if trace.original == trace.id]
     rows = []
     for kind in ("edited", "reworded"):
-        places = []
+        ranks = []
         for copy in (trace for trace in traces if trace.kind == kind):
-            near = {trace.id: float(vectors[trace.id] @ vectors[copy.id]) for trace in there}
-            places.append(sum(value > near[copy.same] for value in near.values()))
+            similarities = {
+                trace.id: float(vectors[trace.id] @ vectors[copy.id]) for trace in candidates
+            }
+            ranks.append(
+                sum(value > similarities[copy.original] for value in similarities.values())
+            )
         depths = (1, MAX_CANDIDATES, 10)
-        cells = [f"{sum(place < depth for place in places)}" for depth in depths]
-        rows.append([kind, str(len(places)), *cells])
+        cells = [f"{sum(position < depth for position in ranks)}" for depth in depths]
+        rows.append([kind, str(len(ranks)), *cells])
     columns = ["duplicates", "", "nearest", f"nearest {MAX_CANDIDATES}", "nearest 10"]
     print_table("Duplicates whose original is among the nearest, by vector", columns, rows)
 
@@ -318,17 +343,17 @@ async def main() -> None:
     """Run all measurements."""
     data = trace_set()
     traces = read(data)
-    asked = await embed(row["query"] for row in data["queries"])
+    question_vectors = await embed(row["query"] for row in data["queries"])
     questions = [
         Question(row["query"], vector, frozenset(row["ids"]))
-        for row, vector in zip(data["queries"], asked, strict=True)
+        for row, vector in zip(data["queries"], question_vectors, strict=True)
     ]
     await measure_texts(traces, questions)
-    vectors = await vectors_of(traces, [embedded])
+    vectors = await trace_vectors(traces, [embedding_text])
     measure_candidates(traces, vectors)
     pairs = [
-        Pair(one, other, float(vectors[one.id] @ vectors[other.id]))
-        for one, other in combinations(traces, 2)
+        Pair(first, second, float(vectors[first.id] @ vectors[second.id]))
+        for first, second in combinations(traces, 2)
     ]
     measure_pairs(pairs)
 

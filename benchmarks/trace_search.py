@@ -7,11 +7,11 @@ the emulator runs for all questions. Then votes are assigned, and the hits are o
 method:
 
 - no votes: only relevance counts, and no method should be worse;
-- chance: votes are independent of quality;
-- unknown: wrong answers are upvoted, and right answers have no votes;
-- against: wrong answers are new and upvoted, right answers are old and downvoted;
-- apart: of each trace and its copy, which answer the same, one is upvoted and one downvoted.
-  Measured is how often the upvoted one comes first, and the effect on everything else.
+- random: votes are independent of quality;
+- unvoted answers: wrong answers are upvoted, and right answers have no votes;
+- adverse: wrong answers are new and upvoted, right answers are old and downvoted;
+- split: of each trace and its rewritten copy, one is upvoted and one is downvoted. "Upvoted first"
+  is how often the upvoted one of two right answers ranks higher.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ if TYPE_CHECKING:
     from shared.search.query import Candidate
 
     TracesById = Mapping[str, Trace]
-    Way = Callable[[Sequence[Candidate[Trace]], TracesById], dict[str, float]]
-    """Computes scores of hits by id, from the hits and their traces."""
+    ScoreMethod = Callable[[Sequence[Candidate[Trace]], TracesById], dict[str, float]]
+    """Computes the scores of hits by id, from the hits and their traces."""
 
 NOW: Final = utc_now()
-LOVED: Final = VoteTally(upvotes=200, up=10_000)
-HATED: Final = VoteTally(downvotes=200, down=10_000)
+UPVOTED: Final = VoteTally(upvotes=200, up=10_000)
+DOWNVOTED: Final = VoteTally(downvotes=200, down=10_000)
 OLD: Final = NOW - timedelta(days=3_650)
 
 
@@ -78,48 +78,52 @@ def _age(trace: Trace) -> float:
     return MAX_AGE_PENALTY * (1 - math.exp2(-half_lives))
 
 
-def by(score: Callable[[float, Trace], float]) -> Way:
+def score_each(score: Callable[[float, Trace], float]) -> ScoreMethod:
     """Score each hit by its relevance, from 0 to 1, and its trace."""
     return lambda hits, traces: {hit.id: score(hit.score, traces[hit.id]) for hit in hits}
 
 
-WAYS: Final[Mapping[str, Way]] = {
-    "relevance alone": by(lambda relevance, _: relevance),
-    "votes": by(lambda relevance, trace: relevance * (1 + _votes(trace))),
-    "votes, validation": by(
+METHODS: Final[Mapping[str, ScoreMethod]] = {
+    "relevance alone": score_each(lambda relevance, _: relevance),
+    "votes": score_each(lambda relevance, trace: relevance * (1 + _votes(trace))),
+    "votes, validation": score_each(
         lambda relevance, trace: relevance * (1 + _votes(trace) + _validation(trace))
     ),
-    "age": by(lambda relevance, trace: relevance * (1 - _age(trace))),
-    "votes, validation, age (ours)": lambda hits, traces: moderate_scores(hits, traces, NOW),
-    "peer: relevance + trust": by(lambda relevance, trace: relevance + trace.tally.trust),
-    "peer: relevance * trust": by(lambda relevance, trace: relevance * (0.01 + trace.tally.trust)),
+    "age": score_each(lambda relevance, trace: relevance * (1 - _age(trace))),
+    "votes, validation, age (Carrel)": lambda hits, traces: moderate_scores(hits, traces, NOW),
+    "peer: relevance + trust": score_each(lambda relevance, trace: relevance + trace.tally.trust),
+    "peer: relevance * trust": score_each(
+        lambda relevance, trace: relevance * (0.01 + trace.tally.trust)
+    ),
 }
 
 
 @dataclass(frozen=True)
 class Query:
-    """A question with its answers and hits."""
+    """A question with the ids of its answers and its hits."""
 
     answers: frozenset[str]
     hits: Sequence[Candidate[Trace]]
 
-    def ranking(self, way: Way, voted: Callable[[str, bool], Trace]) -> list[str]:
-        """Return the ids, best first, after votes were assigned."""
-        traces = {hit.id: voted(hit.id, hit.id in self.answers) for hit in self.hits}
-        scores = way(self.hits, traces)
+    def ranking(self, method: ScoreMethod, with_votes: Callable[[str, bool], Trace]) -> list[str]:
+        """Rank the hits after `with_votes` has assigned votes to their traces; best first."""
+        traces = {hit.id: with_votes(hit.id, hit.id in self.answers) for hit in self.hits}
+        scores = method(self.hits, traces)
         return sorted(scores, key=lambda name: (-scores[name], name))
 
 
 def ndcg(ranking: Sequence[str], answers: frozenset[str], depth: int = 10) -> float:
-    """Normalized discounted cumulative gain; 1 if all answers come first."""
+    """Return the normalized discounted cumulative gain: 1 if all answers come first."""
     gains = (
-        1 / math.log2(place + 2) for place, name in enumerate(ranking[:depth]) if name in answers
+        1 / math.log2(position + 2)
+        for position, name in enumerate(ranking[:depth])
+        if name in answers
     )
-    best = sum(1 / math.log2(place + 2) for place in range(min(len(answers), depth)))
-    return sum(gains) / best
+    ideal = sum(1 / math.log2(position + 2) for position in range(min(len(answers), depth)))
+    return sum(gains) / ideal
 
 
-async def put_in(rows: Sequence[Mapping[str, Any]], ctx: Context) -> dict[str, Trace]:
+async def store_traces(rows: Sequence[Mapping[str, Any]], ctx: Context) -> dict[str, Trace]:
     """Store all traces, without the duplicate check."""
     traces = {}
     for row in rows:
@@ -145,72 +149,89 @@ async def measure(app: App) -> None:
     copies = {row["of"]: row["id"] for row in data["duplicates"] if row["kind"] == "reworded"}
     rows = [*data["traces"], *data["siblings"]]
     rows += [row for row in data["duplicates"] if row["id"] in copies.values()]
-    traces = await put_in(rows, ctx)
-    asked = []
+    traces = await store_traces(rows, ctx)
+    queries = []
     for query in data["queries"]:
         answers = frozenset(query["ids"]) | {
             copies[name] for name in query["ids"] if name in copies
         }
         question = SearchQuery(query["query"], Mode.HYBRID, with_tags(()))
         ranking = await rank(question, trace_corpus(ctx.database), ctx)
-        asked.append(Query(answers, ranking.hits))
-    _print(asked, traces, copies)
+        queries.append(Query(answers, ranking.hits))
+    _print(queries, traces, copies)
 
 
-def _print(asked: Sequence[Query], traces: Mapping[str, Trace], copies: Mapping[str, str]) -> None:
-    dice = random.Random(7)  # noqa: S311 - a benchmark is to print the same again
-    by_chance = {
+def _print(
+    queries: Sequence[Query], traces: Mapping[str, Trace], copies: Mapping[str, str]
+) -> None:
+    generator = random.Random(7)  # noqa: S311 - reproducible, no secret
+    random_votes = {
         name: replace(
             trace,
-            tally=dice.choice([VoteTally(), LOVED, HATED, VoteTally(upvotes=3, up=150)]),
-            updated_at=NOW - timedelta(days=dice.uniform(0, 1_500)),
+            tally=generator.choice([VoteTally(), UPVOTED, DOWNVOTED, VoteTally(upvotes=3, up=150)]),
+            updated_at=NOW - timedelta(days=generator.uniform(0, 1_500)),
         )
         for name, trace in traces.items()
     }
 
-    def unknown(name: str, answers: bool) -> Trace:  # noqa: FBT001 - as `ranking` calls it
-        return traces[name] if answers else replace(traces[name], tally=LOVED)
+    def unvoted_answers(name: str, answers: bool) -> Trace:  # noqa: FBT001 - the signature that `ranking` expects
+        return traces[name] if answers else replace(traces[name], tally=UPVOTED)
 
-    def against(name: str, answers: bool) -> Trace:  # noqa: FBT001 - as `ranking` calls it
+    def adverse(name: str, answers: bool) -> Trace:  # noqa: FBT001 - the signature that `ranking` expects
         if answers:
-            return replace(traces[name], tally=HATED, updated_at=OLD)
-        return replace(traces[name], tally=LOVED)
+            return replace(traces[name], tally=DOWNVOTED, updated_at=OLD)
+        return replace(traces[name], tally=UPVOTED)
 
-    liked = {
-        original if place % 2 else copy for place, (original, copy) in enumerate(copies.items())
+    upvoted = {
+        original if position % 2 else copy
+        for position, (original, copy) in enumerate(copies.items())
     }
-    disliked = {*copies, *copies.values()} - liked
+    downvoted = {*copies, *copies.values()} - upvoted
 
-    def apart(name: str, _answers: bool) -> Trace:  # noqa: FBT001 - the same
-        tally = LOVED if name in liked else HATED if name in disliked else VoteTally()
+    def split(name: str, _answers: bool) -> Trace:  # noqa: FBT001 - see above
+        tally = UPVOTED if name in upvoted else DOWNVOTED if name in downvoted else VoteTally()
         return replace(traces[name], tally=tally)
 
-    def plain(name: str, _answers: bool) -> Trace:  # noqa: FBT001 - the same
+    def no_votes(name: str, _answers: bool) -> Trace:  # noqa: FBT001 - see above
         return traces[name]
 
-    def chance(name: str, _answers: bool) -> Trace:  # noqa: FBT001 - the same
-        return by_chance[name]
+    def randomly(name: str, _answers: bool) -> Trace:  # noqa: FBT001 - see above
+        return random_votes[name]
 
     rows = []
-    for title, way in WAYS.items():
-        deals = [plain, chance, unknown, against, apart]
+    for title, method in METHODS.items():
+        vote_assignments = [no_votes, randomly, unvoted_answers, adverse, split]
         gains = [
-            mean(ndcg(query.ranking(way, deal), query.answers) for query in asked) for deal in deals
+            mean(ndcg(query.ranking(method, assignment), query.answers) for query in queries)
+            for assignment in vote_assignments
         ]
-        first = [_liked_first(query.ranking(way, apart), query, copies, liked) for query in asked]
-        liked_first = [value for values in first for value in values]
-        rows.append([title, *(f"{gain:.3f}" for gain in gains), f"{100 * mean(liked_first):.0f} %"])
-    columns = ["nDCG@10", "no votes", "chance", "unknown", "against", "apart", "liked first"]
-    print_table(f"{len(traces)} traces, {len(asked)} questions", columns, rows)
+        first = [
+            _upvoted_first(query.ranking(method, split), query, copies, upvoted)
+            for query in queries
+        ]
+        upvoted_first = [value for values in first for value in values]
+        rows.append(
+            [title, *(f"{gain:.3f}" for gain in gains), f"{100 * mean(upvoted_first):.0f} %"]
+        )
+    columns = [
+        "nDCG@10",
+        "no votes",
+        "random",
+        "unvoted answers",
+        "adverse",
+        "split",
+        "upvoted first",
+    ]
+    print_table(f"{len(traces)} traces, {len(queries)} questions", columns, rows)
 
 
-def _liked_first(
-    ranking: Sequence[str], asked: Query, copies: Mapping[str, str], liked: set[str]
+def _upvoted_first(
+    ranking: Sequence[str], query: Query, copies: Mapping[str, str], upvoted: set[str]
 ) -> list[bool]:
-    """For each pair of answers: whether the upvoted one comes first."""
-    places = {name: place for place, name in enumerate(ranking)}
-    pairs = [pair for pair in copies.items() if places.keys() & asked.answers >= {*pair}]
-    return [min(pair, key=places.__getitem__) in liked for pair in pairs]
+    """Return for each pair of answers whether the upvoted one ranks higher."""
+    positions = {name: position for position, name in enumerate(ranking)}
+    pairs = [pair for pair in copies.items() if positions.keys() & query.answers >= {*pair}]
+    return [min(pair, key=positions.__getitem__) in upvoted for pair in pairs]
 
 
 def main() -> None:

@@ -3,8 +3,8 @@
 Usage: python -m benchmarks.writes [VOTERS] [CLIENTS]
 
 Calls run on the emulator as in a function: parse, read, decide, commit, and retry after conflicts.
-They are compared with as many concurrent calls without conflicts. A retried call reads again, which
-gives the number of retries. Lost and duplicate writes are counted in the database afterwards.
+The baseline is as many concurrent calls without conflicts. A retried call reads again, so retries
+are computed from the reads. Lost and duplicate writes are counted in the database afterwards.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
 
     from shared.runtime.messages import CallAnswer
 
-    Calling = Callable[[int], Awaitable[list[CallAnswer]]]
+    ClientCalls = Callable[[int], Awaitable[list[CallAnswer]]]
     """Runs the calls of a client, one after the other."""
 
 VOTERS: Final = 50
 CLIENTS: Final = 20
-EACH: Final = 5
-"""The number of tasks that each client adds."""
+TASKS_PER_CLIENT: Final = 5
+
 TOOLS: Final = {tool.name: tool for tool in tools()}
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The calls of concurrent clients.
+    """A run of concurrent clients.
 
     Attributes:
-        answers: To all of their calls.
-        seconds: From the first call to the last answer.
+        answers: The answers to all calls.
+        seconds: The time from the first call to the last answer.
     """
 
     answers: list[CallAnswer]
@@ -61,18 +61,18 @@ class Run:
         """The documents read by all calls."""
         return sum(answer.receipt.documents_read for answer in self.answers)
 
-    def row(self, name: str, peer: Run, wrong: str) -> list[str]:
+    def row(self, name: str, baseline: Run, errors: str) -> list[str]:
         """Return the row of the table."""
-        taken = median(answer.receipt.milliseconds for answer in self.answers)
-        retries = (self.reads / peer.reads - 1) if peer.reads else 0.0
+        milliseconds = median(answer.receipt.milliseconds for answer in self.answers)
+        retries = (self.reads / baseline.reads - 1) if baseline.reads else 0.0
         return [
             name,
             f"{len(self.answers)}",
             f"{len(self.answers) / self.seconds:.0f}",
-            f"{self.seconds / peer.seconds:.2f}",
-            f"{taken:.0f}",
+            f"{self.seconds / baseline.seconds:.2f}",
+            f"{milliseconds:.0f}",
             f"{retries:.1f}",
-            wrong,
+            errors,
         ]
 
 
@@ -89,52 +89,56 @@ async def ask(app: App, tool: str, user: str, /, **arguments: Any) -> CallAnswer
     return answer
 
 
-async def run_concurrently(clients: int, calling: Calling) -> Run:
-    """Run this many clients concurrently."""
-    began = time.perf_counter()
-    answers = await asyncio.gather(*(calling(number) for number in range(clients)))
-    return Run([answer for batch in answers for answer in batch], time.perf_counter() - began)
+async def run_concurrently(clients: int, client_calls: ClientCalls) -> Run:
+    """Run the calls of this many clients concurrently."""
+    started = time.perf_counter()
+    answers = await asyncio.gather(*(client_calls(number) for number in range(clients)))
+    return Run([answer for batch in answers for answer in batch], time.perf_counter() - started)
 
 
-async def votes(app: App, voters: int) -> list[list[str]]:
-    """Vote as many users on different traces, then on the same one."""
+async def measure_votes(app: App, voters: int) -> list[list[str]]:
+    """Vote as this many users on different traces, then on the same trace."""
     traces = [await _contribute(app, number) for number in range(voters + 1)]
-    hot = traces.pop()
+    hot_trace = traces.pop()
 
-    async def on(trace_id: str, number: int) -> list[CallAnswer]:
+    async def vote_on(trace_id: str, number: int) -> list[CallAnswer]:
         vote = {"trace_id": trace_id, "vote_type": "up"}
         return [await ask(app, "vote_trace", f"voter-{number}", **vote)]
 
-    apart = await run_concurrently(voters, lambda number: on(traces[number], number))
-    together = await run_concurrently(voters, lambda number: on(hot, number))
-    stored = await Traces(app.context(Caller(), Meter()).database).get(hot)
+    separate = await run_concurrently(voters, lambda number: vote_on(traces[number], number))
+    shared = await run_concurrently(voters, lambda number: vote_on(hot_trace, number))
+    stored = await Traces(app.context(Caller(), Meter()).database).get(hot_trace)
     assert stored
     tally = stored.trace.tally
-    wrong = abs(voters - tally.upvotes) + abs(50 * voters - tally.up)
+    errors = abs(voters - tally.upvotes) + abs(50 * voters - tally.up)
     return [
-        apart.row("votes, a trace each", apart, "-"),
-        together.row("votes, one trace", apart, f"{wrong}"),
+        separate.row("votes on a trace each", separate, "-"),
+        shared.row("votes on one trace", separate, f"{errors}"),
     ]
 
 
-async def tasks(app: App, clients: int) -> list[list[str]]:
-    """Add tasks for different users, then for the same one."""
+async def measure_tasks(app: App, clients: int) -> list[list[str]]:
+    """Add tasks for different users, then for the same user."""
 
-    async def of(user: str) -> list[CallAnswer]:
-        titles = (f"Task {number}" for number in range(EACH))
+    async def add_tasks(user: str) -> list[CallAnswer]:
+        titles = (f"Task {number}" for number in range(TASKS_PER_CLIENT))
         return [await ask(app, "add_task", user, title=title) for title in titles]
 
-    apart = await run_concurrently(clients, lambda number: of(f"owner-{number}"))
-    together = await run_concurrently(clients, lambda _: of("owner"))
-    numbers = _numbers(together.answers)
-    wrong = len(set(range(1, clients * EACH + 1)) ^ set(numbers)) + len(numbers) - len({*numbers})
+    separate = await run_concurrently(clients, lambda number: add_tasks(f"owner-{number}"))
+    shared = await run_concurrently(clients, lambda _: add_tasks("owner"))
+    task_numbers = _task_numbers(shared.answers)
+    errors = (
+        len(set(range(1, clients * TASKS_PER_CLIENT + 1)) ^ set(task_numbers))
+        + len(task_numbers)
+        - len({*task_numbers})
+    )
     return [
-        apart.row("tasks, a user each", apart, "-"),
-        together.row("tasks, one user", apart, f"{wrong}"),
+        separate.row("tasks of a user each", separate, "-"),
+        shared.row("tasks of one user", separate, f"{errors}"),
     ]
 
 
-def _numbers(answers: Iterable[CallAnswer]) -> list[int]:
+def _task_numbers(answers: Iterable[CallAnswer]) -> list[int]:
     return [int((answer.result or {})["task"]["task_id"]) for answer in answers]
 
 
@@ -148,16 +152,16 @@ async def _contribute(app: App, number: int) -> str:
 async def measure(voters: int, clients: int) -> None:
     """Run both measurements, and print the tables."""
     app = App(Settings(google_cloud_project="bench-writes"))
-    rows = [*await votes(app, voters), *await tasks(app, clients)]
+    rows = [*await measure_votes(app, voters), *await measure_tasks(app, clients)]
     await app.aclose()
     columns = [
         "",
         "calls",
-        "a second",
-        "to peer",
+        "per second",
+        "to baseline",
         "ms, median",
-        "retries a call",
-        "lost or doubled",
+        "retries per call",
+        "lost or duplicate",
     ]
     print_table(f"{voters} voters and {clients} clients at once", columns, rows)
 

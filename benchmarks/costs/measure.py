@@ -2,15 +2,19 @@
 
 Usage: python -m benchmarks.costs.measure [SMALL LARGE [FILE]]
 
-SciFact's abstracts, 1,000 and 4,000 of them unless told otherwise, go through every job, are asked
-for in the usual mix of calls, and through every job once more, which then finds nothing new. The
-figures go to a file, `measured.json` beside this one by default. Documents are counted as the
-receipts of calls count them; the entries of vector indexes that queries read, which no emulator
-counts, by asking how many documents there are for each; storage by Firestore's rules for sizes,
-with vectors of the cloud's length. Nothing is computed for meaning: vectors are of hashed words,
-and what passes for a language model takes cards from the sample and warnings from the passages,
-each unlike the others, so that none is a duplicate. Tokens are estimated
-(`shared/text/tokens.py`). It takes a quarter of an hour: the emulator's search is slow.
+The benchmark uses 1,000 and 4,000 abstracts of SciFact by default. It processes them with all jobs,
+runs the usual mix of calls, and runs the scheduled jobs again, which then find nothing new. The
+results are written to `measured.json` beside this module, or to another file.
+
+- Documents read and written come from the receipts of calls and jobs.
+- The emulator does not report reads of vector index entries. They are computed from the number of
+  documents that each query scans.
+- Storage follows Firestore's published rules for sizes, with vectors of the cloud's dimension.
+- Vectors are hashed words. A fake language model returns cards from the sample, and warnings from
+  the passages that are all different, so that none is a duplicate.
+- Tokens are estimated (`shared/text/tokens.py`).
+
+A measurement takes about 15 minutes, because vector search is slow in the emulator.
 """
 
 from __future__ import annotations
@@ -37,14 +41,14 @@ from benchmarks.costs.measure_functions import (
     image_megabytes,
     start_seconds,
 )
-from benchmarks.costs.storage import document_bytes, index_bytes, rules_of
+from benchmarks.costs.storage import document_bytes, index_bytes, load_index_rules
 from benchmarks.costs.workload import (
     MATERIALS,
     MIX,
     FakeGenerator,
     IndexEntries,
-    SourceGroups,
     TokenCountingEmbedder,
+    WorkloadInputs,
     documents,
     record_vector_queries,
 )
@@ -60,7 +64,7 @@ from shared.runtime.invocation import invoke
 from shared.runtime.job import Report, run_job
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
 from tests.support.gateway_process import SECRET
-from tests.support.tool_calls import request_of
+from tests.support.tool_calls import make_call_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,63 +76,61 @@ OUTPUT: Final = Path(__file__).with_name("measured.json")
 INDEXES: Final = ROOT / "firestore.indexes.json"
 SIZES: Final = (1_000, 4_000)
 ROUNDS: Final = 5
-"""The number of calls of each kind, whose mean is the result."""
+"""Each kind of call is measured this many times; the result is the mean."""
 DIMENSION: Final = 768
 READER: Final = Caller.of("reader")
-FIRST: Final = ("ingest", "embed", "cards", "extract", "cluster", "index")
+INGEST_JOBS: Final = ("ingest", "embed", "cards", "extract", "cluster", "index")
 """The jobs that process new texts, in order."""
 
 
-class MeasuredBase:
+class MeasuredKnowledgeBase:
     """A knowledge base whose usage is measured."""
 
-    def __init__(self, size: int, folder: Path, library: FakeReadwise) -> None:
-        """Write its texts to files."""
+    def __init__(self, size: int, folder: Path, readwise: FakeReadwise) -> None:
+        """Write the texts to a file, and connect to a database of this size."""
         path = folder / f"{size}.jsonl"
         path.write_text("\n".join(map(json.dumps, documents(size))), encoding="utf-8")
         self.project = f"bench-costs-{size}"
         self.embedder = TokenCountingEmbedder()
-        self._filling = self._app(ingest_path=str(path))
-        self.app = self._app(readwise_token=SecretStr(TOKEN), readwise_url=library.base_url)
+        self._ingest_app = self._app(ingest_path=str(path))
+        self.app = self._app(readwise_token=SecretStr(TOKEN), readwise_url=readwise.base_url)
         self.entries = IndexEntries(self.app.connection.client)
 
-    async def fill(self) -> dict[str, Figures]:
-        """Run the jobs that process new texts."""
+    async def process_texts(self) -> dict[str, Figures]:
+        """Process the texts with all jobs in order, and measure each."""
         by_name = {job.name: job for job in jobs()}
-        return {name: await self._run(by_name[name], self._filling) for name in FIRST}
+        return {name: await self._run(by_name[name], self._ingest_app) for name in INGEST_JOBS}
 
-    async def rest(self) -> dict[str, Figures]:
-        """Run all scheduled jobs again, and measure them without new work."""
+    async def run_idle_jobs(self) -> dict[str, Figures]:
+        """Run the scheduled jobs twice, and measure the second run, which has nothing to do."""
         scheduled = [job for job in jobs() if job.schedule]
         for job in scheduled:
             await self._run(job, self.app)
         return {job.name: await self._run(job, self.app) for job in scheduled}
 
-    async def share(self) -> None:
+    async def add_traces(self) -> None:
         """Add the sample's traces."""
         await self._run(TRACES, self.app)
 
-    async def calls(self) -> list[Figures]:
-        """Run each call of the usual mix a few times, and return the means."""
-        shelves = await self._shelves()
+    async def measure_calls(self) -> list[Figures]:
+        """Measure each kind of call in the usual mix, and return the means."""
+        inputs = await self._workload_inputs()
         by_name = {tool.name: tool for tool in tools()}
         figures = []
         for kind in MIX:
             samples = [
-                await self._call(by_name[kind.tool], kind.arguments(shelves, number))
+                await self._call(by_name[kind.tool], kind.arguments(inputs, number))
                 for number in range(ROUNDS)
             ]
-            figures.append(
-                {name: mean(size_figures[name] for size_figures in samples) for name in samples[0]}
-            )
+            figures.append({name: mean(sample[name] for sample in samples) for name in samples[0]})
         return figures
 
-    async def stored(self) -> int:
+    async def stored_bytes(self) -> int:
         """Return the bytes of all documents and their index entries."""
         indexes = json.loads(INDEXES.read_text("utf-8"))
         total = 0
         async for collection in self.app.connection.client.collections():
-            rules = rules_of(indexes, collection.id, DIMENSION)
+            rules = load_index_rules(indexes, collection.id, DIMENSION)
             async for snapshot in collection.stream():
                 path, data = f"{collection.id}/{snapshot.id}", snapshot.to_dict() or {}
                 total += document_bytes(path, data, rules) + index_bytes(path, data, rules)
@@ -136,39 +138,43 @@ class MeasuredBase:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._filling.aclose()
+        await self._ingest_app.aclose()
         await self.app.aclose()
 
-    def _app(self, **more: Any) -> App:
-        settings = Settings(google_cloud_project=self.project, **more)
+    def _app(self, **fields: Any) -> App:
+        settings = Settings(google_cloud_project=self.project, **fields)
         return App(settings, embedder=self.embedder, generator=FakeGenerator())
 
     async def _run(self, job: Job, app: App) -> Figures:
-        began, began_own, tokens = time.perf_counter(), time.process_time(), self.embedder.tokens
+        started, started_cpu, tokens = (
+            time.perf_counter(),
+            time.process_time(),
+            self.embedder.tokens,
+        )
         with record_vector_queries() as queries:
             report = await run_job(job, app, seconds=math.inf)
         if not isinstance(report, Report) or report.failures:
             raise RuntimeError(f"{job.name}: {report}")
         log_progress(f"{self.project}: {job.name}, {dict(report.counts)}")
-        seconds, own = time.perf_counter() - began, time.process_time() - began_own
+        seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - started_cpu
         cost = report.cost
         return {
             "read": cost.documents_read,
             "index_reads": await self.entries.billed(queries),
             "written": cost.documents_written,
             "seconds": round(seconds, 3),
-            "processor": round(own, 3),
+            "cpu_seconds": round(cpu_seconds, 3),
             "embedded": self.embedder.tokens - tokens,
             "input_tokens": cost.input_tokens,
             "output_tokens": cost.output_tokens,
         }
 
     async def _call(self, tool: Any, arguments: Mapping[str, Any]) -> Figures:
-        request = request_of(tool, READER, dict(arguments))
-        began, tokens = time.process_time(), self.embedder.tokens
+        request = make_call_request(tool, READER, dict(arguments))
+        started, tokens = time.process_time(), self.embedder.tokens
         with record_vector_queries() as queries:
             answer = await invoke(tool, request, self.app)
-        own = time.process_time() - began
+        cpu_seconds = time.process_time() - started
         if answer.error:
             raise RuntimeError(f"{tool.name}: {answer.error}")
         return {
@@ -176,25 +182,27 @@ class MeasuredBase:
             "index_reads": await self.entries.billed(queries),
             "written": answer.receipt.documents_written,
             "seconds": answer.receipt.milliseconds / 1000,
-            "processor": own,
+            "cpu_seconds": cpu_seconds,
             "embedded": self.embedder.tokens - tokens,
             "bytes": len(answer.model_dump_json()),
         }
 
-    async def _shelves(self) -> SourceGroups:
+    async def _workload_inputs(self) -> WorkloadInputs:
         client = self.app.connection.client
         ids = {
             name: [snapshot.id async for snapshot in client.collection(name).limit(ROUNDS).stream()]
             for name in ("chunks", "sources", "clusters", "traces")
         }
         rows = list(abstracts(1_000))
-        pile = " ".join(row["text"] for row in rows)
-        return SourceGroups(
+        joined_texts = " ".join(row["text"] for row in rows)
+        return WorkloadInputs(
             **ids,
             tasks=[await self._task(number) for number in range(ROUNDS)],
-            questions=(f"{row['title']}, number {number}" for number, row in _endless(rows)),
+            questions=(
+                f"{row['title']}, number {number}" for number, row in _numbered_cyclically(rows)
+            ),
             materials=[
-                "\n\n".join(_cut(pile[start : start + MATERIALS]))
+                "\n\n".join(_split_into_paragraphs(joined_texts[start : start + MATERIALS]))
                 for start in range(0, ROUNDS * MATERIALS, MATERIALS)
             ],
             problems=[(row["title"][:100], row["text"][:800]) for row in rows[-ROUNDS:]],
@@ -202,39 +210,44 @@ class MeasuredBase:
 
     async def _task(self, number: int) -> str:
         tool = next(tool for tool in tools() if tool.name == "add_task")
-        request = request_of(tool, READER, {"title": f"Read passage {number}"})
+        request = make_call_request(tool, READER, {"title": f"Read passage {number}"})
         answer = await invoke(tool, request, self.app)
         return str((answer.result or {})["task"]["task_id"])
 
 
-def _endless(rows: Sequence[dict[str, Any]]) -> Any:
+def _numbered_cyclically(rows: Sequence[dict[str, Any]]) -> Any:
     return ((number, rows[number % len(rows)]) for number in count())
 
 
-def _cut(text: str) -> list[str]:
+def _split_into_paragraphs(text: str) -> list[str]:
     return [text[start : start + 500] for start in range(0, len(text), 500)]
 
 
 async def measure(sizes: Sequence[int], folder: Path) -> dict[str, Any]:
-    """Measure everything, in the format of the file."""
+    """Measure everything, and return the content of `measured.json`."""
     by_size: list[dict[str, Any]] = []
     for size in sizes:
-        with FakeReadwise() as library:
-            base = MeasuredBase(size, folder, library)
-            figures: dict[str, Any] = {"filling": await base.fill()}
-            await base.share()
-            figures["stored"] = await base.stored()
-            figures["calls"] = await base.calls()
-            figures["idle"] = await base.rest()
-            await base.aclose()
+        with FakeReadwise() as readwise:
+            knowledge_base = MeasuredKnowledgeBase(size, folder, readwise)
+            figures: dict[str, Any] = {"ingestion": await knowledge_base.process_texts()}
+            await knowledge_base.add_traces()
+            figures["stored"] = await knowledge_base.stored_bytes()
+            figures["calls"] = await knowledge_base.measure_calls()
+            figures["idle"] = await knowledge_base.run_idle_jobs()
+            await knowledge_base.aclose()
         by_size.append(figures)
     effects = {tool.name: tool.effect.value for tool in tools()}
     calls: list[dict[str, Any]] = [
-        {"name": kind.name, "tool": kind.tool, "a_day": kind.a_day, "effect": effects[kind.tool]}
-        | {"work": _columns([size_figures["calls"][place] for size_figures in by_size])}
-        for place, kind in enumerate(MIX)
+        {
+            "name": kind.name,
+            "tool": kind.tool,
+            "per_day": kind.per_day,
+            "effect": effects[kind.tool],
+        }
+        | {"usage": _columns([size_figures["calls"][index] for size_figures in by_size])}
+        for index, kind in enumerate(MIX)
     ]
-    sent = sum(call["a_day"] * call["work"].pop("bytes")[-1] for call in calls)
+    answer_bytes = sum(call["per_day"] * call["usage"].pop("bytes")[-1] for call in calls)
     gateway = await gateway_operations() | gateway_seconds(folder / "gateway.log")
     return {
         "measured": f"{datetime.now(UTC):%Y-%m-%d}",
@@ -242,8 +255,9 @@ async def measure(sizes: Sequence[int], folder: Path) -> dict[str, Any]:
         " author and category among their facets; 18 solved problems",
         "sizes": list(sizes),
         "calls": calls,
-        "gateway": gateway | {"answer_bytes": round(sent / sum(call["a_day"] for call in calls))},
-        "filling": _by_job([size_figures["filling"] for size_figures in by_size]),
+        "gateway": gateway
+        | {"answer_bytes": round(answer_bytes / sum(call["per_day"] for call in calls))},
+        "ingestion": _by_job([size_figures["ingestion"] for size_figures in by_size]),
         "idle": _by_job([size_figures["idle"] for size_figures in by_size]),
         "stored": [size_figures["stored"] for size_figures in by_size],
         "start": await start_seconds(),
@@ -260,15 +274,15 @@ def _columns(rows: Sequence[Figures]) -> dict[str, list[float]]:
 
 
 def log_progress(text: str) -> None:
-    """Print progress."""
+    """Print a line of progress."""
     print(text, file=sys.stderr)  # noqa: T201 - a benchmark prints
 
 
 def main(sizes: Sequence[int] = SIZES, output: Path = OUTPUT) -> None:
     """Measure at two sizes, and write the file."""
     if not SCIFACT.is_file():
-        sys.exit(f"Skipped: {SCIFACT} is not here. It is no part of the project.")
-    os.environ["ACCESS_SECRETS"] = json.dumps([SECRET])  # the gateway does not start without
+        sys.exit(f"Skipped: {SCIFACT} is missing. The data set is not part of the project.")
+    os.environ["ACCESS_SECRETS"] = json.dumps([SECRET])  # required by the gateway
     with ExitStack() as stack:
         try:
             os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())

@@ -1,4 +1,4 @@
-"""Measures functions: the gateway's part of a call, cold starts, and images."""
+"""Measures the gateway's share of a call, cold starts, and the sizes of images."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ from shared.core.settings import Settings
 from shared.runtime.messages import CallAnswer
 from tests.e2e.access.conftest import CLOUD, NOTEBOOK
 from tests.support.gateway_process import SECRET, run_gateway
-from tests.support.mcp_wire import HEADERS
-from tests.support.mcp_wire import call as message
+from tests.support.mcp_wire import HEADERS, call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,15 +39,15 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallRequest
 
 WARM_UP: Final = 20
-"""The number of calls before the measurement."""
-_LAPTOP: Final = "shared.ai.local_embedding"
-"""The provider that no bundle of the cloud contains."""
+"""The first calls are not measured."""
+_LOCAL_ONLY_MODULE: Final = "shared.ai.local_embedding"
+"""The embedding provider that bundles for the cloud do not contain."""
 
 
 class StubDispatcher:
     """A dispatcher that answers at once."""
 
-    async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:  # noqa: ARG002 - the same for all
+    async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:  # noqa: ARG002 - Dispatcher's signature
         """Answer with an empty result."""
         return CallAnswer(result={})
 
@@ -58,13 +57,13 @@ class StubDispatcher:
 
 
 async def gateway_operations() -> Figures:
-    """Return the reads and writes of the gateway for a call with a token.
+    """Count the gateway's reads and writes in the database `access` for a call with a token.
 
-    CallPipeline lie so far apart that each takes a new share of its caller's limit.
+    Each call uses a new gateway, so that each reserves a share of the caller's rate limit.
     """
     secrets = (SecretStr(SECRET),)
     settings = Settings(google_cloud_project="bench-costs-access", access_secrets=secrets)
-    results: dict[str, Mapping[str, int]] = {}
+    by_tool: dict[str, Mapping[str, int]] = {}
     for name in ("search_kb", "add_task"):
         access = Access(settings)
         token = access.tokens.issue(
@@ -72,26 +71,24 @@ async def gateway_operations() -> Figures:
         )
         tool = next(tool for tool in tools() if tool.name == name)
         declared = Declaration.model_validate(tool.declaration())
-        with count_operations(settings.access_database) as requests:
-            visitor = await access.callers.identify(Credential(token), "127.0.0.1")
-            await access.pipeline(StubDispatcher()).call(
-                declared, {"idempotency_key": "k"}, visitor
-            )
-        results[name] = requests
+        with count_operations(settings.access_database) as operations:
+            caller = await access.callers.identify(Credential(token), "127.0.0.1")
+            await access.pipeline(StubDispatcher()).call(declared, {"idempotency_key": "k"}, caller)
+        by_tool[name] = operations
         await access.aclose()
-    reading, writing = results["search_kb"], results["add_task"]
+    read_call, write_call = by_tool["search_kb"], by_tool["add_task"]
     return {
-        "reads": reading["read"],
-        "writes": reading["written"],
-        "writes_of_a_write": writing["written"] - reading["written"],
+        "reads": read_call["read"],
+        "writes": read_call["written"],
+        "writes_of_a_write": write_call["written"] - read_call["written"],
     }
 
 
 def gateway_seconds(log: Path, calls: int = 200) -> Figures:
-    """Return the elapsed time and processor time of the gateway for a call that does nothing."""
+    """Measure the elapsed time and CPU time of a call whose tool does nothing."""
     project = {"GOOGLE_CLOUD_PROJECT": "bench-costs-gateway"}
-    endless = {"READS_PER_MINUTE": "1000000"}
-    with run_gateway(NOTEBOOK, project | CLOUD | endless, log) as running:
+    no_rate_limit = {"READS_PER_MINUTE": "1000000"}
+    with run_gateway(NOTEBOOK, project | CLOUD | no_rate_limit, log) as running:
         access = Access(
             Settings(
                 google_cloud_project="bench-costs-gateway",
@@ -103,82 +100,86 @@ def gateway_seconds(log: Path, calls: int = 200) -> Figures:
             user_id="reader", client_id="bench", scopes=FULL_ACCESS, grant_id="bench"
         )
         headers = {**HEADERS, "authorization": f"Bearer {token}"}
-        taken: list[float] = []
-        began = 0.0
+        durations: list[float] = []
+        started = 0.0
         with httpx2.Client(timeout=30, headers=headers) as http:
             for number in range(calls + WARM_UP):
                 if number == WARM_UP:
-                    began = _processor(running.gateway.process.pid)
-                    taken.clear()
-                start = time.perf_counter()
-                http.post(running.endpoint, json=message("read_sign", {})).raise_for_status()
-                taken.append(time.perf_counter() - start)
-        own = _processor(running.gateway.process.pid) - began
-    return {"seconds": round(median(taken), 4), "processor": round(own / calls, 4)}
+                    started = _cpu_seconds(running.gateway.process.pid)
+                    durations.clear()
+                started = time.perf_counter()
+                http.post(running.endpoint, json=call("read_sign", {})).raise_for_status()
+                durations.append(time.perf_counter() - started)
+        cpu_seconds = _cpu_seconds(running.gateway.process.pid) - started
+    return {"seconds": round(median(durations), 4), "cpu_seconds": round(cpu_seconds / calls, 4)}
 
 
-def _processor(group: int) -> float:
-    """Return the processor seconds of a process group so far, on Linux."""
+def _cpu_seconds(group_id: int) -> float:
+    """Return the CPU seconds that a process group has used, as Linux reports them."""
     ticks = 0
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(") ")[2].split()
         except OSError:
             continue
-        if int(fields[2]) == group:
+        if int(fields[2]) == group_id:
             ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 async def start_seconds(rounds: int = 3) -> Figures:
-    """Return the processor seconds to import a function of each kind."""
+    """Measure the CPU seconds that a function of each kind needs for its imports."""
     names = {
         "gateway": ["gateway"],
         "tool": ["search_kb", "get_chunk", "add_task"],
         "job": ["embed", "index", "ingest_materials"],
     }
-    programs = {function.name: function.main for function in functions()}
-    results: Figures = {}
-    for kind, measured in names.items():
-        taken = [
-            await import_seconds(f"{programs[name]}\nimport os; os._exit(0)")()
-            for name in measured
+    main_modules = {function.name: function.main for function in functions()}
+    medians: Figures = {}
+    for kind, functions_of_kind in names.items():
+        durations = [
+            await import_seconds(f"{main_modules[name]}\nimport os; os._exit(0)")()
+            for name in functions_of_kind
             for _ in range(rounds)
         ]
-        results[kind] = round(median(taken), 2)
-    return results
+        medians[kind] = round(median(durations), 2)
+    return medians
 
 
 def image_megabytes() -> Figures:
-    """Return the megabytes installed for a function of each kind, with each file compressed.
+    """Return the mean compressed size of the distributions that each kind of function installs.
 
-    Without the standard library and the system, which all images have in common.
+    The standard library and the operating system are not included: all images share them.
     """
-    results: dict[str, list[int]] = {}
+    sizes_by_kind: dict[str, list[int]] = {}
     for function in functions():
-        asked = find_requirements(import_closure(function.main, {_LAPTOP}).other_modules)
-        results.setdefault(function.kind, []).append(_compressed(_needed(asked)))
-    return {kind: round(mean(sizes) / 1e6, 1) for kind, sizes in results.items()}
+        requirements = find_requirements(
+            import_closure(function.main, {_LOCAL_ONLY_MODULE}).other_modules
+        )
+        sizes_by_kind.setdefault(function.kind, []).append(
+            _compressed_bytes(_resolve_distributions(requirements))
+        )
+    return {kind: round(mean(sizes) / 1e6, 1) for kind, sizes in sizes_by_kind.items()}
 
 
-def _needed(lines: Iterable[str]) -> frozenset[str]:
-    """Return the distributions that these requirements need, directly or indirectly."""
-    results: set[tuple[str, str]] = set()
-    waiting = [(Requirement(line), "") for line in lines]
-    while waiting:
-        needed, extra = waiting.pop()
-        if needed.marker and not needed.marker.evaluate({"extra": extra}):
+def _resolve_distributions(lines: Iterable[str]) -> frozenset[str]:
+    """Return the names of all distributions that requirements need, directly or indirectly."""
+    resolved: set[tuple[str, str]] = set()
+    pending = [(Requirement(line), "") for line in lines]
+    while pending:
+        requirement, extra = pending.pop()
+        if requirement.marker and not requirement.marker.evaluate({"extra": extra}):
             continue
-        for extra in needed.extras or {""}:
-            if (needed.name, extra) not in results:
-                results.add((needed.name, extra))
-                more = distribution(needed.name).requires or ()
-                waiting += [(Requirement(line), extra) for line in more]
-    return frozenset(canonicalize_name(name) for name, _ in results)
+        for extra in requirement.extras or {""}:
+            if (requirement.name, extra) not in resolved:
+                resolved.add((requirement.name, extra))
+                dependencies = distribution(requirement.name).requires or ()
+                pending += [(Requirement(line), extra) for line in dependencies]
+    return frozenset(canonicalize_name(name) for name, _ in resolved)
 
 
 @cache
-def _compressed(names: frozenset[str]) -> int:
+def _compressed_bytes(names: frozenset[str]) -> int:
     paths = (
         Path(str(file.locate()))
         for name in names

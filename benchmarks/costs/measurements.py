@@ -1,13 +1,13 @@
 """The measurements of `measure.py`, interpolated to a knowledge base of any size.
 
-Documents that a call reads and writes do not depend on the base's size by design (`docs/scale.md`):
-those of the largest base that was measured count for all larger ones. Everything else, among it the
-entries of a vector index that a query reads, is linear: it lies on the line through what was
-measured at the first and the last size. What a filling reads of them grows with the square: each
-new finding is compared with all that there are.
-
-The emulator compares all vectors in one thread, which the service does not. So the time of what
-searches is taken from the smallest base, where that counts least.
+- By design, the number of documents that a call reads and writes does not depend on the size of
+  the knowledge base (`docs/scale.md`). The largest measured size stands for all larger ones.
+- Everything else is linear, including the vector index entries that a query reads: interpolated
+  between the smallest and the largest measured size.
+- The vector index entries that the first ingestion reads grow with the square of the size: each new
+  extraction is compared with all others.
+- The emulator compares all vectors in one thread; Firestore does not. The duration of a search is
+  therefore that of the smallest knowledge base, where the comparison counts least.
 """
 
 from __future__ import annotations
@@ -25,82 +25,80 @@ _FILE: Final = Path(__file__).with_name("measured.json")
 
 
 @dataclass(frozen=True, slots=True)
-class CallWork:
-    """The usage of one call, one job run, or the whole first filling.
+class Usage:
+    """The usage of a call, of a job run, or of the first ingestion.
 
     Attributes:
-        read: Documents.
-        index_reads: What Firestore bills for entries of vector indexes that its queries read.
-        written: Documents.
-        seconds: From its begin to its end.
-        processor: Seconds of a processor.
-        embedded: Tokens of texts that were turned into vectors.
-        input_tokens: Tokens that a language model was given.
-        output_tokens: Tokens that it wrote.
+        read: Documents read.
+        index_reads: Reads that Firestore bills for scanned entries of vector indexes.
+        written: Documents written.
+        seconds: Elapsed time.
+        cpu_seconds: CPU time.
+        embedded: Tokens that were embedded.
+        input_tokens: Tokens sent to the language model.
+        output_tokens: Tokens that the language model returned.
     """
 
     read: float = 0.0
     index_reads: float = 0.0
     written: float = 0.0
     seconds: float = 0.0
-    processor: float = 0.0
+    cpu_seconds: float = 0.0
     embedded: float = 0.0
     input_tokens: float = 0.0
     output_tokens: float = 0.0
 
     @property
     def reads(self) -> float:
-        """The billed reads, of documents and of index entries."""
+        """All billed reads: documents and index entries."""
         return self.read + self.index_reads
 
-    def __add__(self, other: CallWork) -> CallWork:
-        """The sum of both."""
-        return CallWork(
-            *(getattr(self, name) + getattr(other, name) for name in CallWork.__slots__)
-        )
+    def __add__(self, other: Usage) -> Usage:
+        """Add each figure."""
+        return Usage(*(getattr(self, name) + getattr(other, name) for name in Usage.__slots__))
 
-    def times(self, factor: float) -> CallWork:
-        """Return the usage times a factor."""
-        return CallWork(*(factor * getattr(self, name) for name in CallWork.__slots__))
+    def times(self, factor: float) -> Usage:
+        """Multiply each figure by a factor."""
+        return Usage(*(factor * getattr(self, name) for name in Usage.__slots__))
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallFigures:
     """A kind of call in the usual mix.
 
     Attributes:
         name: The tool, and how it is called.
         tool: The tool's name.
-        a_day: How many of a day's calls are of this kind.
+        per_day: Calls of this kind per day, of the mix.
         effect: What it does to data: "read", "write" or "destroy".
-        work: What one takes, in the tool's function.
+        usage: The usage of the tool's function for one call.
     """
 
     name: str
     tool: str
-    a_day: int
+    per_day: int
     effect: str
-    work: CallWork
+    usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
-class Gateway:
+class GatewayUsage:
     """The usage of the gateway for a call.
 
     Attributes:
-        reads: In the database `access`, of each call.
-        writes: The same.
-        writes_of_a_write: What a call that writes adds to these.
-        seconds: From the request to the answer, without the tool's own.
-        processor: Seconds of a processor.
-        answer_bytes: What an answer has on average.
+        reads: Reads in the database `access`.
+        writes: Writes in the database `access`.
+        writes_of_a_write: Additional writes there when the tool writes.
+        seconds: Elapsed time, without that of the tool.
+        cpu_seconds: CPU time.
+        answer_bytes: The mean size of an answer.
     """
 
     reads: float
     writes: float
     writes_of_a_write: float
     seconds: float
-    processor: float
+    cpu_seconds: float
     answer_bytes: float
 
 
@@ -109,42 +107,43 @@ class Measurements:
     """All measurements, for one size of the knowledge base.
 
     Attributes:
-        on: The date.
-        calls: The usual mix.
-        gateway: What the gateway adds to each.
-        idle: By job, a run that finds nothing new.
-        filling: By job, the run that does all of a new base.
+        on: The date of the measurement.
+        calls: The usual mix of calls.
+        gateway: The gateway's usage for each call.
+        idle: By job, the usage of a run with nothing to do.
+        filling: By job, the usage of the first ingestion.
         stored: Bytes of documents and index entries.
-        start: Seconds until a function serves: "gateway", "tool", "job".
-        image: Megabytes of its image beside the common base: the same names, and "base".
+        start: CPU seconds of a cold start by kind of function: "gateway", "tool", "job".
+        image: Megabytes of an image by kind of function, without the layers that all share.
     """
 
     on: str
-    calls: Sequence[Call]
-    gateway: Gateway
-    idle: Mapping[str, CallWork]
-    filling: Mapping[str, CallWork]
+    calls: Sequence[CallFigures]
+    gateway: GatewayUsage
+    idle: Mapping[str, Usage]
+    ingestion: Mapping[str, Usage]
     stored: float
     start: Mapping[str, float]
     image: Mapping[str, float]
 
     @property
-    def mix(self) -> int:
+    def calls_in_mix(self) -> int:
         """The number of calls in the usual mix."""
-        return sum(call.a_day for call in self.calls)
+        return sum(call.per_day for call in self.calls)
 
 
 def measurements_at(chunks: int) -> Measurements:
-    """Return the measurements for a base of this many chunks."""
-    content = measured_figures()
+    """Return the measurements for a knowledge base of this many chunks."""
+    content = load_figures()
     sizes = content["sizes"]
     return Measurements(
         on=content["measured"],
         calls=[_call(call, sizes, chunks) for call in content["calls"]],
-        gateway=Gateway(**content["gateway"]),
+        gateway=GatewayUsage(**content["gateway"]),
         idle={name: _idle(figures, sizes, chunks) for name, figures in content["idle"].items()},
-        filling={
-            name: _filling(figures, sizes, chunks) for name, figures in content["filling"].items()
+        ingestion={
+            name: _ingestion(figures, sizes, chunks)
+            for name, figures in content["ingestion"].items()
         },
         stored=interpolate(sizes, content["stored"], chunks),
         start=content["start"],
@@ -153,14 +152,14 @@ def measurements_at(chunks: int) -> Measurements:
 
 
 @cache
-def measured_figures() -> dict[str, Any]:
-    """Return the content of `measured.json`."""
+def load_figures() -> dict[str, Any]:
+    """Load `measured.json`."""
     content: dict[str, Any] = json.loads(_FILE.read_text("utf-8"))
     return content
 
 
 def interpolate(sizes: Sequence[int], values: Sequence[float], size: float) -> float:
-    """Return the value at `size` on the line through the first and the last value; at least 0."""
+    """Interpolate linearly between the first and the last value. The result is at least 0."""
     slope = (values[-1] - values[0]) / (sizes[-1] - sizes[0])
     return max(0.0, values[0] + slope * (size - sizes[0]))
 
@@ -173,28 +172,28 @@ def at_measured_size(sizes: Sequence[int], values: Sequence[float], size: float)
     return at_or_below[-1] if at_or_below else values[0]
 
 
-def _call(fields: Mapping[str, Any], sizes: Sequence[int], size: int) -> Call:
-    plain = {name: fields[name] for name in ("name", "tool", "a_day", "effect")}
-    by_size: Mapping[str, Sequence[float]] = fields["work"]
-    work = {name: at_measured_size(sizes, values, size) for name, values in by_size.items()}
-    work["index_reads"] = interpolate(sizes, by_size["index_reads"], size)
-    work["seconds"] = by_size["seconds"][0]
-    return Call(work=CallWork(**work), **plain)
+def _call(fields: Mapping[str, Any], sizes: Sequence[int], size: int) -> CallFigures:
+    unchanged = {name: fields[name] for name in ("name", "tool", "per_day", "effect")}
+    by_size: Mapping[str, Sequence[float]] = fields["usage"]
+    usage = {name: at_measured_size(sizes, values, size) for name, values in by_size.items()}
+    usage["index_reads"] = interpolate(sizes, by_size["index_reads"], size)
+    usage["seconds"] = by_size["seconds"][0]
+    return CallFigures(usage=Usage(**usage), **unchanged)
 
 
-def _idle(fields: Mapping[str, Sequence[float]], sizes: Sequence[int], size: int) -> CallWork:
-    lines = _lines(fields, sizes, size)
-    if lines["index_reads"]:
-        lines["seconds"] = fields["seconds"][0]
-    return CallWork(**lines)
+def _idle(fields: Mapping[str, Sequence[float]], sizes: Sequence[int], size: int) -> Usage:
+    interpolated = _interpolate_all(fields, sizes, size)
+    if interpolated["index_reads"]:
+        interpolated["seconds"] = fields["seconds"][0]
+    return Usage(**interpolated)
 
 
-def _filling(fields: Mapping[str, Sequence[float]], sizes: Sequence[int], size: int) -> CallWork:
-    square = fields["index_reads"][-1] * (size / sizes[-1]) ** 2
-    return CallWork(**_lines(fields, sizes, size) | {"index_reads": square})
+def _ingestion(fields: Mapping[str, Sequence[float]], sizes: Sequence[int], size: int) -> Usage:
+    quadratic = fields["index_reads"][-1] * (size / sizes[-1]) ** 2
+    return Usage(**_interpolate_all(fields, sizes, size) | {"index_reads": quadratic})
 
 
-def _lines(
+def _interpolate_all(
     fields: Mapping[str, Sequence[float]], sizes: Sequence[int], size: int
 ) -> dict[str, float]:
     return {name: interpolate(sizes, values, size) for name, values in fields.items()}

@@ -1,6 +1,6 @@
-"""Published prices, the costs of amounts beyond free allowances, and bills.
+"""Published prices, free allowances, and bills.
 
-`prices.json` says of each price where it was read, when, and whether that is certain.
+`prices.json` names the source of each price, when it was read, and whether it is certain.
 """
 
 from __future__ import annotations
@@ -14,55 +14,55 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-DAYS: Final = 365.25 / 12
-"""A month has this many days."""
-_FILE: Final = Path(__file__).with_name("prices.json")
+DAYS_PER_MONTH: Final = 365.25 / 12
+"""The mean length of a month."""
+_PRICES_FILE: Final = Path(__file__).with_name("prices.json")
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
-    """A monthly amount, and its distribution over the days.
+class MonthlyAmount:
+    """A monthly amount and its distribution over the days, which daily allowances depend on.
 
     Attributes:
-        every_day: What each day takes.
-        more: What some days take beside that.
-        days: How many these are.
+        per_day: The amount of every day.
+        extra: An additional amount on some days.
+        extra_days: The number of those days per month.
     """
 
-    every_day: float
-    more: float = 0.0
-    days: float = 0.0
+    per_day: float
+    extra: float = 0.0
+    extra_days: float = 0.0
 
     @classmethod
-    def of_month(cls, amount: float) -> Amount:
-        """Return an amount that is the same each day, or whose distribution does not matter."""
-        return cls(amount / DAYS)
+    def of_month(cls, amount: float) -> MonthlyAmount:
+        """Distribute an amount evenly over the month."""
+        return cls(amount / DAYS_PER_MONTH)
 
     @property
     def month(self) -> float:
         """The total of the month."""
-        return self.every_day * DAYS + self.more * self.days
+        return self.per_day * DAYS_PER_MONTH + self.extra * self.extra_days
 
-    def beyond(self, free_a_day: float) -> float:
-        """Return the total above a daily allowance."""
-        ordinary = max(0.0, self.every_day - free_a_day) * (DAYS - self.days)
-        return ordinary + max(0.0, self.every_day + self.more - free_a_day) * self.days
+    def beyond(self, free_per_day: float) -> float:
+        """Return what exceeds a daily allowance, in total."""
+        ordinary = max(0.0, self.per_day - free_per_day) * (DAYS_PER_MONTH - self.extra_days)
+        return ordinary + max(0.0, self.per_day + self.extra - free_per_day) * self.extra_days
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """A price.
+    """A published price.
 
     Attributes:
-        title: What people call it.
-        amount: Dollars for so many units as `per` says.
-        per: How many units.
-        unit: Of what.
-        free: Units that cost nothing.
-        every: How long these are for: "day" or "month".
-        source: The page that says so.
-        verified: Whether it does, without doubt.
-        note: What else to know.
+        title: The name for people.
+        amount: Dollars for `per` units.
+        per: The number of units that `amount` buys.
+        unit: The name of the unit.
+        free: The free allowance, in units.
+        every: The period of the free allowance: "day" or "month".
+        source: The address of the page with the price.
+        verified: Whether the page states the price without doubt.
+        note: A remark.
     """
 
     title: str
@@ -75,12 +75,12 @@ class Price:
     verified: bool
     note: str
 
-    def list_price(self, amount: Amount) -> float:
-        """Dollars without free allowances."""
+    def list_price(self, amount: MonthlyAmount) -> float:
+        """Return the dollars without the free allowance."""
         return amount.month * self.amount / self.per
 
-    def charge(self, amount: Amount) -> float:
-        """Dollars beyond the free allowance."""
+    def charge(self, amount: MonthlyAmount) -> float:
+        """Return the dollars after the free allowance."""
         monthly = self.every == "month"
         beyond = max(0.0, amount.month - self.free) if monthly else amount.beyond(self.free)
         return beyond * self.amount / self.per
@@ -91,11 +91,11 @@ class PriceList:
     """All prices.
 
     Attributes:
-        read: The date on which it was looked up.
-        region: Where these prices hold.
-        prices: By name.
-        vector_search_node: The least and the most that others say of the smallest deployment of
-            Vertex AI Vector Search, in dollars a month.
+        read: The date on which the prices were read.
+        region: The region for which they are valid.
+        prices: The prices by name.
+        vector_search_node: The lowest and the highest published estimate for the smallest
+            deployment of Vertex AI Vector Search, in dollars per month.
     """
 
     read: str
@@ -104,7 +104,7 @@ class PriceList:
     vector_search_node: tuple[float, float]
 
     @property
-    def doubtful(self) -> list[str]:
+    def uncertain(self) -> list[str]:
         """The titles of uncertain prices."""
         return [price.title for price in self.prices.values() if not price.verified]
 
@@ -112,7 +112,7 @@ class PriceList:
 @cache
 def price_list() -> PriceList:
     """Load the prices of `prices.json`."""
-    content = json.loads(_FILE.read_text("utf-8"))
+    content = json.loads(_PRICES_FILE.read_text("utf-8"))
     node = content["vector_search_node"]
     return PriceList(
         read=content["read"],
@@ -124,8 +124,8 @@ def price_list() -> PriceList:
 
 def _price(fields: Mapping[str, Any]) -> Price:
     free = fields["free"] or {"amount": 0, "every": "month"}
-    plain = {name: value for name, value in fields.items() if name != "free"}
-    return Price(free=free["amount"], every=free["every"], **plain)
+    unchanged = {name: value for name, value in fields.items() if name != "free"}
+    return Price(free=free["amount"], every=free["every"], **unchanged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +133,15 @@ class Item:
     """A billable item.
 
     Attributes:
-        title: What it is.
+        title: The title of its row.
         price: The name of its price.
-        amount: How much of it.
-        has_free: Whether the free allowance is for it.
+        amount: The units used.
+        has_free: Whether the free allowance applies.
     """
 
     title: str
     price: str
-    amount: Amount
+    amount: MonthlyAmount
     has_free: bool = True
 
 
@@ -150,11 +150,11 @@ class Row:
     """A row of a bill.
 
     Attributes:
-        title: What it is for.
-        amount: How much of it a month takes.
-        unit: Of what.
-        cost: Dollars, with what is free.
-        list_price: Dollars, as if nothing were.
+        title: The billed item.
+        amount: The units per month.
+        unit: The name of the unit.
+        cost: The dollars after free allowances.
+        list_price: The dollars without free allowances.
     """
 
     title: str
@@ -166,32 +166,32 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """A bill with its rows."""
+    """A monthly bill."""
 
     rows: Sequence[Row]
 
     @property
     def cost(self) -> float:
-        """Dollars after free allowances."""
+        """The dollars after free allowances."""
         return sum(row.cost for row in self.rows)
 
     @property
     def list_price(self) -> float:
-        """Dollars without free allowances."""
+        """The dollars without free allowances."""
         return sum(row.list_price for row in self.rows)
 
     def __getitem__(self, title: str) -> Row:
-        """The row with this title."""
+        """Return the row with this title."""
         return next(row for row in self.rows if row.title == title)
 
 
-def bill_of(items: Iterable[Item]) -> Bill:
-    """Return the bill of these items. A free allowance counts once."""
+def make_bill(items: Iterable[Item]) -> Bill:
+    """Price the items. Each free allowance may apply to one item only."""
     prices = price_list().prices
     rows = []
     for item in items:
         price = prices[item.price]
-        charged = (price.charge if item.has_free else price.list_price)(item.amount)
-        whole = price.list_price(item.amount)
-        rows.append(Row(item.title, item.amount.month, price.unit, charged, whole))
+        cost = (price.charge if item.has_free else price.list_price)(item.amount)
+        full_price = price.list_price(item.amount)
+        rows.append(Row(item.title, item.amount.month, price.unit, cost, full_price))
     return Bill(rows)

@@ -6,35 +6,36 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.costs.prices import DAYS, price_list
+from benchmarks.costs.prices import DAYS_PER_MONTH, price_list
 from benchmarks.costs.usage import (
-    BASE_IMAGE,
-    BUILD_MINUTES,
-    DAY,
-    DEPLOYMENTS,
+    BASE_IMAGE_GB,
+    BUILD_MINUTES_PER_FUNCTION,
+    DEPLOYMENTS_PER_MONTH,
     GIB,
-    HANDSHAKES,
-    LOGGED,
-    NEW_CHUNKS,
-    SECRETS,
-    STARTS_A_DAY,
-    calls_of,
+    HANDSHAKES_PER_CALL,
+    LOG_BYTES_PER_REQUEST,
+    NEW_CHUNKS_PER_DAY,
+    SECONDS_PER_DAY,
+    SECRET_COUNT,
+    STARTS_PER_DAY,
+    daily_call_usage,
     index_reads,
     instances,
+    make_plan,
     monthly,
-    plan_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from benchmarks.costs.measurements import CallWork
+    from benchmarks.costs.measurements import Usage
     from benchmarks.costs.prices import Bill
-    from benchmarks.costs.usage import Plan
+    from benchmarks.costs.usage import DeploymentPlan
 
-HOUR: Final = 60 * 60
-RAMP: Final = 500
-"""A collection may begin with this many operations per second, and grow by half every 5 minutes."""
+SECONDS_PER_HOUR: Final = 60 * 60
+RAMP_START: Final = 500
+"""Firestore's 500/50/5 rule: traffic to a new collection starts with at most 500 operations per
+second, and grows by at most 50 % every 5 minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,114 +43,143 @@ class UsageScenario:
     """A usage scenario.
 
     Attributes:
-        title: Who does.
-        chunks: Passages in the base.
-        calls_a_day: Calls of tools.
-        peak: Calls a second in the busiest moment.
+        title: Who uses Carrel.
+        chunks: Passages in the knowledge base.
+        calls_per_day: Tool calls per day.
+        peak: Tool calls per second at the busiest moment.
     """
 
     title: str
     chunks: int
-    calls_a_day: float
+    calls_per_day: float
     peak: float
 
     @property
-    def plan(self) -> Plan:
-        """The plan of the scenario, with functions as declared."""
-        return plan_of(self.chunks, self.calls_a_day)
+    def plan(self) -> DeploymentPlan:
+        """The deployment of the scenario, with the declared functions."""
+        return make_plan(self.chunks, self.calls_per_day)
 
 
-USES: Final = (
+SCENARIOS: Final = (
     UsageScenario("one person", 10_000, 100, 1),
-    UsageScenario("a company of 1,000", 100_000, 20_000, 20_000 / 8 / HOUR * 5),
-    UsageScenario("1,000 calls a second", 100_000, 1_000 * DAY, 1_000),
+    UsageScenario("a company of 1,000", 100_000, 20_000, 20_000 / 8 / SECONDS_PER_HOUR * 5),
+    UsageScenario("1,000 calls a second", 100_000, 1_000 * SECONDS_PER_DAY, 1_000),
 )
-"""In the company, each person calls 20 times in 8 hours a day, at peak five times as often."""
+"""In the company, each person makes 20 calls in 8 hours. The peak is five times the mean."""
 
 
 def scale_tables() -> dict[str, str]:
     """Return the tables of `docs/scale.md` by name."""
-    made = {"load": _load, "month": _month, "flat": _flat, "assumed": _assumed}
-    return {name: "\n".join(make()) + "\n" for name, make in made.items()}
+    builders = {
+        "load": _load_table,
+        "month": _month_table,
+        "flat": _vector_scan_table,
+        "assumed": _assumptions,
+    }
+    return {name: "\n".join(build()) + "\n" for name, build in builders.items()}
 
 
-def _load() -> list[str]:
+def _load_table() -> list[str]:
     """Return the table of peak load on each part."""
     return [
-        _head("at peak"),
-        *_rows(
-            ("calls a second", lambda use: _short(use.peak)),
-            ("instances of the gateway", lambda use: _short(math.ceil(_gateways(use)))),
-            ("instances of `search_kb`", lambda use: _short(math.ceil(_searches(use)))),
-            ("Firestore reads a second", lambda use: _short(_a_call(use).reads * use.peak)),
-            ("Firestore writes a second", lambda use: _short(_a_call(use).written * use.peak)),
+        _table_head("at peak"),
+        *_table_rows(
+            ("calls a second", lambda scenario: _two_digits(scenario.peak)),
+            (
+                "instances of the gateway",
+                lambda scenario: _two_digits(math.ceil(_gateway_instances(scenario))),
+            ),
+            (
+                "instances of `search_kb`",
+                lambda scenario: _two_digits(math.ceil(_search_instances(scenario))),
+            ),
+            (
+                "Firestore reads a second",
+                lambda scenario: _two_digits(_mean_call(scenario).reads * scenario.peak),
+            ),
+            (
+                "Firestore writes a second",
+                lambda scenario: _two_digits(_mean_call(scenario).written * scenario.peak),
+            ),
             (
                 "writes a second in `access`, at most",
-                lambda use: _short(use.plan.measured.gateway.writes * use.peak),
+                lambda scenario: _two_digits(scenario.plan.measured.gateway.writes * scenario.peak),
             ),
-            ("minutes of the 500/50/5 ramp to get there", lambda use: _short(_ramp(use))),
+            (
+                "minutes of the 500/50/5 ramp to get there",
+                lambda scenario: _two_digits(_ramp_minutes(scenario)),
+            ),
             (
                 "tokens to embed a minute, of 5,000,000",
-                lambda use: _short(_a_call(use).embedded * use.peak * 60),
+                lambda scenario: _two_digits(_mean_call(scenario).embedded * scenario.peak * 60),
             ),
             (
                 "texts to embed a minute, of 30,000",
-                lambda use: _short(_embeds(use) * use.peak * 60),
+                lambda scenario: _two_digits(_embedding_share(scenario) * scenario.peak * 60),
             ),
         ),
     ]
 
 
-def _month() -> list[str]:
-    """The table of monthly costs."""
-    bills = {use.title: monthly(use.plan) for use in USES}
-    without = {use.title: monthly(replace(use.plan, entries=0.0)) for use in USES}
-    least, most = price_list().vector_search_node
+def _month_table() -> list[str]:
+    """Return the table of monthly costs."""
+    bills = {scenario.title: monthly(scenario.plan) for scenario in SCENARIOS}
+    without_index_reads = {
+        scenario.title: monthly(replace(scenario.plan, index_read_share=0.0))
+        for scenario in SCENARIOS
+    }
+    lowest, highest = price_list().vector_search_node
 
-    def of(*titles: str) -> Callable[[UsageScenario], str]:
-        return lambda use: _dollars(sum(bills[use.title][title].cost for title in titles))
+    def sum_costs(*titles: str) -> Callable[[UsageScenario], str]:
+        return lambda scenario: _dollars(sum(bills[scenario.title][title].cost for title in titles))
 
-    def other(use: UsageScenario) -> str:
-        cost = without[use.title].cost
-        return f"{_dollars(cost + least)} to {_dollars(cost + most)}"
+    def with_vector_search(scenario: UsageScenario) -> str:
+        cost = without_index_reads[scenario.title].cost
+        return f"{_dollars(cost + lowest)} to {_dollars(cost + highest)}"
 
     return [
-        _head("a month, $"),
-        *_rows(
-            ("calls", lambda use: _short(use.calls_a_day * DAYS)),
-            ("Firestore reads", of("Firestore reads", "reads in `access`")),
-            ("of which entries of vector indexes", lambda use: _percent(_entries(use))),
-            ("Firestore writes", of("Firestore writes", "writes in `access`")),
-            ("storage, with point-in-time recovery", of("storage", "point-in-time recovery")),
-            ("Cloud Run", of("requests", "processors", "memory")),
-            ("embedding", of("embedding")),
-            ("logs, and traffic of answers", of("logs", "answers")),
-            ("everything else", lambda use: _dollars(_rest(bills[use.title]))),
-            ("**total**", lambda use: f"**{_dollars(bills[use.title].cost)}**"),
-            ("per 1,000 calls", lambda use: _per_thousand(use, bills[use.title])),
-            ("with one small node of Vector Search instead", other),
+        _table_head("a month, $"),
+        *_table_rows(
+            ("calls", lambda scenario: _two_digits(scenario.calls_per_day * DAYS_PER_MONTH)),
+            ("Firestore reads", sum_costs("Firestore reads", "reads in `access`")),
+            (
+                "of which entries of vector indexes",
+                lambda scenario: _percent(_index_read_share(scenario)),
+            ),
+            ("Firestore writes", sum_costs("Firestore writes", "writes in `access`")),
+            (
+                "storage, with point-in-time recovery",
+                sum_costs("storage", "point-in-time recovery"),
+            ),
+            ("Cloud Run", sum_costs("requests", "CPU", "memory")),
+            ("embedding", sum_costs("embedding")),
+            ("logs, and traffic of answers", sum_costs("logs", "answers")),
+            ("everything else", lambda scenario: _dollars(_remaining_cost(bills[scenario.title]))),
+            ("**total**", lambda scenario: f"**{_dollars(bills[scenario.title].cost)}**"),
+            ("per 1,000 calls", lambda scenario: _per_thousand(scenario, bills[scenario.title])),
+            ("with one small node of Vector Search instead", with_vector_search),
         ),
     ]
 
 
-def _flat() -> list[str]:
-    """The table of costs of vector scans by size of the base."""
+def _vector_scan_table() -> list[str]:
+    """Return the table of the costs of vector scans by size of the knowledge base."""
     sizes = (1_000, 10_000, 100_000, 1_000_000)
     price = price_list().prices["firestore_reads"]
-    least, most = price_list().vector_search_node
+    lowest, highest = price_list().vector_search_node
 
     def row(size: int) -> str:
-        plan = plan_of(size, 1)
-        entries = calls_of(plan).index_reads
+        plan = make_plan(size, 1)
+        entries = daily_call_usage(plan).index_reads
         dollars = entries * price.amount / price.per
-        calls = [node / dollars / DAYS for node in (least, most)]
+        calls = [node / dollars / DAYS_PER_MONTH for node in (lowest, highest)]
         cells = (
             f"{size:,}",
             f"{math.ceil(size / 100):,}",
-            f"{calls_of(plan).read:.0f}",
+            f"{daily_call_usage(plan).read:.0f}",
             f"{entries:,.0f}",
             f"{plan.measured.stored / GIB:,.1f}",
-            f"{_short(calls[0])} to {_short(calls[1])}",
+            f"{_two_digits(calls[0])} to {_two_digits(calls[1])}",
         )
         return f"| {' | '.join(cells)} |"
 
@@ -164,24 +194,25 @@ def _flat() -> list[str]:
     return [f"| {' | '.join(titles)} |", "|" + "---:|" * len(titles), *map(row, sizes)]
 
 
-def _assumed() -> list[str]:
+def _assumptions() -> list[str]:
     """Return the list of assumptions."""
-    mix = plan_of(USES[0].chunks).measured.calls
+    mix = make_plan(SCENARIOS[0].chunks).measured.calls
     return [
-        f"- Of 100 calls: {'; '.join(f'{call.a_day} {call.name}' for call in mix)}.",
+        f"- Of 100 calls: {'; '.join(f'{call.per_day} {call.name}' for call in mix)}.",
         (
-            f"- {NEW_CHUNKS} new passages a day; {HANDSHAKES} more request for each call, to"
-            " connect or to list tools."
+            f"- {NEW_CHUNKS_PER_DAY} new passages a day; {HANDSHAKES_PER_CALL} more request for"
+            " each call, to connect or to list tools."
         ),
         (
             f"- An instance lives for 15 minutes at most, so that a function starts up to"
-            f" {STARTS_A_DAY} times a day; every run of a job starts one. A start takes the"
+            f" {STARTS_PER_DAY} times a day; every run of a job starts one. A start takes the"
             " processor time of its imports, as measured here."
         ),
         (
-            f"- {LOGGED:,} bytes of log a request, {SECRETS} secrets, {DEPLOYMENTS} deployments a"
-            f" month of all functions with {BUILD_MINUTES} minutes of building each, and images"
-            f" that share {BASE_IMAGE} GB."
+            f"- {LOG_BYTES_PER_REQUEST:,} bytes of log a request, {SECRET_COUNT} secrets,"
+            f" {DEPLOYMENTS_PER_MONTH} deployments a month of all functions with"
+            f" {BUILD_MINUTES_PER_FUNCTION} minutes of building each, and images"
+            f" that share {BASE_IMAGE_GB} GB."
         ),
         (
             "- Deletes cost as much as writes (they cost a ninth). Refreshing a sign-in each hour,"
@@ -190,52 +221,64 @@ def _assumed() -> list[str]:
     ]
 
 
-def _a_call(use: UsageScenario) -> CallWork:
+def _mean_call(scenario: UsageScenario) -> Usage:
     """Return the mean usage of a call in the mix."""
-    return calls_of(use.plan).times(1 / use.calls_a_day)
+    return daily_call_usage(scenario.plan).times(1 / scenario.calls_per_day)
 
 
-def _embeds(use: UsageScenario) -> float:
+def _embedding_share(scenario: UsageScenario) -> float:
     """Return the share of calls that embed."""
-    mix = use.plan.measured
-    return sum(call.a_day for call in mix.calls if call.work.embedded) / mix.mix
+    mix = scenario.plan.measured
+    return sum(call.per_day for call in mix.calls if call.usage.embedded) / mix.calls_in_mix
 
 
-def _gateways(use: UsageScenario) -> float:
-    measured = use.plan.measured
-    waits = sum(call.work.seconds * call.a_day for call in measured.calls) / measured.mix
-    own = measured.gateway
-    at_once = _function(use, "gateway")
-    return instances(use.peak, own.seconds + waits, own.processor, at_once)
+def _gateway_instances(scenario: UsageScenario) -> float:
+    measured = scenario.plan.measured
+    tool_seconds = (
+        sum(call.usage.seconds * call.per_day for call in measured.calls) / measured.calls_in_mix
+    )
+    gateway = measured.gateway
+    concurrency = _concurrency(scenario, "gateway")
+    return instances(
+        scenario.peak, gateway.seconds + tool_seconds, gateway.cpu_seconds, concurrency
+    )
 
 
-def _searches(use: UsageScenario) -> float:
-    measured = use.plan.measured
+def _search_instances(scenario: UsageScenario) -> float:
+    measured = scenario.plan.measured
     searches = [call for call in measured.calls if call.tool == "search_kb"]
-    share = sum(call.a_day for call in searches) / measured.mix
-    seconds = sum(call.work.seconds * call.a_day for call in searches) / (share * measured.mix)
-    processor = sum(call.work.processor * call.a_day for call in searches) / (share * measured.mix)
-    return instances(use.peak * share, seconds, processor, _function(use, "search_kb"))
+    share = sum(call.per_day for call in searches) / measured.calls_in_mix
+    seconds = sum(call.usage.seconds * call.per_day for call in searches) / (
+        share * measured.calls_in_mix
+    )
+    cpu_seconds = sum(call.usage.cpu_seconds * call.per_day for call in searches) / (
+        share * measured.calls_in_mix
+    )
+    return instances(
+        scenario.peak * share, seconds, cpu_seconds, _concurrency(scenario, "search_kb")
+    )
 
 
-def _function(use: UsageScenario, name: str) -> int:
-    return next(function.concurrency for function in use.plan.functions if function.name == name)
+def _concurrency(scenario: UsageScenario, name: str) -> int:
+    return next(
+        function.concurrency for function in scenario.plan.functions if function.name == name
+    )
 
 
-def _ramp(use: UsageScenario) -> float:
-    """The minutes until the busiest collection can serve its load."""
-    if use.peak <= RAMP:
+def _ramp_minutes(scenario: UsageScenario) -> float:
+    """Return the minutes of ramp-up until the busiest collection can serve its load."""
+    if scenario.peak <= RAMP_START:
         return 0.0
-    return 5 * math.ceil(math.log(use.peak / RAMP, 1.5))
+    return 5 * math.ceil(math.log(scenario.peak / RAMP_START, 1.5))
 
 
-def _entries(use: UsageScenario) -> float:
-    plan = use.plan
+def _index_read_share(scenario: UsageScenario) -> float:
+    plan = scenario.plan
     return index_reads(plan).month / monthly(plan)["Firestore reads"].amount
 
 
-def _rest(bill: Bill) -> float:
-    named = {
+def _remaining_cost(bill: Bill) -> float:
+    listed_titles = {
         "Firestore reads",
         "reads in `access`",
         "Firestore writes",
@@ -243,17 +286,17 @@ def _rest(bill: Bill) -> float:
         "storage",
         "point-in-time recovery",
         "requests",
-        "processors",
+        "CPU",
         "memory",
         "embedding",
         "logs",
         "answers",
     }
-    return sum(row.cost for row in bill.rows if row.title not in named)
+    return sum(row.cost for row in bill.rows if row.title not in listed_titles)
 
 
-def _per_thousand(use: UsageScenario, bill: Bill) -> str:
-    return f"{1000 * bill.cost / (use.calls_a_day * DAYS):.2f}"
+def _per_thousand(scenario: UsageScenario, bill: Bill) -> str:
+    return f"{1000 * bill.cost / (scenario.calls_per_day * DAYS_PER_MONTH):.2f}"
 
 
 def table_row(title: str, cells: Iterable[str]) -> str:
@@ -261,16 +304,16 @@ def table_row(title: str, cells: Iterable[str]) -> str:
     return f"| {' | '.join([title, *cells])} |"
 
 
-def _head(title: str) -> str:
-    rule = "|---|" + "---:|" * len(USES)
-    return f"| {' | '.join([title, *(use.title for use in USES)])} |\n{rule}"
+def _table_head(title: str) -> str:
+    rule = "|---|" + "---:|" * len(SCENARIOS)
+    return f"| {' | '.join([title, *(scenario.title for scenario in SCENARIOS)])} |\n{rule}"
 
 
-def _rows(*rows: tuple[str, Callable[[UsageScenario], str]]) -> Iterable[str]:
-    return [table_row(title, [cell(use) for use in USES]) for title, cell in rows]
+def _table_rows(*rows: tuple[str, Callable[[UsageScenario], str]]) -> Iterable[str]:
+    return [table_row(title, [cell(scenario) for scenario in SCENARIOS]) for title, cell in rows]
 
 
-def _short(number: float) -> str:
+def _two_digits(number: float) -> str:
     """Format a number with two significant digits."""
     if not number:
         return "0"

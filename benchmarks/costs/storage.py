@@ -1,9 +1,8 @@
 """The bytes that Firestore bills for documents and index entries.
 
-By the rules of https://firebase.google.com/docs/firestore/storage-size, for documents of top-level
-collections; a vector takes 8 bytes for each of its dimensions, in a document and in each entry of a
-vector index. That page says nothing of its own about vector indexes, so that they are taken for
-composite ones.
+The rules are those of https://firebase.google.com/docs/firestore/storage-size for documents in
+top-level collections. A vector takes 8 bytes per dimension, in a document and in each vector index
+entry. That page does not mention vector indexes; they are treated as composite indexes.
 """
 
 from __future__ import annotations
@@ -15,21 +14,21 @@ from typing import Any, Final
 
 from google.cloud.firestore_v1.vector import Vector
 
-NAME: Final = 16
-DOCUMENT: Final = 32
-ENTRY: Final = 32
-"""The overhead in bytes of a document's name, a document, and an index entry."""
-_PLAIN: Final = 8
+NAME_OVERHEAD: Final = 16
+DOCUMENT_OVERHEAD: Final = 32
+ENTRY_OVERHEAD: Final = 32
+_SCALAR_BYTES: Final = 8
+"""The bytes of a number or a timestamp."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class IndexRules:
     """The index rules of a collection.
 
     Attributes:
-        dimension: The length of vectors; those of a laptop are shorter than the cloud's.
-        exempt: The fields that are not indexed by themselves; "*" is all of them.
-        composite: The fields of each composite index, those of vectors too.
+        dimension: The dimension of vectors in the cloud. The stored ones may have another.
+        exempt: Fields without single-field indexes; "*" stands for all fields.
+        composite: The fields of each composite index or vector index.
     """
 
     dimension: int
@@ -37,83 +36,95 @@ class Rules:
     composite: Sequence[Sequence[str]] = field(default_factory=tuple)
 
 
-def rules_of(indexes: Mapping[str, Any], collection: str, dimension: int) -> Rules:
+def load_index_rules(indexes: Mapping[str, Any], collection: str, dimension: int) -> IndexRules:
     """Return the index rules of a collection in `firestore.indexes.json`."""
     overrides = [
-        fieldoverride["fieldPath"]
-        for fieldoverride in indexes["fieldOverrides"]
-        if fieldoverride["collectionGroup"] == collection and not fieldoverride["indexes"]
+        override["fieldPath"]
+        for override in indexes["fieldOverrides"]
+        if override["collectionGroup"] == collection and not override["indexes"]
     ]
     composite = [
         [part["fieldPath"] for part in index["fields"]]
         for index in indexes["indexes"]
         if index["collectionGroup"] == collection
     ]
-    return Rules(dimension, frozenset(overrides), composite)
+    return IndexRules(dimension, frozenset(overrides), composite)
 
 
-def document_bytes(path: str, data: Mapping[str, Any], rules: Rules) -> int:
+def document_bytes(path: str, data: Mapping[str, Any], index_rules: IndexRules) -> int:
     """Return the size of a document."""
-    return _name(path) + DOCUMENT + _map(data, rules)
+    return _name_bytes(path) + DOCUMENT_OVERHEAD + _map_bytes(data, index_rules)
 
 
-def index_bytes(path: str, data: Mapping[str, Any], rules: Rules) -> int:
+def index_bytes(path: str, data: Mapping[str, Any], index_rules: IndexRules) -> int:
     """Return the size of a document's entries in all indexes."""
-    alone = sum(
-        _single(path, name, value, rules)
+    single_field = sum(
+        _single_field_bytes(path, name, value, index_rules)
         for name, value in data.items()
-        if not {name, "*"} & rules.exempt
+        if not {name, "*"} & index_rules.exempt
     )
-    return alone + sum(_composite(path, data, fields, rules) for fields in rules.composite)
+    return single_field + sum(
+        _composite_bytes(path, data, fields, index_rules) for fields in index_rules.composite
+    )
 
 
-def _single(path: str, name: str, value: Any, rules: Rules) -> int:
-    """The size of the single-field entries: two for a value, or one per element of an array."""
+def _single_field_bytes(path: str, name: str, value: Any, index_rules: IndexRules) -> int:
+    """Return the size of the single-field entries: two per value, one per array element."""
     if isinstance(value, Mapping):
-        return sum(_single(path, f"{name}.{key}", item, rules) for key, item in value.items())
-    own = _name(path) + ENTRY + _text(name)
+        return sum(
+            _single_field_bytes(path, f"{name}.{key}", item, index_rules)
+            for key, item in value.items()
+        )
+    entry_bytes = _name_bytes(path) + ENTRY_OVERHEAD + _text_bytes(name)
     if isinstance(value, list):
-        return sum(own + _size(item, rules) for item in value)
-    return 0 if isinstance(value, Vector) else 2 * (own + _size(value, rules))
+        return sum(entry_bytes + _value_bytes(item, index_rules) for item in value)
+    return 0 if isinstance(value, Vector) else 2 * (entry_bytes + _value_bytes(value, index_rules))
 
 
-def _composite(path: str, data: Mapping[str, Any], fields: Sequence[str], rules: Rules) -> int:
+def _composite_bytes(
+    path: str, data: Mapping[str, Any], fields: Sequence[str], index_rules: IndexRules
+) -> int:
     """Return the size of the entries in a composite index: one per element of an array field."""
     if not all(name in data for name in fields):
         return 0
     values = [data[name] for name in fields]
     elements = [item for value in values if isinstance(value, list) for item in value] or [None]
-    others = sum(_size(value, rules) for value in values if not isinstance(value, list))
-    own = _name(path) + ENTRY + others
-    return sum(own + (_size(element, rules) if element is not None else 0) for element in elements)
+    others = sum(
+        _value_bytes(value, index_rules) for value in values if not isinstance(value, list)
+    )
+    entry_bytes = _name_bytes(path) + ENTRY_OVERHEAD + others
+    return sum(
+        entry_bytes + (_value_bytes(element, index_rules) if element is not None else 0)
+        for element in elements
+    )
 
 
-def _name(path: str) -> int:
-    return sum(map(_text, path.split("/"))) + NAME
+def _name_bytes(path: str) -> int:
+    return sum(map(_text_bytes, path.split("/"))) + NAME_OVERHEAD
 
 
-def _text(text: str) -> int:
+def _text_bytes(text: str) -> int:
     return len(text.encode()) + 1
 
 
-def _map(data: Mapping[str, Any], rules: Rules) -> int:
-    return sum(_text(name) + _size(value, rules) for name, value in data.items())
+def _map_bytes(data: Mapping[str, Any], index_rules: IndexRules) -> int:
+    return sum(_text_bytes(name) + _value_bytes(value, index_rules) for name, value in data.items())
 
 
-def _size(value: Any, rules: Rules) -> int:
+def _value_bytes(value: Any, index_rules: IndexRules) -> int:
     match value:
         case Vector():
-            size = _PLAIN * rules.dimension
+            size = _SCALAR_BYTES * index_rules.dimension
         case bool() | None:
             size = 1
         case int() | float() | datetime():
-            size = _PLAIN
+            size = _SCALAR_BYTES
         case str():
-            size = _text(value)
+            size = _text_bytes(value)
         case bytes():
             size = len(value)
         case Mapping():
-            size = _map(value, rules) + DOCUMENT
+            size = _map_bytes(value, index_rules) + DOCUMENT_OVERHEAD
         case _:
-            size = sum(_size(item, rules) for item in value)
+            size = sum(_value_bytes(item, index_rules) for item in value)
     return size

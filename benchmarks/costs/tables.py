@@ -2,9 +2,9 @@
 
 Usage: python -m benchmarks.costs.tables
 
-Usage comes from `measured.json` (`python -m benchmarks.costs.measure`), prices from `prices.json`,
-the number of functions and their schedules from the declarations. Nothing else writes these tables,
-and no test compares them with the code: each page says on which day they were computed.
+Usage comes from `measured.json`, which `python -m benchmarks.costs.measure` writes. Prices come
+from `prices.json`, functions and schedules from the declarations. Only this module writes them.
+No test compares them with the code, so each page names the day on which they were computed.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.costs.prices import price_list
 from benchmarks.costs.scale import scale_tables, table_row
 from benchmarks.costs.usage import (
-    CALLS_A_DAY,
+    CALLS_PER_DAY,
     GIB,
-    NEW_CHUNKS,
-    Plan,
-    first_filling,
+    NEW_CHUNKS_PER_DAY,
+    DeploymentPlan,
+    first_ingestion,
     index_reads,
+    make_plan,
     monthly,
-    plan_of,
-    runs_of,
+    parse_schedule,
 )
 from infra.build.discovery import ROOT
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 COSTS: Final = ROOT / "docs" / "costs.md"
 SCALE: Final = ROOT / "docs" / "scale.md"
 SIZES: Final = (1_000, 10_000, 100_000)
-_ALERT: Final = re.compile(r"^ {4}\w+ = \{\n {6}title = ", re.MULTILINE)
-_CENT: Final = 0.005
+_ALERT_POLICY: Final = re.compile(r"^ {4}\w+ = \{\n {6}title = ", re.MULTILINE)
+_HALF_CENT: Final = 0.005
 
 
 def main() -> None:
@@ -51,17 +51,17 @@ def main() -> None:
 
 
 def write(page: Path, tables: Mapping[str, str], computed: date) -> None:
-    """Replace the tables of a page, each between the comments with its name, and their date.
+    """Replace the tables of a page and their date. Comments with a table's name enclose it.
 
     Raises:
-        ValueError: The page has no place for one of them.
+        ValueError: The page does not have exactly one section for each table.
     """
     text = page.read_text("utf-8")
     for name, table in {**tables, "computed": _computed(computed)}.items():
         pattern = rf"(?<=<!-- {name} -->\n).*?(?=<!-- /{name} -->)"
         text, count = re.subn(pattern, table.replace("\\", r"\\"), text, flags=re.DOTALL)
         if count != 1:
-            raise ValueError(f"{page} has {count} places for the table {name!r} instead of one")
+            raise ValueError(f"{page} has {count} sections for the table {name!r} instead of one")
     page.write_text(text, "utf-8")
 
 
@@ -69,30 +69,30 @@ def _computed(day: date) -> str:
     prices = price_list()
     return (
         f"Computed on {day} by `python -m benchmarks.costs.tables`, from measurements on the"
-        f" emulator of\n{plan_of(SIZES[0]).measured.on} and prices of {prices.region} read on"
+        f" emulator of\n{make_plan(SIZES[0]).measured.on} and prices of {prices.region} read on"
         f" {prices.read} (`benchmarks/costs`). Uncertain prices:\n"
-        f"{', '.join(prices.doubtful).lower()}.\n"
+        f"{', '.join(prices.uncertain).lower()}.\n"
     )
 
 
 def costs_tables() -> dict[str, str]:
     """Return the tables of `docs/costs.md`, in Markdown, by name."""
-    plans = [plan_of(size) for size in SIZES]
+    plans = [make_plan(size) for size in SIZES]
     tables = {
         "month": _month_table(plans),
-        "filling": _filling_table(plans),
+        "ingestion": _ingestion_table(plans),
         "remarks": [f"- {remark}" for remark in _remarks(plans)],
     }
     return {name: "\n".join(lines) + "\n" for name, lines in tables.items()}
 
 
-def _month_table(plans: Sequence[Plan]) -> list[str]:
+def _month_table(plans: Sequence[DeploymentPlan]) -> list[str]:
     bills = [monthly(plan) for plan in plans]
-    without = [monthly(replace(plan, model=False)) for plan in plans]
-    head = f"a month, {CALLS_A_DAY} calls a day"
+    without_model = [monthly(replace(plan, model=False)) for plan in plans]
+    head = f"a month, {CALLS_PER_DAY} calls a day"
     amounts = [
         table_row(title, (_number(bill[title].amount) for bill in bills))
-        for title in ("Firestore reads", "Firestore writes", "requests", "processors", "memory")
+        for title in ("Firestore reads", "Firestore writes", "requests", "CPU", "memory")
     ]
     amounts.insert(
         1,
@@ -103,45 +103,45 @@ def _month_table(plans: Sequence[Plan]) -> list[str]:
     )
     stored = (f"{plan.measured.stored / GIB:.2f}" for plan in plans)
     tokens = (_number(bill["embedding"].amount) for bill in bills)
-    costly = [
+    charged_titles = [
         title
         for title in (row.title for row in bills[0].rows)
-        if any(bill[title].cost >= _CENT for bill in bills)
+        if any(bill[title].cost >= _HALF_CENT for bill in bills)
     ]
     return [
         table_row(head, (f"{plan.chunks:,} chunks" for plan in plans)),
         table_row("---", ("---:" for _ in plans)),
-        *(_titled(line) for line in amounts),
+        *(_with_units(line) for line in amounts),
         table_row("GiB stored", stored),
         table_row("tokens embedded", tokens),
         *(
             table_row(f"{title}, $", (_cents(bill[title].cost) for bill in bills))
-            for title in costly
+            for title in charged_titles
         ),
-        table_row("total without a language model, $", (_cents(bill.cost) for bill in without)),
+        table_row(
+            "total without a language model, $", (_cents(bill.cost) for bill in without_model)
+        ),
         table_row("**total, $**", (f"**{_cents(bill.cost)}**" for bill in bills)),
         table_row("if nothing were free, $", (_cents(bill.list_price) for bill in bills)),
     ]
 
 
-def _titled(line: str) -> str:
-    """Return a row of amounts with the units of Cloud Run."""
-    return line.replace("| processors |", "| vCPU-seconds |").replace(
-        "| memory |", "| GiB-seconds |"
-    )
+def _with_units(line: str) -> str:
+    """Replace the titles of Cloud Run's rows by their units."""
+    return line.replace("| CPU |", "| vCPU-seconds |").replace("| memory |", "| GiB-seconds |")
 
 
-def _filling_table(plans: Sequence[Plan]) -> list[str]:
-    without = [first_filling(replace(plan, model=False)) for plan in plans]
-    with_model = [first_filling(plan) for plan in plans]
+def _ingestion_table(plans: Sequence[DeploymentPlan]) -> list[str]:
+    without_model = [first_ingestion(replace(plan, model=False)) for plan in plans]
+    with_model = [first_ingestion(plan) for plan in plans]
     return [
         table_row("filling the base, once", (f"{plan.chunks:,} chunks" for plan in plans)),
         table_row("---", ("---:" for _ in plans)),
         table_row(
-            "Firestore writes", (_number(bill["Firestore writes"].amount) for bill in without)
+            "Firestore writes", (_number(bill["Firestore writes"].amount) for bill in without_model)
         ),
-        table_row("tokens embedded", (_number(bill["embedding"].amount) for bill in without)),
-        table_row("without a language model, $", (_cents(bill.cost) for bill in without)),
+        table_row("tokens embedded", (_number(bill["embedding"].amount) for bill in without_model)),
+        table_row("without a language model, $", (_cents(bill.cost) for bill in without_model)),
         table_row(
             "with one: cards, cluster names, extractions, $",
             (_cents(bill.cost) for bill in with_model),
@@ -149,18 +149,20 @@ def _filling_table(plans: Sequence[Plan]) -> list[str]:
     ]
 
 
-def _remarks(plans: Sequence[Plan]) -> list[str]:
-    """Remarks on the costs, and on how to reduce them."""
+def _remarks(plans: Sequence[DeploymentPlan]) -> list[str]:
+    """Return remarks on the costs and on how to reduce them."""
     prices, bill, largest = price_list(), monthly(plans[0]), plans[-1]
-    lean = [monthly(plan).cost - monthly(replace(plan, recovery=False)).cost for plan in plans]
-    frequent = max(
-        (function for function in plans[0].functions if function.schedule), key=_runs
+    recovery_costs = [
+        monthly(plan).cost - monthly(replace(plan, recovery=False)).cost for plan in plans
+    ]
+    most_frequent = max(
+        (function for function in plans[0].functions if function.schedule), key=_runs_per_month
     ).name
-    hourly = monthly(_rescheduled(plans[0], frequent, "0 * * * *"))
-    spared = bill["processors"].amount - hourly["processors"].amount
+    hourly = monthly(_rescheduled(plans[0], most_frequent, "0 * * * *"))
+    saved = bill["CPU"].amount - hourly["CPU"].amount
     monthly_repair = monthly(_rescheduled(largest, "repair", "42 3 1 * *"))
     weekly_health = monthly(_rescheduled(largest, "health", "57 4 * * 0"))
-    lazy = monthly(replace(plans[0], model=False))
+    without_model = monthly(replace(plans[0], model=False))
     return [
         (
             f"{bill['schedules'].amount:.0f} schedules cost ${bill['schedules'].cost:.2f}, however"
@@ -168,16 +170,18 @@ def _remarks(plans: Sequence[Plan]) -> list[str]:
             " saves $0.10: `extract` without a language model, `trust` without votes."
         ),
         (
-            f"The totals include {NEW_CHUNKS} new passages a day. A language model costs"
-            f" ${bill.cost - lazy.cost:.2f} for them, `GENERATION_PROVIDER=extractive` nothing."
+            f"The totals include {NEW_CHUNKS_PER_DAY} new passages a day. A language model costs"
+            f" ${bill.cost - without_model.cost:.2f} for them, `GENERATION_PROVIDER=extractive`"
+            " nothing."
         ),
         (
             "Firestore's free tier applies to the database created first. If that were `access`,"
-            f" the totals would be {_listed([_without_free(plan) for plan in plans])} higher."
+            f" the totals would be {_join_dollars([_free_tier_value(plan) for plan in plans])}"
+            " higher."
         ),
         (
             "Point-in-time recovery doubles the price of storage, and none of it is free:"
-            f" {_listed(lean)} of the totals above."
+            f" {_join_dollars(recovery_costs)} of the totals above."
         ),
         (
             f"With {largest.chunks:,} passages, `repair` once a month instead of once a week saves"
@@ -185,35 +189,37 @@ def _remarks(plans: Sequence[Plan]) -> list[str]:
             f" of each night ${monthly(largest).cost - weekly_health.cost:.2f}."
         ),
         (
-            f"`{frequent}` runs most often. Once an hour, it would save {_number(spared)} of"
-            f" {_number(bill['processors'].amount)} vCPU-seconds. They are free either way, unless"
+            f"`{most_frequent}` runs most often. Once an hour, it would save {_number(saved)} of"
+            f" {_number(bill['CPU'].amount)} vCPU-seconds. They are free either way, unless"
             " other projects of the billing account use them up."
         ),
         (
             f"Alerts (only with `alert_email`) may add ${prices.prices['alerting'].amount:.2f}"
-            f" each, {_alerts()} of them. A gateway instance that always runs is not included"
+            f" each, {_count_alerts()} of them. A gateway instance that always runs is not included"
             " either."
         ),
     ]
 
 
-def _alerts() -> int:
+def _count_alerts() -> int:
     """Return the number of alert policies in the Terraform configuration."""
-    return len(_ALERT.findall((ROOT / "infra" / "terraform" / "monitoring.tf").read_text("utf-8")))
+    return len(
+        _ALERT_POLICY.findall((ROOT / "infra" / "terraform" / "monitoring.tf").read_text("utf-8"))
+    )
 
 
-def _without_free(plan: Plan) -> float:
-    """Dollars that Firestore's free tier saves."""
+def _free_tier_value(plan: DeploymentPlan) -> float:
+    """Return the dollars that Firestore's free tier saves."""
     rows = [monthly(plan)[title] for title in ("Firestore reads", "Firestore writes", "storage")]
     return sum(row.list_price - row.cost for row in rows)
 
 
-def _runs(job: Function) -> float:
-    return runs_of(job.schedule).a_month
+def _runs_per_month(job: Function) -> float:
+    return parse_schedule(job.schedule).per_month
 
 
-def _rescheduled(plan: Plan, name: str, schedule: str) -> Plan:
-    """Return the plan with another schedule of one job."""
+def _rescheduled(plan: DeploymentPlan, name: str, schedule: str) -> DeploymentPlan:
+    """Return a copy of the plan with another schedule for one job."""
     return replace(
         plan,
         functions=[
@@ -233,7 +239,7 @@ def _cents(dollars: float) -> str:
     return f"{dollars:,.2f}"
 
 
-def _listed(dollars: Sequence[float]) -> str:
+def _join_dollars(dollars: Sequence[float]) -> str:
     *others, last = (f"${dollar:.2f}" for dollar in dollars)
     return f"{', '.join(others)} and {last}"
 

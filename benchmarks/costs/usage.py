@@ -1,7 +1,7 @@
-"""The billable usage of a month and of the first filling.
+"""The billable usage of a month, and of the first ingestion of a knowledge base.
 
-Usage is what was measured of calls and jobs (`measured.json`), for the functions and schedules that
-are declared. A job that was never measured counts for nothing but its schedule.
+The figures of calls and jobs are measured (`measured.json`); functions and schedules are those
+declared. Of a job that was never measured, only the schedule counts.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.costs.measurements import CallWork, measurements_at
-from benchmarks.costs.prices import DAYS, Amount, Item, bill_of
+from benchmarks.costs.measurements import Usage, measurements_at
+from benchmarks.costs.prices import DAYS_PER_MONTH, Item, MonthlyAmount, make_bill
 from infra.build.functions import functions
 
 if TYPE_CHECKING:
@@ -24,287 +24,318 @@ if TYPE_CHECKING:
     from infra.build.functions import Function
 
 GIB: Final = 1024**3
-DAY: Final = 24 * 60 * 60
-STEP: Final = 0.1
-"""Cloud Run rounds up to this many seconds."""
-STARTS_A_DAY: Final = 96
-"""An idle instance is kept for at most 15 minutes."""
-FULL: Final = 0.6
-"""Cloud Run starts another instance above this share of processor and concurrency."""
-NEW_CHUNKS: Final = 10
+SECONDS_PER_DAY: Final = 24 * 60 * 60
+BILLING_STEP_SECONDS: Final = 0.1
+"""Cloud Run rounds instance time up to a multiple of this."""
+STARTS_PER_DAY: Final = 96
+"""Cloud Run keeps an idle instance for at most 15 minutes, so a function starts this often."""
+SCALE_OUT_UTILIZATION: Final = 0.6
+"""Cloud Run starts another instance above this share of an instance's CPU or concurrency."""
+NEW_CHUNKS_PER_DAY: Final = 10
 """The number of new passages per day."""
-HANDSHAKES: Final = 1
+HANDSHAKES_PER_CALL: Final = 1
 """Requests to the gateway besides each call, to connect and to list tools."""
-SECRETS: Final = 3
-DEPLOYMENTS: Final = 4
-BUILD_MINUTES: Final = 2
-"""The images that are stored for each function."""
-BASE_IMAGE: Final = 0.3
-"""GB of the common layers of all images; an estimate."""
-BUNDLES: Final = 0.1
-"""GB in the bucket of deployments."""
-LOGGED: Final = 2_500
-"""Log bytes of a request, with Cloud Run's own entry."""
-_RANGES: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
-"""The ranges of a schedule's fields: minute, hour, day of month, month, day of week."""
-CALLS_A_DAY: Final = 100
-NEED_A_MODEL: Final = frozenset({"extract"})
+SECRET_COUNT: Final = 3
+DEPLOYMENTS_PER_MONTH: Final = 4
+BUILD_MINUTES_PER_FUNCTION: Final = 2
+BASE_IMAGE_GB: Final = 0.3
+"""The size of the layers that all images share; an estimate."""
+BUNDLE_BUCKET_GB: Final = 0.1
+"""The size of the bundles in the deployment bucket."""
+LOG_BYTES_PER_REQUEST: Final = 2_500
+"""The size of a request's log entries, including Cloud Run's own."""
+_CRON_RANGES: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
+"""The values of the fields of a schedule: minute, hour, day of month, month, day of week."""
+CALLS_PER_DAY: Final = 100
+JOBS_THAT_NEED_A_MODEL: Final = frozenset({"extract"})
 """These jobs do nothing without a language model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class DeploymentPlan:
     """A deployment and its usage.
 
     Attributes:
-        functions: All that there are.
-        measured: What calls and jobs take, for a base of this size.
-        chunks: Passages in the base.
-        calls_a_day: Calls of tools.
-        new_chunks: Passages that come in, a day.
+        functions: All deployed functions.
+        measured: The measured usage of calls and jobs for this size.
+        chunks: Passages in the knowledge base.
+        calls_per_day: Tool calls per day.
+        new_chunks: New passages per day.
         model: Whether a language model writes cards and finds extractions.
-        recovery: Whether the databases keep seven days to go back to.
-        conditions: How many alerts there are.
-        entries: The share of the reads of vector indexes that Firestore does; 0 where another
-            service searches.
+        recovery: Whether point-in-time recovery is enabled.
+        alerts: The number of alert policies.
+        index_read_share: The share of vector index reads that Firestore bills: 0 if another service
+            does the vector search.
     """
 
     functions: Sequence[Function]
     measured: Measurements
     chunks: int
-    calls_a_day: float
-    new_chunks: float = NEW_CHUNKS
+    calls_per_day: float
+    new_chunks: float = NEW_CHUNKS_PER_DAY
     model: bool = True
     recovery: bool = True
-    conditions: int = 0
-    entries: float = 1.0
+    alerts: int = 0
+    index_read_share: float = 1.0
 
 
-def plan_of(chunks: int, calls_a_day: float = CALLS_A_DAY, **more: Any) -> Plan:
-    """Return a plan with functions as declared, and this many passages and daily calls."""
-    return Plan(
+def make_plan(chunks: int, calls_per_day: float = CALLS_PER_DAY, **fields: Any) -> DeploymentPlan:
+    """Return a plan with the declared functions, and this many passages and daily calls."""
+    return DeploymentPlan(
         functions=functions(),
         measured=measurements_at(chunks),
         chunks=chunks,
-        calls_a_day=calls_a_day,
-        **more,
+        calls_per_day=calls_per_day,
+        **fields,
     )
 
 
-def monthly(plan: Plan) -> Bill:
+def monthly(plan: DeploymentPlan) -> Bill:
     """Return the bill of a month."""
-    return bill_of(month(plan))
+    return make_bill(monthly_items(plan))
 
 
-def first_filling(plan: Plan) -> Bill:
+def first_ingestion(plan: DeploymentPlan) -> Bill:
     """Return the bill of ingesting all passages."""
-    return bill_of(filling(plan))
+    return make_bill(ingestion_items(plan))
 
 
-def month(plan: Plan) -> list[Item]:
+def monthly_items(plan: DeploymentPlan) -> list[Item]:
     """Return the usage of a month."""
     gib = plan.measured.stored / GIB
     return [
-        *_operations(plan),
-        Item("storage", "firestore_storage", Amount.of_month(gib)),
-        Item("point-in-time recovery", "firestore_recovery", _month(gib if plan.recovery else 0.0)),
-        *_running(plan),
-        *_models(_day(plan).times(DAYS), model=plan.model),
-        *_fixed(plan),
+        *_firestore_items(plan),
+        Item("storage", "firestore_storage", MonthlyAmount.of_month(gib)),
+        Item(
+            "point-in-time recovery", "firestore_recovery", _evenly(gib if plan.recovery else 0.0)
+        ),
+        *_cloud_run_items(plan),
+        *_model_items(_daily_usage(plan).times(DAYS_PER_MONTH), model=plan.model),
+        *_fixed_items(plan),
     ]
 
 
-def filling(plan: Plan) -> list[Item]:
-    """Return the usage of ingesting all passages, as if on one day."""
-    work = _filling(plan)
+def ingestion_items(plan: DeploymentPlan) -> list[Item]:
+    """Return the billable items of ingesting all passages on one day."""
+    usage = _ingestion_usage(plan)
     memory = sum(
-        plan.measured.filling[job.name].seconds * job.memory / 1024
+        plan.measured.ingestion[job.name].seconds * job.memory / 1024
         for job in plan.functions
-        if job.name in plan.measured.filling and _works(job.name, plan)
+        if job.name in plan.measured.ingestion and _job_runs(job.name, plan)
     )
     return [
-        Item("Firestore reads", "firestore_reads", Amount(0.0, work.reads, 1)),
-        Item("Firestore writes", "firestore_writes", Amount(0.0, work.written, 1)),
-        Item("processors", "run_cpu", _month(work.seconds)),
-        Item("memory", "run_memory", _month(memory)),
-        *_models(work, model=plan.model),
+        Item("Firestore reads", "firestore_reads", MonthlyAmount(0.0, usage.reads, 1)),
+        Item("Firestore writes", "firestore_writes", MonthlyAmount(0.0, usage.written, 1)),
+        Item("CPU", "run_cpu", _evenly(usage.seconds)),
+        Item("memory", "run_memory", _evenly(memory)),
+        *_model_items(usage, model=plan.model),
     ]
 
 
-def calls_of(plan: Plan) -> CallWork:
-    """Return the usage of the tools' functions by the calls of a day."""
-    mix = plan.measured
-    return _sum(call.work.times(call.a_day * plan.calls_a_day / mix.mix) for call in mix.calls)
+def daily_call_usage(plan: DeploymentPlan) -> Usage:
+    """Return the usage of the tools' functions for the calls of a day."""
+    measured = plan.measured
+    return _sum(
+        call.usage.times(call.per_day * plan.calls_per_day / measured.calls_in_mix)
+        for call in measured.calls
+    )
 
 
-def instances(calls_a_second: float, seconds: float, processor: float, concurrency: int) -> float:
-    """Return the number of instances for this many concurrent calls."""
-    return calls_a_second * max(processor / FULL, seconds / (FULL * concurrency))
+def instances(
+    calls_per_second: float, seconds: float, cpu_seconds: float, concurrency: int
+) -> float:
+    """Return the number of instances that serve this many calls per second."""
+    return calls_per_second * max(
+        cpu_seconds / SCALE_OUT_UTILIZATION, seconds / (SCALE_OUT_UTILIZATION * concurrency)
+    )
 
 
-def index_reads(plan: Plan) -> Amount:
+def index_reads(plan: DeploymentPlan) -> MonthlyAmount:
     """Return the reads of vector index entries."""
-    more, days = _weekly(plan)
-    return Amount(_day(plan).index_reads, more.index_reads, days)
+    other, days = _other_jobs(plan)
+    return MonthlyAmount(_daily_usage(plan).index_reads, other.index_reads, days)
 
 
-def _operations(plan: Plan) -> list[Item]:
-    day, (more, days) = _day(plan), _weekly(plan)
-    gateway, changing = plan.measured.gateway, _share_that_writes(plan)
-    written = gateway.writes + changing * gateway.writes_of_a_write
-    calls = plan.calls_a_day
-    reads, writes = Amount(calls * gateway.reads), Amount(calls * written)
+def _firestore_items(plan: DeploymentPlan) -> list[Item]:
+    day, (other, days) = _daily_usage(plan), _other_jobs(plan)
+    gateway, write_share = plan.measured.gateway, _write_share(plan)
+    written = gateway.writes + write_share * gateway.writes_of_a_write
+    calls = plan.calls_per_day
+    reads, writes = MonthlyAmount(calls * gateway.reads), MonthlyAmount(calls * written)
     return [
-        Item("Firestore reads", "firestore_reads", Amount(day.reads, more.reads, days)),
-        Item("Firestore writes", "firestore_writes", Amount(day.written, more.written, days)),
+        Item("Firestore reads", "firestore_reads", MonthlyAmount(day.reads, other.reads, days)),
+        Item(
+            "Firestore writes", "firestore_writes", MonthlyAmount(day.written, other.written, days)
+        ),
         Item("reads in `access`", "firestore_reads", reads, has_free=False),
         Item("writes in `access`", "firestore_writes", writes, has_free=False),
     ]
 
 
-def _day(plan: Plan) -> CallWork:
-    """Return the daily usage by calls, daily jobs and new passages."""
-    runs = [_idle(job, plan).times(runs_of(job.schedule).a_day) for job in _jobs(plan, daily=True)]
-    work = calls_of(plan) + _sum(runs) + _filling(plan).times(plan.new_chunks / plan.chunks)
-    return replace(work, index_reads=work.index_reads * plan.entries)
+def _daily_usage(plan: DeploymentPlan) -> Usage:
+    """Return the daily usage of calls, daily jobs and new passages."""
+    runs = [
+        _idle(job, plan).times(parse_schedule(job.schedule).per_day)
+        for job in _jobs(plan, daily=True)
+    ]
+    usage = (
+        daily_call_usage(plan)
+        + _sum(runs)
+        + _ingestion_usage(plan).times(plan.new_chunks / plan.chunks)
+    )
+    return replace(usage, index_reads=usage.index_reads * plan.index_read_share)
 
 
-def _weekly(plan: Plan) -> tuple[CallWork, float]:
-    """Return the usage of other jobs on a day on which they run, and the number of such days."""
-    others = [(job, runs_of(job.schedule)) for job in _jobs(plan, daily=False)]
+def _other_jobs(plan: DeploymentPlan) -> tuple[Usage, float]:
+    """Return what the jobs that do not run daily use on a day with runs, and the number of days."""
+    others = [(job, parse_schedule(job.schedule)) for job in _jobs(plan, daily=False)]
     days = max((runs.days for _, runs in others), default=0.0)
-    work = _sum(_idle(job, plan).times(runs.a_month / days) for job, runs in others)
-    return replace(work, index_reads=work.index_reads * plan.entries), days
+    usage = _sum(_idle(job, plan).times(runs.per_month / days) for job, runs in others)
+    return replace(usage, index_reads=usage.index_reads * plan.index_read_share), days
 
 
-def _running(plan: Plan) -> list[Item]:
-    """Return the requests, processor seconds and memory seconds of all functions."""
+def _cloud_run_items(plan: DeploymentPlan) -> list[Item]:
+    """Return Cloud Run's requests, CPU seconds and GiB-seconds, and the logs and answers."""
     by_name = {function.name: function for function in plan.functions}
-    seconds = _answering(plan, by_name)
+    seconds = _call_seconds(plan, by_name)
     runs = 0.0
     for job in _jobs(plan):
-        often = runs_of(job.schedule).a_month
-        runs += often
-        seconds[job.name] = often * _rounded(plan.measured.start["job"] + _idle(job, plan).seconds)
-    added = _filling(plan).seconds * plan.new_chunks / plan.chunks * DAYS
+        runs_per_month = parse_schedule(job.schedule).per_month
+        runs += runs_per_month
+        seconds[job.name] = runs_per_month * _rounded(
+            plan.measured.start["job"] + _idle(job, plan).seconds
+        )
+    added = _ingestion_usage(plan).seconds * plan.new_chunks / plan.chunks * DAYS_PER_MONTH
     gib = sum(second * by_name[name].memory / 1024 for name, second in seconds.items()) + added
-    requests = plan.calls_a_day * DAYS * (2 + HANDSHAKES) + runs
-    answers = plan.calls_a_day * DAYS * plan.measured.gateway.answer_bytes / GIB
+    requests = plan.calls_per_day * DAYS_PER_MONTH * (2 + HANDSHAKES_PER_CALL) + runs
+    answers = plan.calls_per_day * DAYS_PER_MONTH * plan.measured.gateway.answer_bytes / GIB
     return [
-        Item("requests", "run_requests", _month(requests)),
-        Item("processors", "run_cpu", _month(sum(seconds.values()) + added)),
-        Item("memory", "run_memory", _month(gib)),
-        Item("logs", "logs", _month(requests * LOGGED / GIB)),
-        Item("answers", "egress", _month(answers)),
+        Item("requests", "run_requests", _evenly(requests)),
+        Item("CPU", "run_cpu", _evenly(sum(seconds.values()) + added)),
+        Item("memory", "run_memory", _evenly(gib)),
+        Item("logs", "logs", _evenly(requests * LOG_BYTES_PER_REQUEST / GIB)),
+        Item("answers", "egress", _evenly(answers)),
     ]
 
 
-def _answering(plan: Plan, by_name: Mapping[str, Function]) -> dict[str, float]:
-    """Return the monthly instance seconds of calls, by function."""
+def _call_seconds(plan: DeploymentPlan, by_name: Mapping[str, Function]) -> dict[str, float]:
+    """Return the instance seconds per month that calls cause, by function."""
     start, gateway = plan.measured.start, plan.measured.gateway
     seconds: dict[str, float] = {}
-    waits = 0.0
-    for name, (share, work) in _by_tool(plan.measured).items():
-        a_day = plan.calls_a_day * share
+    tool_seconds = 0.0
+    for name, (share, usage) in _by_tool(plan.measured).items():
+        per_day = plan.calls_per_day * share
         concurrency = by_name[name].concurrency
-        seconds[name] = DAYS * _billed(a_day, start["tool"], work, concurrency)
-        waits += share * (work.seconds + start["tool"] * _cold(a_day))
-    own = CallWork(seconds=gateway.seconds + waits, processor=gateway.processor)
-    at_once = by_name["gateway"].concurrency
-    seconds["gateway"] = DAYS * _billed(plan.calls_a_day, start["gateway"], own, at_once)
+        seconds[name] = DAYS_PER_MONTH * _billed(per_day, start["tool"], usage, concurrency)
+        tool_seconds += share * (usage.seconds + start["tool"] * _cold_start_share(per_day))
+    gateway_usage = Usage(seconds=gateway.seconds + tool_seconds, cpu_seconds=gateway.cpu_seconds)
+    gateway_concurrency = by_name["gateway"].concurrency
+    seconds["gateway"] = DAYS_PER_MONTH * _billed(
+        plan.calls_per_day, start["gateway"], gateway_usage, gateway_concurrency
+    )
     return seconds
 
 
-def _by_tool(measured: Measurements) -> dict[str, tuple[float, CallWork]]:
+def _by_tool(measured: Measurements) -> dict[str, tuple[float, Usage]]:
     """Return the share of calls of each tool, and the mean usage of its calls."""
-    shares: dict[str, tuple[float, CallWork]] = {}
+    shares: dict[str, tuple[float, Usage]] = {}
     for call in measured.calls:
-        share, work = shares.get(call.tool, (0.0, CallWork()))
-        more = call.a_day / measured.mix
-        shares[call.tool] = (share + more, work + call.work.times(more))
-    return {name: (share, work.times(1 / share)) for name, (share, work) in shares.items()}
+        share, usage = shares.get(call.tool, (0.0, Usage()))
+        share_of_call = call.per_day / measured.calls_in_mix
+        shares[call.tool] = (share + share_of_call, usage + call.usage.times(share_of_call))
+    return {name: (share, usage.times(1 / share)) for name, (share, usage) in shares.items()}
 
 
-def _billed(a_day: float, start: float, work: CallWork, concurrency: int) -> float:
-    """Return the daily instance seconds: of single calls, or of concurrent ones.
+def _billed(per_day: float, start: float, usage: Usage, concurrency: int) -> float:
+    """Return the instance seconds per day, for calls one at a time or for concurrent calls.
 
     Args:
-        a_day: Calls.
+        per_day: Calls per day.
         start: Seconds that an instance takes to start.
-        work: What a call takes.
-        concurrency: Calls that an instance takes at once.
+        usage: The usage of a call.
+        concurrency: Calls that an instance serves at once.
     """
-    every_second = a_day / DAY
-    if every_second * work.seconds > 1:
-        return DAY * instances(every_second, work.seconds, work.processor, concurrency)
-    return a_day * _rounded(work.seconds + start * _cold(a_day))
+    calls_per_second = per_day / SECONDS_PER_DAY
+    if calls_per_second * usage.seconds > 1:
+        return SECONDS_PER_DAY * instances(
+            calls_per_second, usage.seconds, usage.cpu_seconds, concurrency
+        )
+    return per_day * _rounded(usage.seconds + start * _cold_start_share(per_day))
 
 
-def _cold(a_day: float) -> float:
+def _cold_start_share(per_day: float) -> float:
     """Return the share of calls that cause a cold start."""
-    return min(1.0, STARTS_A_DAY / a_day) if a_day else 0.0
+    return min(1.0, STARTS_PER_DAY / per_day) if per_day else 0.0
 
 
 def _rounded(seconds: float) -> float:
-    return math.ceil(round(seconds / STEP, 6)) * STEP
+    return math.ceil(round(seconds / BILLING_STEP_SECONDS, 6)) * BILLING_STEP_SECONDS
 
 
-def _models(work: CallWork, *, model: bool) -> list[Item]:
-    asked = 1.0 if model else 0.0
+def _model_items(usage: Usage, *, model: bool) -> list[Item]:
+    share = 1.0 if model else 0.0
     return [
-        Item("embedding", "embedding", _month(work.embedded)),
-        Item("language model, input", "generation_input", _month(work.input_tokens * asked)),
-        Item("language model, output", "generation_output", _month(work.output_tokens * asked)),
+        Item("embedding", "embedding", _evenly(usage.embedded)),
+        Item("language model, input", "generation_input", _evenly(usage.input_tokens * share)),
+        Item("language model, output", "generation_output", _evenly(usage.output_tokens * share)),
     ]
 
 
-def _fixed(plan: Plan) -> list[Item]:
-    """Return the items that hardly depend on usage."""
-    number = len(plan.functions)
+def _fixed_items(plan: DeploymentPlan) -> list[Item]:
+    """Return the items that depend little on usage."""
+    function_count = len(plan.functions)
     images = (
-        BASE_IMAGE + sum(plan.measured.image[function.kind] for function in plan.functions) / 1000
+        BASE_IMAGE_GB
+        + sum(plan.measured.image[function.kind] for function in plan.functions) / 1000
     )
-    starts = plan.calls_a_day * _cold(plan.calls_a_day) * DAYS
+    starts = plan.calls_per_day * _cold_start_share(plan.calls_per_day) * DAYS_PER_MONTH
     return [
-        Item("schedules", "scheduler", _month(len(_jobs(plan)))),
-        Item("alerts", "alerting", _month(plan.conditions)),
-        Item("images", "images", _month(images)),
-        Item("builds", "builds", _month(DEPLOYMENTS * number * BUILD_MINUTES)),
-        Item("secrets", "secret_versions", _month(SECRETS)),
-        Item("accesses of secrets", "secret_accesses", _month(starts * SECRETS)),
-        Item("bucket of deployments", "bucket", _month(BUNDLES)),
+        Item("schedules", "scheduler", _evenly(len(_jobs(plan)))),
+        Item("alerts", "alerting", _evenly(plan.alerts)),
+        Item("images", "images", _evenly(images)),
+        Item(
+            "builds",
+            "builds",
+            _evenly(DEPLOYMENTS_PER_MONTH * function_count * BUILD_MINUTES_PER_FUNCTION),
+        ),
+        Item("secrets", "secret_versions", _evenly(SECRET_COUNT)),
+        Item("accesses of secrets", "secret_accesses", _evenly(starts * SECRET_COUNT)),
+        Item("bucket of deployments", "bucket", _evenly(BUNDLE_BUCKET_GB)),
     ]
 
 
-def _filling(plan: Plan) -> CallWork:
-    return _sum(work for name, work in plan.measured.filling.items() if _works(name, plan))
+def _ingestion_usage(plan: DeploymentPlan) -> Usage:
+    return _sum(usage for name, usage in plan.measured.ingestion.items() if _job_runs(name, plan))
 
 
-def _works(name: str, plan: Plan) -> bool:
-    return plan.model or name not in NEED_A_MODEL
+def _job_runs(name: str, plan: DeploymentPlan) -> bool:
+    return plan.model or name not in JOBS_THAT_NEED_A_MODEL
 
 
-def _idle(job: Function, plan: Plan) -> CallWork:
-    return plan.measured.idle.get(job.name, CallWork())
+def _idle(job: Function, plan: DeploymentPlan) -> Usage:
+    return plan.measured.idle.get(job.name, Usage())
 
 
-def _jobs(plan: Plan, *, daily: bool | None = None) -> list[Function]:
-    """Return the scheduled jobs: all, those that run daily, or the others."""
+def _jobs(plan: DeploymentPlan, *, daily: bool | None = None) -> list[Function]:
+    """Return all scheduled jobs, or only those that run daily, or only the others."""
     jobs = [function for function in plan.functions if function.schedule]
-    return [job for job in jobs if daily is None or runs_of(job.schedule).daily is daily]
+    return [job for job in jobs if daily is None or parse_schedule(job.schedule).daily is daily]
 
 
-def _share_that_writes(plan: Plan) -> float:
-    mix = plan.measured
-    return sum(call.a_day for call in mix.calls if call.effect != "read") / mix.mix
+def _write_share(plan: DeploymentPlan) -> float:
+    measured = plan.measured
+    return (
+        sum(call.per_day for call in measured.calls if call.effect != "read")
+        / measured.calls_in_mix
+    )
 
 
-def _sum(works: Iterable[CallWork]) -> CallWork:
-    return reduce(add, works, CallWork())
+def _sum(usages: Iterable[Usage]) -> Usage:
+    return reduce(add, usages, Usage())
 
 
-def _month(amount: float) -> Amount:
-    return Amount.of_month(amount)
+def _evenly(amount: float) -> MonthlyAmount:
+    return MonthlyAmount.of_month(amount)
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,45 +343,45 @@ class Runs:
     """The runs of a schedule.
 
     Attributes:
-        a_day: On a day on which it runs.
-        days: How many such days a month has.
+        per_day: The runs on a day with runs.
+        days: The days with runs per month.
     """
 
-    a_day: int
+    per_day: int
     days: float
 
     @property
-    def a_month(self) -> float:
+    def per_month(self) -> float:
         """The runs of a month."""
-        return self.a_day * self.days
+        return self.per_day * self.days
 
     @property
     def daily(self) -> bool:
-        """Whether it runs every day."""
-        return self.days == DAYS
+        """Whether every day has runs."""
+        return self.days == DAYS_PER_MONTH
 
 
-def runs_of(schedule: str) -> Runs:
+def parse_schedule(schedule: str) -> Runs:
     """Parse a schedule in cron format; an empty one has no runs.
 
     Raises:
-        ValueError: It is none, or has both a day of the month and one of the week.
+        ValueError: It is not valid, or restricts both the day of the month and the day of the week.
     """
     if not schedule:
         return Runs(0, 0.0)
     fields = schedule.split()
-    if len(fields) != len(_RANGES):
+    if len(fields) != len(_CRON_RANGES):
         raise ValueError(f"a schedule has five fields: {schedule!r}")
-    counts = [_count(text, *ends) for text, ends in zip(fields, _RANGES, strict=True)]
+    counts = [_count(text, *ends) for text, ends in zip(fields, _CRON_RANGES, strict=True)]
     minutes, hours, days, months, weekdays = counts
     if fields[2] != "*" and fields[4] != "*":
         raise ValueError(f"days of the month and of the week at once: {schedule!r}")
     share = days / 31 * months / 12 * min(weekdays, 7) / 7
-    return Runs(minutes * hours, DAYS * share)
+    return Runs(minutes * hours, DAYS_PER_MONTH * share)
 
 
 def _count(text: str, first: int, last: int) -> int:
-    """Return the number of values that a field matches."""
+    """Count the values that a field of a schedule matches."""
     return len(set().union(*(_values(part, first, last) for part in text.split(","))))
 
 

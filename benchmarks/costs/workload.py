@@ -1,7 +1,7 @@
-"""The workload of cost measurements: a base with tags and authors, a mix of calls, and a model.
+"""The workload of cost measurements: documents with tags and authors, a mix of calls, and fakes.
 
-SciFact lies beside the clone; it is no part of the project (see `benchmarks.dataset`). Its
-abstracts are longer than most highlights: 1,000 characters of each are one passage.
+The documents are abstracts of SciFact, which is not part of the project (see `benchmarks.dataset`).
+Abstracts are longer than most highlights, so each is cut to a passage of 1,000 characters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
 from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.services.firestore.async_client import FirestoreAsyncClient
 
-from benchmarks.jobs_dataset import ONE_IN, HashingEmbedder, abstracts
+from benchmarks.jobs_dataset import EXTRACTION_INTERVAL, HashingEmbedder, abstracts
 from infra.build.discovery import ROOT
 from shared.ai.answer_schema import answer_schema
 from shared.ai.generation import Generated
@@ -35,29 +35,30 @@ if TYPE_CHECKING:
     from shared.ai.generation import ModelT
 
     Scan = tuple[str, tuple[str, ...]]
-    """A vector query: its collection, and its facets."""
+    """A vector query: its collection and the facets that it filters by."""
     Figures = dict[str, float]
     """Measured values by name."""
 
-ENTRIES_A_READ: Final = 100
+ENTRIES_PER_READ: Final = 100
 """Firestore bills one read for this many vector index entries."""
 MATERIALS: Final = 20_000
-"""The length of a text that is uploaded to a task."""
-AUTHORS: Final = 20
-TAGS: Final = {"odd": 2, "seventh": 7, "hundredth": 100}
+"""The length of a text that `extract_key_info` is given, in characters."""
+AUTHOR_COUNT: Final = 20
+TAG_INTERVALS: Final = {"odd": 2, "seventh": 7, "hundredth": 100}
+"""Every nth document has the tag."""
 _SAMPLE: Final = ROOT / "infra" / "local" / "sample"
 
 
 class TokenCountingEmbedder(HashingEmbedder):
-    """An embedder without cost that counts tokens."""
+    """An embedder that hashes words and counts tokens."""
 
     def __init__(self) -> None:
-        """Use one model name."""
+        """Start with no tokens."""
         super().__init__("hashed")
         self.tokens = 0
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """Embed the texts."""
+        """Hash the texts, and count their tokens."""
         self.tokens += sum(map(token_count, texts))
         return await super().embed(texts, purpose)
 
@@ -68,19 +69,19 @@ class FakeGenerator:
     model = "sample-writer"
 
     def __init__(self) -> None:
-        """Read the sample."""
+        """Read the cards of the sample."""
         cards = json.loads((_SAMPLE / "knowledge.json").read_text("utf-8"))["cards"]
         self._cards = cycle(cards)
-        self._read = 0
+        self._passages_read = 0
 
     async def generate(
         self, instruction: str, text: str, schema: type[ModelT]
     ) -> Generated[ModelT]:
-        """Answer, with token counts of input and output, including the schema."""
+        """Return an answer with token counts; the schema counts as input."""
         answer = json.dumps(self._answer(text, schema))
-        given = (instruction, text, json.dumps(answer_schema(schema)))
+        prompt_parts = (instruction, text, json.dumps(answer_schema(schema)))
         value = schema.model_validate_json(answer)
-        return Generated(value, sum(map(token_count, given)), token_count(answer))
+        return Generated(value, sum(map(token_count, prompt_parts)), token_count(answer))
 
     async def aclose(self) -> None:
         """Do nothing."""
@@ -93,9 +94,9 @@ class FakeGenerator:
             keywords = text.partition("\n")[0].partition(": ")[2].split(", ")
             name = " ".join(["About", *" ".join(keywords).split()][:4])
             return {"name": name, "description": f"About {name}.", "keywords": keywords[:8]}
-        self._read += 1
+        self._passages_read += 1
         passage = text.partition("\n\n")[2]
-        if self._read % ONE_IN or not passage:
+        if self._passages_read % EXTRACTION_INTERVAL or not passage:
             return {}
         content = {"title": passage[:60], "description": passage[:600]}
         topics = [word for word in passage.lower().split() if word.isalpha() and len(word) > 5][:2]
@@ -109,26 +110,26 @@ class FakeGenerator:
 
 
 def documents(number: int) -> Iterator[dict[str, Any]]:
-    """Yield this many documents for the job `ingest`, with some ten facets each."""
-    for place, row in enumerate(abstracts(number)):
-        tags = [tag for tag, every in TAGS.items() if place % every == 0]
-        author = f"Author {place % AUTHORS}"
+    """Yield this many documents for the job `ingest`, with about ten facets each."""
+    for position, row in enumerate(abstracts(number)):
+        tags = [tag for tag, interval in TAG_INTERVALS.items() if position % interval == 0]
+        author = f"Author {position % AUTHOR_COUNT}"
         yield row | {"tags": ["science", *tags], "author": author, "category": "articles"}
 
 
 @dataclass(frozen=True, slots=True)
-class SourceGroups:
-    """The ids that calls can use.
+class WorkloadInputs:
+    """The ids and texts that calls use as arguments.
 
     Attributes:
-        chunks: Ids.
-        sources: Ids.
-        clusters: Ids.
-        traces: Ids.
-        tasks: Ids of to-dos that are open.
-        questions: None is asked twice.
-        materials: Texts, each once.
-        problems: Titles and texts of solved problems to share.
+        chunks: Ids of chunks.
+        sources: Ids of sources.
+        clusters: Ids of clusters.
+        traces: Ids of traces.
+        tasks: Ids of open tasks.
+        questions: Queries, all different.
+        materials: Texts for `extract_key_info`, all different.
+        problems: Titles and texts of traces to contribute.
     """
 
     chunks: Sequence[str]
@@ -148,18 +149,18 @@ class CallKind:
     Attributes:
         name: The tool, and how it is called.
         tool: The tool's name.
-        a_day: How many of a hundred calls are of this kind.
-        arguments: Those of the nth call of this kind.
+        per_day: How many of a hundred calls are of this kind.
+        arguments: Makes the arguments of the nth call of this kind.
     """
 
     name: str
     tool: str
-    a_day: int
-    arguments: Callable[[SourceGroups, int], dict[str, Any]]
+    per_day: int
+    arguments: Callable[[WorkloadInputs, int], dict[str, Any]]
 
 
-def _ask(more: dict[str, Any]) -> Callable[[SourceGroups, int], dict[str, Any]]:
-    return lambda shelves, _: {"query": next(shelves.questions), **more}
+def _search_arguments(arguments: dict[str, Any]) -> Callable[[WorkloadInputs, int], dict[str, Any]]:
+    return lambda inputs, _: {"query": next(inputs.questions), **arguments}
 
 
 def _nth(ids: Sequence[str], number: int) -> str:
@@ -167,112 +168,115 @@ def _nth(ids: Sequence[str], number: int) -> str:
     return ids[number % len(ids)]
 
 
-def _none(_: SourceGroups, __: int) -> dict[str, Any]:
+def _no_arguments(_: WorkloadInputs, __: int) -> dict[str, Any]:
     return {}
 
 
-def _shared(shelves: SourceGroups, number: int) -> dict[str, Any]:
-    title, text = shelves.problems[number]
+def _trace_arguments(inputs: WorkloadInputs, number: int) -> dict[str, Any]:
+    title, text = inputs.problems[number]
     return {"title": title, "context_text": text, "solution_text": text[::-1], "tags": ["science"]}
 
 
 _TAG: Final = {"filters": {"tags": ["seventh"]}}
 _AUTHOR: Final = {"filters": {"author": "Author 7"}}
 MIX: Final = (
-    CallKind("search_kb", "search_kb", 30, _ask({})),
-    CallKind("search_kb, one tag", "search_kb", 10, _ask(_TAG)),
-    CallKind("search_kb, one author", "search_kb", 5, _ask(_AUTHOR)),
-    CallKind("get_chunk", "get_chunk", 15, lambda all_, n: {"chunk_id": _nth(all_.chunks, n)}),
-    CallKind("get_source", "get_source", 4, lambda all_, n: {"source_id": _nth(all_.sources, n)}),
-    CallKind("list_sources", "list_sources", 2, _none),
-    CallKind("get_recent", "get_recent", 2, lambda _, __: {"period": "last_30_days"}),
-    CallKind("list_clusters", "list_clusters", 2, _none),
+    CallKind("search_kb", "search_kb", 30, _search_arguments({})),
+    CallKind("search_kb, one tag", "search_kb", 10, _search_arguments(_TAG)),
+    CallKind("search_kb, one author", "search_kb", 5, _search_arguments(_AUTHOR)),
+    CallKind("get_chunk", "get_chunk", 15, lambda inputs, n: {"chunk_id": _nth(inputs.chunks, n)}),
     CallKind(
-        "get_cluster", "get_cluster", 1, lambda all_, n: {"cluster_id": _nth(all_.clusters, n)}
+        "get_source", "get_source", 4, lambda inputs, n: {"source_id": _nth(inputs.sources, n)}
     ),
-    CallKind("get_stats", "get_stats", 2, _none),
-    CallKind("get_warnings, by meaning", "get_warnings", 3, _ask({})),
-    CallKind("list_topics", "list_topics", 1, _none),
-    CallKind("search_traces", "search_traces", 6, _ask({})),
-    CallKind("get_trace", "get_trace", 3, lambda all_, n: {"trace_id": _nth(all_.traces, n)}),
-    CallKind("contribute_trace", "contribute_trace", 1, _shared),
-    CallKind("vote_trace", "vote_trace", 1, lambda all_, n: _vote(_nth(all_.traces, n))),
-    CallKind("list_tasks", "list_tasks", 5, _none),
+    CallKind("list_sources", "list_sources", 2, _no_arguments),
+    CallKind("get_recent", "get_recent", 2, lambda _, __: {"period": "last_30_days"}),
+    CallKind("list_clusters", "list_clusters", 2, _no_arguments),
+    CallKind(
+        "get_cluster", "get_cluster", 1, lambda inputs, n: {"cluster_id": _nth(inputs.clusters, n)}
+    ),
+    CallKind("get_stats", "get_stats", 2, _no_arguments),
+    CallKind("get_warnings, by meaning", "get_warnings", 3, _search_arguments({})),
+    CallKind("list_topics", "list_topics", 1, _no_arguments),
+    CallKind("search_traces", "search_traces", 6, _search_arguments({})),
+    CallKind("get_trace", "get_trace", 3, lambda inputs, n: {"trace_id": _nth(inputs.traces, n)}),
+    CallKind("contribute_trace", "contribute_trace", 1, _trace_arguments),
+    CallKind(
+        "vote_trace", "vote_trace", 1, lambda inputs, n: _vote_arguments(_nth(inputs.traces, n))
+    ),
+    CallKind("list_tasks", "list_tasks", 5, _no_arguments),
     CallKind("add_task", "add_task", 2, lambda _, n: {"title": f"Read abstract {n}"}),
-    CallKind("complete_task", "complete_task", 2, lambda all_, n: {"task_id": all_.tasks[n]}),
+    CallKind("complete_task", "complete_task", 2, lambda inputs, n: {"task_id": inputs.tasks[n]}),
     CallKind(
         "extract_key_info, 20,000 characters",
         "extract_key_info",
         1,
-        lambda all_, n: {"query": next(all_.questions), "materials": all_.materials[n]},
+        lambda inputs, n: {"query": next(inputs.questions), "materials": inputs.materials[n]},
     ),
     CallKind(
         "extract_key_info, the same again",
         "extract_key_info",
         2,
-        lambda all_, n: {"query": next(all_.questions), "materials": all_.materials[n]},
+        lambda inputs, n: {"query": next(inputs.questions), "materials": inputs.materials[n]},
     ),
 )
-"""The usual mix of a hundred calls: mostly searches and reads, some writes. It is an estimate."""
+"""An estimate of a hundred usual calls: mostly searches and reads, some writes."""
 
 
-def _vote(trace_id: str) -> dict[str, Any]:
+def _vote_arguments(trace_id: str) -> dict[str, Any]:
     return {"trace_id": trace_id, "vote_type": "up"}
 
 
 @contextmanager
 def record_vector_queries() -> Iterator[list[Scan]]:
-    """Record the vector queries of this process until the block ends."""
+    """Record the vector queries that this process sends in the block."""
     queries: list[Scan] = []
-    prepare = AsyncVectorQuery._prep_stream  # noqa: SLF001 - Google's; it makes each request
+    original = AsyncVectorQuery._prep_stream  # noqa: SLF001 - Google's method that prepares each request
 
-    @wraps(prepare)
-    def prepared(*args: Any, **kwargs: Any) -> Any:
-        made = prepare(*args, **kwargs)
-        query = made[0]["structured_query"]
+    @wraps(original)
+    def recording_prep_stream(*args: Any, **kwargs: Any) -> Any:
+        prepared = original(*args, **kwargs)
+        query = prepared[0]["structured_query"]
         value = query.where.field_filter.value
-        several = [value.string_value for value in value.array_value.values]
-        facets = tuple(filter(None, [*several, value.string_value]))
-        queries.append((f"{made[0]['parent']}/{query.from_[0].collection_id}", facets))
-        return made
+        values = [value.string_value for value in value.array_value.values]
+        facets = tuple(filter(None, [*values, value.string_value]))
+        queries.append((f"{prepared[0]['parent']}/{query.from_[0].collection_id}", facets))
+        return prepared
 
-    AsyncVectorQuery._prep_stream = prepared  # type: ignore[method-assign]  # noqa: SLF001 - see above
+    AsyncVectorQuery._prep_stream = recording_prep_stream  # type: ignore[method-assign]  # noqa: SLF001 - see above
     try:
         yield queries
     finally:
-        AsyncVectorQuery._prep_stream = prepare  # type: ignore[method-assign]  # noqa: SLF001
+        AsyncVectorQuery._prep_stream = original  # type: ignore[method-assign]  # noqa: SLF001
 
 
 class IndexEntries:
-    """Counts the vector index entries that queries scan, and the billed reads.
+    """The reads that Firestore bills for vector index entries.
 
-    A flat index is read whole, as far as the filter before the vector leaves it: for each facet
-    that is asked for, the entries that it begins.
+    A vector query scans all entries of a flat index that have one of the filter's facets.
     """
 
     def __init__(self, client: AsyncClient) -> None:
-        """Count in this database."""
+        """Count the documents of this database."""
         self._client = client
-        self._known: dict[tuple[str, str], int] = {}
+        self._counts: dict[tuple[str, str], int] = {}
 
     async def billed(self, queries: Sequence[Scan]) -> int:
-        """Return the reads that are billed for these queries."""
-        entries = [await self._of(*query) for query in queries]
-        return sum(math.ceil(entry / ENTRIES_A_READ) for entry in entries)
+        """Return the reads that Firestore bills for these queries."""
+        entries = [await self._count_entries(*query) for query in queries]
+        return sum(math.ceil(entry / ENTRIES_PER_READ) for entry in entries)
 
-    async def _of(self, path: str, facets: Sequence[str]) -> int:
+    async def _count_entries(self, path: str, facets: Sequence[str]) -> int:
         collection = path.partition("/documents/")[2]
         counts = [await self._count(collection, facet) for facet in facets or ("",)]
         return sum(counts)
 
     async def _count(self, collection: str, facet: str) -> int:
-        if (collection, facet) not in self._known:
+        if (collection, facet) not in self._counts:
             query: Any = self._client.collection(collection)
             if facet:
                 query = query.where(filter=FieldFilter("facets", "array_contains", facet))
             [[result]] = await query.count().get()
-            self._known[collection, facet] = int(result.value)
-        return self._known[collection, facet]
+            self._counts[collection, facet] = int(result.value)
+        return self._counts[collection, facet]
 
 
 @contextmanager
@@ -280,23 +284,23 @@ def count_operations(database: str) -> Iterator[Counter[str]]:
     """Count the documents of a database that this process reads by name and writes in the block."""
     counts: Counter[str] = Counter()
     methods = {"batch_get_documents": ("documents", "read"), "commit": ("writes", "written")}
-    before = {name: getattr(FirestoreAsyncClient, name) for name in methods}
+    originals = {name: getattr(FirestoreAsyncClient, name) for name in methods}
 
-    def counted(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    def count_calls_of(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         field, kind = methods[name]
 
         @wraps(method)
-        def count(self: Any, request: Any = None, **kwargs: Any) -> Any:
+        def counting_method(self: Any, request: Any = None, **kwargs: Any) -> Any:
             if request["database"].endswith(f"/databases/{database}"):
                 counts[kind] += len(request[field])
             return method(self, request=request, **kwargs)
 
-        return count
+        return counting_method
 
-    for name, method in before.items():
-        setattr(FirestoreAsyncClient, name, counted(name, method))
+    for name, method in originals.items():
+        setattr(FirestoreAsyncClient, name, count_calls_of(name, method))
     try:
         yield counts
     finally:
-        for name, method in before.items():
+        for name, method in originals.items():
             setattr(FirestoreAsyncClient, name, method)

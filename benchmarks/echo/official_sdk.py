@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import functions_framework.aio
 from mcp.server.mcpserver import MCPServer
 
-from functions.gateway.app import as_function
+if TYPE_CHECKING:
+    from starlette.requests import Request
 
 
 async def echo_text(text: str) -> dict[str, str]:
@@ -14,4 +19,22 @@ async def echo_text(text: str) -> dict[str, str]:
 
 _server = MCPServer("echo")
 _server.add_tool(echo_text)
-handle = as_function(_server.streamable_http_app(json_response=True, stateless_http=True))
+_app = _server.streamable_http_app(json_response=True, stateless_http=True)
+_started = asyncio.Event()
+_running: list[asyncio.Task[None]] = []
+
+
+async def _run() -> None:
+    """Run the app's lifespan, for which the functions framework has no hook."""
+    async with _app.router.lifespan_context(_app):
+        _started.set()
+        await asyncio.Event().wait()
+
+
+@functions_framework.aio.http
+async def handle(_request: Request) -> Any:
+    """Return the app, once it has started."""
+    if not _running:
+        _running.append(asyncio.create_task(_run()))
+    await _started.wait()
+    return _app

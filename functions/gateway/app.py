@@ -1,8 +1,9 @@
-"""The gateway's ASGI app: routes, middleware, health, and the lifespan."""
+"""The gateway's ASGI app: routes, middleware and health."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import math
 import time
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import functions_framework.aio
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
@@ -22,7 +24,7 @@ from functions.gateway.auth.public_url import RESOURCE_PATH, allowed_hosts, own_
 from functions.gateway.auth.visitor import attached_visitor
 from functions.gateway.body_limits import BodyLimit, find_json_problem
 from functions.gateway.http_errors import ErrorMiddleware, json_rpc_error
-from functions.gateway.mcp.handshake import HandshakeRevisions
+from functions.gateway.mcp.endpoint import McpEndpoint
 from functions.gateway.mcp.server import mcp_server
 from functions.gateway.oauth.routes import sign_in_routes
 from functions.gateway.rate_limits import AddressRateLimit
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from mcp.server.lowlevel import Server
-    from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -69,10 +70,14 @@ def gateway(settings: Settings, dispatcher: Dispatcher, catalog: Catalog) -> Han
 
 def as_function(app: Starlette) -> Handler:
     """Wrap an ASGI app as a Cloud Function that passes every request to the app."""
-    lifespan = Lifespan(app)
+    # What lives as long as the process need not be traversed by each garbage collection.
+    gc.freeze()
 
-    async def handle(_request: Request) -> ASGIApp:
-        await lifespan.ensure_started()
+    async def handle(request: Request) -> ASGIApp:
+        # White space around a header's value is not a part of it (RFC 9110, 5.5), but httptools
+        # leaves it there.
+        headers = [(name, value.strip()) for name, value in request.scope["headers"]]
+        request.scope["headers"] = headers
         return app
 
     # The framework's types allow only responses, but it accepts any ASGI app.
@@ -82,27 +87,18 @@ def as_function(app: Starlette) -> Handler:
 def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Starlette:
     """Make the ASGI app: a stateless `/mcp` with JSON responses, sign-in, and `/health`."""
     settings, health = access.settings, HealthEndpoint(dispatcher)
-    security = _security(settings)
-    app = server.streamable_http_app(
-        streamable_http_path=RESOURCE_PATH,
-        json_response=True,
-        stateless_http=True,
-        max_request_body_size=settings.max_request_bytes,
-        transport_security=security,
-        custom_starlette_routes=[
+    needs_sign_in = not settings.local_user
+    app = Starlette(
+        routes=[
+            Route(RESOURCE_PATH, _guarded(McpEndpoint(server, _security(settings)), access)),
             Route("/health", health.answer, methods=["GET"]),
-            *([] if settings.local_user else sign_in_routes(access)),
+            *(sign_in_routes(access) if needs_sign_in else []),
         ],
+        exception_handlers={404: partial(_not_found, needs_sign_in=needs_sign_in)},
     )
-    app.add_exception_handler(404, partial(_not_found, needs_sign_in=not settings.local_user))
     # A redirect would repeat an unverified Host.
     app.router.redirect_slashes = False
-    # The route itself is guarded, so that every path that leads to it is, such as `/mcp%0A`.
-    [endpoint] = [
-        route for route in app.routes if isinstance(route, Route) and route.path == RESOURCE_PATH
-    ]
-    endpoint.app = _guarded(HandshakeRevisions(endpoint.app, server, security), access)
-    if not settings.local_user:
+    if needs_sign_in:
         app.add_middleware(
             AddressRateLimit, per_minute=settings.requests_per_minute, proxies=settings.proxy_count
         )
@@ -138,36 +134,6 @@ def _not_found(_request: Request, _error: Exception, *, needs_sign_in: bool) -> 
     """Answer 404, upon which clients that look for a sign-in continue without one."""
     message = "This address does not exist. The URL for MCP clients ends with /mcp."
     return json_rpc_error(404, message if needs_sign_in else f"{message} It needs no sign-in.")
-
-
-class Lifespan:
-    """Runs an ASGI app's lifespan in the background.
-
-    The functions framework has no lifespan hook, but the MCP app must start before its first
-    request. A task of its own enters and leaves the lifespan, as the app's task group requires.
-    """
-
-    def __init__(self, app: Starlette) -> None:
-        """Store the app; it starts with the first request, since no event loop runs before."""
-        self._app = app
-        self._running: asyncio.Task[None] | None = None
-        self._ready = asyncio.Event()
-
-    async def ensure_started(self) -> None:
-        """Wait until the app has started, and raise the error if it could not start."""
-        if self._running is None:
-            self._running = asyncio.create_task(self._run(), name="lifespan")
-        if not self._ready.is_set():
-            ready = asyncio.create_task(self._ready.wait())
-            await asyncio.wait({ready, self._running}, return_when=asyncio.FIRST_COMPLETED)
-            ready.cancel()
-        if self._running.done():
-            self._running.result()
-
-    async def _run(self) -> None:
-        async with self._app.router.lifespan_context(self._app):
-            self._ready.set()
-            await asyncio.Event().wait()
 
 
 class CrossOrigin(CORSMiddleware):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections import Counter, deque
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +23,7 @@ from starlette.datastructures import Headers
 from functions.gateway.http_errors import json_rpc_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -37,16 +37,13 @@ LARGE_BODY_BYTES: Final = 256 * 1024
 """A body above this size counts as large. A smaller one is parsed in milliseconds."""
 MAX_VALUES: Final = 50_000
 """A large body may have this many JSON values, because it is meant for a long text."""
-_PIECE_BYTES: Final = 64 * 1024
-"""A body is buffered in pieces of about this size. Smaller pieces would cost more memory."""
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class BodyLimit:
     """Middleware that reads the whole body before it calls its app.
 
-    The SDK's own middleware limits only the size, without a timeout. Since the SDK copies the body
-    twice, the body is replayed in pieces, each of which is freed as soon as it is read.
+    The app receives the body in one part, and this middleware frees it as soon as it is received.
     """
 
     def __init__(
@@ -55,7 +52,7 @@ class BodyLimit:
         max_bytes: Callable[[Scope], int],
         advice: Callable[[Scope], str] = lambda _: "Send less.",
         timeout: float = BODY_TIMEOUT_SECONDS,
-        find_problem: Callable[[bytes], str | None] | None = None,
+        find_problem: Callable[[bytes | bytearray], str | None] | None = None,
     ) -> None:
         """Store the app and the limits.
 
@@ -88,7 +85,7 @@ class BodyLimit:
         """Return the app with the body, or an error response."""
         try:
             async with asyncio.timeout(self._timeout + max_bytes / MIN_BYTES_PER_SECOND):
-                pieces = await self._read(receive, max_bytes, Headers(scope=scope), sizes)
+                body = await self._read(receive, max_bytes, Headers(scope=scope), sizes)
         except TimeoutError:
             return json_rpc_error(
                 408, "This request took too long to arrive. Send it again, or send less."
@@ -96,30 +93,29 @@ class BodyLimit:
         except _BufferFullError:
             message = "Too many large requests are being processed. Try again in a few seconds."
             return json_rpc_error(503, message, {"retry-after": "5"})
-        if pieces is None:
+        if body is None:
             message = f"This request is larger than {max_bytes:,} bytes."
             return json_rpc_error(413, f"{message} {self._advice(scope)}")
-        if problem := await self._problem(pieces):
+        if problem := await self._problem(body):
             return json_rpc_error(400, problem)
-        return partial(_replay, self._app, pieces)
+        return partial(_replay, self._app, [body])
 
-    async def _problem(self, pieces: Iterable[bytearray]) -> str | None:
+    async def _problem(self, body: bytearray) -> str | None:
         """Return the problem of a body, if any. Large bodies are checked in a thread."""
         if not self._find_problem:
             return None
-        body = b"".join(pieces)
         if len(body) > LARGE_BODY_BYTES:
             return await asyncio.to_thread(self._find_problem, body)
         return self._find_problem(body)
 
     async def _read(
         self, receive: Receive, max_bytes: int, headers: Headers, sizes: Counter[str]
-    ) -> deque[bytearray] | None:
+    ) -> bytearray | None:
         """Return the body, cut short if the client left, or None if it is too large."""
         declared = headers.get("content-length", "")
         if declared.isdecimal() and int(declared) > max_bytes:
             return None
-        pieces = deque([bytearray()])
+        body = bytearray()
         more = True
         while more:
             message = await receive()
@@ -131,10 +127,8 @@ class BodyLimit:
                 return None
             if sizes.total() > LARGE_BODY_BYTES and self._buffered_bytes > MAX_BUFFERED_BYTES:
                 raise _BufferFullError
-            if len(pieces[-1]) >= _PIECE_BYTES:
-                pieces.append(bytearray())
-            pieces[-1] += part
-        return pieces
+            body += part
+        return body
 
 
 class _BufferFullError(Exception):
@@ -142,18 +136,17 @@ class _BufferFullError(Exception):
 
 
 async def _replay(
-    app: ASGIApp, pieces: deque[bytearray], scope: Scope, receive: Receive, send: Send
+    app: ASGIApp, bodies: list[bytearray], scope: Scope, receive: Receive, send: Send
 ) -> None:
     async def receive_replayed() -> Message:
-        if not pieces:
+        if not bodies:
             return await receive()
-        body = bytes(pieces.popleft())
-        return {"type": "http.request", "body": body, "more_body": bool(pieces)}
+        return {"type": "http.request", "body": bytes(bodies.pop()), "more_body": False}
 
     await app(scope, receive_replayed, send)
 
 
-def find_json_problem(body: bytes) -> str | None:
+def find_json_problem(body: bytes | bytearray) -> str | None:
     """Return the reason to reject a body, if any. Invalid JSON is left to the parser."""
     if len(body) > LARGE_BODY_BYTES and count_values(body) > MAX_VALUES:
         return f"This request has more than {MAX_VALUES:,} JSON values. Send fewer in one request."
@@ -165,7 +158,7 @@ def find_json_problem(body: bytes) -> str | None:
     return None
 
 
-def count_values(body: bytes) -> int:
+def count_values(body: bytes | bytearray) -> int:
     """Count lists, objects and values, approximately."""
     unescaped = body.replace(rb"\\", b"").replace(rb"\"", b"")
     strings = unescaped.count(b'"') // 2
@@ -175,7 +168,7 @@ def count_values(body: bytes) -> int:
     return sum(map(outside_strings.count, (b"[", b"{", b",")))
 
 
-def has_half_surrogate_pair(body: bytes) -> bool:
+def has_half_surrogate_pair(body: bytes | bytearray) -> bool:
     """Tell whether any string has half a surrogate pair, which cannot be encoded as UTF-8."""
     if not _SURROGATE_ESCAPE.search(body):
         return False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import mcp_types as types
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from shared.core.caller import Tier
+from shared.core.caller import Role, Scope, Tier
 from shared.core.errors import InvalidInput
 from shared.runtime.envelope import Envelope
 from shared.runtime.tool import Effect, Links, ResourceTemplate
@@ -34,6 +34,8 @@ class Declaration(BaseModel):
     output_schema: dict[str, Any] = Field(alias="outputSchema")
     effect: Effect
     tier: Tier
+    role: Role
+    scope: Scope
     timeout: float
     idempotent: bool = False
     price: int = 0
@@ -45,7 +47,7 @@ class Declaration(BaseModel):
 
     def is_open_to(self, caller: Caller) -> bool:
         """Tell whether this caller may call the tool."""
-        return caller.may_call(self.tier, self.effect.scope)
+        return caller.may_call(self.tier, self.scope, self.role)
 
     def to_mcp(self) -> types.Tool:
         """Convert the declaration to MCP's format."""
@@ -109,7 +111,8 @@ class Catalog:
 
     def get(self, name: str, caller: Caller) -> Declaration | None:
         """Find the tool with this name, if the caller may call it."""
-        return next((tool for tool in self.tools_for(caller) if tool.name == name), None)
+        tool = self._by_name.get(name)
+        return tool if tool and not tool.internal and tool.is_open_to(caller) else None
 
     def resource_templates(self, caller: Caller) -> list[tuple[Declaration, ResourceTemplate]]:
         """Return the tools whose answers this caller may read as resources, with the templates."""
@@ -123,11 +126,6 @@ class Catalog:
     def find_completer(self, kind: str, caller: Caller) -> Declaration | None:
         """Find the tool that completes names of this kind."""
         return next((tool for tool in self._allowed(caller) if kind in tool.completes), None)
-
-    def input_schema(self, name: str) -> dict[str, Any] | None:
-        """Return the input schema of the tool with this name, or None if there is none."""
-        tool = self._by_name.get(name)
-        return tool.input_schema if tool else None
 
     def _allowed(self, caller: Caller) -> list[Declaration]:
         return [tool for tool in self._by_name.values() if tool.is_open_to(caller)]

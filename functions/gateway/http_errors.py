@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import mcp_types as types
 from starlette.responses import JSONResponse
 
-from shared.core.errors import PlatformFault, ToolFailure
+from shared.core.errors import INTERNAL_ERROR_MESSAGE, PlatformFault, ToolFailure
 from shared.core.log import error_fields, log
 
 if TYPE_CHECKING:
@@ -78,4 +78,4 @@ def _logged_response(error: Exception) -> JSONResponse:
         log.warning("refused", code=error.code, **error_fields(error))
         return error_response(error)
     log.error("fault", **error_fields(error))
-    return error_response(PlatformFault("Carrel has an internal error. Try again later."))
+    return error_response(PlatformFault(INTERNAL_ERROR_MESSAGE))

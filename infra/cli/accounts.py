@@ -1,4 +1,4 @@
-"""`carrel accounts`: users' balances and spending limits, and revoking all their credentials."""
+"""`carrel accounts`: users' roles, balances and limits, and revoking all their credentials."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from shared.accounts.account import Account
 
 _NO_LIMIT: Final = "none"
+_ROLES: Final = ("reader", "editor", "owner")
+_DEFAULT_ROLE: Final = "default"
 
 
 def _parse_user(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
@@ -34,7 +36,7 @@ def _parse_limit(_ctx: click.Context, _param: click.Parameter, value: str) -> in
 
 @click.group()
 def accounts() -> None:
-    """Show and change users' accounts: balance, monthly limit, credentials."""
+    """Show and change users' accounts: role, balance, monthly limit, credentials."""
 
 
 @accounts.command()
@@ -44,6 +46,25 @@ def show(user: str) -> None:
     from shared.core.dates import utc_now
 
     click.echo(_describe(read_access(lambda store: store.accounts.get(user)), utc_now()))
+
+
+@accounts.command()
+@click.argument("user", callback=_parse_user)
+@click.argument("role", type=click.Choice((*_ROLES, _DEFAULT_ROLE)))
+def role(user: str, role: str) -> None:
+    """Give USER a role, which applies from the next call on.
+
+    A reader reads the knowledge base, an editor also saves notes and changes their own, and an
+    owner changes and forgets everything. With `default`, the setting DEFAULT_ROLE decides.
+    """
+    from shared.core.caller import Role
+
+    chosen = None if role == _DEFAULT_ROLE else Role(role)
+    write_access(lambda store: store.accounts.set_role(user, chosen))
+    if chosen is None:
+        click.echo(f"{user} has the role that DEFAULT_ROLE sets.")
+    else:
+        click.echo(f"{user} has the role {chosen} from the next call on.")
 
 
 # Without this setting, click takes -5 for an option.
@@ -91,6 +112,7 @@ def _describe(account: Account, now: datetime) -> str:
     budget, revoked_before = account.monthly_budget, account.revoked_before
     lines = {
         "user": account.user_id,
+        "role": account.role or "default",
         "balance": (
             f"{format_dollars(account.balance)}, {format_dollars(reserved)} of it is on hold"
         ),

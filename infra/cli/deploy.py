@@ -32,8 +32,9 @@ figures, and what it costs to add texts.
 {budget}
 """
 _DEPLOYED_MESSAGE: Final = """
-Carrel runs at {url}/mcp. Create a key for yourself; it is shown only once:
+Carrel runs at {url}/mcp. Make yourself the owner, and create a key, which is shown only once:
 
+    .venv/bin/carrel --cloud accounts role you@example.com owner
     .venv/bin/carrel --cloud keys create --user you@example.com --name laptop
 
 Check the deployment: .venv/bin/carrel --cloud doctor

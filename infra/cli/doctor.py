@@ -35,7 +35,7 @@ def doctor(ctx: click.Context, port: int) -> None:
     if ctx.find_root().params["cloud"]:
         from infra.doctor.cloud import CHECKS as CLOUD_CHECKS
 
-        sys.exit(not report(CLOUD_CHECKS, _live_deployment()))
+        sys.exit(not report(CLOUD_CHECKS, live_deployment()))
     from infra.doctor.local import CHECKS, Machine
 
     sys.exit(not report(CHECKS, Machine(port=port)))
@@ -60,7 +60,8 @@ def _format(name: str, result: CheckResult) -> str:
     return "\n".join([line, *next_lines])
 
 
-def _live_deployment() -> LiveDeployment:
+def live_deployment() -> LiveDeployment:
+    """Return the deployment of this checkout, or of the project in GOOGLE_CLOUD_PROJECT."""
     from google.cloud.storage import Client
 
     from infra.build.discovery import ROOT

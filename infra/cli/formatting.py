@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 PORT: Final = click.IntRange(1, MAX_PORT)
+_CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _MAX_DOLLARS: Final = 1_000_000
 """A larger amount is taken for a typing error."""
 
@@ -51,3 +53,8 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def format_count(number: int, noun: str) -> str:
     """Format a number with its noun, which is plural unless the number is one."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def printable(text: str) -> str:
+    """Remove control characters except line feeds and tabs, which a terminal might obey."""
+    return _CONTROLS.sub("", text)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shared.accounts.account import Account
     from shared.accounts.repositories.access_store import AccessStore
 
-_SCOPES: Final = ("read", "write")
+_SCOPES: Final = ("read", "write", "curate")
 _MAX_NAME_LENGTH: Final = 100
 _USAGE: Final = """
 Copy the key now: it is not shown again. A client sends it
@@ -47,7 +47,7 @@ def keys() -> None:
     multiple=True,
     default=_SCOPES,
     show_default=True,
-    help="What the key allows. The option can be given twice.",
+    help="What the key allows. The option can be repeated. A scope includes those before it.",
 )
 @click.option(
     "--expires-in-days",

@@ -3,33 +3,53 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import math
-import os
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import click
 
-from infra.cli.accounts import accounts
-from infra.cli.deploy import deploy, destroy, smoke
-from infra.cli.doctor import doctor
 from infra.cli.formatting import PORT
-from infra.cli.jobs import jobs
-from infra.cli.keys import keys
-from infra.cli.materials import materials
-from infra.cloud.environment import set_job_secrets, use_deployment
 from infra.local import local_database
 from infra.local.emulator import EmulatorError
 from infra.local.processes import StartError
 from shared.core.errors import CarrelError
 
+_COMMANDS = {
+    "accounts": "accounts",
+    "call": "tools",
+    "deploy": "deploy",
+    "destroy": "deploy",
+    "doctor": "doctor",
+    "export": "export",
+    "jobs": "jobs",
+    "keys": "keys",
+    "materials": "materials",
+    "search": "tools",
+    "show": "tools",
+    "smoke": "deploy",
+    "sources": "tools",
+}
+"""The modules of commands in other files, which are imported when they are used: some take a second
+or two."""
 _EMBEDDING_COMMANDS = ("ingest", "jobs")
 _INTERRUPTED = "\nInterrupted. Stored results are kept. To continue, run the same command again."
 _INTERRUPTED_STATUS = 130
 
 
 class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return sorted([*super().list_commands(ctx), *_COMMANDS])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in _COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        module = import_module(f"infra.cli.{_COMMANDS[cmd_name]}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
     def invoke(self, ctx: click.Context) -> object:
         """Print expected errors as messages without a traceback."""
         try:
@@ -48,6 +68,7 @@ class _Commands(click.Group):
     is_flag=True,
     help="Work on this checkout's deployment, or on the project in GOOGLE_CLOUD_PROJECT.",
 )
+@click.version_option(package_name="carrel", message="carrel %(version)s")
 @click.pass_context
 def main(ctx: click.Context, *, cloud: bool) -> None:
     """Carrel: a knowledge base that AI assistants read and write over MCP.
@@ -55,13 +76,11 @@ def main(ctx: click.Context, *, cloud: bool) -> None:
     Without --cloud, commands work on the knowledge base of this machine, which `make run` serves.
     """
     if cloud:
+        from infra.cloud.environment import use_deployment
+
         use_deployment(embedding=ctx.invoked_subcommand in _EMBEDDING_COMMANDS)
     else:
         local_database.use_local_database()
-
-
-for _command in (accounts, deploy, destroy, doctor, jobs, keys, materials, smoke):
-    main.add_command(_command)
 
 
 @main.command()
@@ -86,10 +105,13 @@ def up(port: int, topology: str, *, sample: bool, sign_in: bool) -> None:
 @main.command()
 @click.argument("path", type=click.Path(path_type=Path))
 def ingest(path: Path) -> None:
-    """Add the texts in PATH to the knowledge base: a Readwise export, notes, or JSON Lines.
+    """Add the texts in PATH to the knowledge base.
+
+    PATH is a Readwise export, notes, JSON Lines, or a folder that `carrel export` wrote.
 
     Exits with 1 if some texts could not be read and were skipped.
     """
+    from infra.cloud.environment import set_job_secrets
     from infra.local.jobs import ingest_all
 
     set_job_secrets(["embed"])
@@ -101,56 +123,6 @@ def ingest(path: Path) -> None:
         click.echo(_INTERRUPTED, err=True)
         sys.exit(_INTERRUPTED_STATUS)
     sys.exit(not complete)
-
-
-@main.command()
-@click.argument("tool")
-@click.argument("arguments", default="{}")
-@click.option("--url", default="http://localhost:8080/mcp", show_default=True)
-@click.option(
-    "--file",
-    "files",
-    multiple=True,
-    metavar="NAME=PATH",
-    help="Read the argument NAME from a text file. A PATH of - is standard input.",
-)
-def call(tool: str, arguments: str, url: str, files: tuple[str, ...]) -> None:
-    """Call TOOL over MCP with ARGUMENTS, a JSON object, and print the result.
-
-    Pass a long text in a file: --file materials=report.txt. If the server requires a credential,
-    set the environment variable CARREL_KEY to an access key.
-    """
-    from infra.local.client import call_tool
-
-    try:
-        parsed = json.loads(arguments, parse_float=_finite, parse_constant=_finite)
-    except ValueError as error:
-        raise click.ClickException(f"ARGUMENTS is not JSON: {error}") from error
-    if not isinstance(parsed, dict):
-        raise click.ClickException("ARGUMENTS must be a JSON object, such as '{\"limit\": 3}'.")
-    parsed |= dict(map(_argument_from_file, files))
-    key = os.environ.get("CARREL_KEY", "").strip() or None
-    succeeded, output = asyncio.run(call_tool(url, tool, parsed, key))
-    click.echo(output, err=not succeeded)
-    sys.exit(not succeeded)
-
-
-def _finite(text: str) -> float:
-    """Parse a JSON number, and reject NaN and infinity, which would reach the server as null."""
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is not a finite number")
-    return number
-
-
-def _argument_from_file(option: str) -> tuple[str, str]:
-    """Parse NAME=PATH, and return the argument's name and the file's text."""
-    name, _, path = option.partition("=")
-    try:
-        with click.open_file(path, encoding="utf-8") as file:
-            return name, file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.ClickException(f"{option}: cannot read the text ({error}).") from error
 
 
 @main.command()

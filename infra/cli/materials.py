@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from infra.cli.database import run_with_database
 from infra.cli.formatting import format_count, format_minute, format_table
 from infra.local import local_database
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from shared.core.errors import NotFound
     from shared.firestore.database import Database
     from shared.workspaces.listing import WorkspaceSummary
-
-    ResultT = TypeVar("ResultT")
 
 _MAX_WORKSPACES: Final = 50
 """`materials list` prints at most this many workspaces."""
@@ -83,7 +79,7 @@ def list_workspaces(user: str) -> None:
 
     require_user_id(user)
     with local_database.connected_database():
-        workspaces = _run(lambda database: _load_workspaces(database, user))
+        workspaces = run_with_database(lambda database: _load_workspaces(database, user))
     if not workspaces:
         click.echo(f"{user} has no materials in any workspace.")
         return
@@ -110,32 +106,14 @@ def erase(user: str, task_id: str, *, yes: bool, as_json: bool) -> None:
     require_user_id(user)
     task_id = _normalize_id(task_id)
     with local_database.connected_database():
-        count = _run(lambda database: _count_materials(database, user, task_id))
+        count = run_with_database(lambda database: _count_materials(database, user, task_id))
         if not yes:
             documents = format_count(count, "document")
             question = f"Erase {documents} of {user} in the workspace {task_id}?"
             click.confirm(f"{question} This cannot be undone.", abort=True, err=True)
-        receipt = _run(lambda database: _erase(database, user, task_id))
+        receipt = run_with_database(lambda database: _erase(database, user, task_id))
         local_database.save_now()
     click.echo(receipt.to_json() if as_json else str(receipt))
-
-
-def _run(operation: Callable[[Database], Awaitable[ResultT]]) -> ResultT:
-    """Run an operation on the database, and close the connection afterwards."""
-    from shared.core.meter import Meter
-    from shared.core.settings import Settings
-    from shared.firestore.database import Connection, Database
-
-    settings = Settings()
-
-    async def run_operation() -> ResultT:
-        connection = Connection(settings.google_cloud_project, settings.firestore_database)
-        try:
-            return await operation(Database(connection, Meter()))
-        finally:
-            await connection.aclose()
-
-    return asyncio.run(run_operation())
 
 
 async def _load_workspaces(database: Database, user: str) -> list[tuple[WorkspaceSummary, int]]:

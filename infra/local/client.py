@@ -1,8 +1,9 @@
-"""Calls a tool with the official MCP client, for `carrel call`."""
+"""Calls tools with the official MCP client, for the commands that call tools."""
 
 from __future__ import annotations
 
 import json
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -15,7 +16,11 @@ from shared.core.addresses import is_loopback
 from shared.core.errors import InvalidInput, Unauthorized, Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
     from mcp_types import CallToolResult
+
+    CallTool = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 _TIMEOUT: Final = httpx2.Timeout(30, read=300)
 _KEY_ADVICE: Final = (
@@ -24,12 +29,28 @@ _KEY_ADVICE: Final = (
 )
 
 
-async def call_tool(
-    url: str, name: str, arguments: dict[str, Any], key: str | None = None
-) -> tuple[bool, str]:
-    """Call a tool, and return whether it succeeded and the text to print.
+class CallFailed(Exception):
+    """A call failed; the message is the server's answer.
+
+    Attributes:
+        code: The error's code, or an empty string if the server does not know the tool.
+        reason: What is wrong and what to do next, for people.
+    """
+
+    def __init__(self, answer: str) -> None:
+        """Store an answer: JSON with the error, or a message."""
+        super().__init__(answer)
+        error = json.loads(answer)["error"] if answer.startswith("{") else {"message": answer}
+        self.code: str = error.get("code", "")
+        self.reason: str = error["message"]
+
+
+@asynccontextmanager
+async def connect(url: str, key: str | None = None) -> AsyncIterator[CallTool]:
+    """Connect to a gateway, and yield a function that calls a tool and returns its result.
 
     Raises:
+        CallFailed: The server answers a call with an error.
         InvalidInput: The key is not valid, or would be sent unencrypted.
         Unauthorized: The gateway requires a key, or rejects this one.
         Unavailable: No server answers at `url`.
@@ -47,13 +68,19 @@ async def call_tool(
             ) as http,
             Client(streamable_http_client(url, http_client=http)) as client,
         ):
-            return _parse_result(await client.call_tool(name, arguments))
-    except (MCPError, httpx2.HTTPError, OSError, ExceptionGroup) as error:
+
+            async def call_tool(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+                return _parse_result(await client.call_tool(name, arguments))
+
+            yield call_tool
+    except (CallFailed, MCPError, httpx2.HTTPError, OSError, ExceptionGroup) as error:
         match _innermost(error):
+            case CallFailed() as failure:
+                raise failure from None
             case MCPError() as mcp_error if httpx2.codes.UNAUTHORIZED in statuses:
                 raise Unauthorized(f"{mcp_error.message}\n{_KEY_ADVICE}") from error
             case MCPError() as mcp_error:
-                return False, mcp_error.message
+                raise CallFailed(mcp_error.message) from error
             case httpx2.HTTPError() | OSError():
                 message = f"Nothing answers at {url}. Start Carrel with `make run`, or pass --url."
                 raise Unavailable(message) from error
@@ -78,7 +105,7 @@ def _headers(url: str, key: str | None) -> dict[str, str]:
     return {"x-api-key": key}
 
 
-def _parse_result(result: CallToolResult) -> tuple[bool, str]:
+def _parse_result(result: CallToolResult) -> dict[str, Any]:
     if result.is_error:
-        return False, "".join(block.text for block in result.content if block.type == "text")
-    return True, json.dumps(result.structured_content, indent=2, ensure_ascii=False)
+        raise CallFailed("".join(block.text for block in result.content if block.type == "text"))
+    return result.structured_content or {}

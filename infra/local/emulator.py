@@ -18,7 +18,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -116,15 +116,21 @@ def run_emulator(port: int | None = None) -> Iterator[str]:
         EmulatorError: The emulator died or did not answer in time.
     """
     command = find_emulator()
-    port = _choose_port(port)
-    host = f"{LOOPBACK}:{port}"
-    with tempfile.TemporaryFile() as log:
-        process = _start([*command, f"--host={LOOPBACK}", f"--port={port}"], log)
-        try:
-            _wait_until_serving(host, process, log)
-            yield host
-        finally:
-            process.communicate()  # closes the pipe and waits
+    with ExitStack() as stack:
+        for is_last in (False, False, True):
+            log = stack.enter_context(tempfile.TemporaryFile())
+            chosen = _choose_port(port)
+            host = f"{LOOPBACK}:{chosen}"
+            process = _start([*command, f"--host={LOOPBACK}", f"--port={chosen}"], log)
+            stack.callback(process.communicate)  # closes the pipe and waits
+            try:
+                _wait_until_serving(host, process, log)
+                break
+            except PortTaken:
+                # Another program took the free port before the emulator did.
+                if port or is_last:
+                    raise
+        yield host
 
 
 def export_data(host: str, folder: Path, project: str, database: str = "(default)") -> None:
@@ -235,6 +241,8 @@ def _wait_until_serving(host: str, process: subprocess.Popen[bytes], log: IO[byt
             time.sleep(0.05)
     log.seek(0)
     output = log.read().decode(errors="replace")
+    if "Address already in use" in output:
+        raise PortTaken(f"Another program listens on the emulator's port, {host}.")
     if "UnsupportedClassVersionError" in output:
         raise EmulatorMissing(f"This Firestore emulator needs a newer Java.\n{_GET_JAVA}")
     raise EmulatorError(f"The Firestore emulator did not start. Its output:\n{output[-2000:]}")

@@ -11,7 +11,7 @@ from functions.gateway.auth.visitor import LOCAL_USER, Visitor
 from functions.gateway.catalog import Catalog
 from functions.gateway.mcp.server import mcp_server
 from infra.local.inline import InlineDispatcher
-from shared.core.caller import Caller
+from shared.core.caller import Caller, Role
 from shared.runtime.context import App
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ async def serve_stdio(settings: Settings) -> None:
     app, access = App(settings), Access(settings)
     catalog = Catalog.load().apply_settings(settings)
     calls = access.pipeline(InlineDispatcher(app))
-    owner = Visitor(Caller.of(LOCAL_USER), rate_limit_key=None)
+    owner = Visitor(Caller.of(LOCAL_USER, role=Role.OWNER), rate_limit_key=None)
     server = mcp_server(catalog, calls, local_visitor=owner)
     try:
         async with stdio_server() as (incoming, outgoing):

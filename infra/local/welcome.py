@@ -20,8 +20,10 @@ There is no sign-in: every program on this machine may read and write. To requir
 in the cloud: make run ARGS=--sign-in
 """
 _SIGN_IN: Final = """\
-Clients need a credential, as in the cloud. Create a key, which is shown only once:
+Clients need a credential, as in the cloud. Make yourself the owner, and create a key, which is
+shown only once:
 
+    {carrel} accounts role you@example.com owner
     {carrel} keys create --user you@example.com --name laptop
 
 Claude Code opens a sign-in page with /mcp or on its first call: paste the key there, or use Google

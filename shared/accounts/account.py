@@ -11,6 +11,8 @@ from shared.core.errors import InvalidInput, PaymentRequired
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from shared.core.caller import Role
+
 MICROS_PER_DOLLAR: Final = 1_000_000
 """A dollar has this many micro-dollars, the unit of all amounts."""
 HOLD_LIFETIME: Final = timedelta(hours=1)
@@ -42,6 +44,7 @@ class Account:
         spent: The cost of that month so far.
         held: The holds by call id. Expired holds no longer count.
         revoked_before: Credentials that were created before this time are not valid.
+        role: What the user may do to the knowledge base, or None for the deployment's default.
         ended_grants: The times at which the last access tokens of revoked sign-ins expire, by the
             id of the sign-in.
     """
@@ -53,6 +56,7 @@ class Account:
     spent: int = 0
     held: Mapping[str, Hold] = field(default_factory=dict)
     revoked_before: datetime | None = None
+    role: Role | None = None
     ended_grants: Mapping[str, datetime] = field(default_factory=dict)
 
     def accepts(self, created_at: datetime, grant_id: str | None = None) -> bool:

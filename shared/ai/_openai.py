@@ -1,8 +1,8 @@
 """Requests to an endpoint with OpenAI's API, and the errors that its answers map to.
 
 Error messages of the endpoint do not leave this module, since they can quote what was sent. For the
-same reason our errors are raised after the `except` block: inside it, Python would chain the
-original.
+same reason this module raises its errors after the `except` block: inside it, Python would chain
+the original.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
 
 _OUT_OF_QUOTA = ("insufficient_quota", "insufficient_user_quota")
 """The error codes of OpenAI and of One API for an account without quota; neither answers 402."""
-_REFUSED_INPUT = frozenset({400, 413, 422})
-_REFUSED_KEY = frozenset({401, 403})
-_REFUSES_ANY = "it rejects any text: check model, dimension, and whether vectors can be shortened"
+_INPUT_STATUSES = frozenset({400, 413, 422})
+_KEY_STATUSES = frozenset({401, 403})
+_REJECTS_ALL = "it rejects any text: check model, dimension, and whether vectors can be shortened"
 _ADVICE = {
-    400: _REFUSES_ANY,
+    400: _REJECTS_ALL,
     401: "give it a key that it accepts",
     402: "its account has no quota left: top it up",
     403: "give it a key that may use the model",
     404: "check the base URL, which ends before /embeddings, and the name of the model",
-    413: _REFUSES_ANY,
-    422: _REFUSES_ANY,
+    413: _REJECTS_ALL,
+    422: _REJECTS_ALL,
 }
 
 
@@ -100,7 +100,7 @@ class OpenAIEndpoint:
         import httpx2
 
         if not key.fits_a_header:
-            raise self._refused_key(401, key)
+            raise self._key_error(401, key)
         failure: CarrelError
         try:
             async with asyncio.timeout(self.time_limit / ATTEMPTS_IN_TIME):
@@ -124,9 +124,9 @@ class OpenAIEndpoint:
             return self._out_of_quota(key)
         if status in {408, 429} or response.is_server_error:
             return _busy(response, key)
-        if status in _REFUSED_INPUT:
-            return RefusedTexts(status)
-        return self._refused_key(status, key)
+        if status in _INPUT_STATUSES:
+            return RejectedTexts(status)
+        return self._key_error(status, key)
 
     def vectors(self, response: httpx2.Response, count: int) -> list[Vector]:
         """Read the vectors of `count` texts, in their order.
@@ -166,8 +166,8 @@ class OpenAIEndpoint:
         length = {"dimensions": self.dimension} if self.shortens else {}
         return {"model": self.model, "input": list(texts), "encoding_format": "float", **length}
 
-    def _refused_key(self, status: int, key: EndpointKey) -> CarrelError:
-        if key.callers and status in _REFUSED_KEY:
+    def _key_error(self, status: int, key: EndpointKey) -> CarrelError:
+        if key.callers and status in _KEY_STATUSES:
             return Forbidden(
                 "The embeddings endpoint rejected your key, with which this call embeds. Call with"
                 " a key that the endpoint accepts."
@@ -204,7 +204,7 @@ class OpenAIEndpoint:
         return httpx2.AsyncClient(timeout=None, cookies=no_cookies)
 
 
-class RefusedTexts(Exception):
+class RejectedTexts(Exception):
     """The endpoint rejects the texts that were sent."""
 
     def __init__(self, status: int) -> None:

@@ -35,7 +35,7 @@ class BatchJobClient:
         """Load the credentials.
 
         Args:
-            endpoint: Where Vertex AI is.
+            endpoint: The address of Vertex AI.
             attempt_seconds: Seconds to wait for a response. There are no retries.
         """
         self._parent = f"projects/{endpoint.project}/locations/{endpoint.location}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 BLOCK_BYTES: Final = 4 * 1024 * 1024
-"""The number of bytes sent or fetched at once."""
+"""The number of bytes that are sent or fetched at once."""
 MAX_LINES: Final = 100
 """The maximum number of lines yielded together."""
 ATTEMPT_SECONDS: Final = 20.0
@@ -26,7 +26,7 @@ _ADVICE: Final = "grant the service account roles/storage.objectUser on the buck
 
 
 class _BlockReader:
-    """Blocks from an event loop, as a file that another thread reads."""
+    """A file-like reader, for another thread, of blocks that an event loop produces."""
 
     def __init__(self, blocks: AsyncIterator[bytes], loop: AbstractEventLoop) -> None:
         self._blocks = blocks
@@ -81,7 +81,7 @@ class BatchFiles:
             PlatformFault: The bucket does not exist, or access is denied.
         """
         reader = _BlockReader(blocks, asyncio.get_running_loop())
-        with translate_errors(_refused):
+        with translate_errors(_bucket_error):
             await asyncio.to_thread(self._write, name, reader)
 
     async def names(self, folder: str) -> list[str]:
@@ -91,7 +91,7 @@ class BatchFiles:
             Unavailable: Cloud Storage is down, slow or out of quota.
             PlatformFault: The bucket does not exist, or access is denied.
         """
-        with translate_errors(_refused):
+        with translate_errors(_bucket_error):
             return await asyncio.to_thread(self._names, folder)
 
     async def lines(self, name: str) -> AsyncIterator[list[bytes]]:
@@ -101,7 +101,7 @@ class BatchFiles:
             Unavailable: Cloud Storage is down, slow or out of quota.
             PlatformFault: The file does not exist, or access is denied.
         """
-        with translate_errors(_refused):
+        with translate_errors(_bucket_error):
             reader = self._folder.blob(name).open(
                 "rb",
                 chunk_size=BLOCK_BYTES,
@@ -126,7 +126,7 @@ class BatchFiles:
             PlatformFault: The bucket does not exist, or access is denied.
         """
         for name in await self.names(folder):
-            with translate_errors(_refused):
+            with translate_errors(_bucket_error):
                 await asyncio.to_thread(self._delete, name)
 
     async def aclose(self) -> None:
@@ -160,6 +160,6 @@ class BatchFiles:
             return
 
 
-def _refused(_error: Exception, status: int) -> PlatformFault:
+def _bucket_error(_error: Exception, status: int) -> PlatformFault:
     log.error("bucket_refused", status=status, advice=_ADVICE)
     return PlatformFault(f"Cloud Storage rejects this deployment ({status}): {_ADVICE}.")

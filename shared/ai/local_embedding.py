@@ -21,10 +21,10 @@ texts at once with one thread each reach 46 texts of 256 tokens a second, two sp
 two that do not spin 40, since threads that share a text wait for each other. On a busy machine,
 spinning halves the speed.
 
-Processor time of a text of 240 tokens, relative to two texts at once with one thread each: two
+CPU time of a text of 240 tokens, relative to two texts at once with one thread each: two
 threads for one text 1.15, and for batches of 4, 8 and 16 texts of similar length, padded to the
 longest, 1.17, 1.29 and 1.35. The weights are int8, but the network computes in float32 near the
-peak of the processor: a batch has nothing to save.
+peak of the CPU, so batches save nothing.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Purpose, Vector, require_unicode
+from shared.ai.retrying import run_concurrently
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 
 _WORKERS: Final = 2
-"""This many texts are embedded at once."""
+"""The number of texts that are embedded at once."""
 _MAX_QUEUED: Final = 2 * _WORKERS
 """A call queues at most this many texts. The workers then have work while the event loop is busy,
 and a query waits for a few texts of a large batch rather than for all of them."""
@@ -80,7 +81,7 @@ class LocalEmbedder:
             for position, text in remaining:
                 vectors[position] = await loop.run_in_executor(self._workers, self._embed, text)
 
-        await asyncio.gather(*(embed_remaining() for _ in range(_MAX_QUEUED)))
+        await run_concurrently(embed_remaining() for _ in range(_MAX_QUEUED))
         return [vectors[position] for position in range(len(texts))]
 
     async def aclose(self) -> None:

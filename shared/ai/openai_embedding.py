@@ -6,9 +6,9 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from shared.ai._openai import EndpointKey, OpenAIEndpoint, RefusedTexts
+from shared.ai._openai import EndpointKey, OpenAIEndpoint, RejectedTexts
 from shared.ai.embedding import PROBE, require_unicode
-from shared.ai.retrying import concurrently, deadline_for
+from shared.ai.retrying import deadline_for, run_concurrently
 from shared.core.bisection import bisect
 from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.errors import CarrelError, InvalidInput, Unavailable
@@ -55,7 +55,7 @@ class _KeyedEmbedder:
 
     async def _embed_all(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         deadline = deadline_for(purpose, self._endpoint.time_limit)
-        batches = await concurrently(
+        batches = await run_concurrently(
             self._embed_batch(first, texts[first : first + self.batch_size], deadline)
             for first in range(0, len(texts), self.batch_size)
         )
@@ -73,16 +73,16 @@ class _KeyedEmbedder:
             nonlocal probed
             try:
                 return await self._embed_with_retries(batch, deadline)
-            except RefusedTexts as refused:
+            except RejectedTexts as rejected:
                 if not probed:
-                    await self._probe(refused.status, deadline)
+                    await self._probe(rejected.status, deadline)
                 probed = True
                 raise
 
         vectors: list[Vector] = []
-        async for _, outcome in bisect(texts, embed, RefusedTexts):
-            if isinstance(outcome, RefusedTexts):
-                raise _refusal(first + len(vectors))
+        async for _, outcome in bisect(texts, embed, RejectedTexts):
+            if isinstance(outcome, RejectedTexts):
+                raise _rejection(first + len(vectors))
             vectors += outcome
         return vectors
 
@@ -94,7 +94,7 @@ class _KeyedEmbedder:
         """
         try:
             await self._embed_with_retries([PROBE], deadline)
-        except RefusedTexts:
+        except RejectedTexts:
             raise self._endpoint.misconfigured(status) from None
 
     async def _embed_with_retries(self, texts: Sequence[str], deadline: float) -> list[Vector]:
@@ -164,7 +164,7 @@ class OpenAIEmbedder(_KeyedEmbedder):
         await self._endpoint.aclose()
 
 
-def _refusal(index: int) -> InvalidInput:
+def _rejection(index: int) -> InvalidInput:
     return InvalidInput(
         f"The embedding model rejected text {index}: it may be empty or too long. Change it.",
         details={"text": index},

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 AnswerT = TypeVar("AnswerT")
 
 QUERY_SECONDS: Final = 5.0
-"""Seconds that a query waits for its vector. A search has ten, and works without a vector."""
+"""The maximum seconds that a query waits for its vector. A search takes ten at most."""
 ATTEMPTS_IN_TIME: Final = 3
-"""The number of hanging attempts that fit into a time limit, so that one leaves time to retry."""
+"""The number of attempts that fit into a time limit if each hangs, so that retries are possible."""
 
 
 def deadline_for(purpose: Purpose, time_limit: float) -> float:
@@ -24,7 +24,7 @@ def deadline_for(purpose: Purpose, time_limit: float) -> float:
     return asyncio.get_running_loop().time() + seconds
 
 
-async def concurrently(calls: Iterable[Coroutine[Any, Any, AnswerT]]) -> list[AnswerT]:
+async def run_concurrently(calls: Iterable[Coroutine[Any, Any, AnswerT]]) -> list[AnswerT]:
     """Run calls concurrently. The first failure cancels the others and is raised alone."""
     try:
         async with asyncio.TaskGroup() as group:

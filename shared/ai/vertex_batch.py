@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property, partial
@@ -55,7 +56,7 @@ TIME_LIMIT: Final = 120.0
 ATTEMPT_SECONDS: Final = TIME_LIMIT / ATTEMPTS_IN_TIME
 """Seconds to wait for one response by default."""
 _GONE: Final = "JOB_STATE_GONE"
-"""Our name for the state of a job that the provider no longer knows."""
+"""Carrel's name for the state of a job that the provider no longer knows."""
 _FAILED: Final = frozenset(("JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED", _GONE))
 _DONE: Final = frozenset(("JOB_STATE_SUCCEEDED", "JOB_STATE_PARTIALLY_SUCCEEDED"))
 
@@ -73,8 +74,8 @@ class BatchState:
     """The state of a batch job.
 
     Attributes:
-        progress: How far the job is.
-        code: The provider's code for it.
+        progress: The progress of the job.
+        code: The provider's code for the state.
     """
 
     progress: BatchProgress
@@ -109,9 +110,9 @@ class VertexBatch:
         """Store the configuration. The client, which is slow to import, loads on first use.
 
         Args:
-            endpoint: Where the service is; the bucket should be in the same region.
+            endpoint: The address of the service; the bucket should be in the same region.
             model: The model's name.
-            dimension: The length of its vectors.
+            dimension: The dimension of its vectors.
             time_limit: Seconds that a call may take, including retries.
             attempt_seconds: Seconds to wait for one response.
         """
@@ -120,6 +121,9 @@ class VertexBatch:
         self._endpoint = endpoint
         self._time_limit = time_limit
         self._attempt_seconds = attempt_seconds
+        # A request goes on for up to `attempt_seconds` after its call ran out of time. One thread
+        # sends them one after the other, with one client.
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="vertex-batch")
 
     def request(self, key: str, text: str) -> bytes:
         """Make the line of the input that requests a text's vector."""
@@ -215,6 +219,7 @@ class VertexBatch:
         """Close the connections."""
         if "_client" in self.__dict__:
             await asyncio.to_thread(self._client.close)
+        self._worker.shutdown(wait=False, cancel_futures=True)
 
     @cached_property
     def _client(self) -> BatchJobClient:
@@ -238,9 +243,10 @@ class VertexBatch:
         from requests import RequestException, Timeout
 
         failure: CarrelError
+        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout_at(deadline):
-                return await asyncio.to_thread(lambda: attempt(self._client))
+                return await loop.run_in_executor(self._worker, lambda: attempt(self._client))
         except GoogleAPICallError as error:
             failure = _map_error(error)
         except (TimeoutError, Timeout):
@@ -249,7 +255,7 @@ class VertexBatch:
             failure = unreachable()
         except auth.GoogleAuthError as error:
             failure = busy() if error.retryable else misconfigured(HTTPStatus.UNAUTHORIZED)
-        except (ParseError, ValueError, RecursionError):
+        except (ParseError, UnicodeDecodeError, RecursionError):
             failure = unreadable()
         raise failure
 

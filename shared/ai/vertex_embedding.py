@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from shared.ai.embedding import Purpose, Vector, require_unicode, unit_vector
-from shared.ai.retrying import concurrently, deadline_for
+from shared.ai.retrying import deadline_for, run_concurrently
 from shared.ai.vertex_client import VertexClient, VertexEndpoint
 from shared.core.errors import InvalidInput, PlatformFault
 
@@ -73,7 +73,7 @@ class VertexEmbedder:
         with self._vertex.guarded():
             config = self._config(purpose)
             deadline = deadline_for(purpose, self._time_limit)
-            return await concurrently(
+            return await run_concurrently(
                 self._embed_one(index, text, config, deadline) for index, text in enumerate(texts)
             )
 
@@ -92,7 +92,7 @@ class VertexEmbedder:
             )
 
         async with self._slots:
-            response = await call_vertex(attempt, deadline=deadline, refusal=_refusal(index))
+            response = await call_vertex(attempt, deadline=deadline, refusal=_rejection(index))
         return self._vector(response)
 
     def _vector(self, response: EmbedContentResponse) -> Vector:
@@ -111,7 +111,7 @@ class VertexEmbedder:
         )
 
 
-def _refusal(index: int) -> InvalidInput:
+def _rejection(index: int) -> InvalidInput:
     return InvalidInput(
         f"The embedding model rejected text {index}: it may be empty or too long. Change it.",
         details={"text": index},

@@ -1,8 +1,8 @@
 """The errors that failures of Vertex AI map to.
 
 Error messages of Vertex AI do not leave the modules that call it, since they can quote what was
-sent. For the same reason our errors are raised after the `except` block: inside it, Python would
-chain the original.
+sent. For the same reason, Carrel's errors are raised after the `except` block: inside it, Python
+would chain the original.
 """
 
 from __future__ import annotations

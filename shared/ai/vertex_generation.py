@@ -38,7 +38,7 @@ ATTEMPTS: Final = 2
 _MAX_PROBLEMS: Final = 10
 """The maximum number of problems listed when the model is asked for a correction."""
 
-_REFUSED: Final = (
+_REJECTED: Final = (
     "The language model rejects this text: it is too long or not allowed. If it rejects every"
     " text, check GENERATION_MODEL: the model may not support the request."
 )
@@ -119,7 +119,7 @@ class VertexGenerator:
             reply = await self._ask(contents, config, deadline)
             replies.append(reply)
             if reply.refused:
-                raise InvalidInput(_REFUSED)
+                raise InvalidInput(_REJECTED)
             result = _validate(reply, schema)
             if not isinstance(result, str):
                 return Generated(result, **_cost(replies))
@@ -143,7 +143,7 @@ class VertexGenerator:
                 model=self.model, contents=list(contents), config=config
             )
 
-        response = await call_vertex(attempt, deadline=deadline, refusal=InvalidInput(_REFUSED))
+        response = await call_vertex(attempt, deadline=deadline, refusal=InvalidInput(_REJECTED))
         return gemini.parse_reply(response)
 
 

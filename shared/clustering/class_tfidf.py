@@ -2,7 +2,7 @@
 
 Grootendorst, "BERTopic: Neural topic modeling with a class-based TF-IDF procedure", 2022, section
 3.3: the weight of a term is its frequency in a cluster times log(1 + A / f), where f is its
-frequency in all clusters and A the mean number of terms of a cluster. Here a term counts once a
+frequency in all clusters and A the mean number of terms of a cluster. Here a term counts once per
 passage, so that no single passage names a cluster.
 """
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     Phrase = tuple[str, ...]
-    """One term, or two adjacent ones."""
+    """One term, or two adjacent terms."""
     Weight = Callable[[Phrase], tuple[float, Phrase]]
 
-PAIR: Final = 2
+PAIR_LENGTH: Final = 2
 """The longest phrase has this many words."""
 MIN_LETTERS: Final = 3
 """A keyword in ASCII letters has at least this many."""
@@ -45,8 +45,8 @@ PAIR_SHARE: Final = 0.5
 """Two words are a phrase if they are adjacent in this share of the passages of one."""
 
 
-class _Counts:
-    """In how many passages of a cluster each phrase occurs, and its spellings."""
+class _PhraseCounts:
+    """The number of passages of a cluster that contain each phrase, and the phrase's spellings."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.passages: Counter[Phrase] = Counter()
@@ -58,7 +58,7 @@ class _Counts:
             for phrase, spelling in phrases:
                 self.spellings[phrase][spelling] += 1
         for pair in self.passages:
-            if len(pair) == PAIR:
+            if len(pair) == PAIR_LENGTH:
                 for term in pair:
                     self.pairs[term].add(pair)
 
@@ -77,29 +77,30 @@ def distinctive_words(clusters: Sequence[Sequence[str]], limit: int) -> list[lis
         clusters: The texts of each cluster.
         limit: The number of phrases for each cluster.
     """
-    counted = [_Counts(texts) for texts in clusters]
+    counts_by_cluster = [_PhraseCounts(texts) for texts in clusters]
     overall: Counter[Phrase] = Counter()
-    for counts in counted:
+    for counts in counts_by_cluster:
         overall.update(counts.passages)
-    average = overall.total() / max(1, len(counted))
-    return [_keywords(counts, _sort_key(counts, overall, average), limit) for counts in counted]
+    average = overall.total() / max(1, len(counts_by_cluster))
+    return [_keywords(c, _sort_key(c, overall, average), limit) for c in counts_by_cluster]
 
 
-def _keywords(counts: _Counts, weight: Weight, limit: int) -> list[str]:
-    chosen: dict[str, str] = {}
+def _keywords(counts: _PhraseCounts, weight: Weight, limit: int) -> list[str]:
+    keywords: dict[str, str] = {}
     used: set[str] = set()
-    for word in sorted((phrase for phrase in counts.passages if len(phrase) < PAIR), key=weight):
-        if len(chosen) == limit:
+    words = (phrase for phrase in counts.passages if len(phrase) < PAIR_LENGTH)
+    for word in sorted(words, key=weight):
+        if len(keywords) == limit:
             break
         phrase = _with_neighbour(word, counts, used, weight)
         spelling = counts.spelling(phrase)
-        if used.isdisjoint(phrase) and spelling.casefold() not in chosen:
-            chosen[spelling.casefold()] = spelling
+        if used.isdisjoint(phrase) and spelling.casefold() not in keywords:
+            keywords[spelling.casefold()] = spelling
             used.update(phrase)
-    return list(chosen.values())
+    return list(keywords.values())
 
 
-def _sort_key(counts: _Counts, overall: Counter[Phrase], average: float) -> Weight:
+def _sort_key(counts: _PhraseCounts, overall: Counter[Phrase], average: float) -> Weight:
     """Return a sort key for the phrases of a cluster, the most distinctive first."""
 
     def weight(phrase: Phrase) -> tuple[float, Phrase]:
@@ -108,13 +109,13 @@ def _sort_key(counts: _Counts, overall: Counter[Phrase], average: float) -> Weig
     return weight
 
 
-def _with_neighbour(word: Phrase, counts: _Counts, used: set[str], weight: Weight) -> Phrase:
+def _with_neighbour(word: Phrase, counts: _PhraseCounts, used: set[str], weight: Weight) -> Phrase:
     """Return the word with a mostly adjacent one, if there is one."""
-    often = max(2, PAIR_SHARE * counts.passages[word])
+    min_passages = max(2, PAIR_SHARE * counts.passages[word])
     pairs = [
         pair
         for pair in counts.pairs[word[0]]
-        if counts.passages[pair] >= often and used.isdisjoint(pair)
+        if counts.passages[pair] >= min_passages and used.isdisjoint(pair)
     ]
     return min(pairs, key=weight, default=word)
 
@@ -131,9 +132,9 @@ def _phrases(text: str) -> Iterator[tuple[Phrase, str]]:
     ]
     for term, start, end in words:
         yield (term,), text[start:end]
-    for (first, start, end), (second, follows, last) in pairwise(words):
-        if text[end:follows] == " " and first != second:
-            yield (first, second), text[start:last]
+    for (first, start, end), (second, second_start, second_end) in pairwise(words):
+        if text[end:second_start] == " " and first != second:
+            yield (first, second), text[start:second_end]
 
 
 def _is_word(word: str) -> bool:

@@ -47,15 +47,15 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float32]
 
 MIN_PASSAGES: Final = 20
-"""Fewer different passages are not clustered: clusters would say no more than a list does."""
+"""Fewer different passages are not clustered, because a list of them is as clear."""
 MAX_NEIGHBOURS: Final = 15
 """Each passage has at most this many neighbours in the graph; in small bases it has fewer."""
 MIN_CORE: Final = 3
 """The smallest core has this many passages; it grows to 12 of 2,500 and 91 of 200,000."""
 OUTER_SHARE: Final = 0.25
 """This share of a core is farther from the centroid than passages that join later."""
-FENCE: Final = 2.0
-"""Outliers are this many interquartile ranges away: 1.5 costs members, 3 lets strays in."""
+FENCE_WIDTH: Final = 2.0
+"""Outliers are this many interquartile ranges away: 1.5 loses members, 3 retains strays."""
 _BLOCK: Final = 4096
 
 
@@ -65,7 +65,7 @@ class VectorCluster:
 
     Attributes:
         centroid: The normalised mean of its core.
-        reach: The least similarity to the centroid of passages that join it.
+        reach: The minimum similarity to the centroid of passages that join it.
         members: The row numbers of its passages, the most central first.
     """
 
@@ -80,11 +80,11 @@ def find_clusters(vectors: Matrix) -> list[VectorCluster]:
     Args:
         vectors: Unit vectors, `(n, dimension)`.
     """
-    firsts, copies = _distinct(vectors)
-    size = len(firsts)
+    first_rows, copy_indexes = _distinct(vectors)
+    size = len(first_rows)
     if size < MIN_PASSAGES:
         return []
-    distinct = vectors[firsts]
+    distinct = vectors[first_rows]
     neighbours = nearest(distinct, min(MAX_NEIGHBOURS, 8 + size // 30))
     regions = dense_regions(spectral_map(neighbours), min_core_size(size))
     labels = merge_regions(regions, distinct)
@@ -92,10 +92,10 @@ def find_clusters(vectors: Matrix) -> list[VectorCluster]:
     cores = [distinct[labels == number] for number in range(labels.max() + 1)]
     if not cores:
         return []
-    centroids = np.stack([centroid_of(core) for core in cores])
-    reaches = np.array([reach_of(core) for core in cores])
+    centroids = np.stack([compute_centroid(core) for core in cores])
+    reaches = np.array([compute_reach(core) for core in cores])
     nearby = nearest_clusters(vectors, centroids, reaches)
-    final = np.where(labels[copies] == NOISE, nearby, labels[copies])
+    final = np.where(labels[copy_indexes] == NOISE, nearby, labels[copy_indexes])
     return [
         VectorCluster(centroid, float(reach), by_centrality(vectors, centroid, final == number))
         for number, (centroid, reach) in enumerate(zip(centroids, reaches, strict=True))
@@ -115,7 +115,7 @@ def nearest_clusters(
     Args:
         vectors: Unit vectors, `(n, dimension)`.
         centroids: Unit vectors, `(clusters, dimension)`.
-        reaches: The least similarity of passages that join each cluster.
+        reaches: The minimum similarity of passages that join each cluster.
     """
     labels = np.full(len(vectors), NOISE, np.intp)
     if not len(centroids):
@@ -128,15 +128,15 @@ def nearest_clusters(
     return labels
 
 
-def centroid_of(vectors: Matrix) -> Matrix:
+def compute_centroid(vectors: Matrix) -> Matrix:
     """Return the normalised mean."""
     total = vectors.sum(axis=0, dtype=np.float64)
     centroid: Matrix = (total / np.linalg.norm(total)).astype(np.float32)
     return centroid
 
 
-def reach_of(vectors: Matrix) -> float:
-    """Return the similarity to the centroid of a core from which on another vector joins it."""
+def compute_reach(vectors: Matrix) -> float:
+    """Return the minimum similarity to the core's centroid of vectors that join the cluster."""
     return float(np.quantile(_cohesion(vectors), OUTER_SHARE)) if len(vectors) > 1 else 1.0
 
 
@@ -152,19 +152,19 @@ def _cohesion(vectors: Matrix) -> NDArray[np.float64]:
 
 
 def _remove_outliers(labels: NDArray[np.intp], vectors: Matrix) -> None:
-    """Label as noise what is in a region only because nothing else is nearer.
+    """Label vectors as noise that are in a region only because no other region is nearer.
 
-    The map preserves who is next to whom, but not how far away. So a vector beyond the fence of a
+    The map preserves neighbourhoods, but not distances. So a vector beyond the fence of a
     box plot (Tukey, "Exploratory Data Analysis", 1977) is removed from the core, if it is also more
     similar to all other vectors than to the core.
     """
-    overall = centroid_of(vectors)
+    overall = compute_centroid(vectors)
     for number in range(labels.max() + 1):
         rows = np.flatnonzero(labels == number)
         similarities = _cohesion(vectors[rows])
         low, high = np.quantile(similarities, (0.25, 0.75))
-        middle = (low + float(centroid_of(vectors[rows]) @ overall)) / 2
-        labels[rows[similarities < min(low - FENCE * (high - low), middle)]] = NOISE
+        middle = (low + float(compute_centroid(vectors[rows]) @ overall)) / 2
+        labels[rows[similarities < min(low - FENCE_WIDTH * (high - low), middle)]] = NOISE
 
 
 def _distinct(vectors: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -173,10 +173,10 @@ def _distinct(vectors: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     Copies of one vector would be a dense region of their own.
     """
     digests = [int.from_bytes(blake2b(row.tobytes(), digest_size=8).digest()) for row in vectors]
-    _, firsts, copies = np.unique(
+    _, first_rows, copy_indexes = np.unique(
         np.array(digests, np.uint64), return_index=True, return_inverse=True
     )
-    return firsts, copies
+    return first_rows, copy_indexes
 
 
 def by_centrality(

@@ -1,8 +1,8 @@
 """HDBSCAN: dense regions of a map, and the noise between them.
 
 Campello, Moulavi and Sander, "Density-Based Clustering Based on Hierarchical Density Estimates",
-2013, as implemented by scikit-learn. It gets only the distances of near points, which takes nearly
-linear time and gives the same regions as all distances.
+2013, as implemented by scikit-learn. It receives only the distances of near points, which takes
+nearly linear time and gives the same regions as all distances.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NOISE: Final = -1
-NEAREST: Final = 30
-"""Each point is compared with this many nearest points."""
+NEIGHBOUR_COUNT: Final = 30
+"""The number of nearest points with which each point is compared."""
 MIN_SAMPLES: Final = 5
-"""A place is dense if it has this many points, the point itself included."""
-_FAR: Final = 4.0
+"""A neighbourhood is dense if it has this many points, including the point itself."""
+_MAX_DISTANCE: Final = 4.0
 """A distance larger than that of any two points on the unit sphere."""
-_ZERO: Final = 1e-12
+_MIN_DISTANCE: Final = 1e-12
 """A distance of 0 is replaced by this one: a sparse matrix does not store zeros."""
 
 
@@ -46,18 +46,18 @@ def dense_regions(points: NDArray[np.float64], smallest: int) -> NDArray[np.intp
 
 
 def _distances(points: NDArray[np.float64]) -> Any:
-    """Return a connected graph: the distances of near points, and long edges between its parts."""
+    """Return a connected graph: the distances of near points, and long edges between components."""
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import connected_components
     from sklearn.neighbors import KDTree
 
-    size, count = len(points), min(NEAREST, len(points) - 1)
+    size, count = len(points), min(NEIGHBOUR_COUNT, len(points) - 1)
     distances, rows = KDTree(points).query(points, count + 1)
     starts = np.arange(0, size * count + 1, count)
-    near = np.maximum(distances[:, 1:], _ZERO).ravel()
+    near = np.maximum(distances[:, 1:], _MIN_DISTANCE).ravel()
     graph = csr_matrix((near, rows[:, 1:].ravel(), starts), shape=(size, size))
     graph = graph.maximum(graph.T)
     firsts = np.unique(connected_components(graph, directed=False)[1], return_index=True)[1]
-    lengths = np.full(len(firsts) - 1, _FAR)
+    lengths = np.full(len(firsts) - 1, _MAX_DISTANCE)
     bridges = csr_matrix((lengths, (firsts[:-1], firsts[1:])), shape=(size, size))
     return (graph + bridges + bridges.T).tocsr()

@@ -19,10 +19,10 @@ MIN_SIMILARITY: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class ClusterMatch:
-    """A former cluster that a new one matches.
+    """A previous cluster that a new one matches.
 
     Attributes:
-        cluster_id: The id of the former cluster.
+        cluster_id: The id of the previous cluster.
         similarity: The Jaccard index of the passages of both.
     """
 
@@ -31,41 +31,41 @@ class ClusterMatch:
 
 
 def match_clusters(
-    new: Sequence[Collection[str]], former: Mapping[str, Collection[str]]
+    new: Sequence[Collection[str]], previous: Mapping[str, Collection[str]]
 ) -> list[ClusterMatch | None]:
-    """Pair new clusters with former ones so that the sum of their similarities is largest.
+    """Pair new clusters with previous ones so that the sum of their similarities is largest.
 
     Args:
         new: The passages of each new cluster.
-        former: The passages of each former cluster, by its id.
+        previous: The passages of each previous cluster, by its id.
 
     Returns:
         For each new cluster its match, or None if there is none.
     """
     from scipy.optimize import linear_sum_assignment
 
-    former_ids = sorted(former)
-    similarity = _jaccard(new, [former[cluster_id] for cluster_id in former_ids])
+    previous_ids = sorted(previous)
+    similarity = _jaccard(new, [previous[cluster_id] for cluster_id in previous_ids])
     matches: list[ClusterMatch | None] = [None] * len(new)
     for row, column in zip(*linear_sum_assignment(similarity, maximize=True), strict=True):
         if similarity[row, column] >= MIN_SIMILARITY:
-            matches[row] = ClusterMatch(former_ids[column], float(similarity[row, column]))
+            matches[row] = ClusterMatch(previous_ids[column], float(similarity[row, column]))
     return matches
 
 
 def _jaccard(
-    new: Sequence[Collection[str]], former: Sequence[Collection[str]]
+    new: Sequence[Collection[str]], previous: Sequence[Collection[str]]
 ) -> NDArray[np.float64]:
     """Return the Jaccard index of every pair."""
     columns: defaultdict[str, list[int]] = defaultdict(list)
-    for column, members in enumerate(former):
+    for column, members in enumerate(previous):
         for member in set(members):
             columns[member].append(column)
-    shared = np.zeros((len(new), len(former)))
+    shared = np.zeros((len(new), len(previous)))
     for row, members in enumerate(new):
         for member in set(members):
             shared[row, columns.get(member, [])] += 1
     new_sizes = np.array([len(set(members)) for members in new])[:, None]
-    former_sizes = np.array([len(set(members)) for members in former])[None, :]
-    index: NDArray[np.float64] = shared / np.maximum(new_sizes + former_sizes - shared, 1)
+    previous_sizes = np.array([len(set(members)) for members in previous])[None, :]
+    index: NDArray[np.float64] = shared / np.maximum(new_sizes + previous_sizes - shared, 1)
     return index

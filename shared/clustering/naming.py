@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 MAX_KEYWORDS: Final = 8
 NAME_KEYWORDS: Final = 3
-"""A name has this many keywords, of one or two words each: three to six words."""
+"""The number of keywords in a name. Each has one or two words, so a name has three to six."""
 DESCRIPTION_KEYWORDS: Final = 5
 DESCRIPTION_TITLES: Final = 2
 """A description names this many sources."""
 MAX_TITLE_LENGTH: Final = 80
 """Titles in a description are cut to this many characters."""
 NAME_CANDIDATES: Final = 6
-"""Names are combined from this many keywords, if the first ones give a name that is taken."""
+"""The number of keywords from which names are combined, if the first ones make a name in use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class TitledText:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The name of a cluster, what it is about, and its keywords."""
+    """The name, the description and the keywords of a cluster."""
 
     name: str
     description: str
@@ -43,36 +43,36 @@ class ClusterDescription:
 
 
 def describe_clusters(
-    clusters: Sequence[Sequence[TitledText]], kept: Sequence[ClusterDescription | None]
+    clusters: Sequence[Sequence[TitledText]], current: Sequence[ClusterDescription | None]
 ) -> list[ClusterDescription]:
     """Describe clusters by their passages, with different names.
 
     Args:
         clusters: The passages of each cluster, the most central first.
-        kept: For each cluster the description that it keeps, or None if it needs one.
+        current: The current description of each cluster, or None if it needs a new one.
     """
     texts = [[passage.content for passage in passages] for passages in clusters]
     words = distinctive_words(texts, MAX_KEYWORDS)
-    taken = {description.name.casefold() for description in kept if description}
+    used_names = {description.name.casefold() for description in current if description}
     descriptions: list[ClusterDescription] = []
-    for passages, former, keywords in zip(clusters, kept, words, strict=True):
-        description = former or _describe(passages, keywords, taken)
-        taken.add(description.name.casefold())
+    for passages, previous, keywords in zip(clusters, current, words, strict=True):
+        description = previous or _describe(passages, keywords, used_names)
+        used_names.add(description.name.casefold())
         descriptions.append(description)
     return descriptions
 
 
 def _describe(
-    passages: Sequence[TitledText], keywords: Sequence[str], taken: Collection[str]
+    passages: Sequence[TitledText], keywords: Sequence[str], used_names: Collection[str]
 ) -> ClusterDescription:
     titles = [passage.title for passage in passages[:1] if passage.title]
     names = _names(keywords or titles or ["Passages"])
-    name = next(name for name in names if name.casefold() not in taken)
+    name = next(name for name in names if name.casefold() not in used_names)
     return ClusterDescription(name, _description(passages, keywords), tuple(keywords))
 
 
 def _names(keywords: Sequence[str]) -> Iterator[str]:
-    """Possible names of a cluster with these keywords, the best first."""
+    """Yield possible names of a cluster with these keywords, best first."""
     for words in combinations(keywords[:NAME_CANDIDATES], min(NAME_KEYWORDS, len(keywords))):
         yield _capitalize(", ".join(words))
     number = 1
@@ -102,7 +102,7 @@ def _other_sources(count: int) -> str:
 
 
 def _enumerate(words: Sequence[str]) -> str:
-    """Words joined by commas and a final "and"."""
+    """Join words by commas and a final "and"."""
     if len(words) <= 1:
         return "".join(words)
     return f"{', '.join(words[:-1])} and {words[-1]}"

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_SIMILARITIES: Final = 1 << 22
-"""About this many similarities are in memory: 16 MiB, and three times that to select from them.
-Four times as many take 290 MiB more at 20,000 vectors, and a quarter more time."""
+"""The approximate number of similarities in memory: 16 MiB, and three times that for the selection.
+Four times as many need 290 MiB more at 20,000 vectors, and a quarter more time."""
 MIN_BLOCK: Final = 64
-"""At least this many vectors are compared at once. With a third of that, each takes half as long
-again."""
+"""The minimum number of vectors that are compared at once. With a third of it, comparing takes 1.5
+times as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ def nearest(vectors: NDArray[np.float32], count: int) -> Neighbours:
     step = max(MIN_BLOCK, MAX_SIMILARITIES // size)
     for start in range(0, size, step):
         block = vectors[start : start + step] @ vectors.T
-        own = np.arange(len(block))
-        block[own, start + own] = -np.inf
+        block_rows = np.arange(len(block))
+        block[block_rows, start + block_rows] = -np.inf
         columns = np.argpartition(-block, count - 1, axis=1)[:, :count]
         near = np.take_along_axis(block, columns, axis=1)
         order = np.argsort(-near, axis=1, kind="stable")

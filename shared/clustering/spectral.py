@@ -1,6 +1,6 @@
 """Spectral embedding: a map of few dimensions on which neighbours stay neighbours.
 
-In hundreds of dimensions all distances are similar, and density says little. So the vectors become
+In hundreds of dimensions, all distances are similar, so density says little. The vectors become
 a graph of nearest neighbours with edges weighted by local scale (Zelnik-Manor and Perona,
 "Self-Tuning Spectral Clustering", 2004). The leading eigenvectors of its normalised Laplacian are
 the coordinates, normalised to the unit sphere (Ng, Jordan and Weiss, "On Spectral Clustering",
@@ -22,7 +22,7 @@ DIMENSIONS: Final = 16
 SCALE: Final = 7
 """The distance of this neighbour is the local scale, as in the paper."""
 MAX_DENSE: Final = 500
-"""For at most this many points all eigenvectors are computed, which never fails to converge."""
+"""Up to this many points, all eigenvectors are computed, which always converges."""
 _TINY: Final = 1e-6
 _TOLERANCE: Final = 1e-4
 
@@ -33,7 +33,7 @@ def spectral_map(near: Neighbours) -> NDArray[np.float64]:
     degrees = np.asarray(graph.sum(axis=1)).ravel()
     scale = 1 / np.sqrt(degrees)
     laplacian = graph.multiply(scale[:, None]).multiply(scale[None, :]).tocsr()
-    values, vectors = _leading(laplacian, np.sqrt(degrees / degrees.sum()))
+    values, vectors = _leading_eigenvectors(laplacian, np.sqrt(degrees / degrees.sum()))
     axes = vectors * scale[:, None]
     axes *= values / np.linalg.norm(axes, axis=0)  # smoother axes weigh more
     lengths = np.linalg.norm(axes, axis=1, keepdims=True)
@@ -54,7 +54,7 @@ def _graph(near: Neighbours) -> Any:
     return (graph + graph.T) / 2
 
 
-def _leading(
+def _leading_eigenvectors(
     matrix: Any, trivial: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the leading eigenvalues and eigenvectors of a symmetric matrix.

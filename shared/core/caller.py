@@ -28,10 +28,28 @@ class Tier(StrEnum):
 
 
 class Scope(StrEnum):
-    """What a credential allows. Writing includes reading."""
+    """What a credential allows. Each scope includes those before it."""
 
     READ = "carrel:read"
     WRITE = "carrel:write"
+    CURATE = "carrel:curate"
+
+
+class Role(StrEnum):
+    """What a user may do to the knowledge base. Each role includes those before it.
+
+    A reader reads, an editor also saves notes and changes their own, and an owner changes and
+    forgets everything. Private data and traces need no role.
+    """
+
+    READER = "reader"
+    EDITOR = "editor"
+    OWNER = "owner"
+
+    def includes(self, role: Role) -> bool:
+        """Return whether this role allows whatever `role` allows."""
+        roles = list(Role)
+        return roles.index(self) >= roles.index(role)
 
 
 FULL_ACCESS = frozenset(Scope)
@@ -44,8 +62,10 @@ def parse_scopes(names: Iterable[str]) -> frozenset[Scope]:
 
 
 def with_implied_scopes(scopes: frozenset[Scope]) -> frozenset[Scope]:
-    """Return these scopes and those that they imply: writing includes reading."""
-    return scopes | {Scope.READ} if Scope.WRITE in scopes else scopes
+    """Return these scopes and those that they imply: curating includes writing, and so on."""
+    ordered = list(Scope)
+    highest = max(map(ordered.index, scopes), default=-1)
+    return frozenset(ordered[: highest + 1])
 
 
 class Caller(BaseModel):
@@ -55,6 +75,7 @@ class Caller(BaseModel):
         user_id: The user whose private data the call may use, or None for an anonymous caller.
         tier: The highest tier of tools that the caller may call.
         scopes: The scopes of the credential.
+        role: What the caller may do to the knowledge base.
         task: The task that the call works in, if the credential names one.
     """
 
@@ -63,22 +84,28 @@ class Caller(BaseModel):
     user_id: str | None = None
     tier: Tier = Tier.PUBLIC
     scopes: frozenset[Scope] = frozenset({Scope.READ})
+    role: Role = Role.READER
     task: str | None = None
 
     @classmethod
     def of(
-        cls, user_id: str, scopes: frozenset[Scope] = FULL_ACCESS, task: str | None = None
+        cls,
+        user_id: str,
+        scopes: frozenset[Scope] = FULL_ACCESS,
+        task: str | None = None,
+        *,
+        role: Role = Role.READER,
     ) -> Caller:
         """Make a registered caller."""
-        return cls(user_id=user_id, tier=Tier.REGISTERED, scopes=scopes, task=task)
+        return cls(user_id=user_id, tier=Tier.REGISTERED, scopes=scopes, role=role, task=task)
 
     def has_tier(self, tier: Tier) -> bool:
         """Return whether the caller may call tools of `tier`."""
         return tier is Tier.PUBLIC or self.tier is Tier.REGISTERED
 
-    def may_call(self, tier: Tier, scope: Scope) -> bool:
-        """Return whether the caller may call a tool of `tier` that needs `scope`."""
-        return self.has_tier(tier) and scope in self.scopes
+    def may_call(self, tier: Tier, scope: Scope, role: Role = Role.READER) -> bool:
+        """Return whether the caller may call a tool of `tier` that needs `scope` and `role`."""
+        return self.has_tier(tier) and scope in self.scopes and self.role.includes(role)
 
 
 def is_user_id(text: str) -> bool:

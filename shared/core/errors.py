@@ -16,10 +16,13 @@ CarrelError
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+INTERNAL_ERROR_MESSAGE: Final = "Carrel has an internal error. Try again later."
+"""An internal error of the gateway itself has this message, which quotes nothing."""
 
 
 class CarrelError(Exception):

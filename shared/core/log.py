@@ -126,7 +126,7 @@ structlog.configure(
         structlog.processors.JSONRenderer(),
     ],
     wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-    logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+    logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
 )
 
 log: Any = structlog.get_logger()

@@ -59,7 +59,7 @@ class DatabaseSettings(SettingGroup):
     lease_seconds: float = Field(
         default=60.0,
         gt=0,
-        description="How many seconds the lease of a job that died keeps other runs out.",
+        description="Seconds for which the lease of a killed job prevents other runs.",
     )
 
 
@@ -68,7 +68,7 @@ class AccessSettings(SettingGroup):
 
     public_url: str = Field(
         default="http://localhost:8080",
-        description="Where clients reach the gateway: an https origin, or an http one on loopback."
+        description="The gateway's public URL: an https origin, or an http origin on loopback."
         " The gateway answers requests for this host only.",
     )
     allowed_origins: tuple[str, ...] = Field(
@@ -79,7 +79,7 @@ class AccessSettings(SettingGroup):
     trusted_proxies: int | None = Field(
         default=None,
         ge=0,
-        description="How many proxies in front of the gateway each add an address to"
+        description="The number of proxies in front of the gateway that each add an address to"
         " X-Forwarded-For; with 0, the client is the address that connects. The default is 1, for"
         " Cloud Run, and 0 on loopback.",
     )
@@ -103,6 +103,11 @@ class AccessSettings(SettingGroup):
     )
     public_access: bool = Field(
         default=False, description="Whether PUBLIC tools may be called without signing in."
+    )
+    default_role: Literal["reader", "editor", "owner"] = Field(
+        default="reader",
+        description="The role of users to whom `carrel accounts role` gave none: a reader reads the"
+        " knowledge base, an editor also saves notes, an owner changes and forgets everything.",
     )
 
     @property
@@ -231,7 +236,7 @@ class ToolSettings(SettingGroup):
     time_zone: str = Field(
         default="UTC",
         description="The IANA time zone, such as Europe/Berlin, in which the days of tasks end"
-        " where a call names no other.",
+        " unless a call names another.",
     )
 
     @field_validator("time_zone")
@@ -245,10 +250,13 @@ class KeyInfoSettings(SettingGroup):
     """Passages from documents that callers provide (`extract_key_info`)."""
 
     extract_top_k: int = Field(
-        default=5, ge=1, description="How many passages a call returns by default."
+        default=5, ge=1, description="The default number of passages that a call returns."
     )
     extract_top_k_limit: int = Field(
-        default=20, ge=1, le=50, description="How many passages a call may ask for."
+        default=20,
+        ge=1,
+        le=50,
+        description="The maximum number of passages that a call may request.",
     )
     extract_semantic_weight: float = Field(
         default=0.65,
@@ -266,7 +274,7 @@ class KeyInfoSettings(SettingGroup):
     extract_materials_characters: int = Field(
         default=2_000_000,
         ge=1,
-        description="How many characters a call indexes at once; a job indexes the rest.",
+        description="The maximum number of characters that a call indexes; a job indexes the rest.",
     )
     materials_days: int = Field(
         default=90,
@@ -291,7 +299,7 @@ class EmbeddingSettings(SettingGroup):
 
     embedding_provider: Literal["local", "vertex", "openai"] = Field(
         default="local",
-        description="What turns texts into vectors: local is a small model in this process, vertex"
+        description="The provider of embeddings: local is a small model in this process, vertex"
         " is Vertex AI, openai is any endpoint with OpenAI's API.",
     )
     vertex_model: str = Field(
@@ -301,7 +309,7 @@ class EmbeddingSettings(SettingGroup):
         default=768,
         ge=1,
         le=2048,
-        description="The length of its vectors. Firestore takes up to 2,048.",
+        description="The dimension of its vectors, at most 2,048, Firestore's limit.",
     )
     vertex_location: str = Field(default="europe-west1", description="The Vertex AI region.")
     vertex_base_url: str | None = Field(
@@ -319,7 +327,7 @@ class EmbeddingSettings(SettingGroup):
         default=768,
         ge=1,
         le=2048,
-        description="The length of its vectors. Firestore takes up to 2,048.",
+        description="The dimension of its vectors, at most 2,048, Firestore's limit.",
     )
     openai_shortens: bool = Field(
         default=True,
@@ -341,7 +349,7 @@ class EmbeddingSettings(SettingGroup):
     bulk_from: int = Field(
         default=10_000,
         ge=1,
-        description="How many passages must be waiting before they are embedded in bulk.",
+        description="The number of pending passages from which they are embedded in bulk.",
     )
 
     @property
@@ -366,16 +374,17 @@ class GenerationSettings(SettingGroup):
 
     generation_provider: Literal["extractive", "vertex"] = Field(
         default="extractive",
-        description="What writes knowledge cards and names of clusters: extractive picks sentences"
-        " and terms from the texts, vertex asks a language model. Extractions (decisions, patterns,"
-        " warnings and methodologies) need the language model.",
+        description="The author of knowledge cards and cluster names: extractive selects sentences"
+        " and terms from the texts, vertex prompts a language model. Extractions (decisions,"
+        " patterns, warnings and methodologies) need the language model.",
     )
     generation_model: str = Field(
         default="gemini-3.5-flash-lite", description="The language model on Vertex AI."
     )
     generation_location: str = Field(
         default="global",
-        description="The Vertex AI region of the language model; global is any that has capacity.",
+        description="The Vertex AI region of the language model; global is any region with"
+        " capacity.",
     )
     topic_aliases: dict[str, str] = Field(
         default_factory=dict,

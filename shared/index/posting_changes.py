@@ -18,7 +18,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from shared.core.dates import day_name
 from shared.index.bm25 import CAP, best
 from shared.index.facets import is_month, parse_facet_id
-from shared.index.postings import TRACES, to_totals
+from shared.index.postings import KNOWLEDGE, TRACES, to_totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -100,11 +100,7 @@ class PostingsChange:
             self.days[day_name(after)] += 1
 
     def document(self) -> dict[str, Any]:
-        """Return the fields to merge into the stored postings.
-
-        Firestore applies increments in the order of the fields' names and returns the results
-        in that order. The result of `held` is always the last.
-        """
+        """Return the fields to merge into the stored postings."""
         if not self.entries:
             return dict(self.fields)
         added = sum(entry is not DELETE_FIELD for entry in self.entries.values())
@@ -139,26 +135,26 @@ def totals_change(differences: Sequence[IndexDifference]) -> dict[str, int]:
 
 
 def postings_writes(
-    database: Database, names: IndexCollections, difference: IndexDifference
+    database: Database, names: IndexCollections, differences: Sequence[IndexDifference]
 ) -> list[Write]:
-    """Build the writes that index one document, if anything changes.
+    """Build the writes that index some documents, if anything changes.
 
-    `difference.before` must be the document's state at the time of the commit. The same commit
-    therefore also stores `difference.after` in the document, on the condition that the document
-    has not changed since it was read.
+    The `before` of a difference must be the document's state at the time of the commit. The same
+    commit therefore also stores `after` in the document, on the condition that the document has
+    not changed since it was read.
     """
-    changes = postings_changes(names, [difference])
-    writes = [postings_write(database, name, change) for name, change in changes.items()]
-    return writes + totals_writes(database, names, [difference])
+    changes = postings_changes(names, differences)
+    writes = [_postings_write(database, name, change) for name, change in changes.items()]
+    return writes + _totals_writes(database, names, differences)
 
 
-def postings_write(database: Database, name: PostingsRef, change: PostingsChange) -> Write:
+def _postings_write(database: Database, name: PostingsRef, change: PostingsChange) -> Write:
     """Build the write that merges a change into postings, and creates them if they are missing."""
     reference, data = database.document(*name), change.document()
     return lambda batch: batch.set(reference, data, merge=True)
 
 
-def totals_writes(
+def _totals_writes(
     database: Database, names: IndexCollections, differences: Sequence[IndexDifference]
 ) -> list[Write]:
     """Build the write that adds to the totals, if they change."""
@@ -177,39 +173,30 @@ TRUNCATED_AT_ONCE: Final = 20
 class PostingsTruncation:
     """Finds and truncates the long postings of a corpus.
 
-    Attributes:
-        max_entries: The number of entries from which postings are truncated.
+    Many writers add to postings, and none of them knows how long they are. So the index job asks.
     """
 
     def __init__(
         self, database: Database, names: IndexCollections, cap: int = CAP, slack: int = SLACK
     ) -> None:
         """Store the limits: postings of `cap + slack` entries are truncated to `cap`."""
-        self.max_entries = cap + slack
+        self._max_entries = cap + slack
         self._database = database
         self._names = names
+        self._policies = truncation_policies(names)
         self._cap = cap
 
     async def overlong(self, limit: int) -> list[PostingsRef]:
         """Load the ids of postings that may be too long, up to `limit` each of terms and facets.
 
         Costs one round trip.
-
-        A corpus with a single writer does not need this: `Indexing.apply` returns them.
         """
         collections = self._names.lexicon, self._names.facets
         overlong = await asyncio.gather(*(self._overlong(name, limit) for name in collections))
         return [reference for references in overlong for reference in references]
 
-    async def truncate(
-        self, references: Sequence[PostingsRef], policies: Mapping[str, TruncationPolicy]
-    ) -> None:
-        """Truncate postings that may be too long. Postings that change in the meantime are skipped.
-
-        Args:
-            references: The postings.
-            policies: The truncation policy of each collection.
-        """
+    async def truncate(self, references: Sequence[PostingsRef]) -> None:
+        """Truncate postings that may be too long, but for those that change in the meantime."""
         for start in range(0, len(references), TRUNCATED_AT_ONCE):
             names = [*references[start : start + TRUNCATED_AT_ONCE], self._names.totals]
             snapshots = await self._database.get_all(
@@ -220,22 +207,17 @@ class PostingsTruncation:
             }
             totals = stored.pop(self._names.totals, None)
             average = to_totals(totals.to_dict() if totals else None).average
-            writes = [self._cut(snapshot, policies, average) for snapshot in stored.values()]
+            writes = [self._cut(snapshot, average) for snapshot in stored.values()]
             await self._database.commit_skipping_conflicts(writes)
 
     async def _overlong(self, collection: str, limit: int) -> list[PostingsRef]:
-        query = overlong_query(self._database.collection(collection), self.max_entries, limit)
+        query = overlong_query(self._database.collection(collection), self._max_entries, limit)
         return [(collection, snapshot.id) for snapshot in await self._database.find(query)]
 
-    def _cut(
-        self,
-        snapshot: DocumentSnapshot[Any],
-        policies: Mapping[str, TruncationPolicy],
-        average: float,
-    ) -> Write:
+    def _cut(self, snapshot: DocumentSnapshot[Any], average: float) -> Write:
         collection, data = snapshot.reference.parent.id, snapshot.to_dict() or {}
         entries = data.get("postings", {})
-        remaining = policies[collection](entries, average, self._cap)
+        remaining = self._policies[collection](entries, average, self._cap)
         change: dict[str, Any] = {"postings": dict(remaining), "held": len(remaining)}
         dropped = [entry for name, entry in entries.items() if name not in remaining]
         if dropped and collection == self._names.facets:
@@ -267,9 +249,7 @@ def overlong_query(postings: AsyncCollectionReference, length: int, limit: int) 
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, to prove that each has its index.
-
-    Those of the knowledge base are not queried: their single writer knows which have grown.
-    """
-    yield overlong_query(client.collection(TRACES.lexicon), 1, 1)
-    yield overlong_query(client.collection(TRACES.facets), 1, 1)
+    """Yield every query of this module, to prove that each has its index."""
+    for names in (KNOWLEDGE, TRACES):
+        yield overlong_query(client.collection(names.lexicon), 1, 1)
+        yield overlong_query(client.collection(names.facets), 1, 1)

@@ -7,9 +7,8 @@ once it was truncated, `since` (the date from which a facet's postings are compl
 totals. Each corpus has its own collections; those of traces are `trace_lexicon`,
 `trace_facets` and `meta/trace_lexicon`.
 
-The knowledge base has a single writer, the index job, which deletes postings that become empty.
-With several writers, no writer can know that postings are empty. They stay, with a `df` of 0, until
-the repair job deletes them, and readers treat them as missing.
+Many writers change postings, so none of them can know that postings are empty. Empty postings stay,
+with a `df` of 0, until the repair job deletes them, and readers treat them as missing.
 """
 
 from __future__ import annotations

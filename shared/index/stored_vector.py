@@ -34,6 +34,7 @@ COMPACT_FIELDS: Final = (COMPACT, "embedding_model")
 """The fields that `load_compact` needs."""
 NO_VECTOR: Final = dict.fromkeys(("embedding", *COMPACT_FIELDS), DELETE_FIELD)
 """The part of an update that removes the vector of a document."""
+_NUMBER_BYTES: Final = 2
 _MAX_READ: Final = 300
 """The most documents that one request reads."""
 
@@ -54,11 +55,14 @@ def to_compact(vector: Sequence[float]) -> bytes:
 
 def from_compact(data: bytes) -> Vector:
     """Decode a vector of half-precision floats."""
-    return struct.unpack(f"<{len(data) // 2}e", data)
+    return struct.unpack(f"<{len(data) // _NUMBER_BYTES}e", data)
 
 
 async def load_compact(
-    documents: Mapping[str, Mapping[str, Any]], collection: str, database: Database
+    documents: Mapping[str, Mapping[str, Any]],
+    collection: str,
+    database: Database,
+    dimension: int | None = None,
 ) -> dict[str, bytes]:
     """Return the compact vectors of those documents that are embedded, by document id.
 
@@ -68,6 +72,7 @@ async def load_compact(
         documents: The documents by id, with COMPACT_FIELDS.
         collection: Their collection.
         database: The database.
+        dimension: The length of vectors to return. Others cannot be compared. None: any length.
     """
     vectors = {name: data[COMPACT] for name, data in documents.items() if COMPACT in data}
     missing = [
@@ -80,4 +85,7 @@ async def load_compact(
         for snapshot in await database.get_all(block, ["embedding"]):
             if embedding := (snapshot.to_dict() or {}).get("embedding"):
                 vectors[snapshot.id] = to_compact(embedding)
-    return vectors
+    if dimension is None:
+        return vectors
+    size = _NUMBER_BYTES * dimension
+    return {name: vector for name, vector in vectors.items() if len(vector) == size}

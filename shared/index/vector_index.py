@@ -53,7 +53,7 @@ class Neighbour(Generic[DocumentT]):
 
 
 def compare(document: DocumentT, vector: Vector, other: Sequence[float]) -> Neighbour[DocumentT]:
-    """Compare a document's vector with another unit vector."""
+    """Compare a document's vector with another unit vector of the same length."""
     return _neighbour(document, 1.0 - sum(map(mul, vector, other)))
 
 
@@ -110,22 +110,24 @@ class Documents(Generic[DocumentT]):
         collection = self._database.collection(self._collection)
         query = nearest_query(collection, self._fields, vector, limit, facets)
         snapshots = await self._database.find(query)
+        fields = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
         return [
-            _neighbour(document, float(snapshot.get(_DISTANCE)))
-            for snapshot in snapshots
-            for document in self._documents([snapshot])
+            _neighbour(document, float(data[_DISTANCE]))
+            for name, data in fields.items()
+            if (document := self._read(name, data)) is not None
         ]
 
     async def similarities(self, vector: Vector, ids: Sequence[str]) -> list[Neighbour[DocumentT]]:
-        """Compare these documents with a vector. Return the embedded ones, best first.
+        """Compare these documents with a vector. Return the comparable ones, best first.
 
-        Costs one round trip, and more for documents of earlier releases. Reading compact vectors is
-        cheaper than a vector search filtered by ids.
+        A document without a vector, or with one of another length, is not comparable. Costs one
+        round trip, and more for documents of earlier releases. Reading compact vectors is cheaper
+        than a vector search filtered by ids.
         """
         references = [self._database.document(self._collection, name) for name in ids]
         snapshots = await self._database.get_all(references, [*self._fields, *COMPACT_FIELDS])
         fields = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
-        vectors = await load_compact(fields, self._collection, self._database)
+        vectors = await load_compact(fields, self._collection, self._database, len(vector))
         neighbours = [
             compare(document, vector, from_compact(compact))
             for name, compact in vectors.items()

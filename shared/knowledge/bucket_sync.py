@@ -1,10 +1,10 @@
-"""`buckets/{key}`: what has been read of a Cloud Storage prefix, so that only changes are read.
+"""`buckets/{key}`: the objects read below a Cloud Storage prefix, so that only changes are read.
 
-Objects are spread over 64 shards by their names. `buckets/{key}` {address, shards} has a digest of
-the objects of each shard and their generations, so that one read tells which shards have changed.
-The state of each object (`ObjectState`) is stored in
-`buckets/{key}/objects/{shard}.{version}.{part}`, compressed, in parts below the megabyte that a
-document holds. `buckets/{key}` is written last and makes the new version of a shard visible.
+A hash of its name assigns each object to one of 64 shards. `buckets/{key}` {address, shards} has a
+digest of the objects and generations of each shard, so that one read shows which shards changed.
+The states of a shard's objects (`ObjectState`) are compressed and split into the documents
+`buckets/{key}/objects/{shard}.{version}.{part}`, each below Firestore's limit of a megabyte.
+`buckets/{key}` is written last, which makes the new version of a shard visible.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 SHARDS: Final = 64
 PART_BYTES: Final = 900_000
-"""A part of a shard has at most this size: a document holds a megabyte."""
+"""The maximum size of a part of a shard. Firestore's limit for a document is a megabyte."""
 MAX_BYTES: Final = 2_000_000
-"""A commit has at most this size: the emulator refuses requests above 4 MiB, the cloud above 10."""
+"""The maximum size of a commit. The emulator rejects requests above 4 MiB, the cloud above 10."""
 _COLLECTION: Final = "buckets"
 _OBJECTS: Final = "objects"
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectState:
-    """What the knowledge base has read of an object.
+    """The state of an object in the knowledge base.
 
     Attributes:
         generation: The generation that was read; 0 if none was read completely.
@@ -56,10 +56,10 @@ class _Shard:
 
 
 class BucketSync:
-    """Stores what has been read of one prefix."""
+    """Stores the states of the objects below one prefix."""
 
     def __init__(self, database: Database, address: str) -> None:
-        """Use this database for the prefix at this address."""
+        """Store the database client and the prefix. Nothing is read yet."""
         key = hashlib.sha256(address.encode()).hexdigest()[:20]
         self._database = database
         self._address = address
@@ -68,14 +68,14 @@ class BucketSync:
         self._shards: dict[int, _Shard] = {}
 
     async def digests(self) -> dict[int, str]:
-        """Load the digests of all shards that are not empty. One read."""
+        """Load the digests of all shards that are not empty. Costs one read."""
         snapshot = await self._database.get(self._reference)
         shards = (snapshot.to_dict() or {}).get("shards", {})
         self._shards = {int(number): _Shard(**shard) for number, shard in shards.items()}
         return {number: shard.digest for number, shard in self._shards.items()}
 
     async def objects(self, shards: Iterable[int]) -> dict[str, ObjectState]:
-        """Load the states of the objects in these shards, by name. One read a part of a shard."""
+        """Load the states of the objects in these shards, by name. Each part costs a read."""
         parts = {number: self._parts(number) for number in shards if number in self._shards}
         references = [part for shard_parts in parts.values() for part in shard_parts]
         snapshots = await self._database.get_all(references)
@@ -87,7 +87,7 @@ class BucketSync:
         }
 
     async def store(self, shards: Mapping[int, Mapping[str, ObjectState]]) -> None:
-        """Replace the contents of these shards; readers see all of it or nothing."""
+        """Replace the contents of these shards. Readers see all the new contents or none."""
         old_parts = [part for number in shards for part in self._parts(number)]
         new_parts = [
             part for number, states in shards.items() for part in self._replace(number, states)
@@ -101,13 +101,13 @@ class BucketSync:
         self, number: int, states: Mapping[str, ObjectState]
     ) -> Iterator[tuple[AsyncDocumentReference, bytes]]:
         """Yield the parts of the next version of a shard."""
-        former = self._shards.pop(number, _Shard("", 0, 0))
+        previous = self._shards.pop(number, _Shard("", 0, 0))
         if not states:
             return
         data = _pack(states)
         starts = range(0, len(data), PART_BYTES)
         generations = {name: state.generation for name, state in states.items()}
-        self._shards[number] = _Shard(digest(generations), former.version + 1, len(starts))
+        self._shards[number] = _Shard(digest(generations), previous.version + 1, len(starts))
         for part, start in zip(self._parts(number), starts, strict=True):
             yield part, data[start : start + PART_BYTES]
 
@@ -121,8 +121,8 @@ class BucketSync:
         return [self._database.document(self._objects, name) for name in names]
 
 
-def shard_of(name: str) -> int:
-    """Return the shard of an object."""
+def assign_shard(name: str) -> int:
+    """Return the number of the shard that an object of this name belongs to."""
     return hashlib.sha256(name.encode()).digest()[0] % SHARDS
 
 
@@ -140,13 +140,13 @@ def _pack(states: Mapping[str, ObjectState]) -> bytes:
 def _unpack(data: bytes) -> dict[str, ObjectState]:
     """Read back what `_pack` wrote.
 
-    An object counts as unread (generation 0) if the layout of chunks has changed since. So does one
-    with the third value set: a former version left out some of its records.
+    An object counts as unread (generation 0) if the layout of chunks has changed since, or if its
+    third value is set: an earlier release set it for objects of which it skipped records.
     """
     layout, rows = json.loads(zlib.decompress(data))
     return {
-        name: ObjectState(generation if layout == LAYOUT and not left_out else 0, tuple(ids))
-        for name, (generation, ids, left_out) in rows.items()
+        name: ObjectState(generation if layout == LAYOUT and not incomplete else 0, tuple(ids))
+        for name, (generation, ids, incomplete) in rows.items()
     }
 
 

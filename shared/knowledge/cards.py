@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.firestore.database import Database, Write
-    from shared.knowledge.chunk import KnowledgeCard
+    from shared.knowledge.knowledge_card import KnowledgeCard
 
 STEP: Final = "card"
 """The step that is pending on a chunk until it has a card."""
 BY_HAND: Final = "sample"
-"""The `model` of cards that a person wrote for the sample. No job replaces them."""
-BLOCK: Final = 200
-"""Cards that are compared at once and written in one commit."""
-_READ: Final = ("knowledge_card", "deleted_at", f"pending.{STEP}")
+"""The `model` of the sample's cards, which a person wrote. No job replaces them."""
+BATCH_SIZE: Final = 200
+"""The number of cards that are compared at once and written in one commit."""
+_CARD_FIELDS: Final = ("knowledge_card", "deleted_at", f"pending.{STEP}")
 _RENEWAL_FIELDS: Final = ("knowledge_card.model", "content", f"pending.{STEP}")
 
 
@@ -36,36 +36,36 @@ class Cards:
         self._database = database
 
     async def save(self, cards: Mapping[str, KnowledgeCard], model: str, now: datetime) -> int:
-        """Store each chunk's card if it differs, so that no job makes one.
+        """Store the cards of chunks that have another card, and complete their step.
 
-        A chunk that is deleted or changed in the meantime is skipped. A stored
-        card costs one read and no write.
+        A chunk that is deleted or changed in the meantime is skipped. A card that is stored already
+        costs one read and no write.
 
         Args:
-            cards: Chunk id to card.
+            cards: The cards by chunk id.
             model: The author of the cards: a model, or BY_HAND.
             now: The time to record.
 
         Returns:
-            How many cards were written.
+            The number of cards written.
         """
         chunk_ids = list(cards)
         written = 0
-        for start in range(0, len(chunk_ids), BLOCK):
-            stored = await self._stored(chunk_ids[start : start + BLOCK])
+        for start in range(0, len(chunk_ids), BATCH_SIZE):
+            stored = await self._stored(chunk_ids[start : start + BATCH_SIZE])
             writes = list(_writes(stored, cards, model, now))
             written += await self._database.commit_skipping_conflicts(writes)
         return written
 
     async def renew(self, maker: Callable[[str], str], now: datetime) -> int:
-        """Make the step pending again for all chunks whose card is by another model than today's.
+        """Make the step pending again for all chunks whose card another model made.
 
-        Cards that a person wrote stay. This reads every chunk; it is for the owner who has changed
+        Cards that a person wrote stay. This reads every chunk; it is for owners who have changed
         the model.
 
         Args:
-            maker: The model that would make the card of a text today.
-            now: The time from which the step may be tried.
+            maker: Returns the model that makes the card of a text now.
+            now: The time from which the step is due.
 
         Returns:
             The number of chunks.
@@ -83,7 +83,7 @@ class Cards:
 
     async def _stored(self, chunk_ids: Sequence[str]) -> list[DocumentSnapshot[Any]]:
         references = [self._database.document(CHUNKS, chunk_id) for chunk_id in chunk_ids]
-        return await self._database.get_all(references, _READ)
+        return await self._database.get_all(references, _CARD_FIELDS)
 
 
 def card_change(card: KnowledgeCard | None, model: str, now: datetime) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def card_change(card: KnowledgeCard | None, model: str, now: datetime) -> dict[s
 def page_query(client: AsyncClient, last: DocumentSnapshot[Any] | None) -> AsyncQuery:
     """Query a page of all chunks, by id."""
     query = client.collection(CHUNKS).order_by("__name__").select(_RENEWAL_FIELDS)
-    return (query.start_after(last) if last else query).limit(BLOCK)
+    return (query.start_after(last) if last else query).limit(BATCH_SIZE)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
@@ -127,7 +127,7 @@ def _writes(
 
 
 def _is_outdated(snapshot: DocumentSnapshot[Any], maker: Callable[[str], str]) -> bool:
-    """Return whether another model than today's wrote a chunk's card, and no step is pending."""
+    """Return whether a chunk's card is of another model, and the step is not pending."""
     data, made_by = snapshot.to_dict() or {}, _card(snapshot).get("model")
     if made_by in {None, BY_HAND} or STEP in data.get("pending", {}):
         return False

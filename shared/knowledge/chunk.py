@@ -14,18 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from shared.knowledge.knowledge_card import KnowledgeCard
     from shared.knowledge.source import Section, Source
     from shared.text.spans import Span
 
 _CHUNK_ID: Final = re.compile(r"(.+)-[0-9a-f]{12}(?:-[0-9]+)?")
-
-
-@dataclass(frozen=True, slots=True)
-class KnowledgeCard:
-    """A summary and a few takeaways of a chunk."""
-
-    summary: str
-    takeaways: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +30,10 @@ class Chunk(SourceFields):
             elsewhere in the source.
         start: Offset of the first character in the source's text, in code points.
         end: Offset after the last one; `source.text[start:end] == content`.
-        position: Its place among the source's chunks, from 1.
-        total: How many chunks the source has.
-        dated_at: When it was highlighted, else written, if its file said so when it was first
-            stored, else added. Before it is stored, the date in the file.
+        position: The number of the chunk in its source, from 1.
+        total: The number of chunks of the source.
+        dated_at: The date of the highlight, else the date of writing that the file named when the
+            chunk was first stored, else the date of storing. Before that, the date in the file.
     """
 
     chunk_id: str
@@ -62,7 +55,7 @@ class Chunk(SourceFields):
 
     @property
     def chunk_info(self) -> str:
-        """Its place in the source for people, such as `1/5`."""
+        """The position in the source for people, such as `1/5`."""
         return f"{self.position}/{self.total}"
 
     @property
@@ -82,12 +75,12 @@ class Chunk(SourceFields):
 
     @property
     def indexed_text(self) -> str:
-        """The text whose words are indexed. It includes the author, whom people search for."""
+        """The text whose words are indexed, with the author, because people search for authors."""
         return f"{self.embedding_text} {self.author or ''}"
 
     @property
     def facets(self) -> Mapping[Facet, str]:
-        """The facets it can be filtered by, each with its name as written."""
+        """The facets by which search can filter the chunk, each with its name as written."""
         # Facets are stored in this order: another order would rewrite every chunk.
         names = {
             Facet(Kind.SOURCE, self.source_id): self.title,
@@ -102,8 +95,8 @@ class Chunk(SourceFields):
             names[HAS_CARD] = "yes"
         if self.dated_at:
             names[month_facet(self.dated_at)] = f"{self.dated_at:%B %Y}"
-        for field, kind in FACET_FIELDS.items():
-            if name := getattr(self, field):
+        for field_name, kind in FACET_FIELDS.items():
+            if name := getattr(self, field_name):
                 names[named_facet(kind, name)] = name
         position = FIRST if self.position == 1 else LATER
         names[position] = position.key
@@ -120,50 +113,64 @@ def embedding_text(title: str, content: str) -> str:
     return f"{title} {content}"
 
 
-def chunks_of(source: Source, spans: Sequence[Sequence[Span]]) -> list[Chunk]:
-    """Cut a source into chunks.
+def split_source(source: Source, spans: Sequence[Sequence[Span]]) -> list[Chunk]:
+    """Split a source into chunks.
 
     Args:
         source: The source.
-        spans: For each of the source's sections, the spans of its chunks.
+        spans: For each of the source's sections, the spans of its chunks in it.
     """
     chunks: list[Chunk] = []
     occurrences: dict[str, int] = {}
+    ids: set[str] = set()
     offset = 0
-    text = source.text
     for section, section_spans in zip(source.sections, spans, strict=True):
+        if section.start is not None:
+            offset = section.start
         for span in section_spans:
-            chunk = _chunk(source, section, text, offset + span.start, offset + span.end)
-            occurrences[chunk.chunk_id] = occurrence = occurrences.get(chunk.chunk_id, 0) + 1
-            suffix = f"-{occurrence}" if occurrence > 1 else ""
-            position = len(chunks) + 1
-            chunks.append(replace(chunk, chunk_id=chunk.chunk_id + suffix, position=position))
+            chunk = _chunk(source, section, span, offset)
+            chunk_id = _exported_id(chunk.chunk_id, section)
+            while chunk_id is None or chunk_id in ids:
+                occurrences[chunk.chunk_id] = occurrence = occurrences.get(chunk.chunk_id, 0) + 1
+                chunk_id = chunk.chunk_id + (f"-{occurrence}" if occurrence > 1 else "")
+            ids.add(chunk_id)
+            chunks.append(replace(chunk, chunk_id=chunk_id, position=len(chunks) + 1))
         offset += len(section.text) + len(SECTION_SEPARATOR)
     return [replace(chunk, total=len(chunks)) for chunk in chunks]
 
 
-def source_id_of(chunk_id: str) -> str:
-    """Return the source id in a chunk id from `chunks_of`, or any other id unchanged."""
+def _exported_id(chunk_id: str, section: Section) -> str | None:
+    """Return the exported id of a section, if it is that of its text, with or without a counter.
+
+    The counter may have a gap: a repeat before it may have been forgotten.
+    """
+    exported = section.chunk_id or ""
+    return exported if re.fullmatch(rf"{re.escape(chunk_id)}(-[0-9]+)?", exported) else None
+
+
+def parse_source_id(chunk_id: str) -> str:
+    """Return the source id in a chunk id from `split_source`, or any other id unchanged."""
     match = _CHUNK_ID.fullmatch(chunk_id)
     return match[1] if match else chunk_id
 
 
-def _chunk(source: Source, section: Section, text: str, start: int, end: int) -> Chunk:
-    content = text[start:end]
+def _chunk(source: Source, section: Section, span: Span, offset: int) -> Chunk:
+    content = section.text[span.start : span.end]
     source_fields = {name: getattr(source, name) for name in SOURCE_FIELDS}
     source_fields["tags"] = tuple(dict.fromkeys(source.tags + section.tags))
     source_fields["readwise_url"] = section.readwise_url or source.readwise_url
     return Chunk(
         **source_fields,
         chunk_id=f"{source.source_id}-{_digest(content)[:12]}",
-        start=start,
-        end=end,
+        start=offset + span.start,
+        end=offset + span.end,
         position=0,
         total=0,
         content=content,
         highlight_url=section.highlight_url,
         highlighted_at=section.highlighted_at,
         dated_at=section.written_at,
+        knowledge_card=section.card,
     )
 
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from google.cloud.firestore import DELETE_FIELD
-from google.cloud.firestore_v1.base_query import FieldFilter
+from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
 from shared.core.dates import ALL_DATES
 from shared.firestore.codec import Codec
 from shared.index.stored_vector import COMPACT_FIELDS, NO_VECTOR, from_compact, load_compact
 from shared.index.vector_index import Documents, date_shapes, dated_query, vector_shapes
-from shared.knowledge.chunk import Chunk, KnowledgeCard
+from shared.knowledge.chunk import Chunk
+from shared.knowledge.knowledge_card import KnowledgeCard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,12 +42,17 @@ LAYOUT: Final = 1
 """The version of a chunk's stored layout. Raise it when the layout changes: the next ingest then
 writes all chunks again, and all are indexed again. An `added_field` needs no raise."""
 
-_BY_JOBS: Final = frozenset({"dated_at", "knowledge_card", "cluster_id"})
+AboutField = Literal["about_chunk_id", "about_source_id"]
+"""A field of a note's chunks: the chunk that the note is about, or the source of that chunk."""
+ABOUT_FIELDS: Final[tuple[AboutField, ...]] = ("about_chunk_id", "about_source_id")
+BY_JOBS: Final = frozenset({"dated_at", "knowledge_card", "cluster_id"})
 """The fields that ingest does not own. It compares and writes all others."""
 
 
 def _card(data: dict[str, Any]) -> KnowledgeCard:
-    return KnowledgeCard(data["summary"], tuple(data.get("takeaways") or ()))
+    summary = data["summary"]
+    takeaways = tuple(data.get("takeaways") or ())
+    return KnowledgeCard(summary, takeaways, data.get("model"), data.get("generated_at"))
 
 
 _CODEC: Final = Codec(
@@ -60,7 +66,7 @@ to_chunk: Final = _CODEC.read
 
 def ingest_fields(chunk: Chunk) -> dict[str, Any]:
     """Return the stored fields that ingest owns. Other jobs own cards, clusters and vectors."""
-    owned = _CODEC.write(chunk, _CODEC.names.keys() - _BY_JOBS)
+    owned = _CODEC.write(chunk, _CODEC.names.keys() - BY_JOBS)
     return owned | {"content_hash": chunk.content_hash}
 
 
@@ -75,15 +81,24 @@ def write_size(chunk: Chunk) -> int:
 
 
 def new_document(chunk: Chunk, now: datetime) -> dict[str, Any]:
-    """Return a new chunk's fields, to be merged into the remains of a deleted chunk."""
-    return _written(chunk, now) | {
-        "created_at": now,
-        "dated_at": chunk.highlighted_at or chunk.dated_at or now,
-        "pending": dict.fromkeys(FIRST_STEPS, now),
-        "tries": {},
-        "parked": {},
-        "deleted_at": DELETE_FIELD,
-    }
+    """Return a new chunk's fields, to be merged into the remains of a deleted chunk.
+
+    A chunk of an export brings its knowledge card along: none is made.
+    """
+    card = _CODEC.write(chunk, ["knowledge_card"]) if chunk.knowledge_card else {}
+    steps = [step for step in FIRST_STEPS if step != "card" or not card]
+    return (
+        _written(chunk, now)
+        | card
+        | {
+            "created_at": now,
+            "dated_at": chunk.highlighted_at or chunk.dated_at or now,
+            "pending": dict.fromkeys(steps, now),
+            "tries": {},
+            "parked": {},
+            "deleted_at": DELETE_FIELD,
+        }
+    )
 
 
 def edit_update(chunk: Chunk, stored: dict[str, Any], now: datetime) -> dict[str, Any]:
@@ -170,6 +185,19 @@ class Chunks(Documents[Chunk]):
         snapshots = await self._database.find(query.select(READ_FIELDS))
         return [to_chunk(snapshot.id, snapshot.to_dict() or {}) for snapshot in snapshots]
 
+    async def notes_about(self, field: AboutField, document_id: str, limit: int) -> list[Chunk]:
+        """Load the first chunks of the newest notes about a chunk or about chunks of a source.
+
+        Costs one round trip.
+
+        Args:
+            field: Whether the id is that of the chunk or of the source.
+            document_id: The id.
+            limit: Maximum number of notes.
+        """
+        query = notes_about_query(self._database.client, field, document_id, limit)
+        return self._documents(await self._database.find(query.select(READ_FIELDS)))
+
     async def positions(self, chunk_ids: Sequence[str]) -> dict[str, int]:
         """Load the positions of these chunks in their sources. Costs one round trip."""
         references = [self._database.document(COLLECTION, chunk_id) for chunk_id in chunk_ids]
@@ -202,6 +230,19 @@ def of_source_query(client: AsyncClient, source_id: str, limit: int, first: int)
     )
 
 
+def notes_about_query(
+    client: AsyncClient, field: AboutField, document_id: str, limit: int
+) -> AsyncQuery:
+    """Query the first chunks of notes about a chunk or a source, newest first."""
+    return (
+        client.collection(COLLECTION)
+        .where(filter=FieldFilter(field, "==", document_id))
+        .where(filter=FieldFilter("position", "==", 1))
+        .order_by("dated_at", direction=BaseQuery.DESCENDING)
+        .limit(limit)
+    )
+
+
 def with_card_query(client: AsyncClient) -> AsyncQuery:
     """Query the chunks that have a knowledge card."""
     return client.collection(COLLECTION).order_by("knowledge_card.generated_at")
@@ -213,5 +254,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]
     yield from vector_shapes(chunks)
     yield from date_shapes(chunks)
     yield of_source_query(client, "a", 1, 1)
+    for field in ABOUT_FIELDS:
+        yield notes_about_query(client, field, "a", 1)
     yield dated_query(chunks, ALL_DATES)
     yield with_card_query(client)

@@ -17,11 +17,11 @@ class Cluster:
         name: A few words.
         description: A sentence or two.
         keywords: The most typical words of its chunks, best first.
-        size: How many chunks it had when it was made.
-        x: Its place on a map of all clusters, from left to right. Similar clusters are close.
-        y: The same, from bottom to top.
-        run_id: The run that made it; a run replaces the clusters of the one before.
-        created_at: When that run wrote it.
+        size: The number of its chunks when it was created.
+        x: The horizontal position on a map of all clusters, on which similar clusters are close.
+        y: The vertical position on that map.
+        run_id: The run that created it. Each run replaces the clusters of the previous run.
+        created_at: The time at which that run stored it.
     """
 
     cluster_id: str

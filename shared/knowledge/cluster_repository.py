@@ -1,4 +1,4 @@
-"""`clusters/{cluster_id}`: clusters, and which chunks belong to them."""
+"""`clusters/{cluster_id}`: clusters, and their chunks."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ if TYPE_CHECKING:
 
     Snapshots = dict[str, DocumentSnapshot[Any]]
     NamesCache = dict[str, tuple[float, str]]
-    """When the name of a cluster was read, and the name, by the cluster's id."""
+    """By cluster id, the time at which the name was read, and the name."""
 
 COLLECTION: Final = "clusters"
 FRESH_SECONDS: Final = 60.0
-"""How long the name of a cluster stays in the cache of the process."""
-BLOCK: Final = 200
-"""Documents that are read at once, and written in one commit."""
+"""The time that the name of a cluster stays in the cache of the process."""
+BATCH_SIZE: Final = 200
+"""The number of documents that are read at once, and written in one commit."""
 BY_HAND: Final = "hand"
 """The `named_by` of clusters that a person named, such as the sample's."""
 BY_WORDS: Final = "words"
 """The `named_by` of clusters that a language model could still name."""
 BY_WORDS_ALONE: Final = "words alone"
-"""The `named_by` of clusters that a language model refused to name."""
+"""The `named_by` of clusters that a language model rejected as inadmissible."""
 _CODEC: Final = Codec(Cluster, "cluster_id")
 _FIELDS: Final = _CODEC.stored_names
 """The fields that make a cluster: all but its centroid and the next run's bookkeeping."""
-_NAMING: Final = ("name", "description", "keywords", "named_by")
-"""The fields that a name consists of."""
+_NAME_FIELDS: Final = ("name", "description", "keywords", "named_by")
+"""The fields that are written together when a cluster is named."""
 _DISTANCE: Final = "distance"
 
 
@@ -62,10 +62,10 @@ class ClusterWithCentroid:
 
     Attributes:
         centroid: The normalised mean of its members' vectors.
-        reach: The least similarity to the centroid with which a chunk joins it; 1: none does.
+        reach: The minimum similarity to the centroid of chunks that join later; 1 if none may.
         named_by: BY_HAND, BY_WORDS, BY_WORDS_ALONE, or the language model that named it.
-        central: Ids of the chunks that were closest to the centroid when it was named, best first.
-        members_hash: A hash of the members that the run gave it.
+        central: The ids of the chunks nearest to the centroid at the time of naming, nearest first.
+        members_hash: A hash of the members that the run assigned.
     """
 
     cluster: Cluster
@@ -78,7 +78,7 @@ class ClusterWithCentroid:
 
 @dataclass(frozen=True, slots=True)
 class ClusterNeighbour:
-    """A cluster and the cosine of its centroid with another one, from 0 to 1."""
+    """A cluster and the cosine similarity of its centroid to another one, from 0 to 1."""
 
     cluster: Cluster
     similarity: float
@@ -99,9 +99,9 @@ class Clusters:
             return None
         return _with_centroid(snapshot)
 
-    async def every(self) -> list[ClusterWithCentroid]:
-        """Load all clusters, by id."""
-        snapshots = await self._every(clusters_query(self._database.client))
+    async def load_all(self) -> list[ClusterWithCentroid]:
+        """Load all clusters, ordered by id."""
+        snapshots = await self._load_pages(clusters_query(self._database.client))
         return [_with_centroid(snapshot) for snapshot in snapshots.values()]
 
     async def unnamed(self, limit: int) -> list[ClusterWithCentroid]:
@@ -110,7 +110,7 @@ class Clusters:
         return [_with_centroid(snapshot) for snapshot in await self._database.find(query)]
 
     async def rename(self, cluster: Cluster, named_by: str) -> None:
-        """Store the name of a cluster, and who gave it."""
+        """Store the name of a cluster, and the author of the name."""
         change = {
             "name": cluster.name,
             "description": cluster.description,
@@ -121,7 +121,7 @@ class Clusters:
         await self._database.commit([lambda batch: batch.update(reference, change)])
 
     async def put(self, clusters: Sequence[ClusterWithCentroid]) -> int:
-        """Write these clusters, leave the others, and return the number of writes."""
+        """Write these clusters, and return the number of writes. Other clusters stay."""
         writes = [
             _replacement(
                 self._database.document(COLLECTION, entry.cluster.cluster_id), document(entry)
@@ -145,9 +145,9 @@ class Clusters:
         now = time.monotonic()
         cache: NamesCache = self._database.cache("cluster_names")
         names = {
-            name: cache[name][1]
-            for name in cluster_ids
-            if name in cache and now - cache[name][0] < FRESH_SECONDS
+            cluster_id: cache[cluster_id][1]
+            for cluster_id in cluster_ids
+            if cluster_id in cache and now - cache[cluster_id][0] < FRESH_SECONDS
         }
         for cluster in await self.get_all(sorted(set(cluster_ids) - names.keys())):
             cache[cluster.cluster_id] = now, cluster.name
@@ -159,7 +159,7 @@ class Clusters:
 
         Args:
             limit: Maximum number of clusters.
-            after: Size and id of the previous page's last cluster.
+            after: The size and the id of the previous page's last cluster.
         """
         query = largest_query(self._database.client, limit, after)
         return [_cluster(snapshot) for snapshot in await self._database.find(query)]
@@ -187,76 +187,80 @@ class Clusters:
         run_id: str,
         now: datetime,
     ) -> int:
-        """Store these clusters with these members, next to all others.
+        """Store clusters and their members, in addition to all other clusters.
 
-        An existing cluster takes the new name and keeps its other fields. A chunk keeps its
-        clusters that are not among these, and a chunk that is not a member here keeps all. What is
-        stored already costs reads and no write; the next call completes one that was killed.
+        An existing cluster is renamed and keeps its other fields. A member keeps its clusters that
+        are not among `clusters`; chunks that are no members do not change. Documents that do not
+        change cost reads and no write, so that the next call completes one that was killed.
 
-        A chunk whose clusters change is indexed again. A chunk that is deleted or changed since
-        is skipped; a new cluster without any other chunk is left out.
+        A chunk whose clusters change is indexed again. A chunk that was deleted or changed since
+        it was read is skipped. A new cluster without other chunks is not stored.
 
         Args:
-            clusters: The clusters. The sizes of new ones are counted here.
-            members: Cluster id to chunk ids. A chunk's clusters keep the order of `clusters`.
+            clusters: The clusters. Sizes of new clusters are counted here.
+            members: The chunk ids by cluster id. A chunk's clusters have the order of `clusters`.
             run_id: The run that new clusters belong to.
             now: The time to record.
 
         Returns:
-            How many documents were written.
+            The number of documents written.
         """
-        names = [entry.cluster.cluster_id for entry in clusters]
-        stored = await self._stored(names)
-        chunk_ids = sorted({chunk_id for name in names for chunk_id in members[name]})
+        cluster_ids = [entry.cluster.cluster_id for entry in clusters]
+        stored = await self._stored(cluster_ids)
+        chunk_ids = sorted({chunk_id for name in cluster_ids for chunk_id in members[name]})
         chunks = await self._chunks(chunk_ids, ["cluster_id"])
         memberships = _memberships(clusters, members, chunks)
         sizes = Counter(name for cluster_ids in memberships.values() for name in cluster_ids)
         new = [
-            _counted(entry, sizes[entry.cluster.cluster_id], run_id, now)
+            _with_size(entry, sizes[entry.cluster.cluster_id], run_id, now)
             for entry in clusters
             if entry.cluster.cluster_id not in stored and sizes[entry.cluster.cluster_id]
         ]
         written = await self.put(new)
         written += await self._commit(_name_writes(clusters, stored))
-        return written + await self._commit(_chunk_writes(chunks, memberships, set(names), now))
+        return written + await self._commit(
+            _chunk_writes(chunks, memberships, set(cluster_ids), now)
+        )
 
     async def _stored(self, cluster_ids: Sequence[str]) -> Snapshots:
         """Load the names of the clusters that exist."""
         snapshots: Snapshots = {}
-        for start in range(0, len(cluster_ids), BLOCK):
-            block = cluster_ids[start : start + BLOCK]
-            references = [self._database.document(COLLECTION, name) for name in block]
-            page = await self._database.get_all(references, list(_NAMING))
+        for start in range(0, len(cluster_ids), BATCH_SIZE):
+            batch = cluster_ids[start : start + BATCH_SIZE]
+            references = [self._database.document(COLLECTION, name) for name in batch]
+            page = await self._database.get_all(references, list(_NAME_FIELDS))
             snapshots |= {snapshot.id: snapshot for snapshot in page}
         return snapshots
 
     async def _chunks(self, chunk_ids: Sequence[str], fields: Sequence[str]) -> Snapshots:
         """Load some fields of the chunks, without deleted ones that are still in the index."""
         snapshots: Snapshots = {}
-        for start in range(0, len(chunk_ids), BLOCK):
-            block = chunk_ids[start : start + BLOCK]
-            references = [self._database.document(CHUNKS, chunk_id) for chunk_id in block]
+        for start in range(0, len(chunk_ids), BATCH_SIZE):
+            batch = chunk_ids[start : start + BATCH_SIZE]
+            references = [self._database.document(CHUNKS, chunk_id) for chunk_id in batch]
             page = await self._database.get_all(references, [*fields, "deleted_at"])
             snapshots |= {
                 snapshot.id: snapshot for snapshot in page if "deleted_at" not in _fields(snapshot)
             }
         return snapshots
 
-    async def _every(self, query: AsyncQuery) -> Snapshots:
+    async def _load_pages(self, query: AsyncQuery) -> Snapshots:
         """Load all results of a query that sorts by name, page by page."""
         snapshots: Snapshots = {}
-        page = await self._database.find(query.limit(BLOCK))
+        page = await self._database.find(query.limit(BATCH_SIZE))
         while page:
             snapshots |= {snapshot.id: snapshot for snapshot in page}
-            if len(page) < BLOCK:
+            if len(page) < BATCH_SIZE:
                 break
-            page = await self._database.find(query.start_after(page[-1]).limit(BLOCK))
+            page = await self._database.find(query.start_after(page[-1]).limit(BATCH_SIZE))
         return snapshots
 
     async def _commit(self, writes: Iterable[Write]) -> int:
         pending = list(writes)
-        blocks = (pending[start : start + BLOCK] for start in range(0, len(pending), BLOCK))
-        return sum([await self._database.commit_skipping_conflicts(block) for block in blocks])
+        blocks = (
+            pending[start : start + BATCH_SIZE] for start in range(0, len(pending), BATCH_SIZE)
+        )
+        return sum([await self._database.commit_skipping_conflicts(batch) for batch in blocks])
 
 
 def largest_query(client: AsyncClient, limit: int, after: tuple[int, str] | None) -> AsyncQuery:
@@ -291,9 +295,9 @@ def clusters_query(client: AsyncClient) -> AsyncQuery:
 
 
 def unnamed_query(client: AsyncClient) -> AsyncQuery:
-    """Query clusters that no language model was asked to name yet."""
-    unnamed = FieldFilter("named_by", "==", BY_WORDS)
-    return client.collection(COLLECTION).where(filter=unnamed)
+    """Query the clusters that no language model has processed yet."""
+    named_by_words = FieldFilter("named_by", "==", BY_WORDS)
+    return client.collection(COLLECTION).where(filter=named_by_words)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
@@ -310,7 +314,7 @@ def _memberships(
     members: Mapping[str, Sequence[str]],
     chunks: Snapshots,
 ) -> dict[str, list[str]]:
-    """Chunk id to cluster ids, for chunks that exist."""
+    """Return the cluster ids of each chunk that exists."""
     memberships: dict[str, list[str]] = {}
     for entry in clusters:
         cluster_id = entry.cluster.cluster_id
@@ -324,7 +328,7 @@ def _name_writes(clusters: Sequence[ClusterWithCentroid], stored: Snapshots) -> 
     """Rename existing clusters whose names differ."""
     for entry in clusters:
         if snapshot := stored.get(entry.cluster.cluster_id):
-            name_fields = {field: document(entry)[field] for field in _NAMING}
+            name_fields = {field: document(entry)[field] for field in _NAME_FIELDS}
             if _fields(snapshot) != name_fields:
                 yield _update(snapshot, name_fields)
 
@@ -357,7 +361,7 @@ def document(entry: ClusterWithCentroid) -> dict[str, Any]:
     }
 
 
-def _counted(
+def _with_size(
     entry: ClusterWithCentroid, size: int, run_id: str, now: datetime
 ) -> ClusterWithCentroid:
     return replace(entry, cluster=replace(entry.cluster, size=size, run_id=run_id, created_at=now))

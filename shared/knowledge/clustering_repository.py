@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
     from shared.firestore.database import Database, Write
 
-PAGE: Final = 200
-"""Chunks are read in pages of this size, and written in one commit a page."""
-READ_PAGE: Final = 500
-"""The page size when all chunks are read. Larger pages only take more memory."""
+PAGE_SIZE: Final = 200
+"""Chunks are read in pages of this size. Each page is written in one commit."""
+READ_PAGE_SIZE: Final = 500
+"""The page size when all chunks are read. Larger pages take more memory and no less time."""
 CONCURRENCY: Final = 16
-"""This many clusters are counted concurrently."""
+"""The number of clusters whose chunks are counted concurrently."""
 STEP: Final = "cluster"
 ItemT = TypeVar("ItemT")
 _PATH: Final = ("meta", "clustering")
-_READ: Final = (*COMPACT_FIELDS, "content_hash", "cluster_id", "pending")
+_FIELDS: Final = (*COMPACT_FIELDS, "content_hash", "cluster_id", "pending")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Clustering:
         run_id: The run that found the clusters.
         made_at: The time of that run.
         passages: The number of chunks that were clustered.
-        changed: The number of chunks that were assigned to clusters or lost since.
+        changed: The number of chunks that were assigned to clusters or deleted since.
         members: The number of chunks in clusters when they were last counted.
         uncounted: Whether clusters have changed since they were last counted.
         unfinished: Whether some chunks are not assigned yet.
@@ -65,25 +65,25 @@ class AssignedChunk:
     """A chunk with its clusters, as it was read.
 
     Attributes:
-        model: The model of its vector.
-        content_hash: Changes with the embedded text.
-        waiting: Whether it waits to be assigned to a cluster.
-        update_time: When it was last written.
-        vector: Its compact vector. Empty if it has none, or if it is not needed.
+        model: The embedding model of its vector.
+        content_hash: A hash of the embedded text.
+        pending: Whether it waits to be assigned to a cluster.
+        update_time: The time of its last write.
+        vector: Its compact vector; empty if it has none, or if none is needed.
     """
 
     chunk_id: str
     model: str
     content_hash: str
     cluster_ids: tuple[str, ...]
-    waiting: bool
+    pending: bool
     update_time: Any = field(compare=False)
     vector: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterAssignment:
-    """The clusters that a chunk is to belong to."""
+    """The clusters to assign to a chunk."""
 
     chunk: AssignedChunk
     cluster_ids: tuple[str, ...]
@@ -96,7 +96,7 @@ class Clusterings:
         """Use this database."""
         self._database = database
 
-    async def present(self) -> Clustering | None:
+    async def load(self) -> Clustering | None:
         """Load the record of the last clustering; None if there was none."""
         data = (await self._database.get(self._database.document(*_PATH))).to_dict()
         return Clustering(**data) if data else None
@@ -106,7 +106,7 @@ class Clusterings:
         await self._database.commit([self._clustering_write(asdict(clustering))])
 
     async def mark_uncounted(self) -> None:
-        """Have the next run count the clusters."""
+        """Have the next run count the members of all clusters."""
         await self._database.commit([self._clustering_write({"uncounted": True})])
 
     async def count_embedded(self, model: str) -> int:
@@ -117,26 +117,30 @@ class Clusterings:
         """Count the chunks that belong to a cluster."""
         return await self._database.count(members_query(self._database.client))
 
-    async def pending(self, limit: int) -> list[AssignedChunk]:
+    async def pending(self, limit: int, dimension: int) -> list[AssignedChunk]:
         """Load chunks that wait to be assigned to a cluster, the longest waiting first."""
-        query = pending_query(self._database.client).select(_READ).limit(limit)
-        return await self._to_chunks(await self._database.find(query))
+        query = pending_query(self._database.client).select(_FIELDS).limit(limit)
+        return await self._to_chunks(await self._database.find(query), dimension)
 
-    async def embedded_pages(self, model: str) -> AsyncIterator[list[AssignedChunk]]:
-        """Yield all chunks that have a vector of this model, page by page, ordered by id."""
+    async def embedded_pages(
+        self, model: str, dimension: int
+    ) -> AsyncIterator[list[AssignedChunk]]:
+        """Yield all chunks that have such a vector, page by page, ordered by id."""
         query = embedded_query(self._database.client, model).order_by("__name__")
-        query = query.select(_READ).limit(READ_PAGE)
+        query = query.select(_FIELDS).limit(READ_PAGE_SIZE)
         page = await self._database.find(query)
         while page:
-            yield [chunk for chunk in await self._to_chunks(page) if chunk.vector]
-            if len(page) < READ_PAGE:
+            yield [chunk for chunk in await self._to_chunks(page, dimension) if chunk.vector]
+            if len(page) < READ_PAGE_SIZE:
                 return
             page = await self._database.find(query.start_after(page[-1]))
 
-    async def _to_chunks(self, snapshots: Sequence[DocumentSnapshot[Any]]) -> list[AssignedChunk]:
-        """Read chunks with their vectors."""
+    async def _to_chunks(
+        self, snapshots: Sequence[DocumentSnapshot[Any]], dimension: int
+    ) -> list[AssignedChunk]:
+        """Read chunks, with their vectors of this length."""
         fields = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
-        vectors = await load_compact(fields, COLLECTION, self._database)
+        vectors = await load_compact(fields, COLLECTION, self._database, dimension)
         return [
             replace(_to_chunk(snapshot), vector=vectors.get(snapshot.id, b""))
             for snapshot in snapshots
@@ -145,7 +149,7 @@ class Clusterings:
     async def texts(self, chunk_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
         """Load the title and the content of the chunks that exist, by id."""
         texts: dict[str, tuple[str, str]] = {}
-        for block in _blocks(chunk_ids, PAGE):
+        for block in _blocks(chunk_ids, PAGE_SIZE):
             references = [self._database.document(COLLECTION, name) for name in block]
             for snapshot in await self._database.get_all(references, ["title", "content"]):
                 data = snapshot.to_dict() or {}
@@ -156,7 +160,7 @@ class Clusterings:
     async def assign(
         self, assignments: Sequence[ClusterAssignment], now: datetime, *, since: bool
     ) -> int:
-        """Assign chunks to clusters; chunks that were rewritten or deleted meanwhile are skipped.
+        """Assign chunks to clusters. Chunks that were edited or deleted since are skipped.
 
         A chunk whose clusters change waits for the index. An assignment that is stored already
         costs no write.
@@ -164,24 +168,26 @@ class Clusterings:
         Args:
             assignments: The clusters of each chunk.
             now: The time from which the chunks wait for the index.
-            since: Whether to count the chunks as changed since the last clustering.
+            since: Whether the chunks count as changed since the last clustering.
 
         Returns:
             The number of chunks written.
         """
-        due = [entry for entry in assignments if entry.chunk.waiting or _is_change(entry)]
-        return sum([await self._assign(block, now, since=since) for block in _blocks(due, PAGE)])
+        changed = [entry for entry in assignments if entry.chunk.pending or _is_change(entry)]
+        return sum(
+            [await self._assign(block, now, since=since) for block in _blocks(changed, PAGE_SIZE)]
+        )
 
     async def _assign(
         self, assignments: Sequence[ClusterAssignment], now: datetime, *, since: bool
     ) -> int:
         writes = [self._write(assignment, now) for assignment in assignments]
-        changed = [self._changed_write(len(assignments))] if since else []
+        changed = [self._change_count_write(len(assignments))] if since else []
         try:
             await self._database.commit([*writes, *changed])
         except WriteConflict:
-            # Other jobs write to chunks too: only the embedded text must be the same.
-            changed = [self._changed_write(1)] if since else []
+            # Other jobs write to chunks, too. An assignment stays valid while the text is the same.
+            changed = [self._change_count_write(1)] if since else []
             unedited = await self._unedited(assignments)
             return await self._database.commit_skipping_conflicts(
                 [
@@ -192,10 +198,10 @@ class Clusterings:
         return len(assignments)
 
     async def _unedited(self, assignments: Sequence[ClusterAssignment]) -> list[ClusterAssignment]:
-        """The assignments of chunks that still have the same vector, with the present chunks."""
+        """Read the chunks again, and return the assignments of those whose text has not changed."""
         by_id = {assignment.chunk.chunk_id: assignment for assignment in assignments}
         references = [self._database.document(COLLECTION, chunk_id) for chunk_id in by_id]
-        fields = [name for name in _READ if name != COMPACT]
+        fields = [name for name in _FIELDS if name != COMPACT]
         snapshots = await self._database.get_all(references, fields)
         return [
             replace(by_id[chunk.chunk_id], chunk=chunk)
@@ -209,7 +215,7 @@ class Clusterings:
         Returns:
             The number of clusters written or deleted.
         """
-        # Counted first: the next run then notices chunks that are deleted meanwhile.
+        # Members are counted first, so that the next run notices chunks that are deleted meanwhile.
         members = await self.count_members()
         query = clusters_query(self._database.client).select(["size"])
         clusters = await self._database.find(query)
@@ -218,7 +224,7 @@ class Clusterings:
             for block in _blocks(clusters, CONCURRENCY)
             for write in await self._size_writes(block)
         ]
-        for block in _blocks(writes, PAGE):
+        for block in _blocks(writes, PAGE_SIZE):
             await self._database.commit(block)
         lost = max(0, clustering.members - members)
         update = {"members": members, "uncounted": False, "changed": Increment(lost)}
@@ -227,7 +233,7 @@ class Clusterings:
 
     async def _size_writes(self, clusters: Sequence[DocumentSnapshot[Any]]) -> list[Write]:
         client = self._database.client
-        queries = [of_cluster_query(client, cluster.id) for cluster in clusters]
+        queries = [cluster_members_query(client, cluster.id) for cluster in clusters]
         sizes = await asyncio.gather(*map(self._database.count, queries))
         return [
             _size_write(cluster, size)
@@ -243,7 +249,7 @@ class Clusterings:
         option = LastUpdateOption(assignment.chunk.update_time)
         return lambda batch: batch.update(reference, change, option)
 
-    def _changed_write(self, count: int) -> Write:
+    def _change_count_write(self, count: int) -> Write:
         return self._clustering_write({"changed": Increment(count), "uncounted": True})
 
     def _clustering_write(self, change: dict[str, Any]) -> Write:
@@ -252,32 +258,32 @@ class Clusterings:
 
 
 def embedded_query(client: AsyncClient, model: str) -> AsyncQuery:
-    """Chunks that have a vector of a model."""
+    """Query the chunks that have a vector of a model."""
     return client.collection(COLLECTION).where(filter=FieldFilter("embedding_model", "==", model))
 
 
 def members_query(client: AsyncClient) -> AsyncQuery:
-    """Chunks that belong to a cluster."""
+    """Query the chunks that belong to any cluster."""
     return client.collection(COLLECTION).where(filter=FieldFilter("cluster_id", ">", []))
 
 
-def of_cluster_query(client: AsyncClient, cluster_id: str) -> AsyncQuery:
-    """Chunks that belong to a certain cluster."""
+def cluster_members_query(client: AsyncClient, cluster_id: str) -> AsyncQuery:
+    """Query the chunks that belong to one cluster."""
     belongs = FieldFilter("cluster_id", "array_contains", cluster_id)
     return client.collection(COLLECTION).where(filter=belongs)
 
 
 def pending_query(client: AsyncClient) -> AsyncQuery:
-    """Chunks that wait to be assigned to a cluster, the longest waiting first."""
+    """Query the chunks that wait to be assigned to a cluster, oldest first."""
     return client.collection(COLLECTION).order_by(f"pending.{STEP}")
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query this file can build, for the proof that each has its index."""
+    """Yield every query of this module, to prove that each has its index."""
     yield embedded_query(client, "m").order_by("__name__")
     yield embedded_query(client, "m")
     yield members_query(client)
-    yield of_cluster_query(client, "a")
+    yield cluster_members_query(client, "a")
     yield pending_query(client).limit(1)
     yield clusters_query(client).select(["size"])
 
@@ -289,7 +295,7 @@ def _to_chunk(snapshot: DocumentSnapshot[Any]) -> AssignedChunk:
         model=data.get("embedding_model", ""),
         content_hash=data.get("content_hash", ""),
         cluster_ids=tuple(data.get("cluster_id") or ()),
-        waiting=STEP in data.get("pending", {}),
+        pending=STEP in data.get("pending", {}),
         update_time=snapshot.update_time,
     )
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
 NamesCache = dict[Kind, tuple[float, Sequence[FacetValue]]]
-"""The names of each kind, and when they were read."""
+"""The names of each kind, with the time at which they were read."""
 MAX_NAMES: Final = 300
-"""Names of one kind that are read at most."""
+"""The maximum number of names that are read of one kind."""
 FRESH_SECONDS: Final = 60.0
-"""How long names stay in the cache."""
+"""The time that names stay in the cache."""
 
 
 class CommonNames:
@@ -30,7 +30,7 @@ class CommonNames:
         self._clusters = Clusters(database)
         self._cache: NamesCache = database.cache("common_names")
 
-    async def of(self, kind: Kind) -> Sequence[FacetValue]:
+    async def load(self, kind: Kind) -> Sequence[FacetValue]:
         """Return the names of a kind, the most common first.
 
         Costs one round trip, or none if the names are cached.

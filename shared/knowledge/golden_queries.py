@@ -1,4 +1,4 @@
-"""Golden queries, which measure search every night, and the scores of past nights.
+"""Golden queries, by which search is measured every night, and the scores of past nights.
 
 Each query has one passage that answers it:
 
@@ -8,7 +8,7 @@ Each query has one passage that answers it:
 MRR: E. M. Voorhees, "The TREC-8 Question Answering Track Report", TREC-8 (1999), 77.
 
 `meta/golden_queries` has `queries`, which the health job chooses, and `given`, a list of
-`{query, chunk_id}` for queries of the user: the job uses these too, and never writes them.
+`{query, chunk_id}` with the user's own queries: the job uses them, too, and never writes them.
 `meta/health` has the scores of the last thirty nights.
 """
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
     from shared.knowledge.chunk import Chunk
 
-TOP: Final = 10
-WEEK: Final = 7
-"""A night is compared with this many nights before it."""
+TOP_K: Final = 10
+BASELINE_NIGHTS: Final = 7
+"""The number of previous nights with which a night is compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class NightlyScore:
 
     Attributes:
         date: The day, in UTC: YYYY-MM-DD.
-        ranks: The rank of the passage of each query, by the query's name; 0 if it was not found.
+        ranks: By the name of each query, the rank of its passage; 0 if it was not found.
         model: The embedding model.
         milliseconds: The median duration of a search.
     """
@@ -57,34 +57,35 @@ class NightlyScore:
     @property
     def recall(self) -> float:
         """Recall@10."""
-        return self.recall_of(self.ranks)
+        return self.recall_over(self.ranks)
 
     @property
     def mrr(self) -> float:
         """MRR@10."""
         return sum(1 / rank for rank in self.ranks.values() if rank) / len(self.ranks)
 
-    def recall_of(self, names: Collection[str]) -> float:
-        """Recall@10 over some of the queries."""
+    def recall_over(self, names: Collection[str]) -> float:
+        """Return recall@10 over some of the queries."""
         return sum(self.ranks[name] > 0 for name in names) / len(names)
 
-    def gain_since(self, former: NightlyScore) -> float | None:
-        """The gain in recall@10 since another night, over their common queries; None without any.
+    def gain_since(self, previous: NightlyScore) -> float | None:
+        """Return the gain in recall@10 since a previous night, over the queries that both have.
 
-        Queries change with their passages, and scores of different queries are not comparable.
+        Queries change with their passages, and scores of different queries are not comparable. The
+        result is None if no query is common.
         """
-        both = self.ranks.keys() & former.ranks.keys()
-        return self.recall_of(both) - former.recall_of(both) if both else None
+        common = self.ranks.keys() & previous.ranks.keys()
+        return self.recall_over(common) - previous.recall_over(common) if common else None
 
 
-def gain_since_last_week(night: NightlyScore, former: Sequence[NightlyScore]) -> float | None:
+def gain_since_last_week(night: NightlyScore, previous: Sequence[NightlyScore]) -> float | None:
     """Return the gain in recall@10 since the week before: the median over its nights.
 
     Args:
         night: The night to compare.
-        former: The nights before it, the latest last.
+        previous: The nights before it, the latest last.
     """
-    gains = [night.gain_since(other) for other in former[-WEEK:]]
+    gains = [night.gain_since(other) for other in previous[-BASELINE_NIGHTS:]]
     comparable = [gain for gain in gains if gain is not None]
     return median(comparable) if comparable else None
 
@@ -92,7 +93,7 @@ def gain_since_last_week(night: NightlyScore, former: Sequence[NightlyScore]) ->
 MAX_NIGHTS: Final = 30
 """The scores of this many nights are stored."""
 SAMPLE_SIZE: Final = 5
-"""A golden query is chosen among this many chunks."""
+"""A golden query is chosen from this many chunks."""
 _QUERIES: Final = ("meta", "golden_queries")
 _NIGHTS: Final = ("meta", "health")
 
@@ -136,7 +137,7 @@ class SearchHealth:
         self._database = database
 
     async def golden(self) -> GoldenSet:
-        """Load the queries. One round trip."""
+        """Load the queries. Costs one round trip."""
         snapshot = await self._database.get(self._database.document(*_QUERIES))
         data = snapshot.to_dict() or {}
         return GoldenSet(_read(data.get("given")), _read(data.get("queries")))
@@ -154,9 +155,9 @@ class SearchHealth:
         return {chunk.id for chunk in chunks if chunk.to_dict()}
 
     async def chunks_from(self, point: str) -> list[Chunk]:
-        """Load some searchable chunks, by the hash of their texts from a point on. One round trip.
+        """Load some searchable chunks whose content hash is at least `point`. Costs one round trip.
 
-        Hashes are uniform, so every chunk is as likely.
+        Hashes are uniform, so every chunk is equally likely for a random point.
         """
         snapshots = await self._database.find(from_query(self._database.client, point))
         documents = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
@@ -179,14 +180,14 @@ class SearchHealth:
 
 
 def from_query(client: AsyncClient, point: str) -> AsyncQuery:
-    """Chunks by the hash of their texts; deleted chunks have none."""
+    """Query chunks by their content hash, from a point on. Deleted chunks have no hash."""
     start = FieldFilter("content_hash", ">=", point)
     query = client.collection(CHUNKS).where(filter=start).order_by("content_hash")
     return query.select([*READ_FIELDS, "pending"]).limit(SAMPLE_SIZE)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query this file can build, for the proof that each has its index."""
+    """Yield every query of this module, to prove that each has its index."""
     yield from_query(client, "a")
 
 
@@ -195,5 +196,5 @@ def _read(data: Any) -> tuple[GoldenQuery, ...]:
 
 
 def _is_pending(data: dict[str, Any]) -> bool:
-    """Return whether search cannot find a chunk by its present text yet."""
+    """Return whether a chunk's current text is not searchable yet."""
     return bool({"embed", "index"} & (data.get("pending") or {}).keys())

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from google.api_core.exceptions import InvalidArgument
+from google.cloud.firestore import LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.bisection import bisect
 from shared.core.errors import PlatformFault
 from shared.core.log import error_fields, log
+from shared.firestore.writes import put_if_unchanged
 from shared.index.facets import Kind
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.knowledge.source_repository import COLLECTION, removed_fields, source_fields, title_key
+from shared.knowledge.forgotten_repository import ForgottenSources
+from shared.knowledge.source_repository import (
+    COLLECTION,
+    note_fields,
+    removed_fields,
+    source_fields,
+    title_key,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncDocumentReference, AsyncQuery
 
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database, Document, Write
     from shared.knowledge.chunk import Chunk
+    from shared.knowledge.forgotten_repository import ForgottenSource
     from shared.knowledge.source import Source
 
 BATCH_SIZE: Final = 30
@@ -49,10 +60,22 @@ _SOURCE_FILTERS: Final = frozenset({Kind.AUTHOR, Kind.CATEGORY, Kind.TAG})
 
 @dataclass(frozen=True, slots=True)
 class ChunkedSource:
-    """A source with its chunks."""
+    """A source with its chunks.
+
+    Attributes:
+        source: The source.
+        chunks: All chunks of its text, none if it is to be deleted.
+        forgotten_ids: The ids of chunks that were forgotten, which are not stored.
+    """
 
     source: Source
     chunks: list[Chunk]
+    forgotten_ids: frozenset[str] = frozenset()
+
+    @property
+    def stored_chunks(self) -> list[Chunk]:
+        """The chunks to store."""
+        return [chunk for chunk in self.chunks if chunk.chunk_id not in self.forgotten_ids]
 
     @property
     def content_hash(self) -> str:
@@ -122,7 +145,8 @@ class Ingestion:
             now: The time of writing.
 
         Returns:
-            The number of `sources` that differed, and of chunks `created`, `updated`, `deleted`.
+            The number of `sources` that differed, and of chunks `created`, `updated`, `deleted`;
+            and of sources that were `forgotten`, of which nothing is written.
 
         Raises:
             PlatformFault: The database refuses a source; others may have been written.
@@ -158,36 +182,52 @@ class Ingestion:
 
     async def _take_back(self, source: ChunkedSource, now: datetime, counts: Counter[str]) -> None:
         """Delete what was written of a new source before the database refused the rest."""
-        if not await self._stored_hashes([source]):
+        if not await self._stored_sources([source]):
             await self._save([ChunkedSource(source.source, [])], now, counts)
 
     async def _save(
         self, sources: Sequence[ChunkedSource], now: datetime, counts: Counter[str]
     ) -> None:
-        """Write what differs, and count the writes of each commit."""
-        stored = await self._stored_hashes(sources)
-        changed = [source for source in sources if _has_changed(source, stored)]
-        chunks = await self._stored_chunks(source.source.source_id for source in changed)
+        """Write what differs, and count the writes of each commit.
+
+        What is forgotten or changed by somebody else in the meantime is read again.
+        """
+        forgotten = await self._database.retry_on_conflict(
+            lambda: self._attempt(sources, now, counts)
+        )
+        counts.update(["forgotten"] * forgotten)
+
+    async def _attempt(
+        self, sources: Sequence[ChunkedSource], now: datetime, counts: Counter[str]
+    ) -> int:
+        """Write what differs, and return the number of sources that were forgotten."""
+        stored = await self._stored_sources(sources)
+        different = [source for source in sources if _has_changed(source, stored)]
+        source_ids = [source.source.source_id for source in different]
+        chunks, forgotten = await asyncio.gather(
+            self._stored_chunks(source_ids),
+            ForgottenSources(self._database).of_sources(source_ids),
+        )
         changes: list[_Change] = []
-        for source in changed:
+        for source in _without_forgotten(different, forgotten):
             source_id = source.source.source_id
             changes += self._chunk_changes(source, chunks.get(source_id, {}), now)
             changes += self._source_change(source, stored.get(source_id), now)
         for commit in _commits(changes):
             await self._database.commit(change.write for change in commit)
             counts.update(change.kind for change in commit)
+        return sum(record.whole for record in forgotten.values())
 
-    async def _stored_hashes(self, sources: Sequence[ChunkedSource]) -> dict[str, str]:
+    async def _stored_sources(self, sources: Sequence[ChunkedSource]) -> dict[str, Document]:
         references = [self._reference(COLLECTION, source.source.source_id) for source in sources]
-        snapshots = await self._database.get_all(references, ["content_hash"])
-        return {snapshot.id: snapshot.get("content_hash") for snapshot in snapshots}
+        snapshots = await self._database.get_all(references, ["content_hash", "revision"])
+        return {snapshot.id: snapshot for snapshot in snapshots}
 
-    async def _stored_chunks(self, source_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+    async def _stored_chunks(self, source_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Load fields of the stored chunks, by source id and chunk id."""
-        ids = list(source_ids)
         chunks: dict[str, dict[str, Any]] = {}
-        if ids:
-            query = chunks_of_sources_query(self._database.client, ids)
+        if source_ids:
+            query = chunks_of_sources_query(self._database.client, source_ids)
             for snapshot in await self._database.find(query):
                 data = snapshot.to_dict() or {}
                 chunks.setdefault(data["source_id"], {})[snapshot.id] = data
@@ -196,9 +236,9 @@ class Ingestion:
     def _chunk_changes(
         self, source: ChunkedSource, stored: dict[str, Any], now: datetime
     ) -> Iterator[_Change]:
-        for chunk in source.chunks:
+        for chunk in source.stored_chunks:
             yield from self._chunk_change(chunk, stored.get(chunk.chunk_id), now)
-        for chunk_id in stored.keys() - {chunk.chunk_id for chunk in source.chunks}:
+        for chunk_id in stored.keys() - {chunk.chunk_id for chunk in source.stored_chunks}:
             yield self._deletion(chunk_id, now)
 
     def _deletion(self, chunk_id: str, now: datetime) -> _Change:
@@ -210,18 +250,23 @@ class Ingestion:
     def _source_change(
         self,
         source: ChunkedSource,
-        stored: str | None,
+        stored: Document | None,
         now: datetime,
     ) -> Iterator[_Change]:
         reference = self._reference(COLLECTION, source.source.source_id)
-        if source.chunks:
+        if source.stored_chunks:
             data = source_document(source, now)
-            data |= removed_fields(source.source) if stored else {"created_at": now}
             # A chunk repeats the metadata of its source.
             size = documents.write_size(source.chunks[0]) + 4 * sum(map(len, data["facets"]))
-            yield _Change("sources", lambda batch: batch.set(reference, data, merge=True), size)
+            if stored:
+                data |= removed_fields(source.source)
+                yield _Change("sources", put_if_unchanged(stored, data), size)
+            else:
+                data |= _first_fields(source.source, now)
+                yield _Change("sources", lambda batch: batch.create(reference, data), size)
         elif stored:
-            yield _Change("sources", lambda batch: batch.delete(reference))
+            option = LastUpdateOption(stored.update_time)
+            yield _Change("sources", lambda batch: batch.delete(reference, option))
 
     def _chunk_change(
         self, chunk: Chunk, stored: dict[str, Any] | None, now: datetime
@@ -251,13 +296,37 @@ def chunks_of_sources_query(client: AsyncClient, source_ids: Sequence[str]) -> A
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query this file can build, for the proof that each has its index."""
+    """Yield every query of this module, to prove that each has its index."""
     yield chunks_of_sources_query(client, ["a", "b"])
 
 
-def _has_changed(source: ChunkedSource, stored: dict[str, str]) -> bool:
-    """Return whether to write a source; one to delete always is: it may have left chunks behind."""
-    return not source.chunks or stored.get(source.source.source_id) != source.content_hash
+def _without_forgotten(
+    sources: Iterable[ChunkedSource], forgotten: Mapping[str, ForgottenSource]
+) -> Iterator[ChunkedSource]:
+    """Leave out what was forgotten.
+
+    A source that is being forgotten is left alone. One that is forgotten has nothing to store, so
+    that what an interrupted run wrote of it is deleted.
+    """
+    for source in sources:
+        record = forgotten.get(source.source.source_id)
+        if record is None:
+            yield source
+        elif not record.whole:
+            yield replace(source, forgotten_ids=record.chunk_ids)
+        elif record.unfinished is None:
+            yield replace(source, forgotten_ids=frozenset(chunk.id for chunk in source.chunks))
+
+
+def _has_changed(source: ChunkedSource, stored: Mapping[str, Document]) -> bool:
+    """Return whether to write a source; one to delete always is: it may have left chunks behind.
+
+    A note of an export is not written over a later revision.
+    """
+    data = _fields(stored.get(source.source.source_id))
+    if source.source.note and data.get("revision", 0) >= source.source.note.revision:
+        return False
+    return not source.chunks or data.get("content_hash") != source.content_hash
 
 
 def source_document(source: ChunkedSource, now: datetime) -> dict[str, Any]:
@@ -265,15 +334,25 @@ def source_document(source: ChunkedSource, now: datetime) -> dict[str, Any]:
     return source_fields(source.source) | {
         "title_key": title_key(source.source.title),
         "facets": _facets(source),
-        "chunk_count": len(source.chunks),
+        "chunk_count": len(source.stored_chunks),
         "content_hash": source.content_hash,
         "updated_at": now,
     }
 
 
+def _first_fields(source: Source, now: datetime) -> dict[str, Any]:
+    """Return what a new source has at first: its dates, and in an export what makes it a note."""
+    dates = {"created_at": source.created_at or now, "updated_at": source.updated_at or now}
+    return dates | (note_fields(source.note) if source.note else {})
+
+
 def _facets(source: ChunkedSource) -> list[str]:
-    facets = {facet for chunk in source.chunks for facet in chunk.facets}
+    facets = {facet for chunk in source.stored_chunks for facet in chunk.facets}
     return sorted(facet.id for facet in facets if facet.kind in _SOURCE_FILTERS)
+
+
+def _fields(snapshot: Document | None) -> dict[str, Any]:
+    return (snapshot.to_dict() or {}) if snapshot else {}
 
 
 class _Refusal(Exception):

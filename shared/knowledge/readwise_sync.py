@@ -1,4 +1,4 @@
-"""`meta/readwise`: how far the knowledge base has followed a Readwise library.
+"""`meta/readwise`: the progress of synchronizing a Readwise library.
 
 The document has the fields of `SyncProgress`, and the `layout` of the chunks at the time: when the
 layout has changed since, the whole library is read again.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
 MAX_FAILED_BOOKS: Final = 500
-"""At most this many failed books are stored: a document holds a megabyte."""
+"""The maximum number of failed books that are stored. Firestore's limit is a megabyte."""
 _PATH: Final = ("meta", "readwise")
 
 
@@ -33,7 +33,7 @@ class FailedBook:
     Attributes:
         name: The title for people.
         reason: Why it could not be read.
-        tries: The number of runs that tried.
+        tries: The number of failed attempts, one per run.
     """
 
     name: str
@@ -42,7 +42,7 @@ class FailedBook:
 
     @property
     def dead_lettered(self) -> bool:
-        """Whether it is not read again until it changes."""
+        """Whether the book is not read again until it changes."""
         return self.tries >= MAX_TRIES
 
 
@@ -51,8 +51,8 @@ class UnfinishedRun:
     """A run that ended before all changes were read.
 
     Attributes:
-        began_at: When it began, by Readwise's clock.
-        done: The id of the last book that it saved.
+        began_at: The start of the run by Readwise's clock.
+        done: The id of the last saved book.
     """
 
     began_at: datetime
@@ -61,10 +61,11 @@ class UnfinishedRun:
 
 @dataclass(frozen=True, slots=True)
 class SyncProgress:
-    """How far the knowledge base has followed the library.
+    """The progress of synchronizing a library.
 
     Attributes:
-        updated_after: Every change before this time is stored, except for `missed`; None at first.
+        updated_after: All changes before this time are stored, except those of `missed`; None at
+            first.
         missed: The books that could not be read, by their ids.
         under_way: The run to continue.
     """
@@ -92,14 +93,14 @@ _CODEC: Final = Codec(
 
 
 class ReadwiseSync:
-    """Stores how far the knowledge base has followed a library."""
+    """Stores the progress of synchronizing a library."""
 
     def __init__(self, database: Database) -> None:
         """Use this database."""
         self._database = database
 
     async def progress(self) -> SyncProgress:
-        """Load the progress; none if the layout of chunks has changed since. One round trip."""
+        """Load the progress, which is empty if the layout of chunks has changed. One round trip."""
         snapshot = await self._database.get(self._database.document(*_PATH))
         data = snapshot.to_dict() or {}
         return _CODEC.load(data) if data.get("layout") == LAYOUT else SyncProgress()
@@ -109,7 +110,7 @@ class ReadwiseSync:
         return [book for book in (await self.progress()).missed.values() if book.dead_lettered]
 
     async def retry(self) -> int:
-        """Queue the dead-lettered books again; return how many there are."""
+        """Queue the dead-lettered books again, and return their number."""
         return await self._database.retry_on_conflict(self._retry)
 
     async def store(self, progress: SyncProgress) -> None:

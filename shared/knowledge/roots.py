@@ -31,8 +31,9 @@ class Root:
     Attributes:
         path: An absolute path without links.
         number: 1 for the first folder of its name, 2 for another one, and so on.
-        whole: Whether the folder itself was ingested, or only some of its files.
-        files: The names of files that were ingested by themselves, before any folder around them.
+        whole: Whether the folder itself was ingested, rather than only some of its files.
+        files: The names of files that were ingested one by one, before any folder that contains
+            them.
     """
 
     path: Path
@@ -63,7 +64,7 @@ class Roots:
         self._database = database
 
     async def read(self) -> StoredRoots:
-        """Load the registered folders. One read."""
+        """Load the registered folders. Costs one read."""
         snapshot = await self._database.get(self._database.document("meta", "roots"))
         data = snapshot.to_dict() or {}
         return StoredRoots(tuple(map(_to_root, data.get("roots", ()))), snapshot)
@@ -88,8 +89,8 @@ class StoredRoots:
 
 
 def _to_root(data: dict[str, Any]) -> Root:
-    path = _unquoted(data["path"].removeprefix(_SCHEME))
-    files = tuple(map(_unquoted, data.get("files", ())))
+    path = _unquote(data["path"].removeprefix(_SCHEME))
+    files = tuple(map(_unquote, data.get("files", ())))
     return Root(Path(path), data["number"], data["whole"], files)
 
 
@@ -100,5 +101,5 @@ def _to_data(root: Root) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _unquoted(name: str) -> str:
+def _unquote(name: str) -> str:
     return os.fsdecode(unquote_to_bytes(name))

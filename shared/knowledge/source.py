@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Final
 
+from shared.core.caller import Role
 from shared.firestore.codec import added_field
 from shared.index.facets import Kind
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from shared.core.caller import Caller
+    from shared.knowledge.knowledge_card import KnowledgeCard
 
 SECTION_SEPARATOR: Final = "\n\n"
 """The separator of two sections in a source's text."""
@@ -27,6 +31,10 @@ class Section:
         highlighted_at: When the reader highlighted it.
         written_at: When it was written, if its file says so. It becomes the date of a text that is
             not a highlight, when that is first stored.
+        start: The offset in the source's text, if the section is a chunk of an export: it is not
+            cut again. None if it is to be cut.
+        chunk_id: The id of that chunk.
+        card: The knowledge card of an exported chunk. A new chunk is stored with it.
     """
 
     text: str
@@ -35,6 +43,9 @@ class Section:
     highlight_url: str | None = None
     highlighted_at: datetime | None = None
     written_at: datetime | None = None
+    start: int | None = None
+    chunk_id: str | None = None
+    card: KnowledgeCard | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +62,8 @@ class SourceFields:
         readwise_url: The source's page in Readwise; in a chunk, the highlight's if it has one.
         source_url: The original on the web.
         language: The language that its file names, such as `en`.
+        about_chunk_id: The chunk that a note is about.
+        about_source_id: The source of that chunk.
     """
 
     source_id: str
@@ -63,6 +76,8 @@ class SourceFields:
     readwise_url: str | None = None
     source_url: str | None = None
     language: str | None = added_field(facet=Kind.LANGUAGE)
+    about_chunk_id: str | None = added_field()
+    about_source_id: str | None = added_field()
 
 
 SOURCE_FIELDS: Final = tuple(field.name for field in fields(SourceFields))
@@ -74,6 +89,21 @@ FACET_FIELDS: Final = {
 """The fields that declare a facet of their own, with its kind."""
 
 
+@dataclass(frozen=True, slots=True)
+class NoteFields:
+    """What the document of a note has beside the fields of any source.
+
+    Attributes:
+        text: The whole text.
+        saved_by: The user who saved it.
+        revision: The number of its revision, from 1.
+    """
+
+    text: str
+    saved_by: str
+    revision: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source(SourceFields):
     """A source with its sections in reading order, before it is chunked.
@@ -81,12 +111,29 @@ class Source(SourceFields):
     Attributes:
         sections: The text in sections. Empty if the source was deleted.
         warnings: What could not be read, for people.
+        created_at: When it was first stored, if it comes from an export.
+        updated_at: When it last changed, likewise.
+        note: What makes it a note, likewise.
     """
 
     sections: tuple[Section, ...] = ()
     warnings: tuple[str, ...] = ()
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    note: NoteFields | None = None
 
     @property
     def text(self) -> str:
         """The whole text: sections joined by a blank line. Chunks are slices of it."""
         return SECTION_SEPARATOR.join(section.text for section in self.sections)
+
+
+def may_edit(saved_by: str | None, caller: Caller) -> bool:
+    """Return whether a caller may change or forget a source.
+
+    Args:
+        saved_by: The user who saved it, if it is a note.
+        caller: The caller.
+    """
+    is_own = saved_by is not None and saved_by == caller.user_id
+    return is_own or caller.role.includes(Role.OWNER)

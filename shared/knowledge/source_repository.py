@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,9 +10,9 @@ from google.cloud.firestore import DELETE_FIELD
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
 from shared.core.dates import from_microseconds, to_microseconds
-from shared.firestore.codec import Codec
+from shared.firestore.codec import Codec, added_field
 from shared.index.facets import Facet, Kind, named_facet
-from shared.knowledge.source import SOURCE_FIELDS, SourceFields
+from shared.knowledge.source import SOURCE_FIELDS, NoteFields, SourceFields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,12 +49,16 @@ class StoredSource(SourceFields):
         facets: The ids of its author, its category and the tags of it and its highlights.
         title_key: The title in the form used for comparison and sorting.
         updated_at: When it last changed.
+        created_at: When it was first stored.
+        revision: Of a note, the number of its revision.
     """
 
     chunk_count: int
     updated_at: datetime
     facets: frozenset[str] = frozenset()
     title_key: str = ""
+    created_at: datetime | None = field(default=None, compare=False)
+    revision: int | None = added_field()
 
     @property
     def updated(self) -> str:
@@ -70,16 +74,20 @@ class StoredSource(SourceFields):
                 return self.title_key, self.source_id
 
 
-_CODEC: Final = Codec(
-    StoredSource,
-    "source_id",
-    stored_as={"origin": "source", "category": "type", "source_url": "url"},
-)
+STORED_AS: Final = {"origin": "source", "category": "type", "source_url": "url"}
+"""The stored names of fields of a source, where the two differ."""
+_CODEC: Final = Codec(StoredSource, "source_id", stored_as=STORED_AS)
+_NOTE: Final = Codec(NoteFields)
 
 
 def source_fields(source: SourceFields) -> dict[str, Any]:
     """Return the stored fields of a source."""
     return _CODEC.write(source, SOURCE_FIELDS)
+
+
+def note_fields(note: NoteFields) -> dict[str, Any]:
+    """Return the stored fields that make a source a note."""
+    return _NOTE.write(note)
 
 
 def removed_fields(source: SourceFields) -> dict[str, Any]:
@@ -122,6 +130,19 @@ class Sources:
         """
         query = list_query(self._database.client, order, limit, facet, after)
         return [_source(snapshot) for snapshot in await self._database.find(query)]
+
+    async def after(
+        self, source_id: str | None, limit: int
+    ) -> list[tuple[StoredSource, NoteFields | None]]:
+        """Load the sources after one by id, or the first ones, each with what makes it a note.
+
+        Costs one round trip.
+        """
+        fields = {*_CODEC.stored_names, *_NOTE.stored_names}
+        query = sources_query(self._database.client).select(fields).limit(limit)
+        if source_id:
+            query = query.start_after({"__name__": self._database.document(COLLECTION, source_id)})
+        return [_with_note(snapshot) for snapshot in await self._database.find(query)]
 
     async def titled(self, beginning: str, limit: int) -> list[StoredSource]:
         """Load the sources whose title begins with a prefix in any case. Costs one round trip."""
@@ -171,7 +192,7 @@ def titled_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
 
 
 def sources_query(client: AsyncClient) -> AsyncQuery:
-    """Query every source, to be counted."""
+    """Query every source by id."""
     return client.collection(COLLECTION).order_by("__name__")
 
 
@@ -187,3 +208,8 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 def _source(snapshot: DocumentSnapshot[Any]) -> StoredSource:
     return _CODEC.read(snapshot.id, snapshot.to_dict() or {})
+
+
+def _with_note(snapshot: DocumentSnapshot[Any]) -> tuple[StoredSource, NoteFields | None]:
+    data = snapshot.to_dict() or {}
+    return _source(snapshot), _NOTE.load(data) if "saved_by" in data else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import Field
 
@@ -10,6 +10,8 @@ from shared.runtime.schemas import Result
 from shared.text.snippets import snippet
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from shared.knowledge.chunk import Chunk
 
 
@@ -60,6 +62,26 @@ class SourceSummary(Result):
     updated: str = Field(description="When it last changed here: YYYY-MM-DD, in UTC.")
     source_url: str | None = Field(description="The original on the web.")
     readwise_url: str | None = Field(description="Its page in Readwise.")
+
+
+class NoteSummary(Result):
+    """A note in brief."""
+
+    source_id: str = Field(description="Its id, for get_source.")
+    chunk_id: str = Field(description="Id of its first passage, for get_chunk.")
+    title: str = Field(description="Its title.")
+    text: str = Field(description="How it begins.")
+    date: str | None = Field(description="When it was saved: YYYY-MM-DD, in UTC.")
+    about_chunk_id: str | None = Field(description="The passage that it is about.")
+
+
+MAX_NOTES: Final = 10
+"""A passage or a source shows at most this many notes about it, the newest."""
+
+
+def note_summaries(notes: Sequence[Chunk]) -> list[NoteSummary]:
+    """Convert the first chunks of notes."""
+    return [NoteSummary.of(chunk, text=snippet(chunk.content)) for chunk in notes]
 
 
 class ClusterSummary(Result):

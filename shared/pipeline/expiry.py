@@ -1,4 +1,4 @@
-"""Documents that expire: deleted to-dos, idempotency records, run records, abandoned leases.
+"""Documents that expire: deleted to-dos, idempotency records, former notes, run records, leases.
 
 A lease that a killed run did not release stays for the next run of its job, which learns from it
 that the other died; after a month there is no such job any more. In the cloud, Firestore deletes
@@ -33,7 +33,7 @@ class ExpiringKind:
         name: The name in reports.
         collection: The id of their collection.
         field: The field with the time of expiry.
-        of_users: Whether each user has such a collection.
+        nested: Whether many documents have such a collection, such as those of users.
         commit_size: How many documents one commit deletes; Firestore counts their size.
         delay: How long after that time they are deleted.
     """
@@ -41,26 +41,29 @@ class ExpiringKind:
     name: str
     collection: str
     field: str
-    of_users: bool
+    nested: bool
     commit_size: int
     delay: timedelta = timedelta()
 
 
 EXPIRING: Final = (
+    ExpiringKind(name="todos", collection="tasks", field="purge_at", nested=True, commit_size=200),
     ExpiringKind(
-        name="todos", collection="tasks", field="purge_at", of_users=True, commit_size=200
+        name="replays", collection="replays", field="expires_at", nested=True, commit_size=8
     ),
+    ExpiringKind(name="runs", collection="runs", field="expires_at", nested=False, commit_size=50),
     ExpiringKind(
-        name="replays", collection="replays", field="expires_at", of_users=True, commit_size=8
-    ),
-    ExpiringKind(
-        name="runs", collection="runs", field="expires_at", of_users=False, commit_size=50
+        name="former_notes",
+        collection="note_revisions",
+        field="purge_at",
+        nested=True,
+        commit_size=50,
     ),
     ExpiringKind(
         name="leases",
         collection="leases",
         field="expires_at",
-        of_users=False,
+        nested=False,
         commit_size=100,
         delay=timedelta(days=30),
     ),
@@ -91,7 +94,7 @@ class Expiry:
 
 def expired_query(client: AsyncClient, kind: ExpiringKind, now: datetime) -> AsyncQuery:
     """Return the expired documents of a kind, the oldest first."""
-    kinds = client.collection_group if kind.of_users else client.collection
+    kinds = client.collection_group if kind.nested else client.collection
     expired = FieldFilter(kind.field, "<=", now - kind.delay)
     return kinds(kind.collection).where(filter=expired).order_by(kind.field)
 

@@ -1,4 +1,4 @@
-"""What the repair job reads and writes: indexed states of documents, and stored postings."""
+"""The data that the repair job reads and writes: indexed states of documents, and postings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shared.firestore.writes import put_if_unchanged
 from shared.index.indexed_state import read_indexed_state
 from shared.index.postings import KNOWLEDGE, TRACES, to_totals
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.traces.repository import COLLECTION as SOLVED
+from shared.traces.repository import COLLECTION as TRACE_DOCUMENTS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -31,26 +31,23 @@ PAGE: Final = 200
 """Documents are read in pages of this size."""
 MAX_WRITES: Final = 500
 MAX_BYTES: Final = 2_000_000
-"""A commit has at most this size: the emulator refuses requests above 4 MiB, the cloud above 10."""
+"""The maximum size of a commit. The emulator rejects requests above 4 MiB, the cloud above 10."""
 _PATH: Final = ("meta", "repair")
-_ENTRY: Final = 20
-"""Bytes of an entry beside its document id."""
+_ENTRY_BYTES: Final = 20
+"""The size of an entry without its document id."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedCorpus:
-    """Documents, and their index.
+    """A corpus whose index is repaired.
 
     Attributes:
-        names: The collections of the index; that of facets comes before that of terms.
+        names: The names of the index's collections. That of facets sorts before that of terms.
         documents: The collection of the documents.
-        exclusive: Whether the lease of the index job excludes all other writers of the postings. If
-            not, every document updates its postings itself.
     """
 
     names: IndexCollections
     documents: str
-    exclusive: bool
 
     @property
     def start(self) -> PostingsRef:
@@ -64,8 +61,8 @@ class IndexedCorpus:
 
 
 CORPORA: Final = (
-    IndexedCorpus(KNOWLEDGE, CHUNKS, exclusive=True),
-    IndexedCorpus(TRACES, SOLVED, exclusive=False),
+    IndexedCorpus(KNOWLEDGE, CHUNKS),
+    IndexedCorpus(TRACES, TRACE_DOCUMENTS),
 )
 """The corpora, ordered by the names of their collections of postings."""
 
@@ -94,33 +91,29 @@ class IndexRepair:
 
     async def postings(
         self, after: PostingsRef, until: PostingsRef | None
-    ) -> AsyncIterator[dict[PostingsRef, PostingsData]]:
+    ) -> AsyncIterator[Snapshots]:
         """Yield the postings in a range, page by page."""
         for collection in self._corpus.collections:
             if collection < after[0] or (until and until[0] < collection):
                 continue
             query = postings_query(self._database.client, collection, after, until)
             async for page in self._pages(query):
-                yield {(collection, snapshot.id): snapshot.to_dict() or {} for snapshot in page}
+                yield {(collection, snapshot.id): snapshot for snapshot in page}
 
     async def snapshots(self, refs: Sequence[PostingsRef]) -> Snapshots:
         """Load the postings that exist."""
-        snapshots: Snapshots = {}
-        for start in range(0, len(refs), PAGE):
-            block = [self._database.document(*ref) for ref in refs[start : start + PAGE]]
-            for snapshot in await self._database.get_all(block):
-                snapshots[snapshot.reference.parent.id, snapshot.id] = snapshot
-        return snapshots
-
-    async def replace(self, postings: Mapping[PostingsRef, PostingsData | None]) -> None:
-        """Replace postings; None deletes them."""
-        for block in _blocks(postings):
-            await self._database.commit([self._write(ref, postings[ref]) for ref in block])
+        snapshots = await self._database.get_all([self._database.document(*ref) for ref in refs])
+        return {(snapshot.reference.parent.id, snapshot.id): snapshot for snapshot in snapshots}
 
     async def replace_unchanged(
         self, postings: Mapping[PostingsRef, PostingsData | None], snapshots: Snapshots
     ) -> int:
-        """Replace the postings that have not changed since they were read; return how many."""
+        """Replace the postings that have not changed since they were read; return how many.
+
+        Args:
+            postings: The new postings; None deletes them.
+            snapshots: The present postings, as they were read.
+        """
         count = 0
         for block in _blocks(postings):
             writes = [self._guarded_write(ref, postings[ref], snapshots.get(ref)) for ref in block]
@@ -134,12 +127,12 @@ class IndexRepair:
         return sum([await self._database.count(query) for query in queries])
 
     async def totals(self) -> StoredTotals:
-        """Load the totals. One round trip."""
+        """Load the totals. Costs one round trip."""
         snapshot = await self._database.get(self._database.document(*self._corpus.names.totals))
         return StoredTotals(to_totals(snapshot.to_dict()), snapshot)
 
     async def correct_totals(self, stored: StoredTotals, totals: Totals) -> bool:
-        """Store the totals, unless they have changed since they were read; return whether."""
+        """Store the totals unless they have changed since they were read; return whether it did."""
         data = {"documents": totals.documents, "length": totals.length}
         return bool(
             await self._database.commit_skipping_conflicts(
@@ -154,12 +147,6 @@ class IndexRepair:
             if len(page) < PAGE:
                 return
             page = await self._database.find(query.start_after(page[-1]).limit(PAGE))
-
-    def _write(self, ref: PostingsRef, data: PostingsData | None) -> Write:
-        reference = self._database.document(*ref)
-        if data is None:
-            return lambda batch: batch.delete(reference)
-        return lambda batch: batch.set(reference, dict(data))
 
     def _guarded_write(
         self,
@@ -178,7 +165,7 @@ class IndexRepair:
 
 
 class RepairProgress:
-    """`meta/repair`: where the next run continues."""
+    """`meta/repair`: the position at which the next run continues."""
 
     def __init__(self, database: Database) -> None:
         """Use this database."""
@@ -200,14 +187,14 @@ class RepairProgress:
 
 
 def indexed_states_query(client: AsyncClient, corpus: IndexedCorpus) -> AsyncQuery:
-    """Return the indexed states of all documents; `IndexRepair` pages through them."""
+    """Query the indexed states of all documents; `IndexRepair` pages through them."""
     return client.collection(corpus.documents).order_by("__name__").select(["indexed"])
 
 
 def postings_query(
     client: AsyncClient, collection: str, after: PostingsRef, until: PostingsRef | None
 ) -> AsyncQuery:
-    """Return the postings of a collection in a range of all postings."""
+    """Query the postings of a collection in a range of all postings."""
     postings = client.collection(collection)
     query = postings.order_by("__name__")
     if after[0] == collection and after[1]:
@@ -218,7 +205,7 @@ def postings_query(
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query this file can build, for the proof that each has its index."""
+    """Yield every query of this module, to prove that each has its index."""
     for corpus in CORPORA:
         yield indexed_states_query(client, corpus).limit(1)
         for collection in corpus.collections:
@@ -230,11 +217,13 @@ def _blocks(postings: Mapping[PostingsRef, PostingsData | None]) -> Iterator[lis
     block: list[PostingsRef] = []
     size = 0
     for ref, data in postings.items():
-        more = sum(_ENTRY + len(document_id) for document_id in data["postings"]) if data else 0
-        if block and (len(block) == MAX_WRITES or size + more > MAX_BYTES):
+        entry_bytes = (
+            sum(_ENTRY_BYTES + len(document_id) for document_id in data["postings"]) if data else 0
+        )
+        if block and (len(block) == MAX_WRITES or size + entry_bytes > MAX_BYTES):
             yield block
             block, size = [], 0
         block.append(ref)
-        size += more
+        size += entry_bytes
     if block:
         yield block

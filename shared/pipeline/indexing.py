@@ -1,9 +1,9 @@
 """Pending chunks of the index job, and the writes that index them.
 
-There is one writer, under the lease of the job. A commit sets the indexed state of some chunks
-(field `indexed`: what the postings have of a chunk) and changes the postings, on the condition that
-no chunk was edited since it was read. So a commit happens completely or not at all, and repeating a
-run finds nothing left to do.
+A commit sets the indexed state of some chunks (field `indexed`: what the postings have of a chunk)
+and changes the postings, on the condition that no chunk was edited since it was read. So a commit
+happens completely or not at all, repeating a run finds nothing left to do, and others may write
+postings at the same time.
 """
 
 from __future__ import annotations
@@ -15,17 +15,9 @@ from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 
 from shared.core.dates import utc_now
 from shared.extractions.extracted_chunks import removal_writes
-from shared.index.bm25 import CAP
 from shared.index.facets import vector_index_entries
 from shared.index.indexed_state import NOT_INDEXED, read_indexed_state
-from shared.index.posting_changes import (
-    SLACK,
-    IndexDifference,
-    PostingsTruncation,
-    postings_changes,
-    postings_write,
-    totals_writes,
-)
+from shared.index.posting_changes import IndexDifference, postings_writes
 from shared.index.postings import KNOWLEDGE, LAYOUT
 from shared.index.stored_vector import COMPACT, COMPACT_FIELDS, load_compact
 from shared.knowledge import chunk_repository as documents
@@ -42,21 +34,19 @@ if TYPE_CHECKING:
         AsyncQuery,
         DocumentSnapshot,
     )
-    from google.cloud.firestore_v1.types import WriteResult
 
     from shared.firestore.database import Database, Write
     from shared.index.indexed_state import IndexedState
-    from shared.index.posting_changes import PostingsChange
     from shared.index.postings import PostingsRef
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.queue import ExtractionSummaries
 
 STEP: Final = "index"
 INDEX_VERSION: Final = {"analysis": ANALYZER_VERSION, "layout": LAYOUT}
-"""The version of text analysis, and of what this job stores. If the index was made with another
-version, all chunks are indexed again."""
-REQUEUED: Final = 400
-"""This many chunks are queued again in one commit."""
+"""The versions of text analysis and of the index's layout. If the index was built with others, all
+chunks are indexed again."""
+REQUEUE_BATCH_SIZE: Final = 400
+"""The number of chunks that are queued again in one commit."""
 _FIELDS: Final = (
     *("indexed", "extracted", "deleted_at", "tries"),
     *COMPACT_FIELDS,
@@ -69,11 +59,11 @@ class ChunkToIndex:
     """A chunk that waits to be indexed, as it was read.
 
     Attributes:
-        chunk: The chunk; None if it was deleted and is only to be removed from the index.
-        indexed: What the postings have of it so far.
-        tries: How often indexing it failed.
-        fault: What is wrong with its document, if that is malformed.
-        extracted: Its extractions, which are deleted with it.
+        chunk: The chunk; None if it was deleted and must be removed from the index.
+        indexed: Its entries in the postings so far.
+        tries: The number of failed attempts to index it.
+        fault: The defect of its document, if the document is malformed.
+        extracted: Its extractions, which are deleted together with the chunk.
         compact_vector: Its compact vector, if it has a vector but no compact one.
     """
 
@@ -93,7 +83,7 @@ class IndexChange:
 
     Attributes:
         pending: The chunk as it was read.
-        state: Its terms and facets now; `NOT_INDEXED` for a deleted chunk.
+        state: The new terms and facets; `NOT_INDEXED` for a deleted chunk.
     """
 
     pending: ChunkToIndex
@@ -101,20 +91,15 @@ class IndexChange:
 
     @property
     def difference(self) -> IndexDifference:
-        """The difference between the former and the new state."""
+        """The difference between the previous and the new state."""
         return IndexDifference(self.pending.chunk_id, self.pending.indexed, self.state)
 
 
 class Indexing:
-    """Loads chunks that wait to be indexed, and writes their postings.
+    """Loads chunks that wait to be indexed, and writes their postings."""
 
-    Attributes:
-        truncation: Truncates overlong postings.
-    """
-
-    def __init__(self, database: Database, cap: int = CAP, slack: int = SLACK) -> None:
-        """Use this database, and truncate postings of more than `cap + slack` entries."""
-        self.truncation = PostingsTruncation(database, KNOWLEDGE, cap, slack)
+    def __init__(self, database: Database) -> None:
+        """Use this database."""
         self._database = database
 
     async def pending(self, now: datetime, limit: int) -> list[ChunkToIndex]:
@@ -129,43 +114,35 @@ class Indexing:
             for snapshot in snapshots
         ]
 
-    async def apply(self, changes: Sequence[IndexChange]) -> list[PostingsRef]:
+    async def apply(self, changes: Sequence[IndexChange]) -> None:
         """Change the postings and the indexed states of the chunks, in one commit.
-
-        Returns:
-            The postings that are overlong now.
 
         Raises:
             WriteConflict: A chunk was edited since it was read. Nothing was written.
         """
-        differences = [change.difference for change in changes]
-        postings = postings_changes(KNOWLEDGE, differences)
-        emptied = await self._emptied(postings)
         writes = [self._state_write(change) for change in changes]
-        writes += [self._postings_write(ref, postings[ref], emptied) for ref in postings]
-        writes += totals_writes(self._database, KNOWLEDGE, differences)
+        differences = [change.difference for change in changes]
+        writes += postings_writes(self._database, KNOWLEDGE, differences)
         for change in changes:
             if change.pending.chunk is None:
                 writes += removal_writes(self._database, change.pending.extracted)
-        results = await self._database.commit(writes)
-        lengths = zip(postings, results[len(changes) :], strict=False)
-        return [ref for ref, result in lengths if _length(result) >= self.truncation.max_entries]
+        await self._database.commit(writes)
 
     async def version(self) -> dict[str, int]:
-        """Load the INDEX_VERSION that the index was made with. It is empty if the index is."""
+        """Load the INDEX_VERSION with which the index was built; empty without an index."""
         snapshot = await self._database.get(self._reference(KNOWLEDGE.totals), [*INDEX_VERSION])
         return _fields(snapshot)
 
-    async def stamp(self, version: Mapping[str, int]) -> None:
-        """Store the INDEX_VERSION that the index is made with from now on."""
+    async def save_version(self, version: Mapping[str, int]) -> None:
+        """Store the INDEX_VERSION with which the index is built from now on."""
         reference, data = self._reference(KNOWLEDGE.totals), dict(version)
         await self._database.commit([lambda batch: batch.set(reference, data, merge=True)])
 
     async def requeue(self, now: datetime) -> int:
-        """Queue every chunk to be indexed again; return how many there are.
+        """Queue every chunk to be indexed again, and return their number.
 
-        Compact vectors are removed and made again, since an earlier release that ran in the
-        meantime changed vectors without them.
+        Compact vectors are removed and computed again: an earlier release, if it ran in the
+        meantime, changed vectors without updating them.
         """
         last, count = "", 0
         while True:
@@ -174,23 +151,9 @@ class Indexing:
             count += await self._database.commit_skipping_conflicts(
                 [self._requeue(chunk_id, now) for chunk_id in ids]
             )
-            if len(ids) < REQUEUED:
+            if len(ids) < REQUEUE_BATCH_SIZE:
                 return count
             last = ids[-1]
-
-    async def _emptied(self, postings: Mapping[PostingsRef, PostingsChange]) -> set[PostingsRef]:
-        """Return the postings that no chunk will be left in, among those that shrink.
-
-        One round trip.
-        """
-        shrinking = {self._reference(ref).path: ref for ref in postings if postings[ref].df < 0}
-        references = [self._database.client.document(path) for path in shrinking]
-        snapshots = await self._database.get_all(references, ["df"])
-        former = {snapshot.reference.path: _fields(snapshot).get("df", 0) for snapshot in snapshots}
-        # Missing postings count as empty: a removal must not create them.
-        return {
-            ref for path, ref in shrinking.items() if former.get(path, 0) + postings[ref].df <= 0
-        }
 
     def _state_write(self, change: IndexChange) -> Write:
         reference = self._database.document(documents.COLLECTION, change.pending.chunk_id)
@@ -199,14 +162,6 @@ class Indexing:
             return lambda batch: batch.delete(reference, option)
         data = _state_update(change)
         return lambda batch: batch.update(reference, data, option)
-
-    def _postings_write(
-        self, ref: PostingsRef, change: PostingsChange, emptied: set[PostingsRef]
-    ) -> Write:
-        if ref not in emptied:
-            return postings_write(self._database, ref, change)
-        reference = self._reference(ref)
-        return lambda batch: batch.delete(reference)
 
     def _requeue(self, chunk_id: str, now: datetime) -> Write:
         reference = self._database.document(documents.COLLECTION, chunk_id)
@@ -218,14 +173,14 @@ class Indexing:
 
 
 def ids_query(client: AsyncClient, after: str) -> AsyncQuery:
-    """Return the ids of chunks after `after`, in order."""
+    """Query the ids of chunks after an id, in order."""
     query = client.collection(documents.COLLECTION).order_by("__name__").select([])
     start = client.collection(documents.COLLECTION).document(after) if after else None
-    return (query.start_after({"__name__": start}) if start else query).limit(REQUEUED)
+    return (query.start_after({"__name__": start}) if start else query).limit(REQUEUE_BATCH_SIZE)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query this file can build, for the proof that each has its index."""
+    """Yield every query of this module, to prove that each has its index."""
     yield due_query(client, STEP, utc_now(), 1)
     yield ids_query(client, "a")
 
@@ -261,9 +216,3 @@ def _to_pending(snapshot: DocumentSnapshot[Any]) -> ChunkToIndex:
 
 def _fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
     return snapshot.to_dict() or {}
-
-
-def _length(result: WriteResult) -> int:
-    """The number of entries of postings after a write: the last sum that the server returns."""
-    sums = result.transform_results
-    return sums[-1].integer_value if sums else 0

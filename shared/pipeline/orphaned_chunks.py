@@ -1,6 +1,6 @@
-"""Orphaned chunks: their source was deleted, or the index job could not remove them from the index.
+"""Orphaned chunks: chunks without a source, and deleted chunks that are still stored.
 
-Ingest and the index job leave none, but damage of other origin may.
+Neither ingest nor the index job leaves orphaned chunks; they are a sign of damage.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 PAGE: Final = 200
 """Chunks are read in pages of this size."""
 COMMIT_SIZE: Final = 50
-"""One commit deletes this many chunks: Firestore counts index entries too, each with the vector."""
+"""The number of chunks that a commit deletes. Firestore counts index entries with vectors, too."""
 GRACE_PERIOD: Final = timedelta(days=7)
-"""Ingest has this long to write the source of chunks, and the index job to remove a chunk: both may
-have been killed, and continue in their next run."""
+"""Chunks are orphaned only after this time: ingest may still write their source, and the index job
+may still remove them, in the next run after one that was killed."""
 
 
 class OrphanedChunks:
@@ -43,13 +43,13 @@ class OrphanedChunks:
         self._database = database
 
     async def page(self, after: str) -> list[DocumentSnapshot[Any]]:
-        """Load the chunks after an id, with their source ids. One round trip."""
+        """Load a page of chunks after an id, with their source ids. Costs one round trip."""
         return await self._database.find(chunks_query(self._database.client, after))
 
     async def without_source(
         self, chunks: Sequence[DocumentSnapshot[Any]], now: datetime
     ) -> list[DocumentSnapshot[Any]]:
-        """Return the chunks whose source does not exist; ingest writes it after them.
+        """Return the chunks whose source does not exist after the grace period.
 
         One round trip.
         """
@@ -63,7 +63,7 @@ class OrphanedChunks:
         ]
 
     async def delete(self, chunks: Sequence[DocumentSnapshot[Any]], now: datetime) -> int:
-        """Mark chunks as deleted, unless they changed; the index job does the rest."""
+        """Mark chunks as deleted, unless they have changed; the index job removes them."""
         return await self._commit(
             [put_if_unchanged(chunk, deletion_update(now)) for chunk in chunks]
         )
@@ -71,7 +71,7 @@ class OrphanedChunks:
     async def tombstones(
         self, before: datetime, last: DocumentSnapshot[Any] | None
     ) -> list[DocumentSnapshot[Any]]:
-        """Load chunks that were marked as deleted before a moment. One round trip.
+        """Load chunks that were marked as deleted before a moment. Costs one round trip.
 
         Args:
             before: The moment.
@@ -81,36 +81,38 @@ class OrphanedChunks:
         return await self._database.find(query.start_after(last) if last else query)
 
     async def delete_tombstones(self, tombstones: Sequence[DocumentSnapshot[Any]]) -> int:
-        """Delete the chunks that do not wait for the index job any more; return how many.
+        """Delete the chunks that no longer wait for the index job, and return their number.
 
-        The repair job then removes their entries from postings, and the round through all
-        extractions deletes theirs.
+        The repair job then removes their entries from the postings, and the sweep of all
+        extractions deletes their extractions.
         """
-        given_up = [chunk for chunk in tombstones if STEP not in _fields(chunk).get("pending", {})]
-        return await self._commit(list(map(_deletion, given_up)))
+        not_pending = [
+            chunk for chunk in tombstones if STEP not in _fields(chunk).get("pending", {})
+        ]
+        return await self._commit(list(map(_deletion, not_pending)))
 
     async def _commit(self, writes: Sequence[Write]) -> int:
         starts = range(0, len(writes), COMMIT_SIZE)
-        parts = (writes[start : start + COMMIT_SIZE] for start in starts)
-        return sum([await self._database.commit_skipping_conflicts(part) for part in parts])
+        batches = (writes[start : start + COMMIT_SIZE] for start in starts)
+        return sum([await self._database.commit_skipping_conflicts(batch) for batch in batches])
 
 
 def chunks_query(client: AsyncClient, after: str) -> AsyncQuery:
-    """Return a page of chunks after an id."""
+    """Query a page of chunks after an id."""
     chunks = client.collection(CHUNKS)
     query = chunks.order_by("__name__").select(["source_id", "updated_at"]).limit(PAGE)
     return query.start_after({"__name__": chunks.document(after)}) if after else query
 
 
 def tombstones_query(client: AsyncClient, before: datetime) -> AsyncQuery:
-    """Chunks that were marked as deleted before a moment, the oldest first."""
+    """Query the chunks that were marked as deleted before a moment, oldest first."""
     is_old = FieldFilter("deleted_at", "<", before)
     query = client.collection(CHUNKS).where(filter=is_old).order_by("deleted_at")
     return query.select(["deleted_at", f"pending.{STEP}"]).limit(PAGE)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query this file can build, for the proof that each has its index."""
+    """Yield every query of this module, to prove that each has its index."""
     yield chunks_query(client, "a")
     yield tombstones_query(client, utc_now())
 

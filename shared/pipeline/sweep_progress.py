@@ -1,7 +1,7 @@
-"""`meta/{job}`: the progress of the rounds of a job.
+"""`meta/{job}`: the progress of a job's sweeps.
 
-A round reads a whole collection, page by page and over as many runs as it takes, to find what no
-query can find, such as orphaned documents.
+A sweep reads a whole collection page by page, over as many runs as necessary, to find documents
+that no query can find, such as orphaned ones.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ if TYPE_CHECKING:
 
 
 class SweepProgress:
-    """Stores the progress of the rounds of one job."""
+    """Stores the progress of the sweeps of one job."""
 
     def __init__(self, database: Database, job: str) -> None:
         """Use this database."""
         self._database = database
         self._reference = database.document("meta", job)
 
-    async def due(self, name: str, now: datetime, every: timedelta) -> str | None:
-        """Load the position after which to continue a round. One round trip.
+    async def due(self, name: str, now: datetime, interval: timedelta) -> str | None:
+        """Load the position after which a sweep continues. Costs one round trip.
 
         Returns:
-            The last position; empty at the beginning of a round; None while no round is due.
+            The last position; empty at the start of a sweep; None while no sweep is due.
         """
         state: dict[str, Any] = (await self._state()).get(name, {})
         if state.get("after"):
             return str(state["after"])
         ended = state.get("ended_at")
-        return None if ended and now - ended < every else ""
+        return None if ended and now - ended < interval else ""
 
-    async def reached(self, name: str, position: str) -> None:
-        """Store the position of a round."""
+    async def save_position(self, name: str, position: str) -> None:
+        """Store the position of a sweep."""
         await self._merge({name: {"after": position}})
 
-    async def ended(self, name: str, now: datetime) -> None:
-        """Store that a round is complete."""
+    async def complete(self, name: str, now: datetime) -> None:
+        """Store that a sweep is complete."""
         await self._merge({name: {"after": "", "ended_at": now}})
 
     async def _state(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Process pending chunks, isolate failures, and retry dead letters."""
+"""Processing of pending chunks, isolation of failures, and dead letters."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 async def run_isolated(name: str, work: Awaitable[None], ctx: Context, report: Report) -> bool:
-    """Do some work; report a failure and go on, unless the database is down.
+    """Run work, and report its failure instead of raising it, unless the database is down.
 
     Args:
-        name: The item that is worked on, for the report.
+        name: The item that is processed, for the report.
         work: The work.
         ctx: The context of the run.
-        report: Takes the failure.
+        report: The report to which a failure is added.
 
     Returns:
         Whether the work succeeded.
@@ -63,7 +63,7 @@ async def _require_database(ctx: Context, cause: Exception) -> None:
 async def defer_chunk(
     step: str, chunk: QueuedChunk, reason: CarrelError | str, ctx: Context, report: Report
 ) -> None:
-    """Report a chunk on which a step failed; a later run retries it, or it is dead-lettered."""
+    """Report a chunk whose step failed, and defer it, or dead-letter it after too many attempts."""
     failure = Failure.of(chunk.chunk_id, reason)
     await ChunkQueue(ctx.database).defer(step, chunk, failure.reason, ctx.clock())
     report.failures.append(failure)
@@ -85,19 +85,19 @@ def dead_lettered_chunks(step: str) -> DeadLetters:
 PAGE: Final = 64
 """Pending chunks are read in pages of this size."""
 BATCH_SIZE: Final = 8
-"""By default, this many chunks are processed concurrently and stored in one commit."""
+"""The default number of chunks that are processed concurrently and stored in one commit."""
 MAX_ATTEMPTS: Final = 2
-"""A run takes a chunk at most this often; one that is edited all the time is left to the next."""
+"""A run processes a chunk at most this often, because one may be edited all the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepWork:
-    """A step of the pipeline, and how to do it.
+    """A step of the pipeline, and the function that performs it.
 
     Attributes:
         step: The step that the chunks wait for.
         count: The name under which the report counts completed chunks.
-        process: Does the step for one chunk.
+        process: Performs the step for one chunk.
         probe: Raises if the step would fail for any chunk, because a provider is down or
             configured wrongly.
         batch_size: How many chunks to process concurrently.
@@ -111,11 +111,11 @@ class StepWork:
 
 
 async def process_pending(work: StepWork, ctx: Context, budget: Budget, report: Report) -> None:
-    """Do a step for the chunks that wait for it, until none is left.
+    """Perform a step for all chunks that wait for it.
 
-    Results are stored batch by batch, each on the condition that the text of its chunk is still the
-    same: the next run continues where one was killed. A failed chunk is retried in a later run and
-    does not hold up others.
+    Results are stored batch by batch, so that the next run continues where one was killed. A result
+    is stored only if the text of its chunk has not changed. A failed chunk is retried in a later
+    run, and does not hold up others.
 
     Raises:
         CarrelError: The step would fail for any chunk.
@@ -139,10 +139,10 @@ async def process_pending(work: StepWork, ctx: Context, budget: Budget, report: 
 async def _process(
     chunks: Sequence[PendingChunk], work: StepWork, ctx: Context, budget: Budget, report: Report
 ) -> list[ChunkFailure]:
-    """Process chunks, and return the failures that are the fault of single chunks.
+    """Process chunks, and return the failures that single chunks caused.
 
-    A probe tells an outage from the fault of a chunk. After an outage that is over by now, its
-    chunks are tried once more, one by one, while there is time.
+    A probe distinguishes an outage from the fault of a chunk. After an outage that is over, its
+    chunks are processed once more, one by one, while there is time.
     """
     failures = await _attempt(chunks, work, ctx, budget, report)
     if not failures:
@@ -167,7 +167,7 @@ async def _attempt(
     failures: list[ChunkFailure] = []
     for chunk, outcome in zip(chunks, outcomes, strict=True):
         if isinstance(outcome, Exception):
-            failures.append((chunk, _recorded(outcome, work.step)))
+            failures.append((chunk, _log_failure(outcome, work.step)))
         elif isinstance(outcome, BaseException):
             raise outcome
         else:
@@ -181,7 +181,7 @@ async def _attempt(
     return failures
 
 
-def _recorded(error: Exception, step: str) -> CarrelError:
-    """Return the error to record; an unexpected one must not stop the other chunks either."""
+def _log_failure(error: Exception, step: str) -> CarrelError:
+    """Log an error, and return it. An unexpected one becomes a fault, so that it stops no chunk."""
     log.warning("step_failed", step=step, **error_fields(error))
     return error if isinstance(error, CarrelError) else PlatformFault(type(error).__name__)

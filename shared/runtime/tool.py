@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from shared.core.caller import Scope
+from shared.core.caller import Role, Scope
 from shared.core.json_schema import inline_references
 from shared.runtime.schemas import Arguments, IdempotentArguments, Result
 
@@ -94,6 +94,8 @@ class Tool(Generic[ArgumentsT, ResultT]):
             result, or an outcome with more facts.
         effect: What it does to data.
         tier: Who may call it.
+        role: The role that its caller needs.
+        required_scope: The scope that a credential needs, if not that of its effect.
         timeout: Seconds that a call may take; by default 10 for a read, and 30 otherwise.
         idempotent: Whether a failed call may be sent again even without a key, since it continues
             where the first one stopped. Reads always are.
@@ -120,6 +122,8 @@ class Tool(Generic[ArgumentsT, ResultT]):
     run: Callable[[ArgumentsT, Context], Awaitable[ResultT | Outcome[ResultT]]]
     effect: Effect
     tier: Tier
+    role: Role = Role.READER
+    required_scope: Scope | None = None
     timeout: float | None = None
     idempotent: bool = False
     task: Callable[[ArgumentsT, Caller], str | None] | None = None
@@ -142,6 +146,11 @@ class Tool(Generic[ArgumentsT, ResultT]):
             return self.timeout
         return READ_SECONDS if self.effect is Effect.READ else OTHER_SECONDS
 
+    @property
+    def scope(self) -> Scope:
+        """The scope that a credential needs."""
+        return self.required_scope or self.effect.scope
+
     def declaration(self) -> dict[str, Any]:
         """Return the tool as data, for the gateway's catalogue."""
         output = _published(inline_references(self.output.model_json_schema(mode="serialization")))
@@ -154,6 +163,8 @@ class Tool(Generic[ArgumentsT, ResultT]):
             "outputSchema": self.envelope.schema(output) if self.envelope else output,
             "effect": self.effect.value,
             "tier": self.tier.value,
+            "role": self.role.value,
+            "scope": self.scope.value,
             "timeout": self.time_limit,
             "idempotent": self.idempotent,
             "price": self.price,

@@ -105,7 +105,7 @@ _TEST_CARDS: Final = re.compile(
 )
 """These are test cards from the documentation of payment services."""
 _MAX_INVENTED_DIGITS: Final = 3
-"""A card number with at most this many different digits is taken for invented."""
+"""A card number with at most this many different digits counts as invented."""
 _ACCOUNT: Final = re.compile(
     r"(?<![\w/+=-])[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}(?![\w/+=-])", re.ASCII
 )

@@ -19,19 +19,26 @@ from shared.screening.phones import detect_phone_numbers
 from shared.screening.tokens import detect_tokens
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
     from shared.screening.detection import Detection
 
-_DETECTORS: Final = (
+    Detector = Callable[[str], Iterable[Detection]]
+
+_SECRETS: Final = (
     detect_tokens,
     detect_headers,
     detect_assigned_secrets,
     detect_command_passwords,
+)
+"""These detectors find secrets in one line. Those with the most specific kinds come first."""
+_PERSONAL_DATA: Final = (
     detect_addresses,
     detect_home_folders,
     detect_phone_numbers,
     detect_numbers,
 )
-"""These detectors scan one line. Those with the most specific kinds come first."""
+"""These detectors find personal data, where there is no secret."""
 _MIN_LINE_LENGTH: Final = len("a@b.io")
 """Shorter lines are skipped, because a text can have 50,000 of them."""
 _LINE_BREAK: Final = regex.compile(r"\r\n|\r|\n")
@@ -39,19 +46,25 @@ _INVISIBLE: Final = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{Cf}]+")
 """This matches zero-width characters, soft hyphens, variation selectors and the like."""
 
 
-def scan_text(text: str) -> list[tuple[int, str]]:
-    """Return the line numbers, from 1, and kinds of all detections, sorted, without duplicates."""
+def scan_text(text: str, *, personal_data: bool = True) -> list[tuple[int, str]]:
+    """Return the line numbers, from 1, and kinds of all detections, sorted, without duplicates.
+
+    Args:
+        text: The text.
+        personal_data: Whether to find personal data, too.
+    """
+    detectors = _SECRETS + _PERSONAL_DATA if personal_data else _SECRETS
     lines = _normalize_lines(text)
     detections = {(index, "private key") for index in private_key_lines(lines)}
     for index, line in enumerate(lines):
         if len(line) >= _MIN_LINE_LENGTH:
-            detections.update((index, detection.kind) for detection in _scan_line(line))
+            detections.update((index, detection.kind) for detection in _scan_line(line, detectors))
     return sorted((index + 1, kind) for index, kind in detections)
 
 
-def _scan_line(line: str) -> list[Detection]:
+def _scan_line(line: str, detectors: Sequence[Detector]) -> list[Detection]:
     detections: list[Detection] = []
-    for detect in _DETECTORS:
+    for detect in detectors:
         detections += [new for new in detect(line) if not any(map(new.overlaps, detections))]
     return detections
 

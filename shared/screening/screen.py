@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -29,8 +30,29 @@ class ScreeningFinding:
     kind: str
 
 
-def screen_texts(texts: Mapping[str, str]) -> list[ScreeningFinding]:
-    """Find secrets and personal data in texts, which are given by field name.
+async def require_shareable_texts(texts: Mapping[str, str]) -> None:
+    """Screen texts that everyone can read, which are given by argument name.
+
+    Raises:
+        InvalidInput: A text contains a secret or personal data. The error names the lines, never
+            the values.
+    """
+    if findings := await asyncio.to_thread(screen_texts, texts):
+        raise screening_error(findings)
+
+
+async def require_no_secrets(texts: Mapping[str, str]) -> None:
+    """Screen texts that users of this server can read, which are given by argument name.
+
+    Raises:
+        InvalidInput: A text contains a secret. The error names the lines, never the values.
+    """
+    if findings := await asyncio.to_thread(screen_texts, texts, personal_data=False):
+        raise screening_error(findings, "Others can read what you save, and it contains secrets")
+
+
+def screen_texts(texts: Mapping[str, str], *, personal_data: bool = True) -> list[ScreeningFinding]:
+    """Find secrets, and personal data if asked, in texts, which are given by field name.
 
     Findings are sorted by field, line and kind, and a kind occurs once per line. Call this function
     in a thread: it takes a millisecond of processor time for 2,000 characters, and a tenth of a
@@ -41,19 +63,22 @@ def screen_texts(texts: Mapping[str, str]) -> list[ScreeningFinding]:
     return [
         ScreeningFinding(field, line, kind)
         for field, text in texts.items()
-        for line, kind in scan_text(text)
+        for line, kind in scan_text(text, personal_data=personal_data)
     ]
 
 
-def screening_error(findings: Sequence[ScreeningFinding]) -> InvalidInput:
+def screening_error(
+    findings: Sequence[ScreeningFinding],
+    problem: str = "Everyone can read what you share, and it contains secrets or personal data",
+) -> InvalidInput:
     """Return the error that tells the author the lines and kinds of findings, never the values."""
     by_field: dict[str, list[str]] = {}
     for finding in findings:
         by_field.setdefault(finding.field, []).append(f"line {finding.line}: {finding.kind}")
     return InvalidInput(
-        "Everyone can read what you share, and it contains secrets or personal data: `details`"
-        " lists the lines. Nothing was stored. Replace each with a placeholder, such as <API_KEY>,"
-        " <PASSWORD> or user@example.com, and send it again. If a secret was in use, revoke it.",
+        f"{problem}: `details` lists the lines. Nothing was stored. Replace each with a"
+        " placeholder, such as <API_KEY>, <PASSWORD> or user@example.com, and send it again. If a"
+        " secret was in use, revoke it.",
         details={field: _format_list(lines) for field, lines in by_field.items()},
     )
 

@@ -7,6 +7,7 @@ documents, all of them become candidates.
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Generic
@@ -29,19 +30,22 @@ if TYPE_CHECKING:
 DENSE_POOL: Final = 50
 """Documents that a vector search without filters fetches."""
 MAX_RANKED_NEIGHBOURS: Final = FEW
-"""Neighbours that are ranked, however many were fetched to find enough that pass the filters."""
+"""Neighbours that are ranked, beside lexical hits, however many were fetched to find enough that
+pass the filters."""
 LEXICAL_POOL: Final = 30
 """Lexical hits that are compared with the query's vector."""
 UNCHECKED_POOL: Final = 120
 """Lexical hits that are compared where the postings cannot tell which of them pass the filters."""
-FILTERED_POOL: Final = 150
-"""Documents of a first, narrower vector search. The database applies one filter at most; the other
-filters are applied in memory."""
+SPARE: Final = 1.5
+"""A filtered vector search fetches this many times the documents that should be enough. The
+database applies one filter at most; the share of its hits that pass the others is an estimate."""
+UNKNOWN_SHARE: Final = 0.5
+"""The share of documents that is expected to pass where no postings tell."""
 MAX_LEXICAL_HITS: Final = 200
 """Hits of a lexical search without a vector search, over all pages."""
 MAX_CHECKED: Final = 1_000
 """Documents checked against the filters; Firestore's vector search returns no more."""
-MAX_CHECKED_ANONYMOUS: Final = FILTERED_POOL
+MAX_CHECKED_ANONYMOUS: Final = 150
 """Documents checked for anonymous callers: the owner pays for each document that is read."""
 
 
@@ -102,7 +106,7 @@ class CandidateSearch(Generic[DocumentT]):
 
         Costs one round trip. Every candidate that has a vector then has both scores.
         """
-        in_vector_search = {*_ids(unfiltered), *self.plan.small_scope_ids}
+        in_vector_search = {*_ids(unfiltered), *(self._passing_ids(self._filtered_pool()) or ())}
         return await self.documents.similarities(
             vector, [name for name in lexical_pool if name not in in_vector_search]
         )
@@ -112,34 +116,46 @@ class CandidateSearch(Generic[DocumentT]):
     ) -> Sequence[Neighbour[DocumentT]]:
         """Run the vector search, wide enough that enough of its hits pass the filters.
 
-        One round trip, two where too few of the nearest documents pass, and none without filters.
+        One round trip, up to three where too few of the nearest documents pass, and none without
+        filters.
 
         Args:
             vector: The query's vector.
             unfiltered: The nearest of all documents, which a search without filters already has.
         """
-        plan, limit = self.plan, self.max_checked
+        if self.plan.scope is FilterScope.EVERYTHING and self._is_enough(unfiltered, DENSE_POOL):
+            return unfiltered
+        pool = self._filtered_pool()
+        hits = await self._nearest_filtered(vector, pool)
+        for limit in (min(self.max_checked, 3 * pool), self.max_checked):
+            if pool < limit and not self._is_enough(hits, pool):
+                pool = limit
+                hits = await self._nearest_filtered(vector, pool)
+        return hits
+
+    def _filtered_pool(self) -> int:
+        """Return how many documents to fetch so that enough of them should pass the filters."""
+        plan = self.plan
+        if self.selection.single and plan.prefilter.facets:
+            return DENSE_POOL
+        searched = plan.prefilter.size or self.postings.totals.documents
+        passing = searched * UNKNOWN_SHARE if plan.max_passing is None else plan.max_passing
+        pool = SPARE * DENSE_POOL * max(1.0, searched / max(passing, 1))
+        return min(self.max_checked, math.ceil(pool))
+
+    async def _nearest_filtered(self, vector: Vector, limit: int) -> Sequence[Neighbour[DocumentT]]:
+        """Compare all documents that pass if that reads no more than `limit`, or else search."""
+        ids = self._passing_ids(limit)
+        if ids is not None:
+            return await self.documents.similarities(vector, ids)
+        return await self.documents.nearest(vector, limit, self.plan.prefilter.facets)
+
+    def _passing_ids(self, limit: int) -> list[str] | None:
+        """Return the ids of all documents that pass, or None if unknown or more than `limit`."""
+        plan = self.plan
         if plan.scope is FilterScope.FEW:
-            return await self.documents.similarities(vector, plan.small_scope_ids)
-        facets = plan.prefilter.facets
-        if plan.scope is FilterScope.EVERYTHING:
-            if self._is_enough(unfiltered, DENSE_POOL):
-                return unfiltered
-        else:
-            limit = min(self.max_checked, plan.prefilter.size or self.max_checked)
-            if self.selection.single:
-                hits = await self.documents.nearest(vector, DENSE_POOL, facets)
-                if self._is_enough(hits, DENSE_POOL):
-                    return hits
-        hits = await self.documents.nearest(vector, min(FILTERED_POOL, limit), facets)
-        if self.max_checked <= FILTERED_POOL or self._is_enough(hits, FILTERED_POOL):
-            return hits
-        # Too few of the nearest pass the filters: one more round trip, for all that may pass.
-        # Reading a document with its vector takes longer than having the server compare it, but
-        # may mean far fewer reads.
-        if plan.scope is FilterScope.MANY and 2 * len(plan.ids) < limit:
-            return await self.documents.similarities(vector, plan.ids)
-        return await self.documents.nearest(vector, limit, facets)
+            return plan.ids
+        return plan.ids if plan.scope is FilterScope.MANY and len(plan.ids) <= limit else None
 
     def merge(
         self,
@@ -160,7 +176,9 @@ class CandidateSearch(Generic[DocumentT]):
         passing = [hit for hit in nearest if self.selection.admits(hit.document)]
         others = [hit for hit in compared if self.selection.admits(hit.document)]
         neighbour_ids = set(_ids(passing))
-        by_id = {hit.document.id: hit for hit in [*passing[:MAX_RANKED_NEIGHBOURS], *others]}
+        ranked = passing[:MAX_RANKED_NEIGHBOURS]
+        ranked += [hit for hit in passing if hit.document.id in lexical_pool]
+        by_id = {hit.document.id: hit for hit in [*ranked, *others]}
         candidates = [
             replace(
                 self._from_document(hit.document),

@@ -30,7 +30,7 @@ class DocumentReader(Protocol[DocumentT]):
         ...
 
     async def similarities(self, vector: Vector, ids: Sequence[str]) -> list[Neighbour[DocumentT]]:
-        """Compare these documents with a vector. Return the embedded ones, best first."""
+        """Compare these documents with a vector. Return the comparable ones, best first."""
         ...
 
 

@@ -139,36 +139,48 @@ class QueryVector(Generic[DocumentT]):
 async def _query_vector(
     query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context
 ) -> QueryVector[DocumentT]:
-    """Embed the query. Without filters, search with the vector at once, in one round trip."""
+    """Embed the query, and check that the database is embedded with the same model.
+
+    Costs one round trip, in which a search without filters also finds the nearest documents.
+    """
     if not query.is_semantic:
         return QueryVector()
-    try:
-        vector, embedded = await asyncio.gather(
-            _embed(query, ctx), EmbeddingSpace(ctx.database).expect(ctx.embedder)
-        )
-    except ReembeddingInProgress:
-        if not query.is_lexical:
-            raise
+    # The model is checked beside the search, whose hits are dropped if it is not the database's.
+    # Then the search may fail too, and the check says why.
+    embedded, vector = await asyncio.gather(
+        EmbeddingSpace(ctx.database).expect(ctx.embedder),
+        _embed(query, corpus, ctx),
+        return_exceptions=True,
+    )
+    if isinstance(embedded, ReembeddingInProgress) and query.is_lexical:
         return QueryVector(degradation=Degradation.REEMBEDDING)
-    if vector is None:
-        return QueryVector(degradation=Degradation.EMBEDDING_UNAVAILABLE)
-    if not embedded:
+    if isinstance(embedded, BaseException):
+        raise embedded
+    if isinstance(vector, BaseException):
+        raise vector
+    if not embedded and not vector.degradation:
         return QueryVector(degradation=Degradation.NOTHING_EMBEDDED)
-    if not query.selection.is_unrestricted:
-        return QueryVector(vector)
-    return QueryVector(vector, await corpus.documents.nearest(vector, DENSE_POOL))
+    return vector
 
 
-async def _embed(query: SearchQuery, ctx: Context) -> Vector | None:
-    """Embed the query. Return None if the provider fails and words are searched too."""
+async def _embed(
+    query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context
+) -> QueryVector[DocumentT]:
+    """Embed the query. Without filters, search with the vector at once, in one round trip.
+
+    If the provider fails, words are searched, unless the search is only semantic.
+    """
     try:
-        return await ctx.query_vector(query.text)
+        vector = await ctx.query_vector(query.text)
     except (PlatformFault, RateLimited, Unavailable) as error:
         if not query.is_lexical:
             raise
         if isinstance(error, PlatformFault):
             log.error("question_not_embedded", **error_fields(error))
-        return None
+        return QueryVector(degradation=Degradation.EMBEDDING_UNAVAILABLE)
+    if not query.selection.is_unrestricted:
+        return QueryVector(vector)
+    return QueryVector(vector, await corpus.documents.nearest(vector, DENSE_POOL))
 
 
 async def _in_time(part: Awaitable[T], seconds: float | None) -> T | None:

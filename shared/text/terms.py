@@ -129,9 +129,18 @@ def term_occurrences(text: str) -> Iterator[tuple[str, int, int]]:
     # Of all that normalization changes, only the apostrophe affects where words end.
     spans = [match.span() for match in _NAME.finditer(text)]
     for match in _WORD.finditer(text.replace("\u2019", "'")):
-        spans += _pair_spans(match) if match["unspaced"] else [match.span()]
+        if match.lastgroup:
+            spans += _pair_spans(match)
+        else:
+            spans.append(match.span())
     for start, end in sorted(spans):
-        yield from ((term, start, end) for term in _word_terms(text[start:end]))
+        for term in _word_terms(text[start:end]):
+            yield term, start, end
+
+
+MIN_COPY: Final = 0.6
+"""Texts with at least this resemblance are copies of each other, with typos, other line breaks or
+renamed variables: `shared.traces.near_duplicates` measured it."""
 
 
 def resemblance(one: AbstractSet[str], other: AbstractSet[str]) -> float:
@@ -179,7 +188,7 @@ def _pair_spans(run: regex.Match[str]) -> list[tuple[int, int]]:
     return list(zip(starts, ends[1:] or ends, strict=False))
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=1 << 14)
 def _word_terms(word: str) -> tuple[str, ...]:
     return tuple(terms(word))
 

@@ -91,13 +91,13 @@ class TraceErasure:
         """
         trace = stored.trace
         record, option = self._record(trace.trace_id), LastUpdateOption(stored.snapshot.update_time)
-        postings = IndexDifference(trace.trace_id, stored.indexed, NOT_INDEXED)
+        difference = IndexDifference(trace.trace_id, stored.indexed, NOT_INDEXED)
         await self._database.commit(
             [
                 lambda batch: batch.delete(stored.snapshot.reference, option),
                 lambda batch: batch.set(record, {"begun_at": now}),
                 *self._credit(trace.contributor, await self._vote_counts(trace.trace_id)),
-                *postings_writes(self._database, TRACES, postings),
+                *postings_writes(self._database, TRACES, [difference]),
                 *others,
             ]
         )

@@ -50,12 +50,11 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from shared.text.terms import resemblance, terms
+from shared.text.terms import MIN_COPY, resemblance, terms
 
 MAX_CANDIDATES: Final = 5
 """A trace is compared with at most this many of its nearest neighbours."""
 
-_MIN_COPY: Final = 0.6
 _MIN_SHARED_NAMES: Final = 3
 _MIN_NAMES: Final = 0.7
 _MIN_SOLUTION: Final = 0.25
@@ -92,7 +91,7 @@ def is_near_duplicate(one: TraceTerms, other: TraceTerms) -> bool:
     """Return whether two traces say the same. The order of the arguments does not matter."""
     solutions = resemblance(one.solution, other.solution)
     problems = resemblance(one.problem, other.problem)
-    if min(solutions, problems) >= _MIN_COPY:
+    if min(solutions, problems) >= MIN_COPY:
         return True
     return (
         solutions >= _MIN_SOLUTION

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import DELETE_FIELD, Increment, LastUpdateOption
-from google.cloud.firestore_v1.base_query import BaseQuery
+from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
 from shared.firestore.codec import Codec
 from shared.firestore.writes import put_if_unchanged
@@ -147,6 +147,14 @@ class Traces(Documents[Trace]):
         data = snapshot.to_dict() or {}
         return StoredTrace(to_trace(trace_id, data), read_indexed_state(data), snapshot)
 
+    async def of_contributor(self, user_id: str, limit: int, after: str | None) -> list[Trace]:
+        """Load traces of a contributor by id, withdrawn ones included. Costs one round trip."""
+        query = contributor_query(self._database.client, user_id).select(READ_FIELDS).limit(limit)
+        if after:
+            query = query.start_after({"__name__": self._reference(after)})
+        snapshots = await self._database.find(query)
+        return [to_trace(snapshot.id, snapshot.to_dict() or {}) for snapshot in snapshots]
+
     async def get_revision(self, trace_id: str, number: int) -> TraceContent | None:
         """Load the content of an earlier revision of a trace. Costs one Firestore round trip."""
         snapshot = await self._database.get(self._revision_reference(trace_id, number))
@@ -241,9 +249,8 @@ class Traces(Documents[Trace]):
         return [lambda batch: batch.set(reference, data, merge=True)] if data else []
 
     def _postings(self, trace: Trace, before: IndexedState, after: IndexedState) -> list[Write]:
-        return postings_writes(
-            self._database, TRACES, IndexDifference(trace.trace_id, before, after)
-        )
+        difference = IndexDifference(trace.trace_id, before, after)
+        return postings_writes(self._database, TRACES, [difference])
 
     def _reference(self, trace_id: str) -> AsyncDocumentReference:
         return self._database.document(COLLECTION, trace_id)
@@ -267,11 +274,18 @@ def feedback_query(client: AsyncClient, trace_id: str, limit: int) -> AsyncQuery
     return votes.order_by("said_at", direction=BaseQuery.DESCENDING).limit(limit)
 
 
+def contributor_query(client: AsyncClient, user_id: str) -> AsyncQuery:
+    """Query the traces of a contributor."""
+    traces = client.collection(COLLECTION)
+    return traces.where(filter=FieldFilter("contributor", "==", user_id)).order_by("__name__")
+
+
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
     """Yield every shape of query this module builds, to prove that each has its index."""
     yield from vector_shapes(client.collection(COLLECTION))
     yield from date_shapes(client.collection(COLLECTION))
     yield feedback_query(client, "a", 1)
+    yield contributor_query(client, "a")
 
 
 def _to_listed(trace_id: str, data: dict[str, Any]) -> Trace | None:

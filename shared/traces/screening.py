@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
-from shared.screening.screen import screen_texts, screening_error
+from shared.screening.screen import require_shareable_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from shared.traces.model import TraceContent
 
 
@@ -28,14 +25,3 @@ async def require_shareable(content: TraceContent) -> None:
             "tags": "\n".join(content.tags),
         }
     )
-
-
-async def require_shareable_texts(texts: Mapping[str, str]) -> None:
-    """Screen texts, which are given by argument name.
-
-    Raises:
-        InvalidInput: A text contains a secret or personal data. The error names the lines, never
-            the values.
-    """
-    if findings := await asyncio.to_thread(screen_texts, texts):
-        raise screening_error(findings)

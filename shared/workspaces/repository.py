@@ -421,11 +421,9 @@ class Workspace:
             for name, data in fields.items()
             if data.get("embedding_model") == profile.model
         }
-        compact = await load_compact(of_model, f"{self.path}/{PASSAGES}", self._database)
-        vectors = {name: from_compact(data) for name, data in compact.items()}
-        return {
-            name: vector for name, vector in vectors.items() if len(vector) == profile.dimension
-        }
+        collection = f"{self.path}/{PASSAGES}"
+        compact = await load_compact(of_model, collection, self._database, profile.dimension)
+        return {name: from_compact(data) for name, data in compact.items()}
 
     async def _get_all(
         self, references: Sequence[AsyncDocumentReference], fields: Sequence[str]

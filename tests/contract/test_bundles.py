@@ -1,4 +1,4 @@
-"""At its start, a function loads only modules of its bundle."""
+"""When it starts, a function loads only modules of its bundle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions declare what no import shows: settings, providers and data files."""
+"""Functions declare the settings, providers and data files that no import shows."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from shared.runtime.job import Job
     from shared.runtime.tool import Tool
 
-SETTINGS = [Path(inspect.getfile(module)) for module in (settings, setting_groups)]
-COMPOSITION = Path(context.__file__)
-"""The composition root, which refuses capabilities that a function does not declare."""
-JOB = Path(job.__file__)
-FIELDS = frozenset(Settings.model_fields)
-SECRETS = {
+SETTINGS_MODULES = [Path(inspect.getfile(module)) for module in (settings, setting_groups)]
+COMPOSITION_ROOT = Path(context.__file__)
+"""The composition root, which rejects capabilities that a function does not declare."""
+JOB_MODULE = Path(job.__file__)
+SETTING_NAMES = frozenset(Settings.model_fields)
+SECRET_NAMES = {
     name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)
 }
 
 every_function = pytest.mark.parametrize("function", functions(), ids=lambda function: function.key)
 every_declaration = pytest.mark.parametrize(
-    "declared", [*tools(), *jobs()], ids=lambda declaration: declaration.name
+    "declaration", [*tools(), *jobs()], ids=lambda declaration: declaration.name
 )
 
 
 @cache
-def attributes_of_settings(path: Path) -> set[str]:
+def find_setting_attributes(path: Path) -> set[str]:
     """Find the attributes of `settings` that a module reads."""
     return {
         node.attr
@@ -51,7 +51,7 @@ def attributes_of_settings(path: Path) -> set[str]:
 
 
 @cache
-def fields_of_properties() -> dict[str, set[str]]:
+def find_property_settings() -> dict[str, set[str]]:
     """Find the settings that each property of `Settings` reads."""
     properties = {}
     for node in ast.walk(ast.parse(Path(inspect.getfile(setting_groups)).read_bytes())):
@@ -62,22 +62,24 @@ def fields_of_properties() -> dict[str, set[str]]:
                     for attribute in ast.walk(node)
                     if isinstance(attribute, ast.Attribute)
                 }
-                properties[name] = names & FIELDS
+                properties[name] = names & SETTING_NAMES
     return properties
 
 
-def settings_read_by(*paths: Path) -> set[str]:
-    """Find the settings that files read, directly or by a property, without secrets."""
-    mentioned = {name for path in paths for name in attributes_of_settings(path)}
-    properties = fields_of_properties()
-    indirect = {name for mention in mentioned & properties.keys() for name in properties[mention]}
-    return ((mentioned & FIELDS) | indirect) - SECRETS
+def find_settings_read(*paths: Path) -> set[str]:
+    """Find the settings, without secrets, that files read directly or through a property."""
+    attributes = {name for path in paths for name in find_setting_attributes(path)}
+    properties = find_property_settings()
+    indirect = {
+        name for attribute in attributes & properties.keys() for name in properties[attribute]
+    }
+    return ((attributes & SETTING_NAMES) | indirect) - SECRET_NAMES
 
 
 def bundle_modules(function: Function) -> list[Path]:
     """Find the modules of a function's bundle that neither define nor compose settings."""
     files = import_closure(function.main, excluded_modules(function)).files
-    return [path for path in files - {*SETTINGS, COMPOSITION} if path.suffix == ".py"]
+    return [path for path in files - {*SETTINGS_MODULES, COMPOSITION_ROOT} if path.suffix == ".py"]
 
 
 def capability_settings(capabilities: frozenset[Capability]) -> set[str]:
@@ -87,7 +89,7 @@ def capability_settings(capabilities: frozenset[Capability]) -> set[str]:
 @pytest.mark.parametrize("folder", FIRST_PARTY)
 def test_settings_are_called_settings(folder: str) -> None:
     """Other tests find the readers of settings by this name."""
-    others = {
+    other_names = {
         f"{path.name}: {argument.arg}"
         for path in (ROOT / folder).rglob("*.py")
         for argument in ast.walk(ast.parse(path.read_bytes()))
@@ -95,38 +97,40 @@ def test_settings_are_called_settings(folder: str) -> None:
         if re.search(r"\bSettings\b", ast.unparse(argument.annotation))
         and argument.arg != "settings"
     }
-    assert others == set()
+    assert other_names == set()
 
 
 @every_function
 def test_a_function_gets_every_setting_that_it_reads(function: Function) -> None:
     names = {name.lower() for name in function.settings}
-    assert settings_read_by(*bundle_modules(function)) - names == set()
+    assert find_settings_read(*bundle_modules(function)) - names == set()
 
 
 @every_declaration
-def test_a_declared_setting_exists_and_is_read(declared: Tool[Any, Any] | Job) -> None:
-    [function] = [function for function in functions() if function.name == declared.name]
-    assert set(declared.settings) <= FIELDS - SECRETS
-    assert set(declared.settings) <= settings_read_by(*bundle_modules(function))
+def test_a_declared_setting_exists_and_is_read(declaration: Tool[Any, Any] | Job) -> None:
+    [function] = [function for function in functions() if function.name == declaration.name]
+    assert set(declaration.settings) <= SETTING_NAMES - SECRET_NAMES
+    assert set(declaration.settings) <= find_settings_read(*bundle_modules(function))
 
 
 def test_the_gateway_gets_only_settings_that_it_reads() -> None:
     gateway = functions()[0]
-    assert settings_read_by(*bundle_modules(gateway)) == {name.lower() for name in gateway.settings}
+    assert find_settings_read(*bundle_modules(gateway)) == {
+        name.lower() for name in gateway.settings
+    }
 
 
 def test_settings_of_the_context_follow_from_capabilities() -> None:
-    assert settings_read_by(COMPOSITION) == {
+    assert find_settings_read(COMPOSITION_ROOT) == {
         *TOOL_SETTINGS,
         *capability_settings(frozenset({Capability.EMBEDDING, Capability.GENERATION})),
     }
-    assert settings_read_by(JOB) <= {*JOB_SETTINGS}
+    assert find_settings_read(JOB_MODULE) <= {*JOB_SETTINGS}
 
 
 def test_every_setting_has_a_reader_and_no_secret_is_plain() -> None:
     names = {name.lower() for function in functions() for name in function.settings}
-    assert names == FIELDS - SECRETS
+    assert names == SETTING_NAMES - SECRET_NAMES
 
 
 def test_only_embedding_functions_depend_on_the_model() -> None:
@@ -143,7 +147,7 @@ def test_every_capability_has_its_settings() -> None:
 def test_every_imported_provider_has_a_capability() -> None:
     imported = {
         node.module
-        for function in ast.walk(ast.parse(COMPOSITION.read_bytes()))
+        for function in ast.walk(ast.parse(COMPOSITION_ROOT.read_bytes()))
         if isinstance(function, ast.FunctionDef)
         for node in ast.walk(function)
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("shared.ai.")

@@ -1,4 +1,4 @@
-"""What a model reads about the tools: every tool named exists, and no two titles are alike."""
+"""The texts about tools that a model reads: tools that they name exist, and titles differ."""
 
 from __future__ import annotations
 

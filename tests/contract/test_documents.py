@@ -107,8 +107,9 @@ def require_command(line: str) -> None:
             options |= {name for option in command.params for name in option.secondary_opts}
             assert word.partition("=")[0] in options, line
         elif isinstance(command, click.Group) and "|" not in word:
-            assert word in command.commands, line
-            command = command.commands[word]
+            subcommand = command.get_command(click.Context(command), word)
+            assert subcommand, line
+            command = subcommand
 
 
 @each_document
@@ -127,7 +128,7 @@ def test_every_json_block_parses(path: Path) -> None:
 def test_every_name_in_capitals_exists(path: Path) -> None:
     """Settings, other variables, constants and error codes."""
     if path.name in {"CHANGELOG.md", "requirements.md"}:
-        pytest.skip("It speaks of the past, or of other stacks.")
+        pytest.skip("The document describes the past, or other stacks.")
     for span in code_spans(path):
         if match := re.match(r"([A-Z]+(?:_[A-Z]+)+)(=|$)", span):
             assert match.group(1) in names_in_capitals(), span

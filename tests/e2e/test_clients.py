@@ -132,7 +132,8 @@ async def test_a_result_has_a_receipt(client: Client, library: Library) -> None:
     result = await client.call_tool("get_chunk", arguments)
     receipt = dict((result.meta or {})[RECEIPT])
     assert receipt.pop("milliseconds") > 0
-    assert receipt == {"documents_read": 1 + 3, "documents_written": 0, "round_trips": 2}
+    # The passage, its notes and its neighbours.
+    assert receipt == {"documents_read": 1 + 1 + 3, "documents_written": 0, "round_trips": 2}
 
 
 async def test_other_scripts_and_emoji_survive_both_ways(client: Client, library: Library) -> None:
@@ -155,7 +156,7 @@ async def test_an_error_is_text_without_structured_content(client: Client) -> No
     assert error["code"] == "NOT_FOUND"
     assert error["details"] == {"chunk_id": "nobody"}
     assert "search_kb" in error["message"]
-    assert (result.meta or {})[RECEIPT]["documents_read"] == 1
+    assert (result.meta or {})[RECEIPT]["documents_read"] == 2  # the passage and its notes
 
 
 async def test_an_unknown_tool_is_an_error_that_names_the_tools(client: Client) -> None:

@@ -14,7 +14,7 @@ from shared.core.settings import Settings
 from shared.firestore.database import Connection
 from tests.e2e.access.conftest import key_maker
 from tests.support.gateway_process import MARK
-from tests.support.log_metrics import entry_of
+from tests.support.log_metrics import parse_log_entry
 from tests.support.materials import COMET, TEXT
 from tests.support.mcp_wire import MODERN, assert_matches_schema, call, post
 
@@ -111,7 +111,7 @@ async def test_the_log_has_sizes_and_hashes_but_no_text(inline: Running, log: Pa
         await client.call_tool(NAME, arguments | {MARK: MARK, "materials": 5})
         await client.call_tool(NAME, {"query": MARK, "scope": "task", "task_id": "nothing there"})
     logged = log.read_text("utf-8")[size_before:]  # noqa: ASYNC240 - a test may wait
-    lines = [entry_of(line)["jsonPayload"] for line in logged.splitlines()]
+    lines = [parse_log_entry(line)["jsonPayload"] for line in logged.splitlines()]
     fields = next(line for line in lines if line.get("tool") == NAME)
     assert MARK not in logged.lower()
     assert result["task_id"] not in logged

@@ -36,7 +36,7 @@ def test_a_call_request_gets_a_result_and_a_receipt(url: str, library: Library) 
     assert response.status_code == 200
     assert answer["result"]["content"] == chunk.content
     assert answer["error"] is None
-    assert answer["receipt"]["documents_read"] == 1
+    assert answer["receipt"]["documents_read"] == 2  # the chunk, and the notes about it
     assert answer["receipt"]["round_trips"] == 1
 
 

@@ -14,7 +14,7 @@ from infra.build.discovery import ROOT
 from shared.accounts.keyring import Keyring
 from tests.e2e.access.conftest import key_maker
 from tests.support.gateway_process import INLINE, MARK, SECRET, run_deployed_gateway, run_gateway
-from tests.support.log_metrics import entry_of, values_of
+from tests.support.log_metrics import extract_values, parse_log_entry
 from tests.support.mcp_wire import TOOL_NAMES, call, post
 from tests.support.planted_words import calls, plant
 from tests.support.ports import free_port
@@ -87,7 +87,7 @@ def test_a_log_entry_names_the_owner_of_a_key_not_the_key(
         result = post(inline.endpoint, call("get_stats", {}), headers).json()["result"]
         assert not result["isError"]
     logged = read_lines(size_before, inline.log)
-    fields = [entry_of(line)["jsonPayload"] for line in logged]
+    fields = [parse_log_entry(line)["jsonPayload"] for line in logged]
     task = hash_task("essay", "ada", Keyring([SecretStr(SECRET)]))
     assert [(line["user"], line.get("task")) for line in fields] == [
         ("ada", None),
@@ -118,7 +118,7 @@ def test_a_call_is_one_line_of_json_with_its_cost(inline: Running) -> None:
     size_before = inline.log.stat().st_size
     post(inline.endpoint, request, {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"})
     [line] = read_lines(size_before, inline.log)
-    entry = entry_of(line)
+    entry = parse_log_entry(line)
     fields = entry["jsonPayload"]
     assert fields["tool"] == "search_kb"
     assert fields["outcome"] == "ok"
@@ -130,7 +130,7 @@ def test_a_call_is_one_line_of_json_with_its_cost(inline: Running) -> None:
     assert entry["severity"] == "INFO"
     assert entry["traceSampled"] is True
     assert f"/traces/{'a' * 32}" in entry["trace"]
-    assert values_of(line).keys() == {
+    assert extract_values(line).keys() == {
         "tool_calls_total",
         "tool_latency_seconds",
         "bm25_latency_seconds",
@@ -147,7 +147,7 @@ def test_the_function_of_a_tool_logs_the_trace_of_its_call(
     url = small_functions.tools["get_chunk"].url
     httpx2.post(url, json=request, headers={"traceparent": trace})
     [line] = read_lines(size_before, small_functions.log)
-    entry = entry_of(line)
+    entry = parse_log_entry(line)
     assert entry["jsonPayload"]["message"] == "unavailable"
     assert entry["severity"] == "WARNING"
     assert f"/traces/{'c' * 32}" in entry["trace"]

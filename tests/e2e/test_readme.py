@@ -44,6 +44,7 @@ ADD_COMMAND = find_command("README.md", "claude mcp add")
 CALL_COMMAND = find_command("README.md", ".venv/bin/carrel call")
 INGEST_COMMAND = find_command("README.md", ".venv/bin/carrel ingest")
 EXTRACT_COMMAND = find_command("docs/tools.md", ".venv/bin/carrel call extract_key_info")
+EXPORT_COMMAND = find_command("README.md", ".venv/bin/carrel export")
 JOB_COMMAND = find_command("docs/jobs.md", ".venv/bin/carrel jobs run")
 
 
@@ -182,6 +183,29 @@ def test_key_passages_of_a_file_are_found(running: LocalRun) -> None:
     completed = running.call(EXTRACT_COMMAND)
     assert completed.returncode == 0, completed.stderr
     assert any("materials erase" in passage for passage in json.loads(completed.stdout)["contexts"])
+
+
+@pytest.mark.slow
+def test_the_export_is_restored_in_an_empty_base(running: LocalRun, tmp_path: Path) -> None:
+    completed = running.shell(EXPORT_COMMAND)
+    assert completed.returncode == 0, completed.stderr
+    other = running.environment | {
+        "CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(free_port())
+    }  # fmt: skip
+    for command in ("ingest ~/carrel-export", "export ~/second"):
+        completed = running.shell(f".venv/bin/carrel {command}", other)
+        assert completed.returncode == 0, completed.stderr
+    for file in ("knowledge-00001.jsonl", "markdown/index.md"):
+        first, second = (running.home / name / file for name in ("carrel-export", "second"))
+        assert first.read_text("utf-8") == second.read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_a_search_prints_passages(running: LocalRun) -> None:
+    url = f"http://localhost:{running.port}/mcp"
+    completed = running.shell(f".venv/bin/carrel search why do flaky tests hurt --url {url}")
+    assert completed.returncode == 0, completed.stderr
+    assert "flaky" in completed.stdout.lower()
 
 
 @pytest.mark.slow

@@ -137,6 +137,7 @@ def test_a_run_with_sign_in_says_how_to_make_a_key(tmp_path: Path) -> None:
         for words in ("Clients need a credential", "keys create", "sign-in page"):
             assert words in output
         assert list_tools(port) == 401
+        run_printed_line(output, "accounts role")
         key = run_printed_line(output, "keys create")
         assert list_tools(port, x_api_key=key.strip()) == 200
         _, key_list, _ = run_carrel(environment, "keys", "list")

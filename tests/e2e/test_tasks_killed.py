@@ -11,7 +11,7 @@ from functions.tools.tasks.add_task.tool import TOOL as ADD_TASK
 from shared.core.caller import Caller
 from tests.support.random_kills import call_until_functions_survive, run_killed_function
 from tests.support.tasks import list_all
-from tests.support.tool_calls import request_of
+from tests.support.tool_calls import make_call_request
 
 if TYPE_CHECKING:
     import random
@@ -36,7 +36,7 @@ def titles(client: int, number: int) -> list[str]:
 def make_call(client: int, number: int) -> tuple[str, CallRequest]:
     tasks = [{"title": title} for title in titles(client, number)]
     arguments: dict[str, Any] = {"tasks": tasks, "idempotency_key": f"{client}.{number}"}
-    return ADD_TASK.name, request_of(ADD_TASK, Caller.of("anna"), arguments)
+    return ADD_TASK.name, make_call_request(ADD_TASK, Caller.of("anna"), arguments)
 
 
 async def test_calls_of_a_killed_function_run_once(

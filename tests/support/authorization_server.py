@@ -135,7 +135,9 @@ class AuthorizationServer:
         """Request authorization as a browser does; None leaves a parameter out."""
         return await self.http.get("/authorize", params=make_parameters(client_id, **changes))
 
-    async def request_of(self, client_id: str, **changes: str | None) -> AuthorizationRequest:
+    async def request_authorization(
+        self, client_id: str, **changes: str | None
+    ) -> AuthorizationRequest:
         """Request authorization, and return the request that the consent page receives."""
         answer = await self.authorize(client_id, **changes)
         assert answer.status_code == 302, answer.text
@@ -146,7 +148,7 @@ class AuthorizationServer:
 
     async def issue_code(self, client_id: str, proof: Proof = PERSON, **changes: str | None) -> str:
         """Return the code that a program receives when the person approves."""
-        request = await self.request_of(client_id, **changes)
+        request = await self.request_authorization(client_id, **changes)
         location = await self.approvals.approve(request, proof, FULL_ACCESS)
         return parse_qs(urlsplit(location).query)["code"][0]
 

@@ -26,7 +26,7 @@ from shared.pipeline.embedding.bulk import BulkServices
 from shared.pipeline.embedding.chunks import embed_in_bulk
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Report
-from tests.support.fakes.vertex import vector_of
+from tests.support.fakes.vertex import hash_words
 from tests.support.knowledge import with_chunks
 from tests.support.stored_documents import chunks_by_content, documents
 
@@ -50,7 +50,7 @@ def source(name: str, count: int = NOTES) -> Source:
     return Source(source_id=name.lower(), title="Notes", sections=sections)
 
 
-def text_of(content: str) -> str:
+def embedded_text(content: str) -> str:
     """Return the text that is embedded for a note."""
     return f"Notes {content}"
 
@@ -62,9 +62,9 @@ async def open_bulk_services(vertex: FakeVertexBatch) -> AsyncIterator[BulkServi
         _endpoint(vertex), model="gemini-embedding-001", dimension=DIMENSION, time_limit=60
     )
     files = BatchFiles("gs://bulk/work", "p", attempt_seconds=30, retry_seconds=1)
-    made = BulkServices(client, files, min_passages=10, poll_seconds=0.01)
-    yield made
-    await made.aclose()
+    services = BulkServices(client, files, min_passages=10, poll_seconds=0.01)
+    yield services
+    await services.aclose()
 
 
 @asynccontextmanager
@@ -122,7 +122,7 @@ async def stored_vectors(ctx: Context) -> dict[str, list[float]]:
 
 def vector(content: str) -> list[float]:
     """Return the expected vector of a note."""
-    return list(unit_vector(vector_of(text_of(content), DIMENSION), DIMENSION))
+    return list(unit_vector(hash_words(embedded_text(content), DIMENSION), DIMENSION))
 
 
 async def assert_all_embedded_once(ctx: Context, vertex: FakeVertexBatch, *names: str) -> None:
@@ -131,7 +131,7 @@ async def assert_all_embedded_once(ctx: Context, vertex: FakeVertexBatch, *names
     expected = {content: pytest.approx(vector(content)) for content in contents}
     assert await stored_vectors(ctx) == expected
     assert await ChunkQueue(ctx.database).count_pending("embed") == 0
-    assert vertex.paid == dict.fromkeys(map(text_of, contents), 1)
+    assert vertex.paid == dict.fromkeys(map(embedded_text, contents), 1)
 
 
 async def assert_nothing_left(ctx: Context, storage: FakeCloudStorage) -> None:

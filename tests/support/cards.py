@@ -35,7 +35,7 @@ def note_text(number: int) -> str:
     )
 
 
-def source_of_notes(count: int) -> Source:
+def make_source_of_notes(count: int) -> Source:
     """Return a source with this many passages."""
     sections = tuple(Section(note_text(number)) for number in range(count))
     return Source("notes", "Notes on Bread", sections=sections)
@@ -48,7 +48,7 @@ def card_reply(text: str) -> dict[str, object]:
     return {"summary": f"{title}: {first}.", "takeaways": others[:3]}
 
 
-def generator_of(server: FakeVertex, time_limit: float = 50) -> VertexGenerator:
+def make_generator(server: FakeVertex, time_limit: float = 50) -> VertexGenerator:
     """Return a language model client of the fake server."""
     return VertexGenerator(
         project="p",
@@ -74,7 +74,7 @@ async def store_and_prepare(ctx: Context, *sources: Source) -> None:
     await Ingestion(ctx.database).save([with_chunks(source) for source in sources], NOON)
 
 
-async def cards_of(ctx: Context) -> dict[str, Any]:
+async def load_cards(ctx: Context) -> dict[str, Any]:
     """Return the card of each chunk that has one, by the chunk's text."""
     results = (await chunks(ctx)).values()
     return {data["content"]: data["knowledge_card"] for data in results if "knowledge_card" in data}

@@ -1,4 +1,4 @@
-"""A clock that a test sets."""
+"""Clocks that a test sets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
-"""A moment for tests that need a fixed one."""
+"""A fixed time for tests."""
 
 
 class SettableClock:

@@ -89,15 +89,15 @@ def make_generator(answers: Answers = FINDINGS) -> ScriptedGenerator:
 
 
 class DelayedAnswer:
-    """An answer of the model that takes some turns of the event loop."""
+    """An answer of the model that takes some iterations of the event loop."""
 
-    def __init__(self, turns: int, answer: Any) -> None:
-        """Answer after so many turns."""
-        self._turns = turns
+    def __init__(self, iterations: int, answer: Any) -> None:
+        """Answer after this many iterations."""
+        self._iterations = iterations
         self._answer = answer
 
     async def _wait(self) -> Any:
-        for _ in range(self._turns):
+        for _ in range(self._iterations):
             await asyncio.sleep(0)
         return self._answer
 
@@ -110,7 +110,7 @@ class DelayedAnswer:
 async def extract_context(
     settings: Settings, generator: ScriptedGenerator | None = None, **options: Any
 ) -> AsyncIterator[Context]:
-    """The context of a run of the job, with an embedder that compares words."""
+    """Open the context of a run of the job, with an embedder that compares words."""
     providers = {"embedder": WordEmbedder(), "generator": generator or make_generator()}
     app = App(settings, **{**providers, **options})
     yield app.context(Caller(), Meter())

@@ -11,7 +11,7 @@ from functions.gateway.auth.visitor import LOCAL_USER, Visitor
 from functions.gateway.catalog import Catalog, Declaration
 from functions.gateway.mcp.prompt_texts import PROMPTS
 from functions.gateway.mcp.server import mcp_server
-from shared.core.caller import Caller, Tier
+from shared.core.caller import Caller, Role, Tier
 from shared.core.errors import CarrelError
 from shared.core.settings import Settings
 from shared.runtime.messages import CallAnswer, Receipt
@@ -46,9 +46,11 @@ def make_tool(name: str, **changes: Any) -> Declaration:
         "outputSchema": {"type": "object"},
         "effect": Effect.READ,
         "tier": Tier.PUBLIC,
+        "role": Role.READER,
         "timeout": 5.0,
     }
-    return Declaration(name=name, **(defaults | changes))
+    fields = defaults | changes
+    return Declaration(name=name, **({"scope": fields["effect"].scope} | fields))
 
 
 CATALOG = Catalog(
@@ -75,7 +77,7 @@ def make_server(
     dispatcher: Dispatcher, catalog: Catalog = CATALOG, prompts: Sequence[Prompt] = PROMPTS
 ) -> Server[Any]:
     """Make a server whose only visitor is the machine's owner, as with `carrel stdio`."""
-    owner = Visitor(Caller.of(LOCAL_USER), rate_limit_key=None)
+    owner = Visitor(Caller.of(LOCAL_USER, role=Role.OWNER), rate_limit_key=None)
     return mcp_server(catalog, make_pipeline(dispatcher), prompts, local_visitor=owner)
 
 

@@ -63,7 +63,7 @@ class Site:
         folder: The checkout.
         project: The project.
         google: The URL of the fake APIs.
-        answers: The answer to a question for a secret.
+        answers: The answer to each prompt for a secret.
         secrets: The optional secrets in use.
         path: The PATH of programs; by default, the machine's.
         key: The smoke test's key, if the environment has one.
@@ -83,7 +83,7 @@ class Site:
         return self.folder / "terraform"
 
     def write_code(self, code: dict[str, str]) -> None:
-        """Set the content of each function for the next staging."""
+        """Set the content of each function for the next deployment."""
         (self.folder / "code.json").write_text(json.dumps(code))
 
     def running(self) -> dict[str, str]:
@@ -156,6 +156,6 @@ def make_site(folder: Path, project: str, google: str, **fields: str | tuple[str
     return site
 
 
-def message_of(failure: pytest.ExceptionInfo[CommandFailed]) -> str:
+def failure_message(failure: pytest.ExceptionInfo[CommandFailed]) -> str:
     """Return the message of a failure."""
     return failure.value.message

@@ -1,4 +1,4 @@
-"""A server in place of a tool's function that misbehaves on command."""
+"""A fake of a tool's function that can fail on demand."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Reply:
     Attributes:
         status: The HTTP status.
         body: The whole body.
-        headers: Headers beside the usual ones.
-        missing: How many bytes are promised and never sent.
+        headers: Additional headers.
+        missing: The number of bytes of the Content-Length that are never sent.
         pause: Seconds to think.
         drips: Whether it hangs for a moment before each byte of the body.
     """

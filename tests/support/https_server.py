@@ -1,4 +1,4 @@
-"""An HTTPS server that the gateway takes for one on the public internet."""
+"""An HTTPS server that appears to the gateway to be on the public internet."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return
 
     def log_message(self, *_: object) -> None:
-        """Do not log."""
+        """Log nothing."""
 
 
 def write_named_certificate(path: Path, *names: str) -> Path:

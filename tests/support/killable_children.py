@@ -33,7 +33,7 @@ from shared.runtime.job import Budget, run_job
 from shared.workspaces.erasure import WorkspaceErasure
 from shared.workspaces.repository import Workspace
 from tests.support.commit_hooks import WatchedApp, after
-from tests.support.tool_calls import request_of
+from tests.support.tool_calls import make_call_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,7 +125,7 @@ async def _perform(order: dict[str, Any], app: App) -> None:
             pass
         return
     answer = await invoke(
-        EXTRACT_KEY_INFO, request_of(EXTRACT_KEY_INFO, caller, order["arguments"]), app
+        EXTRACT_KEY_INFO, make_call_request(EXTRACT_KEY_INFO, caller, order["arguments"]), app
     )
     if answer.error:
         raise RuntimeError(answer.error.message)

@@ -1,4 +1,4 @@
-"""Deploys in a process of its own, which kills itself when it prints a given text."""
+"""Deploys in a process that kills itself when it prints a given text."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from functions.jobs.embed.job import embed
 from functions.jobs.index.job import index
-from shared.knowledge.chunk import chunks_of
+from shared.knowledge.chunk import split_source
 from shared.knowledge.ingestion import ChunkedSource, Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.job import Budget
@@ -52,7 +52,7 @@ SAILING = Source(
 def with_chunks(source: Source) -> ChunkedSource:
     """Return a source with its chunks, as ingest makes them."""
     spans = [split_chunks(section.text) for section in source.sections]
-    return ChunkedSource(source, chunks_of(source, spans))
+    return ChunkedSource(source, split_source(source, spans))
 
 
 async def store_sources(ctx: Context, *sources: Source) -> list[Chunk]:

@@ -1,4 +1,4 @@
-"""A state folder and a port of their own, in which tests run commands."""
+"""A state folder and a port in which tests run commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from infra.local.emulator_daemon import StateFolder
 
-SHARE_AND_WAIT: Final = """
+SHARE_DATABASE_SCRIPT: Final = """
 import sys
 from infra.local.local_database import shared_database
 with shared_database() as host:
@@ -53,7 +53,7 @@ class Machine:
         return process
 
     def share(self, **environment: str) -> subprocess.Popen[str]:
-        return self.start([sys.executable, "-c", SHARE_AND_WAIT], **environment)
+        return self.start([sys.executable, "-c", SHARE_DATABASE_SCRIPT], **environment)
 
     def processes(self) -> dict[int, str]:
         """Return the daemons and emulators of this machine."""
@@ -79,7 +79,7 @@ class Machine:
             wait_for_end(*processes)
 
 
-def host_of(client: subprocess.Popen[str]) -> str:
+def read_host(client: subprocess.Popen[str]) -> str:
     """Wait until a client has connected, and return the address of its database."""
     assert client.stdout
     host = client.stdout.readline().strip()

@@ -1,4 +1,4 @@
-"""The log entries and metrics that Cloud Logging makes of our log lines.
+"""The log entries and metrics that Cloud Logging derives from Carrel's log lines.
 
 It supports the filters and extractors that `infra/build/log_metrics.json` uses.
 """
@@ -14,7 +14,7 @@ from infra.build.discovery import ROOT
 METRICS: Final[list[dict[str, Any]]] = json.loads(
     (ROOT / "infra" / "build" / "log_metrics.json").read_text("utf-8")
 )
-_TAKEN_OUT: Final = {
+_ENTRY_FIELDS: Final = {
     "severity": "severity",
     "time": "timestamp",
     "logging.googleapis.com/trace": "trace",
@@ -26,20 +26,20 @@ _COMPARISON: Final = re.compile(r'(?P<path>[\w.]+)(?:="(?P<value>[^"]*)"|(?P<the
 _EXTRACTOR: Final = re.compile(r"EXTRACT\((?P<path>[\w.]+)\)")
 
 
-def entry_of(line: str) -> dict[str, Any]:
+def parse_log_entry(line: str) -> dict[str, Any]:
     """Return the log entry of a line that a function logs."""
     fields = json.loads(line)
-    own = {name: fields.pop(key) for key, name in _TAKEN_OUT.items() if key in fields}
-    return {"resource": {"type": "cloud_run_revision"}, "jsonPayload": fields, **own}
+    entry_fields = {name: fields.pop(key) for key, name in _ENTRY_FIELDS.items() if key in fields}
+    return {"resource": {"type": "cloud_run_revision"}, "jsonPayload": fields, **entry_fields}
 
 
-def labels_of(metric: dict[str, Any], entry: dict[str, Any]) -> dict[str, str]:
+def extract_labels(metric: dict[str, Any], entry: dict[str, Any]) -> dict[str, str]:
     """Return the labels of an entry's data point; missing values are empty."""
     extractors = metric["labelExtractors"].items()
     return {key: str(_extracted(extractor, entry) or "") for key, extractor in extractors}
 
 
-def value_of(metric: dict[str, Any], entry: dict[str, Any]) -> float | None:
+def extract_value(metric: dict[str, Any], entry: dict[str, Any]) -> float | None:
     """Return the value that an entry adds to a metric, or None if the filter does not match it."""
     if not all(_matches(part, entry) for part in metric["filter"].split(" AND ")):
         return None
@@ -47,24 +47,24 @@ def value_of(metric: dict[str, Any], entry: dict[str, Any]) -> float | None:
     return float(_extracted(extractor, entry)) if extractor else 1.0
 
 
-def values_of(line: str) -> dict[str, float]:
+def extract_values(line: str) -> dict[str, float]:
     """Return the values that a line adds to metrics, by the metric's name."""
-    entry = entry_of(line)
-    values = {metric["name"]: value_of(metric, entry) for metric in METRICS}
+    entry = parse_log_entry(line)
+    values = {metric["name"]: extract_value(metric, entry) for metric in METRICS}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _matches(comparison: str, entry: dict[str, Any]) -> bool:
-    form = _COMPARISON.fullmatch(comparison)
-    assert form, comparison
-    value = _at(form["path"], entry)
-    return value is not None if form["there"] else value == form["value"]
+    match = _COMPARISON.fullmatch(comparison)
+    assert match, comparison
+    value = _at(match["path"], entry)
+    return value is not None if match["there"] else value == match["value"]
 
 
 def _extracted(extractor: str, entry: dict[str, Any]) -> Any:
-    form = _EXTRACTOR.fullmatch(extractor)
-    assert form, extractor
-    return _at(form["path"], entry)
+    match = _EXTRACTOR.fullmatch(extractor)
+    assert match, extractor
+    return _at(match["path"], entry)
 
 
 def _at(path: str, entry: dict[str, Any]) -> Any:

@@ -54,7 +54,7 @@ def metered(app: App) -> tuple[Context, Meter]:
     return app.context(Caller(), meter), meter
 
 
-def cost_of(meter: Meter) -> tuple[int, int]:
+def read_cost(meter: Meter) -> tuple[int, int]:
     """Assert that a call wrote nothing; return its round trips and documents read."""
     assert meter.documents_written == 0
     return meter.round_trips, meter.documents_read

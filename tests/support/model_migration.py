@@ -1,4 +1,4 @@
-"""A knowledge base with vectors of every kind, and embedding models to migrate it to."""
+"""A knowledge base with all kinds of vectors, and embedding models for its migration."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 TASK: Final = "boats"
 QUESTION: Final = "What was struck by lightning?"
 COLLECTIONS: Final = ("chunks", "traces", "extractions")
-MOMENTS: Final = {"next_at", "brought_at", "touched_at", "created_at", "updated_at", "kept_at"}
+TIME_FIELDS: Final = {"next_at", "brought_at", "touched_at", "created_at", "updated_at", "kept_at"}
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Model:
     Attributes:
         down: Whether the model is unavailable.
         refuses: Texts that contain this are rejected; empty rejects none.
-        paid: The number of times that each text was embedded.
+        embedding_counts: The number of times that each text was embedded.
     """
 
     model: str
@@ -57,7 +57,7 @@ class Model:
     batch_size: int = 4
     down: bool = False
     refuses: str = ""
-    paid: Counter[str] = field(default_factory=Counter)
+    embedding_counts: Counter[str] = field(default_factory=Counter)
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         """Embed each text."""
@@ -66,7 +66,7 @@ class Model:
         if self.refuses and any(self.refuses in text for text in texts):
             raise InvalidInput("The model refuses text 0.", details={"text": 0})
         if purpose is Purpose.DOCUMENT:
-            self.paid.update(texts)
+            self.embedding_counts.update(texts)
         return [self._vector(text) for text in texts]
 
     async def aclose(self) -> None:
@@ -78,21 +78,21 @@ class Model:
         return unit_vector([sum(numbers) for numbers in directions], self.dimension)
 
     def _direction(self, word: str) -> list[float]:
-        chance = random.Random(f"{self.model} {word}")  # noqa: S311 - no secret
-        return [chance.gauss() for _ in range(self.dimension)]
+        generator = random.Random(f"{self.model} {word}")  # noqa: S311 - no secret
+        return [generator.gauss() for _ in range(self.dimension)]
 
 
-def former_model() -> Model:
-    """Return the model that the base is embedded with at first."""
+def previous_model() -> Model:
+    """Return the model of the first vectors."""
     return Model("words-1", 16)
 
 
 def new_model() -> Model:
-    """Return the model that the base is migrated to."""
+    """Return the model to which the knowledge base is migrated."""
     return Model("words-2", 24)
 
 
-async def fill_base(app: App) -> None:
+async def fill_knowledge_base(app: App) -> None:
     """Store chunks, extractions, traces and materials."""
     ctx = job_context(app)
     chunks = await store_sources(ctx, BAKING, SAILING)
@@ -104,29 +104,29 @@ async def fill_base(app: App) -> None:
     await extract_result(app, QUESTION, materials=TEXT, task_id=TASK)
 
 
-def only_space(model: str | None, dimension: int) -> dict[str, set[tuple[str | None, int]]]:
-    """Return the result of `stored_spaces` if all vectors are of one model and length."""
+def expected_spaces(model: str | None, dimension: int) -> dict[str, set[tuple[str | None, int]]]:
+    """Return the result of `stored_spaces` if all vectors have one model and dimension."""
     return {name: {(model, dimension)} for name in COLLECTIONS}
 
 
-def app_opener(settings: Settings, clock: Clock, backends: list[App]) -> Callable[[Model], App]:
+def app_opener(settings: Settings, clock: Clock, apps: list[App]) -> Callable[[Model], App]:
     """Return a function that opens an app with a model, and adds it to `backends` for closing."""
 
-    def opened(model: Model) -> App:
-        backends.append(App(settings, embedder=model, clock=clock))
-        return backends[-1]
+    def open_with_model(model: Model) -> App:
+        apps.append(App(settings, embedder=model, clock=clock))
+        return apps[-1]
 
-    return opened
+    return open_with_model
 
 
 async def open_filled(app: App) -> App:
-    """Fill the base, and forget the cached embedding space as a new process would."""
-    await fill_base(app)
+    """Fill the knowledge base, and clear the cached embedding space as a new process would."""
+    await fill_knowledge_base(app)
     app.connection.caches["embedding_space"].clear()
     return app
 
 
-def model_of(app: App) -> Model:
+def get_model(app: App) -> Model:
     """Return the embedding model of an app."""
     assert isinstance(app.embedder, Model)
     return app.embedder
@@ -142,7 +142,7 @@ def brief_budget() -> Budget:
     return Budget(time.monotonic() + 0.5)
 
 
-async def announce_move(app: App) -> Report:
+async def announce_migration(app: App) -> Report:
     """Announce a migration; the job must wait before it can start."""
     return await reembed(job_context(app), brief_budget())
 
@@ -154,16 +154,16 @@ async def run_reembed(app: App, budget: Budget | None = None) -> Report:
 
 async def complete_migration(app: App, clock: SettableClock) -> Report:
     """Announce a migration, and complete it."""
-    await announce_move(app)
+    await announce_migration(app)
     clock.advance(minutes=2)
     return await run_reembed(app)
 
 
 async def clear_vectors(app: App, clock: SettableClock) -> None:
     """Run a migration until all old vectors are deleted and no new one is stored."""
-    model = model_of(app)
+    model = get_model(app)
     model.down = True
-    await announce_move(app)
+    await announce_migration(app)
     clock.advance(minutes=2)
     with suppress(Unavailable):
         await run_reembed(app)
@@ -197,4 +197,4 @@ def _plain(name: str, value: Any) -> Any:
         return set(value)
     if name == "embedding":
         return tuple(value)
-    return name if name in MOMENTS else value
+    return name if name in TIME_FIELDS else value

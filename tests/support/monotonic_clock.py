@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 ResultT = TypeVar("ResultT")
 _ROUNDS: Final = 100
-"""Iterations of the event loop after which a client that sent a request waits for the answer."""
+"""After this many iterations of the event loop, a client has sent its request."""
 
 
 class Monotonic:
@@ -22,29 +22,29 @@ class Monotonic:
         self._loop = asyncio.get_running_loop()
         self._monotonic = time.monotonic
         self._sleep = asyncio.sleep
-        self._turned = 0.0
+        self._offset = 0.0
         monkeypatch.setattr(time, "monotonic", self)
 
     def __call__(self) -> float:
         """Return the time in seconds."""
-        return self._monotonic() + self._turned
+        return self._monotonic() + self._offset
 
-    def turn(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         """Advance the clock, from any thread; timers that are then due fire."""
-        self._turned += seconds
+        self._offset += seconds
         self._loop.call_soon_threadsafe(lambda: None)  # wakes the loop
 
-    def turn_soon(self, seconds: float) -> None:
-        """Advance the clock once the clients of a server that hangs wait for it."""
-        self._loop.call_soon_threadsafe(self._turn_after, _ROUNDS, seconds)
+    def advance_soon(self, seconds: float) -> None:
+        """Advance the clock once all clients of a hanging server wait for its reply."""
+        self._loop.call_soon_threadsafe(self._advance_after, _ROUNDS, seconds)
 
-    def _turn_after(self, rounds: int, seconds: float) -> None:
+    def _advance_after(self, rounds: int, seconds: float) -> None:
         if rounds:
-            self._loop.call_soon(self._turn_after, rounds - 1, seconds)
+            self._loop.call_soon(self._advance_after, rounds - 1, seconds)
         else:
-            self.turn(seconds)
+            self.advance(seconds)
 
     async def sleep(self, delay: float, result: ResultT | None = None) -> ResultT | None:
         """Advance the clock instead of sleeping."""
-        self.turn(delay)
+        self.advance(delay)
         return await self._sleep(0, result)

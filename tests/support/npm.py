@@ -1,4 +1,4 @@
-"""What npm installs for tests: locked, for this clone only, once."""
+"""The npm packages of tests: locked, and installed once for this clone."""
 
 from __future__ import annotations
 

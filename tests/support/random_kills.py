@@ -1,4 +1,4 @@
-"""Functions that are killed again and again while clients call them, as crashes would.
+"""Functions that are killed at random while clients call them, as by crashes.
 
 A call that gets no answer is sent again with the same idempotency key until it is answered, so that
 tests can check afterwards what the functions stored.

@@ -1,4 +1,4 @@
-"""Runs that follow a fake Readwise library, and what they make of it."""
+"""Runs that import a fake Readwise library, and their results."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from functions.tools.knowledge.search_kb.tool import In, search_kb
-from shared.index.posting_changes import PostingsTruncation, truncation_policies
+from shared.index.posting_changes import PostingsTruncation
 from shared.index.postings import KNOWLEDGE
 from shared.knowledge import chunk_repository
 from shared.knowledge.source import Section, Source
@@ -43,23 +43,23 @@ CLUSTERS: Final = ("c1", "c2", "c3")
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class EmbeddedChunk:
     """A chunk with its vector, read without the code under test."""
 
     chunk: Chunk
     vector: Vector
 
 
-def source_of_text(text: str, source_id: str = "notes", **fields: Any) -> Source:
+def make_source_of_text(text: str, source_id: str = "notes", **fields: Any) -> Source:
     """Return a source with one passage."""
-    described = {"title": source_id.title(), "category": "books"} | fields
-    return Source(source_id, sections=(Section(text),), **described)
+    described_fields = {"title": source_id.title(), "category": "books"} | fields
+    return Source(source_id, sections=(Section(text),), **described_fields)
 
 
-def source_of_texts(texts: Sequence[str], source_id: str = "many", **fields: Any) -> Source:
+def make_source_of_texts(texts: Sequence[str], source_id: str = "many", **fields: Any) -> Source:
     """Return a source with a passage for each text."""
-    described = {"title": source_id.title(), "category": "books"} | fields
-    return Source(source_id, sections=tuple(map(Section, texts)), **described)
+    described_fields = {"title": source_id.title(), "category": "books"} | fields
+    return Source(source_id, sections=tuple(map(Section, texts)), **described_fields)
 
 
 async def update_chunk(ctx: Context, chunk_id: str, **fields: object) -> None:
@@ -69,25 +69,27 @@ async def update_chunk(ctx: Context, chunk_id: str, **fields: object) -> None:
     await index_all(ctx)
 
 
-async def random_knowledge(ctx: Context, chance: random.Random, sources: int = 9) -> list[Stored]:
+async def random_knowledge(
+    ctx: Context, generator: random.Random, sources: int = 9
+) -> list[EmbeddedChunk]:
     """Return a knowledge base with random tags, authors, dates, cards and clusters."""
-    await store_sources(ctx, *(_random_source(chance, number) for number in range(sources)))
+    await store_sources(ctx, *(_random_source(generator, number) for number in range(sources)))
     client = ctx.database.client
     async for snapshot in client.collection("chunks").select([]).stream():
-        card = {"summary": "In short.", "takeaways": ["One."]} if chance.random() < 0.5 else None
-        clusters = chance.sample(CLUSTERS, chance.choice((0, 1, 1, 2)))
+        card = {"summary": "In short.", "takeaways": ["One."]} if generator.random() < 0.5 else None
+        clusters = generator.sample(CLUSTERS, generator.choice((0, 1, 1, 2)))
         fields = {"knowledge_card": card, "cluster_id": clusters, "pending.index": ctx.clock()}
         await snapshot.reference.update(fields)
     await index_all(ctx)
     return await stored_chunks(ctx)
 
 
-async def stored_chunks(ctx: Context) -> list[Stored]:
+async def stored_chunks(ctx: Context) -> list[EmbeddedChunk]:
     """Return all stored passages."""
     chunks = ctx.database.client.collection("chunks")
     results = [(item.id, item.to_dict() or {}) async for item in chunks.stream()]
     return [
-        Stored(chunk_repository.to_chunk(name, data), tuple(data["embedding"]))
+        EmbeddedChunk(chunk_repository.to_chunk(name, data), tuple(data["embedding"]))
         for name, data in results
         if "content" in data
     ]
@@ -97,9 +99,7 @@ async def truncate_postings(ctx: Context, collection: str, cap: int) -> None:
     """Truncate all postings of a collection, as the index job does with long ones."""
     client = ctx.database.client
     names = [(collection, item.id) async for item in client.collection(collection).stream()]
-    await PostingsTruncation(ctx.database, KNOWLEDGE, cap).truncate(
-        names, truncation_policies(KNOWLEDGE)
-    )
+    await PostingsTruncation(ctx.database, KNOWLEDGE, cap).truncate(names)
 
 
 async def all_pages(ctx: Context, limit: int = 10, **arguments: Any) -> list[Out]:
@@ -115,63 +115,72 @@ async def all_pages(ctx: Context, limit: int = 10, **arguments: Any) -> list[Out
     raise AssertionError
 
 
-def hits_of(pages: Sequence[Out]) -> list[Hit]:
+def collect_hits(pages: Sequence[Out]) -> list[Hit]:
     """Return the hits of all pages."""
     return [hit for page in pages for hit in page.results]
 
 
-def ids_of(pages: Sequence[Out]) -> list[str]:
+def collect_ids(pages: Sequence[Out]) -> list[str]:
     """Return the chunk ids of all pages."""
-    return [hit.chunk_id for hit in hits_of(pages)]
+    return [hit.chunk_id for hit in collect_hits(pages)]
 
 
 def passes(chunk: Chunk, filters: Mapping[str, Any], *, cards_only: bool = False) -> bool:
     """Return whether a passage passes filters, implemented independently of the product."""
     assert chunk.dated_at
-    return all(_tests(chunk, filters)) and (not cards_only or chunk.knowledge_card is not None)
+    return all(_check_filters(chunk, filters)) and (
+        not cards_only or chunk.knowledge_card is not None
+    )
 
 
-def newest_first(base: Sequence[Stored]) -> list[str]:
-    """Passages by date."""
-    chunks = [entry.chunk for entry in base]
+def newest_first(candidates: Sequence[EmbeddedChunk]) -> list[str]:
+    """Return the ids of passages, newest first."""
+    chunks = [entry.chunk for entry in candidates]
     return [
         item.chunk_id
         for item in sorted(chunks, key=lambda item: (item.dated_at, item.chunk_id), reverse=True)
     ]
 
 
-def semantic_order(base: Sequence[Stored], vector: Vector) -> list[str]:
-    """Passages by similarity to a vector."""
-    scores = {entry.chunk.chunk_id: cosine(entry.vector, vector) for entry in base}
-    return _in_order(sorted(scores.items(), key=lambda item: (-item[1], item[0])), base)
+def semantic_order(candidates: Sequence[EmbeddedChunk], vector: Vector) -> list[str]:
+    """Return the ids of passages by similarity to a vector, best first."""
+    scores = {entry.chunk.chunk_id: cosine(entry.vector, vector) for entry in candidates}
+    return _diversified_ids(
+        sorted(scores.items(), key=lambda item: (-item[1], item[0])), candidates
+    )
 
 
-def lexical_order(base: Sequence[Stored], everything: Sequence[Stored], query: str) -> list[str]:
-    """Passages with a term of a query, by BM25."""
-    scores = bm25(everything, query)
+def lexical_order(
+    candidates: Sequence[EmbeddedChunk], all_chunks: Sequence[EmbeddedChunk], query: str
+) -> list[str]:
+    """Return the ids of passages that contain a term of a query, by BM25, best first."""
+    scores = bm25(all_chunks, query)
     stored_terms = [
         (entry.chunk.chunk_id, scores[entry.chunk.chunk_id])
-        for entry in base
+        for entry in candidates
         if scores[entry.chunk.chunk_id]
     ]
-    return _in_order(sorted(stored_terms, key=lambda item: (-item[1], item[0])), base)
+    return _diversified_ids(sorted(stored_terms, key=lambda item: (-item[1], item[0])), candidates)
 
 
 def hybrid_order(
-    base: Sequence[Stored], everything: Sequence[Stored], query: str, vector: Vector
+    candidates: Sequence[EmbeddedChunk],
+    all_chunks: Sequence[EmbeddedChunk],
+    query: str,
+    vector: Vector,
 ) -> list[str]:
-    """Passages by both scores."""
-    scores = bm25(everything, query)
+    """Return the ids of passages by both scores, best first."""
+    scores = bm25(all_chunks, query)
     pool = {
         entry.chunk.chunk_id: Scores(cosine(entry.vector, vector), scores[entry.chunk.chunk_id])
-        for entry in base
+        for entry in candidates
     }
-    return _in_order(fuse(pool), base)
+    return _diversified_ids(fuse(pool), candidates)
 
 
-def bm25(everything: Sequence[Stored], query: str) -> dict[str, float]:
+def bm25(all_chunks: Sequence[EmbeddedChunk], query: str) -> dict[str, float]:
     """Return the BM25 score of every passage, from the texts themselves."""
-    texts = {entry.chunk.chunk_id: Counter(terms(entry.chunk.indexed_text)) for entry in everything}
+    texts = {entry.chunk.chunk_id: Counter(terms(entry.chunk.indexed_text)) for entry in all_chunks}
     average = sum(counts.total() for counts in texts.values()) / len(texts)
     scores = dict.fromkeys(texts, 0.0)
     for term in terms(query):
@@ -183,34 +192,36 @@ def bm25(everything: Sequence[Stored], query: str) -> dict[str, float]:
     return scores
 
 
-def random_filters(chance: random.Random) -> dict[str, Any]:
-    """Up to three random filters."""
-    start = FIRST_DAY + timedelta(days=chance.randrange(0, 700))
-    possible: dict[str, Any] = {
-        "tags": chance.sample([*TAGS, "FOOD", "unknown"], chance.randint(1, 3)),
-        "author": chance.choice(("ida loaf", "Ann Bo", "ann  BO")),
-        "source": chance.choice(("bread", "UNDER SAIL", "s1", "s2")),
-        "category": chance.choice(("Books", "articles")),
-        "cluster_id": chance.choice(CLUSTERS),
+def random_filters(generator: random.Random) -> dict[str, Any]:
+    """Return up to three random filters."""
+    start = FIRST_DAY + timedelta(days=generator.randrange(0, 700))
+    filters: dict[str, Any] = {
+        "tags": generator.sample([*TAGS, "FOOD", "unknown"], generator.randint(1, 3)),
+        "author": generator.choice(("ida loaf", "Ann Bo", "ann  BO")),
+        "source": generator.choice(("bread", "UNDER SAIL", "s1", "s2")),
+        "category": generator.choice(("Books", "articles")),
+        "cluster_id": generator.choice(CLUSTERS),
         "date_range": {
             "start": start.date().isoformat(),
-            "end": (start + timedelta(days=chance.choice((0, 30, 200, 800)))).date().isoformat(),
+            "end": (start + timedelta(days=generator.choice((0, 30, 200, 800)))).date().isoformat(),
         },
     }
-    if chance.random() < 0.3:
-        del possible["date_range"][chance.choice(("start", "end"))]
-    return {name: possible[name] for name in chance.sample(sorted(possible), chance.randint(0, 3))}
+    if generator.random() < 0.3:
+        del filters["date_range"][generator.choice(("start", "end"))]
+    return {
+        name: filters[name] for name in generator.sample(sorted(filters), generator.randint(0, 3))
+    }
 
 
-def _tests(chunk: Chunk, filters: Mapping[str, Any]) -> Iterator[bool]:
+def _check_filters(chunk: Chunk, filters: Mapping[str, Any]) -> Iterator[bool]:
     for name, expected in filters.items():
         match name:
             case "tags":
-                yield not {_folded(tag) for tag in expected}.isdisjoint(map(_folded, chunk.tags))
+                yield not {_fold(tag) for tag in expected}.isdisjoint(map(_fold, chunk.tags))
             case "author" | "category":
-                yield _folded(getattr(chunk, name) or "") == _folded(expected)
+                yield _fold(getattr(chunk, name) or "") == _fold(expected)
             case "source":
-                yield expected == chunk.source_id or _folded(expected) == _folded(chunk.title)
+                yield expected == chunk.source_id or _fold(expected) == _fold(chunk.title)
             case "cluster_id":
                 yield expected in chunk.cluster_id
             case "date_range":
@@ -218,30 +229,32 @@ def _tests(chunk: Chunk, filters: Mapping[str, Any]) -> Iterator[bool]:
                 yield expected.get("start", "") <= day <= expected.get("end", "9999")
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
     return " ".join(name.casefold().split())
 
 
-def _in_order(scored: list[tuple[str, float]], base: Sequence[Stored]) -> list[str]:
-    sources = {entry.chunk.chunk_id: entry.chunk.source_id for entry in base}
+def _diversified_ids(
+    scored: list[tuple[str, float]], candidates: Sequence[EmbeddedChunk]
+) -> list[str]:
+    sources = {entry.chunk.chunk_id: entry.chunk.source_id for entry in candidates}
     return [name for name, _ in diversify(scored, sources)]
 
 
-def _random_source(chance: random.Random, number: int) -> Source:
+def _random_source(generator: random.Random, number: int) -> Source:
     return Source(
         f"s{number}",
-        title=chance.choice(TITLES),
-        author=chance.choice(AUTHORS),
-        category=chance.choice(CATEGORIES),
-        tags=tuple(chance.sample(TAGS, chance.randint(0, 2))),
-        sections=tuple(_random_section(chance) for _ in range(chance.randint(6, 11))),
+        title=generator.choice(TITLES),
+        author=generator.choice(AUTHORS),
+        category=generator.choice(CATEGORIES),
+        tags=tuple(generator.sample(TAGS, generator.randint(0, 2))),
+        sections=tuple(_random_section(generator) for _ in range(generator.randint(6, 11))),
     )
 
 
-def _random_section(chance: random.Random) -> Section:
-    moment = FIRST_DAY + timedelta(minutes=chance.randrange(700 * 24 * 60))
+def _random_section(generator: random.Random) -> Section:
+    highlighted_at = FIRST_DAY + timedelta(minutes=generator.randrange(700 * 24 * 60))
     return Section(
-        " ".join(chance.choices(WORDS, k=chance.randint(5, 12))),
-        tags=tuple(chance.sample(TAGS, chance.choice((0, 1)))),
-        highlighted_at=moment,
+        " ".join(generator.choices(WORDS, k=generator.randint(5, 12))),
+        tags=tuple(generator.sample(TAGS, generator.choice((0, 1)))),
+        highlighted_at=highlighted_at,
     )

@@ -95,7 +95,7 @@ async def _save(
             jotting_id, read_indexed_state(snapshot.to_dict() or {}), indexed
         )
         document = put_if_unchanged(snapshot, fields | {"indexed": indexed.document()})
-        await database.commit([document, *postings_writes(database, NAMES, difference)])
+        await database.commit([document, *postings_writes(database, NAMES, [difference])])
 
     await database.retry_on_conflict(attempt)
 

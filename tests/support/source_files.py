@@ -1,4 +1,4 @@
-"""Files for the readers' tests, and what is read of them."""
+"""Files for the readers' tests, and the sources read from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A text that takes several batches to embed, and what the database stores of it."""
+"""A text that is embedded in several batches, and its documents in the database."""
 
 from __future__ import annotations
 

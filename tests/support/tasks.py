@@ -24,7 +24,7 @@ async def call_at(
     return await call(app, name, user, **arguments)
 
 
-async def result_of(
+async def expect_result(
     app: App, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
 ) -> dict[str, Any]:
     """Call a tool that must succeed, and return its result."""
@@ -32,7 +32,7 @@ async def result_of(
     return await call_result(app, name, user, **arguments)
 
 
-async def error_of(
+async def expect_error(
     app: App, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
 ) -> dict[str, Any]:
     """Call a tool that must fail, and return its error in the envelope's form."""
@@ -42,7 +42,7 @@ async def error_of(
 
 async def add_tasks(app: App, *titles: str, user: str = "anna", **more: Any) -> list[str]:
     """Add tasks one by one; return their ids."""
-    added = [await result_of(app, "add_task", user, title=title, **more) for title in titles]
+    added = [await expect_result(app, "add_task", user, title=title, **more) for title in titles]
     return [result["task"]["task_id"] for result in added]
 
 
@@ -52,7 +52,7 @@ async def list_all(app: App, user: str = "anna", **arguments: Any) -> list[dict[
     page: dict[str, Any] = {}
     while not tasks or "next_cursor" in page:
         more = {"cursor": page["next_cursor"]} if page else {}
-        page = await result_of(app, "list_tasks", user, **({"limit": 3} | arguments | more))
+        page = await expect_result(app, "list_tasks", user, **({"limit": 3} | arguments | more))
         tasks += page["tasks"]
         if "next_cursor" not in page:
             break
@@ -66,4 +66,4 @@ async def list_ids(app: App, user: str = "anna", **arguments: Any) -> list[str]:
 
 async def undo(app: App, result: dict[str, Any], user: str = "anna") -> Any:
     """Make the undo call of a result."""
-    return await result_of(app, result["undo"]["tool"], user, **result["undo"]["arguments"])
+    return await expect_result(app, result["undo"]["tool"], user, **result["undo"]["arguments"])

@@ -1,4 +1,4 @@
-"""A TCP proxy whose connections a test can break, hang or refuse."""
+"""A TCP proxy whose connections a test can break, delay or reject."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ class State:
     """The resources of a deployment.
 
     Attributes:
-        functions: The manifest that it was made of, by key.
-        resources: What there is, by type.
+        functions: The functions of the manifest, by key.
+        resources: The resources, by type.
     """
 
     functions: dict[str, dict[str, Any]]

@@ -31,7 +31,7 @@ def tool_named(name: str) -> Tool[Any, Any]:
     return next(tool for tool in tools() if tool.name == name)
 
 
-def request_of(
+def make_call_request(
     tool: Tool[Any, Any], caller: Caller, arguments: dict[str, Any], *, seconds: float = 30
 ) -> CallRequest:
     """Make a request with a deadline in `seconds`; equal idempotency keys give equal call ids."""
@@ -55,7 +55,9 @@ async def call(
     """Call a tool as a user, or anonymously if `user` is None."""
     caller = user if isinstance(user, Caller) else Caller.of(user) if user else Caller()
     tool = tool_named(name)
-    return await invocation.invoke(tool, request_of(tool, caller, arguments, seconds=seconds), app)
+    return await invocation.invoke(
+        tool, make_call_request(tool, caller, arguments, seconds=seconds), app
+    )
 
 
 async def call_result(

@@ -11,7 +11,7 @@ from shared.core.meter import Meter
 from shared.traces.corpus import index_entry
 from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import Traces
-from tests.support.tool_calls import ANNA, STRANGER, call_result, request_of, tool_named
+from tests.support.tool_calls import ANNA, STRANGER, call_result, make_call_request, tool_named
 from tests.support.trace_set import trace_set
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ NO_MATCHES: Final = "No traces found matching your query."
 
 def make_request(name: str, user: str | None, arguments: dict[str, Any]) -> CallRequest:
     """Return the request of a tool call by a user, or by an anonymous caller."""
-    return request_of(tool_named(name), Caller.of(user) if user else Caller(), arguments)
+    return make_call_request(tool_named(name), Caller.of(user) if user else Caller(), arguments)
 
 
 def fixed_clock(moment: datetime) -> Clock:

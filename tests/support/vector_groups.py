@@ -1,4 +1,4 @@
-"""Vectors in groups that lie apart, and strays between them."""
+"""Vectors in separate groups, and outliers between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole sample as a Readwise library, and a fake language model that answers from its words.
+"""The whole sample as a Readwise library, and a fake language model that uses its words.
 
 The results are the same on any machine: vectors are counts of hashed words, and answers consist of
 the passage's own sentences.
@@ -35,9 +35,9 @@ from tests.support.fakes.vertex import (
     NO_CANDIDATES,
     FakeVertex,
     Reply,
-    answered,
+    json_reply,
     refusal,
-    said,
+    text_reply,
     vector_reply,
 )
 
@@ -49,23 +49,27 @@ if TYPE_CHECKING:
     from tests.support.database_state import State
     from tests.support.fakes.vertex import Call
 
-ORDER: Final = (INGEST, EMBED, CARDS, CLUSTER, EXTRACT, INDEX, REPAIR, TRUST, HEALTH, PURGE)
+JOBS_IN_ORDER: Final = (INGEST, EMBED, CARDS, CLUSTER, EXTRACT, INDEX, REPAIR, TRUST, HEALTH, PURGE)
 """The jobs of a night, in order."""
-PINNED: Final = Path(__file__).with_name("sample_state.json")
+STATE_FILE: Final = Path(__file__).with_name("sample_state.json")
 FRIDAY: Final = "friday"
-"""Two highlights of different sources contain this word. The model reports the same warning for
-both, so that the second is a duplicate."""
+"""A word in two highlights of different sources. The model reports the same warning for both, so
+the second is a duplicate."""
 TOPICS: Final = ("Tests", "code-review", "incidents", "schemas", "APIs", "benchmarks", "writing")
-BUSY: Final = (refusal(429, "RESOURCE_EXHAUSTED"), refusal(500, "INTERNAL"), CUT_CONNECTION)
-BABBLE: Final = (
-    said("{"),
-    answered([]),
+TRANSIENT_FAULTS: Final = (
+    refusal(429, "RESOURCE_EXHAUSTED"),
+    refusal(500, "INTERNAL"),
+    CUT_CONNECTION,
+)
+INVALID_ANSWERS: Final = (
+    text_reply("{"),
+    json_reply([]),
     NO_CANDIDATES,
-    said('{"summary": "A', finish="MAX_TOKENS"),
+    text_reply('{"summary": "A', finish="MAX_TOKENS"),
 )
 _WORD: Final = re.compile(r"\w{5,}")
 _SENTENCE: Final = re.compile(r"[^.!?\n]+[.!?]+")
-_PLACES: Final = 8
+_COUNTS_PER_WORD: Final = 8
 _NEVER: Final = re.compile(r"\b(never|nicht)\b", re.IGNORECASE)
 
 
@@ -80,9 +84,9 @@ class WordVertex(FakeVertex):
     def __init__(self) -> None:
         """Reply with cards, names and findings from the text."""
         super().__init__()
-        self.answers |= {"GeneratedCard": card, "ClusterName": topic_name, "Findings": findings}
+        self.answers |= {"GeneratedCard": card, "ClusterName": cluster_name, "Findings": findings}
         self.flaky = False
-        self._met: dict[tuple[str, str], Call] = {}
+        self._first_calls: dict[tuple[str, str], Call] = {}
 
     @property
     def generated(self) -> int:
@@ -92,22 +96,22 @@ class WordVertex(FakeVertex):
     def arrive(self, call: Call) -> Reply:
         """Record a request and choose its reply."""
         reply = super().arrive(call)
-        if self.flaky and self._met.setdefault((call.path, call.text), call) is call:
-            troubles = (*BUSY, *BABBLE) if call.generates else BUSY
-            reply = (Reply(), *troubles)[len(call.text) % (1 + len(troubles))]
+        if self.flaky and self._first_calls.setdefault((call.path, call.text), call) is call:
+            faults = (*TRANSIENT_FAULTS, *INVALID_ANSWERS) if call.generates else TRANSIENT_FAULTS
+            reply = (Reply(), *faults)[len(call.text) % (1 + len(faults))]
         if call.generates or reply != Reply():
             return reply
-        return vector_reply(vector_of(call.text, call.config["outputDimensionality"]))
+        return vector_reply(hash_words(call.text, call.config["outputDimensionality"]))
 
 
-def vector_of(text: str, dimension: int) -> list[int]:
+def hash_words(text: str, dimension: int) -> list[int]:
     """Return a vector of hashed word counts, as integers that are the same on every machine."""
     values = [0] * dimension
     for word in _WORD.findall(text.casefold()):
         digest = hashlib.sha256(word.encode()).digest()
-        for start in range(0, 2 * _PLACES, 2):
-            place = int.from_bytes(digest[start : start + 2], "big") % dimension
-            values[place] += 1 if digest[start + 2 * _PLACES] % 2 else -1
+        for start in range(0, 2 * _COUNTS_PER_WORD, 2):
+            dimension_index = int.from_bytes(digest[start : start + 2], "big") % dimension
+            values[dimension_index] += 1 if digest[start + 2 * _COUNTS_PER_WORD] % 2 else -1
     return values if any(values) else [1] * dimension
 
 
@@ -120,7 +124,7 @@ def card(text: str) -> dict[str, Any]:
     return {"summary": summary[:400], "takeaways": takeaways}
 
 
-def topic_name(text: str) -> dict[str, Any]:
+def cluster_name(text: str) -> dict[str, Any]:
     """Return a name from the words that a cluster's passages share."""
     keywords = text.partition("\n")[0].partition(": ")[2].split(", ")
     name = " ".join(["All about", *" and ".join(keywords[:2]).split()][:6])
@@ -128,19 +132,21 @@ def topic_name(text: str) -> dict[str, Any]:
 
 
 def findings(text: str) -> dict[str, Any]:
-    """Return findings from a passage's sentences, for some passages also one with a false quote."""
+    """Return findings from a passage's sentences; for some passages, one has a false quote."""
     lines = sentences(text.partition("\n\n")[2])
-    arguments = [_found(line, lines, _decision) for line in lines if line.endswith("?")]
-    warned = [_found(line, lines, _warning) for line in lines if _NEVER.search(line)]
-    fridays = [_found(line, lines, _friday) for line in lines if FRIDAY in line.casefold()]
-    listed = [_found(line, lines, _methodology) for line in lines if line.startswith("First")]
-    explained = [_found(line, lines, _pattern) for line in lines if " because " in line]
-    made_up = [_found("Rubber ducks are banned here.", lines, _pattern)] * (len(lines) % 5 == 0)
+    decisions = [_finding(line, lines, _decision) for line in lines if line.endswith("?")]
+    warnings = [_finding(line, lines, _warning) for line in lines if _NEVER.search(line)]
+    fridays = [_finding(line, lines, _friday) for line in lines if FRIDAY in line.casefold()]
+    methodologies = [
+        _finding(line, lines, _methodology) for line in lines if line.startswith("First")
+    ]
+    patterns = [_finding(line, lines, _pattern) for line in lines if " because " in line]
+    invented = [_finding("Rubber ducks are banned here.", lines, _pattern)] * (len(lines) % 5 == 0)
     return {
-        "decisions": arguments[:1],
-        "warnings": warned[:1] + fridays[:1],
-        "patterns": explained[:1] + made_up,
-        "methodologies": listed[:1],
+        "decisions": decisions[:1],
+        "warnings": warnings[:1] + fridays[:1],
+        "patterns": patterns[:1] + invented,
+        "methodologies": methodologies[:1],
     }
 
 
@@ -149,11 +155,16 @@ def sentences(text: str) -> list[str]:
     return [item.strip() for item in _SENTENCE.findall(text) if len(item.strip()) > 20] or [text]
 
 
-def _found(line: str, lines: list[str], content: Any) -> dict[str, Any]:
+def _finding(line: str, lines: list[str], content: Any) -> dict[str, Any]:
     words = line.casefold()
     topics = [item for item in TOPICS if item.casefold()[:4] in words] or ["Software Craft"]
-    sure = round(0.5 + len(" ".join(lines)) % 50 / 100, 2)
-    return {"quote": line, "content": content(line, lines), "topics": topics, "confidence": sure}
+    confidence = round(0.5 + len(" ".join(lines)) % 50 / 100, 2)
+    return {
+        "quote": line,
+        "content": content(line, lines),
+        "topics": topics,
+        "confidence": confidence,
+    }
 
 
 def _decision(line: str, lines: list[str]) -> dict[str, Any]:
@@ -171,8 +182,8 @@ def _warning(line: str, lines: list[str]) -> dict[str, Any]:
 
 
 def _friday(_line: str, _lines: list[str]) -> dict[str, Any]:
-    about = "What happens on a Friday stays until Monday, and by then the trail is cold."
-    return {"title": "Fridays end the week", "description": about}
+    description = "What happens on a Friday stays until Monday, and by then the trail is cold."
+    return {"title": "Fridays end the week", "description": description}
 
 
 def _methodology(line: str, lines: list[str]) -> dict[str, Any]:
@@ -193,20 +204,20 @@ def _few_words(line: str) -> str:
 
 def read_pinned_state() -> State:
     """Return the pinned final state of the sample."""
-    state: State = json.loads(PINNED.read_text(encoding="utf-8"))
+    state: State = json.loads(STATE_FILE.read_text(encoding="utf-8"))
     return state
 
 
 def fill_library(readwise: FakeReadwise) -> None:
-    """Fill a library with the sample's books."""
-    for book in exported():
+    """Add the sample's books to a library."""
+    for book in exported_books():
         fields = {name: value for name, value in book.items() if name != "highlights"}
         readwise.put(book["user_book_id"], **fields)
-        for place, highlight in enumerate(book["highlights"]):
-            readwise.highlight(place=place, **highlight)
+        for position, highlight in enumerate(book["highlights"]):
+            readwise.highlight(position=position, **highlight)
 
 
-def exported() -> list[dict[str, Any]]:
+def exported_books() -> list[dict[str, Any]]:
     """Return the sample's books in Readwise's format."""
     export: dict[str, list[dict[str, Any]]] = json.loads(SAMPLE.read_text(encoding="utf-8"))
     return export["results"]
@@ -228,7 +239,7 @@ def credentials_file(folder: Path) -> Path:
     return path
 
 
-def settings_of(project: str, readwise: FakeReadwise, vertex: FakeVertex) -> Settings:
+def make_settings(project: str, readwise: FakeReadwise, vertex: FakeVertex) -> Settings:
     """Return the settings of a deployment that syncs the library and uses Google's models."""
     return Settings(
         google_cloud_project=project,
@@ -242,19 +253,19 @@ def settings_of(project: str, readwise: FakeReadwise, vertex: FakeVertex) -> Set
 
 @asynccontextmanager
 async def open_app(settings: Settings, clock: Clock) -> AsyncIterator[App]:
-    """The app of one process."""
+    """Open an app, as one process does."""
     app = App(settings, clock=clock)
     yield app
     await app.aclose()
 
 
 async def run_all(settings: Settings, clock: Clock) -> dict[str, Report]:
-    """Run every job once, each in an app of its own; return their reports."""
-    return {job.name: await run_one(job, settings, clock) for job in ORDER}
+    """Run each job once, in a new app, and return the reports."""
+    return {job.name: await run_single_job(job, settings, clock) for job in JOBS_IN_ORDER}
 
 
-async def run_one(job: Job, settings: Settings, clock: Clock) -> Report:
-    """Run a job to its end."""
+async def run_single_job(job: Job, settings: Settings, clock: Clock) -> Report:
+    """Run a job until it is finished."""
     async with open_app(settings, clock) as app:
         report = await run_job(job, app)
     assert isinstance(report, Report)

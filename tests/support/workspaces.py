@@ -1,4 +1,4 @@
-"""Workspaces with documents, uploaded on a settable day, and what is left of them."""
+"""Workspaces with documents, a clock that tests set, and their remaining documents."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ QUESTION: Final = "What was struck by lightning?"
 
 @asynccontextmanager
 async def open_app(settings: Settings, clock: SettableClock) -> AsyncIterator[App]:
-    """An app with this clock, and an embedder that compares words."""
+    """Open an app with this clock, and an embedder that compares words."""
     app = App(settings, clock=clock, embedder=WordEmbedder())
     yield app
     await app.aclose()
 
 
 async def upload_text(
-    app: App, task: str, text: str = TEXT, caller: Caller = READER, **more: Any
+    app: App, task: str, text: str = TEXT, caller: Caller = READER, **options: Any
 ) -> dict[str, Any]:
     """Upload a text to a workspace."""
     return await extract_result(
-        app, QUESTION, caller, materials=text, task_id=task, top_k=20, **more
+        app, QUESTION, caller, materials=text, task_id=task, top_k=20, **options
     )
 
 
@@ -47,14 +47,14 @@ def job_context(app: App) -> Context:
     return app.context(Caller(), Meter())
 
 
-def workspace_of(ctx: Context, task: str, user: str = "reader") -> Workspace:
+def open_workspace(ctx: Context, task: str, user: str = "reader") -> Workspace:
     """Return a workspace of a user."""
     return Workspace(ctx.database, user, task)
 
 
 def make_erasure(ctx: Context, task: str, user: str = "reader") -> WorkspaceErasure:
     """Return the erasure of a workspace."""
-    return WorkspaceErasure(ctx.database, workspace_of(ctx, task, user))
+    return WorkspaceErasure(ctx.database, open_workspace(ctx, task, user))
 
 
 async def erase(ctx: Context, task: str, user: str = "reader") -> None:
@@ -65,9 +65,9 @@ async def erase(ctx: Context, task: str, user: str = "reader") -> None:
         pass
 
 
-async def write_times(ctx: Context, below: str = "") -> dict[str, datetime]:
-    """When each document below a path prefix was last written, by path."""
+async def write_times(ctx: Context, prefix: str = "") -> dict[str, datetime]:
+    """Return the time of the last write of each document below a path prefix, by path."""
     contents = await read_all_documents(ctx.database.client)
     return {
-        path: snapshot.update_time for path, snapshot in contents.items() if path.startswith(below)
+        path: snapshot.update_time for path, snapshot in contents.items() if path.startswith(prefix)
     }

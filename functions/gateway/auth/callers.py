@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from functions.gateway.auth.visitor import Visitor
 from shared.accounts.access_key import KEY_PREFIX, matches_key, parse_key_id
 from shared.accounts.repositories.access_store import AccessStore
-from shared.core.caller import Caller
+from shared.core.caller import Caller, Role
 from shared.core.errors import Unauthorized
 from shared.core.ids import safe_id
 from shared.core.log import error_fields, log
@@ -125,7 +125,7 @@ class Callers:
 
     def _without_credential(self, address: str) -> Visitor:
         if self._settings.local_user:
-            return Visitor(Caller.of(self._settings.local_user), None)
+            return Visitor(Caller.of(self._settings.local_user, role=Role.OWNER), None)
         if self._settings.public_access:
             return Visitor(Caller(), f"address:{address}")
         raise Unauthorized(
@@ -138,12 +138,15 @@ class Callers:
         account = await AccessStore(self._access).accounts.get(token.user_id)
         if not account.accepts(token.made_at, token.grant_id):
             raise Unauthorized("This sign-in has ended. Sign in again.")
-        return Caller.of(token.user_id, token.scopes)
+        return Caller.of(token.user_id, token.scopes, role=self._role(account))
 
     async def _by_key(self, credential: Credential) -> Caller:
         key, account = await self.verify_key(credential.text)
         task = safe_id(credential.identity) if credential.identity else None
-        return Caller.of(account.user_id, key.scopes, task)
+        return Caller.of(account.user_id, key.scopes, task, role=self._role(account))
+
+    def _role(self, account: Account) -> Role:
+        return account.role or Role(self._settings.default_role)
 
     async def verify_key(self, text: str) -> tuple[AccessKey, Account]:
         """Return the key with this text, and its user's account.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import secrets
 import time
-import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 from mcp.shared.exceptions import MCPError
@@ -125,6 +125,6 @@ def call_id(tool: Declaration, arguments: dict[str, Any], visitor: Visitor) -> s
     """
     key, user_id = arguments.get(IDEMPOTENCY_KEY), visitor.caller.user_id
     if not isinstance(key, str) or user_id is None:
-        return uuid.uuid4().hex
+        return secrets.token_hex(16)
     identity = json.dumps([user_id, tool.name, key])
     return hashlib.sha256(identity.encode()).hexdigest()[:32]

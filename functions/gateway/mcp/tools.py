@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from functions.gateway.auth.visitor import RequestContext, Visitor
     from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.catalog import Catalog, Declaration
+    from shared.core.caller import Caller
     from shared.core.errors import CarrelError
 
 FIRST_WITH_LINKS: Final = "2025-06-18"
@@ -60,10 +61,20 @@ class Tools:
 def _forbidden(tool: Declaration, visitor: Visitor) -> MCPError:
     """Make the error for a forbidden tool, and set the HTTP challenge that asks for more rights."""
     if not visitor.caller.has_tier(tool.tier):
-        visitor.require_sign_in(tool.effect.scope)
+        visitor.require_sign_in(tool.scope)
         return _error(Unauthorized(f"Sign in to call {tool.name}."))
-    scopes = " ".join(sorted(visitor.require_scope(tool.effect.scope)))
+    if not visitor.caller.role.includes(tool.role):
+        return _error(Forbidden(_role_message(tool, visitor.caller)))
+    scopes = " ".join(sorted(visitor.require_scope(tool.scope)))
     return _error(Forbidden(f"{tool.name} needs a credential with the scopes {scopes}."))
+
+
+def _role_message(tool: Declaration, caller: Caller) -> str:
+    return (
+        f"{tool.name} needs the role {tool.role}; {caller.user_id} has the role {caller.role}. The"
+        " operator of this server can change it: carrel accounts role"
+        f" {caller.user_id} {tool.role}"
+    )
 
 
 def _error(error: CarrelError) -> MCPError:

@@ -16,7 +16,14 @@ from starlette.responses import JSONResponse
 
 from functions.gateway.body_limits import BodyLimit
 from functions.gateway.http_errors import retry_after_header
-from shared.core.errors import CarrelError, InvalidInput, PlatformFault, RateLimited, Unavailable
+from shared.core.errors import (
+    INTERNAL_ERROR_MESSAGE,
+    CarrelError,
+    InvalidInput,
+    PlatformFault,
+    RateLimited,
+    Unavailable,
+)
 from shared.core.http import media_type
 from shared.core.log import error_fields, log
 
@@ -126,4 +133,4 @@ def _to_public_error(error: Exception) -> CarrelError:
     if isinstance(error, TimeoutError):
         return Unavailable("The database does not answer right now.", retry_after=5)
     log.error("sign_in_failed", **error_fields(error))
-    return PlatformFault("Carrel has an internal error. Try again later.")
+    return PlatformFault(INTERNAL_ERROR_MESSAGE)

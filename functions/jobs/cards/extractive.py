@@ -1,21 +1,21 @@
 """Knowledge cards that consist of sentences of the chunk, made without a language model.
 
-- A text no longer than a summary is its own summary, without takeaways. So each highlight has a
+- A text no longer than a summary is its own summary, without takeaways. So a short highlight has a
   card that does not repeat itself.
 - The summary of a longer text is its best sentences, up to 400 characters and two fifths of the
   text. The takeaways are the best of the other sentences: three, or up to five for a long text, or
   fewer if there are no more.
 - A text without a sentence (code, a table) has no card.
 
-Of sentences that say almost the same, only the best counts. Sentences stay in the order of the text
-and are cut, at a word, only if a single one is longer than the limit.
+Of sentences with almost the same content, only the best counts. Sentences stay in the order of the
+text and are cut, at a word, only if a single one is longer than the limit.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from shared.knowledge.chunk import KnowledgeCard
+from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.text.sentences import sentences
 from shared.text.snippets import truncate
 
@@ -36,20 +36,20 @@ MIN_TAKEAWAYS, MAX_TAKEAWAYS = 3, 5
 SENTENCES_PER_TAKEAWAY: Final = 5
 """A text has one takeaway for this many sentences, within the limits above."""
 MAX_SIMILARITY: Final = 0.6
-"""From this similarity on, the lower-ranked of two sentences is left out."""
+"""From this similarity on, the lower-ranked of two sentences is omitted."""
 
 
 def extractive_card(text: str, title: str = "") -> KnowledgeCard | None:
-    """Make the card of a text; None if the text has no sentence."""
-    whole = " ".join(sentences(text))
-    if len(whole) <= MAX_SUMMARY:
-        return KnowledgeCard(whole) if whole else None
+    """Make the card of a text, or return None if the text has no sentence."""
+    prose = " ".join(sentences(text))
+    if len(prose) <= MAX_SUMMARY:
+        return KnowledgeCard(prose) if prose else None
     from shared.text.key_sentences import key_sentences
 
     best = _distinct(key_sentences(text, title))
     if not best:
-        return KnowledgeCard(truncate(whole, MAX_SUMMARY))
-    summary = _summary(best, min(MAX_SUMMARY, int(SUMMARY_SHARE * len(whole))))
+        return KnowledgeCard(truncate(prose, MAX_SUMMARY))
+    summary = _summary(best, min(MAX_SUMMARY, int(SUMMARY_SHARE * len(prose))))
     others = [sentence for sentence in best if sentence not in summary]
     count = min(max(len(best) // SENTENCES_PER_TAKEAWAY, MIN_TAKEAWAYS), MAX_TAKEAWAYS)
     return KnowledgeCard(
@@ -68,15 +68,15 @@ def _distinct(ranked: Sequence[KeySentence]) -> list[KeySentence]:
 
 
 def _summary(ranked: Sequence[KeySentence], length: int) -> list[KeySentence]:
-    """Return the best sentence, and those of the next three that fit beside it."""
+    """Return the best sentence, and those of the next three that fit into the length."""
     summary = [ranked[0]]
-    left = length - len(ranked[0].text)
+    remaining = length - len(ranked[0].text)
     for sentence in ranked[1 : MIN_TAKEAWAYS + 1]:
-        if len(sentence.text) < left:
+        if len(sentence.text) < remaining:
             summary.append(sentence)
-            left -= len(sentence.text) + 1
+            remaining -= len(sentence.text) + 1
     return summary
 
 
-def _in_text_order(chosen: Sequence[KeySentence]) -> list[str]:
-    return [sentence.text for sentence in sorted(chosen, key=lambda sentence: sentence.position)]
+def _in_text_order(selected: Sequence[KeySentence]) -> list[str]:
+    return [sentence.text for sentence in sorted(selected, key=lambda sentence: sentence.position)]

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import BaseModel, Field, StringConstraints, field_validator
 
 from shared.ai.generation import count_tokens
-from shared.knowledge.chunk import KnowledgeCard
+from shared.knowledge.knowledge_card import KnowledgeCard
 
 if TYPE_CHECKING:
     from shared.ai.generation import Generator
     from shared.core.meter import Meter
 
 MIN_LENGTH: Final = 200
-"""A chunk of fewer characters is its own summary, and the model is not asked."""
+"""A chunk with fewer characters is its own summary and needs no model."""
 INSTRUCTION: Final = """\
 You write knowledge cards, by which somebody recognises and remembers what they once highlighted.
 
@@ -27,7 +27,7 @@ PROBE: Final = (
     " peace. Monks had them in their cloisters. Universities took them over, and a student may"
     " often keep one for a whole term. Whoever leaves notes in a carrel finds them the next day."
 )
-"""Every model that works at all can make a card of this text."""
+"""A text of which every working model can make a card."""
 
 Takeaway = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300)]
 
@@ -68,7 +68,7 @@ async def generate_card(
 
 
 async def probe(generator: Generator, meter: Meter) -> None:
-    """Have the model write a card that any model can write.
+    """Have the model write the card of `PROBE`, to find out whether it works.
 
     Raises:
         CarrelError: The model would fail for any chunk.

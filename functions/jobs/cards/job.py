@@ -25,21 +25,21 @@ from shared.runtime.job import Job, Report
 
 if TYPE_CHECKING:
     from shared.ai.generation import Generator
-    from shared.knowledge.chunk import KnowledgeCard
+    from shared.knowledge.knowledge_card import KnowledgeCard
     from shared.knowledge.queue import PendingChunk
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
 BY_MODEL: Final = "by language model"
 BY_EXTRACTION: Final = "extractive"
-"""The report counts the cards made in each of these two ways, beside the total."""
+"""The names under which the report counts cards by their author, in addition to the total."""
 
 
 async def cards(ctx: Context, budget: Budget) -> Report:
     """Make the pending cards, with the language model if one is configured.
 
-    A chunk whose text changes gets a new card. A chunk that the model refuses, or cannot handle
-    in five runs, gets an extractive card.
+    A chunk whose text changes gets a new card. A chunk that the model rejects, or cannot process
+    in `MAX_TRIES` attempts, gets an extractive card.
 
     Raises:
         CarrelError: The language model or the database fails for any chunk.
@@ -51,7 +51,7 @@ async def cards(ctx: Context, budget: Budget) -> Report:
         count="cards",
         process=partial(_make_card, ctx=ctx, report=report),
         probe=partial(_probe, ctx=ctx),
-        batch_size=BATCH_SIZE if generator else PAGE,  # extraction takes next to no time
+        batch_size=BATCH_SIZE if generator else PAGE,  # extraction takes almost no time
     )
     await process_pending(work, ctx, budget, report)
     return report

@@ -9,7 +9,7 @@ import numpy as np
 from functions.jobs.cluster.planning import to_matrix
 from shared.clustering.clusters import nearest_clusters
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.clustering_repository import PAGE, ClusterAssignment, Clusterings
+from shared.knowledge.clustering_repository import PAGE_SIZE, ClusterAssignment, Clusterings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,19 +23,20 @@ if TYPE_CHECKING:
 
 
 async def assign_pending(
-    clustering: Clustering | None, ctx: Context, budget: Budget, report: Report
+    clustering: Clustering | None, dimension: int, ctx: Context, budget: Budget, report: Report
 ) -> None:
     """Assign the pending chunks to the current clusters, page by page.
 
     Args:
         clustering: The current clustering, or None if there is none to compare the chunks with.
             The chunks then stay in their clusters.
+        dimension: The length of the vectors to compare.
         ctx: The context of the run.
         budget: The time of the run.
         report: Counts the chunks that were `placed`.
     """
-    clusters = await Clusters(ctx.database).every() if clustering else []
-    while page := await Clusterings(ctx.database).pending(PAGE):
+    clusters = await Clusters(ctx.database).load_all() if clustering else []
+    while page := await Clusterings(ctx.database).pending(PAGE_SIZE, dimension):
         if budget.spent:
             report.finished = False
             return

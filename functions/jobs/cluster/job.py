@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def cluster(ctx: Context, budget: Budget) -> Report:
-    """Bring the clusters up to date with the chunks.
+    """Update the clusters to the current chunks.
 
     The report counts new clusters as `topics` and assigned chunks as `placed`. Run records store
     these names.
@@ -28,7 +28,7 @@ async def cluster(ctx: Context, budget: Budget) -> Report:
     assigned to the current clusters instead. Then cluster sizes are counted, empty clusters are
     deleted, and new ones are named by the language model.
 
-    After a run that was killed, the next one continues, but reads all chunks again if it has to
+    After a killed run, the next one continues, but reads all chunks again if it has to
     cluster them. With nothing to do, a run costs four reads, five with a language model, and one
     for every thousand chunks in clusters.
     """
@@ -42,21 +42,21 @@ async def cluster(ctx: Context, budget: Budget) -> Report:
     if embedding.space is None or embedding.move:
         report.note = REEMBEDDING if embedding.move else ""
         return report
-    state = await load_state(embedding.space[0], ctx)
+    state = await load_state(*embedding.space, ctx)
     due = await is_due(state, ctx, report)
     reclustered = due and await recluster(state, ctx, budget, report)
     if state.pending and not reclustered and (state.comparable or not due):
         clustering = state.clustering if state.comparable else None
-        await assign_pending(clustering, ctx, budget, report)
+        await assign_pending(clustering, state.dimension, ctx, budget, report)
     await _count_sizes(state, ctx, report)
     await name_clusters(ctx, budget, report)
     return report
 
 
-async def _count_sizes(before: ClusteringState, ctx: Context, report: Report) -> None:
+async def _count_sizes(state_before: ClusteringState, ctx: Context, report: Report) -> None:
     """Count how many chunks each cluster has, if that may have changed."""
-    if before.outdated_sizes or report.counts["placed"] or report.counts["topics"]:
-        clustering = await Clusterings(ctx.database).present()
+    if state_before.outdated_sizes or report.counts["placed"] or report.counts["topics"]:
+        clustering = await Clusterings(ctx.database).load()
         if clustering:
             await Clusterings(ctx.database).recount(clustering)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 CONCURRENCY: Final = 4
 """The number of clusters that are named at the same time."""
 MAX_PASSAGES: Final = 8
-"""The model gets at most this many chunks, the most central."""
+"""The maximum number of chunks that the model receives: the most central ones."""
 MAX_PASSAGE_LENGTH: Final = 700
 """Passages are cut to this many characters."""
 MIN_WORDS, MAX_WORDS = 3, 6
@@ -71,7 +71,7 @@ async def name_clusters(ctx: Context, budget: Budget, report: Report) -> None:
     """Have the language model name the clusters that are named by their words.
 
     Each name is stored at once, so a killed run loses no name that was paid for. A cluster that
-    the model refuses to name keeps its name, and the model is not asked again. If the model cannot
+    the model rejects keeps its name, and is not sent again. If the model cannot
     be reached, the other clusters wait for the next run.
     """
     generator = ctx.generator
@@ -83,7 +83,9 @@ async def name_clusters(ctx: Context, budget: Budget, report: Report) -> None:
             report.finished = False
             return
         names = names or await _names(ctx)
-        answers = await asyncio.gather(*(_ask(cluster, generator, ctx) for cluster in clusters))
+        answers = await asyncio.gather(
+            *(_generate_name(cluster, generator, ctx) for cluster in clusters)
+        )
         for entry, answer in zip(clusters, answers, strict=True):
             if isinstance(answer, ClusterName):
                 renamed = _rename(entry.cluster, answer, names)
@@ -101,14 +103,14 @@ async def _names(ctx: Context) -> dict[str, str]:
     """Return the names of all clusters, by their ids."""
     return {
         entry.cluster.cluster_id: entry.cluster.name.casefold()
-        for entry in await Clusters(ctx.database).every()
+        for entry in await Clusters(ctx.database).load_all()
     }
 
 
-async def _ask(
+async def _generate_name(
     entry: ClusterWithCentroid, generator: Generator, ctx: Context
 ) -> ClusterName | CarrelError:
-    """Ask the model for a name, and count the tokens even if it fails."""
+    """Have the model name a cluster, and count the tokens even if it fails."""
     texts = await Clusterings(ctx.database).texts(entry.central[:MAX_PASSAGES])
     passages = [f"{title}\n{content[:MAX_PASSAGE_LENGTH]}" for title, content in texts.values()]
     text = "\n\n---\n\n".join([f"Words they share: {', '.join(entry.cluster.keywords)}", *passages])

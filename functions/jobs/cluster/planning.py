@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from shared.knowledge.clustering_repository import AssignedChunk
 
 NAMING_SAMPLE_SIZE: Final = 30
-"""Number of chunks, the most central ones, by which a cluster is named."""
+"""The number of chunks by which a cluster is named: the most central ones."""
 MIN_OVERLAP: Final = 0.5
-"""Least overlap with which a cluster keeps its name.
+"""The minimum overlap with which a cluster keeps its name.
 
 Two ratios must reach it: the similarity of its members to the previous members, and the share of
 the naming sample that is still in the cluster.

@@ -15,7 +15,7 @@ from shared.clustering.clusters import find_clusters
 from shared.clustering.naming import ClusterDescription, TitledText, describe_clusters
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.clustering_repository import (
-    PAGE,
+    PAGE_SIZE,
     ClusterAssignment,
     Clustering,
     Clusterings,
@@ -64,13 +64,13 @@ async def recluster(state: ClusteringState, ctx: Context, budget: Budget, report
     """
     began = time.monotonic()
     reading = Budget(began + READING_SHARE * (budget.deadline - began))
-    embeddings = await _read_all(state.model, ctx, reading)
+    embeddings = await _read_all(state, ctx, reading)
     if embeddings is None:
         report.finished, report.note = False, NO_TIME
         return False
     chunks = embeddings.chunks
     clusters = await asyncio.to_thread(find_clusters, embeddings.vectors)
-    plans = plan_clusters(clusters, chunks, await Clusters(ctx.database).every())
+    plans = plan_clusters(clusters, chunks, await Clusters(ctx.database).load_all())
     clustering = await _write_clusters(plans, state.model, len(chunks), ctx)
     report.counts["topics"] += len(plans)
     if await _assign_all(chunks, plans, ctx, budget, report):
@@ -78,11 +78,11 @@ async def recluster(state: ClusteringState, ctx: Context, budget: Budget, report
     return True
 
 
-async def _read_all(model: str, ctx: Context, budget: Budget) -> _Embeddings | None:
+async def _read_all(state: ClusteringState, ctx: Context, budget: Budget) -> _Embeddings | None:
     """Read all embedded chunks page by page. Return None if time runs out."""
     chunks: list[AssignedChunk] = []
     blocks: list[NDArray[np.float32]] = []
-    async for page in Clusterings(ctx.database).embedded_pages(model):
+    async for page in Clusterings(ctx.database).embedded_pages(state.model, state.dimension):
         if budget.spent:
             return None
         chunks += [replace(chunk, vector=b"") for chunk in page]
@@ -140,16 +140,16 @@ async def _assign_all(
     for plan in plans:
         for chunk_id in plan.members:
             cluster_ids[chunk_id].append(plan.cluster_id)
-    for start in range(0, len(chunks), PAGE):
+    for start in range(0, len(chunks), PAGE_SIZE):
         if budget.spent:
             report.finished = False
             return False
-        page = chunks[start : start + PAGE]
+        page = chunks[start : start + PAGE_SIZE]
         assignments = [_assignment(chunk, cluster_ids[chunk.chunk_id]) for chunk in page]
         report.counts["placed"] += await Clusterings(ctx.database).assign(
             assignments, ctx.clock(), since=False
         )
-        budget.progress(sum(chunk.waiting for chunk in page))
+        budget.progress(sum(chunk.pending for chunk in page))
     return True
 
 

@@ -1,4 +1,4 @@
-"""Decide whether to cluster the knowledge base again. The decision costs a handful of reads."""
+"""The decision whether to cluster the knowledge base again, which costs a few reads."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from shared.runtime.job import Report
 
 MAX_PASSAGES: Final = 200_000
-"""The job clusters at most this many chunks. Two copies of their vectors take 1.2 GB."""
+"""The maximum number of chunks that the job clusters. Two copies of their vectors take 1.2 GB."""
 CHANGED_SHARE: Final = 0.1
 """Passages are clustered again at once when this share of them has changed."""
 MIN_CHANGED: Final = 10
-"""At least this many chunks must have changed, since a few are a tenth of a small base."""
+"""The minimum number of changed chunks, because a few are a tenth of a small knowledge base."""
 MAX_AGE: Final = timedelta(days=7)
 """After this time, any change is enough to cluster again."""
 REEMBEDDING: Final = "The knowledge base is being embedded again; its clusters stay as they are."
@@ -40,12 +40,14 @@ class ClusteringState:
 
     Attributes:
         model: The embedding model of the knowledge base.
+        dimension: The length of its vectors.
         clustering: The last clustering, if there is one.
         pending: The number of chunks that wait to be assigned to a cluster.
         members: The number of chunks that belong to a cluster.
     """
 
     model: str
+    dimension: int
     clustering: Clustering | None
     pending: int
     members: int
@@ -64,17 +66,17 @@ class ClusteringState:
         return self.clustering is not None and self.clustering.model == self.model
 
 
-async def load_state(model: str, ctx: Context) -> ClusteringState:
+async def load_state(model: str, dimension: int, ctx: Context) -> ClusteringState:
     """Load the state.
 
     Costs three reads, and one more for every thousand chunks that are pending or in a cluster.
     """
     clustering, pending, members = await asyncio.gather(
-        Clusterings(ctx.database).present(),
+        Clusterings(ctx.database).load(),
         ChunkQueue(ctx.database).count_pending("cluster"),
         Clusterings(ctx.database).count_members(),
     )
-    return ClusteringState(model, clustering, pending, members)
+    return ClusteringState(model, dimension, clustering, pending, members)
 
 
 async def is_due(state: ClusteringState, ctx: Context, report: Report) -> bool:

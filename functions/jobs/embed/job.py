@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.queue import ChunkQueue
 from shared.pipeline.embedding.chunks import embed_chunks
-from shared.pipeline.embedding.migration import continue_move
+from shared.pipeline.embedding.migration import continue_migration
 from shared.pipeline.embedding.online import STEP
 from shared.pipeline.worker import dead_lettered_chunks
 from shared.runtime.capabilities import Capability
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 async def embed(ctx: Context, budget: Budget) -> Report:
     """Embed pending chunks: batch by batch, or in bulk when thousands are pending.
 
-    A chunk leaves the queue in the commit that stores its vector, on the condition that it was not
-    edited since it was read: the next run continues where one was killed. An unfinished move to
-    another model is continued.
+    The commit that stores a vector also removes the chunk from the queue, provided that the chunk
+    was not edited since it was read. The next run therefore continues where one was killed. An
+    unfinished migration to another model is continued.
 
     Raises:
         Conflict: The database is embedded with another model.
@@ -32,7 +32,7 @@ async def embed(ctx: Context, budget: Budget) -> Report:
     report = Report()
     move = await EmbeddingSpace(ctx.database).join(ctx.embedder)
     if move:
-        await continue_move(move, ctx, budget, report)
+        await continue_migration(move, ctx, budget, report)
     else:
         await embed_chunks(ctx, budget, report)
     return report

@@ -1,6 +1,6 @@
 """Choose golden queries for known-item search: each query has one chunk that answers it.
 
-Users write no test queries for their own knowledge base. So a query is taken from the knowledge
+Users write no test queries for their own knowledge base, so a query is taken from the knowledge
 card of a chunk, which says the same in other words, or else from the chunk itself. The chunks are a
 uniform sample, and stay the same from night to night.
 """
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 SET_SIZE: Final = 20
 """The number of queries that the job chooses."""
 MAX_QUERIES: Final = 25
-"""The maximum number of queries in a night, those of the user included."""
+"""The maximum number of queries in a night, including those of the user."""
 MAX_EXTRA_SAMPLES: Final = 10
-"""The number of samples that may be drawn in vain, because their chunks are in use already."""
+"""The number of additional samples, because the chunks of a sample may all be in use already."""
 MIN_TERMS: Final = 3
 """A query has at least this many different terms."""
 MAX_LENGTH: Final = 300
@@ -33,17 +33,19 @@ MAX_LENGTH: Final = 300
 
 
 async def golden_queries(ctx: Context) -> list[GoldenQuery]:
-    """Tonight's queries: last night's, with new ones in place of those whose chunks are gone.
+    """Return tonight's queries: last night's, with replacements for those whose chunks are gone.
 
-    One read a query, and five for each new one.
+    Costs one read per query, and five for each new one.
     """
     health = SearchHealth(ctx.database)
     golden = await health.golden()
     existing = await health.existing([query.chunk_id for query in (*golden.given, *golden.chosen)])
     given = [query for query in golden.given if query.chunk_id in existing][:MAX_QUERIES]
-    kept = [query for query in golden.chosen if query.chunk_id in existing]
+    retained = [query for query in golden.chosen if query.chunk_id in existing]
     size = min(SET_SIZE, MAX_QUERIES - len(given))
-    chosen = kept + await _choose(size - len(kept), {query.chunk_id for query in kept}, health)
+    chosen = retained + await _choose(
+        size - len(retained), {query.chunk_id for query in retained}, health
+    )
     if tuple(chosen) != golden.chosen:
         await health.choose(chosen)
     return [*given, *chosen[:size]]
@@ -97,12 +99,12 @@ def query_from_card(chunk: Chunk) -> str | None:
 
 
 def query_from_text(chunk: Chunk) -> str | None:
-    """Return the sentence of the chunk that has most different terms."""
+    """Return the sentence of the chunk with the most different terms."""
     return _richest(sentences(chunk.content))
 
 
 def _richest(texts: Sequence[str]) -> str | None:
-    """Return the text with most different terms, if it has enough of them."""
+    """Return the text with the most different terms, if it has at least `MIN_TERMS`."""
     candidates = [" ".join(text.split())[:MAX_LENGTH] for text in texts]
     best = max(candidates, key=lambda text: len(set(terms(text))), default="")
     return best if len(set(terms(best))) >= MIN_TERMS else None

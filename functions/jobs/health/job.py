@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.health.golden_queries import MAX_QUERIES, SET_SIZE, golden_queries
 from shared.core.log import log
-from shared.knowledge.chunk import source_id_of
+from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.corpus import knowledge
-from shared.knowledge.golden_queries import TOP, NightlyScore, SearchHealth, gain_since_last_week
+from shared.knowledge.golden_queries import TOP_K, NightlyScore, SearchHealth, gain_since_last_week
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 from shared.search.filter_plan import Selection
@@ -66,7 +66,7 @@ async def _search(golden: GoldenQuery, ctx: Context) -> int | None:
     ranking = await rank(question, knowledge(ctx.database), ctx)
     if ranking.is_lexical_only:
         return None
-    hit_ids = [hit.id for hit in diversify_hits(ranking.hits, source_id_of)][:TOP]
+    hit_ids = [hit.id for hit in diversify_hits(ranking.hits, parse_source_id)][:TOP_K]
     return hit_ids.index(golden.chunk_id) + 1 if golden.chunk_id in hit_ids else 0
 
 

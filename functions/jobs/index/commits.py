@@ -14,61 +14,61 @@ if TYPE_CHECKING:
     from shared.pipeline.indexing import IndexChange
 
 MAX_BYTES: Final = 3_900_000
-"""A request has about this size at most: the emulator refuses more than 4 MiB, the cloud 10."""
+"""The approximate maximum size of a request. The emulator rejects more than 4 MiB, the cloud 10."""
 MAX_POSTINGS: Final = 3_000
-"""A commit changes the postings of at most this many terms and facets, so that it takes seconds:
-one that takes longer than the client waits would be repeated in vain."""
-_VECTOR: Final = 6_200
-"""Bytes of an index entry with a vector of 768 numbers. The cloud counts the index entries that a
+"""The maximum number of postings that a commit changes. A commit must end before the client's
+timeout, or it would be repeated in vain."""
+_VECTOR_ENTRY_BYTES: Final = 6_200
+"""The size of an index entry with a vector of 768 numbers. The cloud counts index entries that a
 commit writes as part of it, and a chunk has one for each entry in its `facets`."""
 _MAX_VECTOR_BYTES: Final = 9_000_000
-"""A commit writes at most this many bytes of index entries with vectors."""
-_POSTINGS: Final = 140
-"""Bytes of a postings document beside its entries: its path and its other fields."""
-_ENTRY: Final = 30
-"""Bytes of an entry beside the chunk id, which is sent twice: as a value and as a field path."""
-_FIELD: Final = 12
-"""Bytes of a text field beside the text."""
+"""The maximum size of the index entries with vectors that a commit writes."""
+_POSTINGS_BYTES: Final = 140
+"""The size of a postings document without its entries: its path and its other fields."""
+_ENTRY_BYTES: Final = 30
+"""The size of an entry without the chunk id, which is sent twice: as a value and a field path."""
+_FIELD_BYTES: Final = 12
+"""The size of a text field without the text."""
 
 
 def split_commits(changes: Sequence[IndexChange]) -> Iterator[list[IndexChange]]:
-    """Split changes into commits, in order; the more postings they share, the more fit into one."""
+    """Split changes into commits, in order. The more postings they share, the more fit into one."""
     commit: list[IndexChange] = []
     postings: set[PostingsRef] = set()
     size = facets = 0
     for change in changes:
         refs = {ref for ref, *_ in change.difference.entries(KNOWLEDGE)}
-        more = _chunk_size(change, len(refs)) + sum(map(_postings_size, refs - postings))
+        change_size = _chunk_size(change, len(refs)) + sum(map(_postings_size, refs - postings))
         vectors = 1 + len(vector_index_entries(change.state.facets))
         is_full = (
-            size + more > MAX_BYTES
+            size + change_size > MAX_BYTES
             or len(postings | refs) > MAX_POSTINGS
-            or (facets + vectors) * _VECTOR > _MAX_VECTOR_BYTES
+            or (facets + vectors) * _VECTOR_ENTRY_BYTES > _MAX_VECTOR_BYTES
         )
         if commit and is_full:
             yield commit
             commit, postings, size, facets = [], set(), 0, 0
-            more = _chunk_size(change, len(refs)) + sum(map(_postings_size, refs))
+            change_size = _chunk_size(change, len(refs)) + sum(map(_postings_size, refs))
         commit.append(change)
         postings |= refs
-        size += more
+        size += change_size
         facets += vectors
     if commit:
         yield commit
 
 
 def _postings_size(ref: PostingsRef) -> int:
-    return _POSTINGS + _size(ref[1])
+    return _POSTINGS_BYTES + _size(ref[1])
 
 
 def _chunk_size(change: IndexChange, postings: int) -> int:
-    """Bytes of the entries of a chunk in its postings, and of what the chunk stores."""
-    entries = postings * (_ENTRY + 2 * _size(change.pending.chunk_id))
-    terms = sum(_FIELD + _size(term) for term in change.state.terms)
+    """Return the size of a chunk's entries in its postings, and of its own fields."""
+    entries = postings * (_ENTRY_BYTES + 2 * _size(change.pending.chunk_id))
+    terms = sum(_FIELD_BYTES + _size(term) for term in change.state.terms)
     facets = change.state.facets.items()
-    names = sum(4 * _FIELD + 2 * _size(facet) + 3 * _size(name) for facet, name in facets)
+    names = sum(4 * _FIELD_BYTES + 2 * _size(facet) + 3 * _size(name) for facet, name in facets)
     vector = len(change.pending.compact_vector or b"")
-    return entries + terms + names + vector + _POSTINGS
+    return entries + terms + names + vector + _POSTINGS_BYTES
 
 
 def _size(text: str) -> int:

@@ -6,12 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.index.commits import split_commits
+from functions.jobs.index.unfinished import finish_unfinished
 from shared.core.bisection import bisect
 from shared.core.errors import PlatformFault
 from shared.extractions.upkeep import promote_duplicates
 from shared.firestore.database import WriteConflict
+from shared.index.bm25 import CAP
 from shared.index.indexed_state import NOT_INDEXED, indexed_state
-from shared.index.posting_changes import PostingsTruncation, truncation_policies
+from shared.index.posting_changes import SLACK, PostingsTruncation
 from shared.index.postings import KNOWLEDGE, TRACES
 from shared.knowledge.queue import ChunkQueue
 from shared.pipeline.indexing import INDEX_VERSION, STEP, IndexChange, Indexing
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
 PAGE: Final = 300
 """Pending chunks are read in pages of this size. The more chunks share a commit, the fewer writes:
 postings are written once for all of them."""
-MAX_TRUNCATED: Final = 100
-"""A run truncates at most this many overlong postings of each kind."""
+MAX_TRUNCATED: Final = 200
+"""At most this many overlong postings of each kind are truncated before a page. A page adds some
+30,000 entries, which make about 120 postings overlong again."""
 
 
 async def index(ctx: Context, budget: Budget) -> Report:
@@ -37,17 +40,28 @@ async def index(ctx: Context, budget: Budget) -> Report:
     return await index_with(Indexing(ctx.database), ctx, budget)
 
 
-async def index_with(indexing: Indexing, ctx: Context, budget: Budget) -> Report:
+async def index_with(
+    indexing: Indexing, ctx: Context, budget: Budget, cap: int = CAP, slack: int = SLACK
+) -> Report:
     """Index pending chunks, and remove deleted ones, commit by commit.
+
+    Postings of both corpora that have `cap + slack` entries are truncated to `cap`, those that
+    others have made so long included.
 
     A commit has the indexed state of some chunks and all that changes in their postings: the next
     run continues where one was killed. When INDEX_VERSION has changed, everything is indexed again.
-    A duplicate of an extraction that was deleted with its chunk is shown instead of it.
+    A duplicate of an extraction that was deleted with its chunk is shown instead of it. The job
+    also completes the forgetting of sources that took a call too long.
     """
     report = Report()
     await _follow_version(indexing, ctx)
-    await _truncate_trace_postings(ctx, report)
+    await finish_unfinished(ctx, budget, report)
+    truncations = [
+        PostingsTruncation(ctx.database, names, cap, slack) for names in (KNOWLEDGE, TRACES)
+    ]
     while not budget.spent:
+        for truncation in truncations:
+            await _truncate(truncation, report)
         page = await indexing.pending(ctx.clock(), PAGE)
         if not page:
             await promote_duplicates(ctx, budget, report)
@@ -65,14 +79,13 @@ async def _follow_version(indexing: Indexing, ctx: Context) -> None:
         return
     if version:
         await indexing.requeue(ctx.clock())
-    await indexing.stamp(INDEX_VERSION)
+    await indexing.save_version(INDEX_VERSION)
 
 
-async def _truncate_trace_postings(ctx: Context, report: Report) -> None:
-    """Truncate overlong postings of traces, which traces write themselves."""
-    truncation = PostingsTruncation(ctx.database, TRACES)
+async def _truncate(truncation: PostingsTruncation, report: Report) -> None:
+    """Truncate the overlong postings of a corpus."""
     overlong = await truncation.overlong(MAX_TRUNCATED)
-    await truncation.truncate(overlong, truncation_policies(TRACES))
+    await truncation.truncate(overlong)
     if overlong:
         report.counts["shortened"] += len(overlong)
 
@@ -102,8 +115,7 @@ async def _apply(
     """
     refusal = (WriteConflict, PlatformFault, ValueError)
     async for batch, outcome in bisect(changes, indexing.apply, refusal):
-        if isinstance(outcome, list):
-            await indexing.truncation.truncate(outcome, truncation_policies(KNOWLEDGE))
+        if outcome is None:
             report.counts["indexed"] += len(batch)
             budget.progress(len(batch))
         elif not isinstance(outcome, WriteConflict):

@@ -1,4 +1,4 @@
-"""Chunking sources, and saving them in batches."""
+"""Chunking of sources, and saving in batches."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers.decoding import Unreadable
-from shared.knowledge.chunk import chunks_of
+from shared.knowledge.chunk import split_source
 from shared.knowledge.ingestion import BATCH_SIZE, ChunkedSource, Ingestion
 from shared.knowledge.source import Source
 from shared.text.chunking import split_chunks
+from shared.text.spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget, Report
 
 MAX_CHARACTERS: Final = 4_000_000
-"""A batch ends at this many characters: chunks take many times the memory of their text."""
+"""A batch ends at this many characters, because chunks need many times the memory of their text."""
 
 
 @dataclass(slots=True)
@@ -46,13 +47,18 @@ class SourceBatch:
 
 
 def chunk_source(source: Source) -> ChunkedSource:
-    """Split a source into chunks. A megabyte takes a second: not on the event loop.
+    """Split a source into chunks. A megabyte takes a second, so this must not block the event loop.
+
+    The chunks of an export stay as they are, whatever cut them.
 
     Raises:
         Unreadable: A part of it is too large for a document.
     """
-    spans = [split_chunks(section.text) for section in source.sections]
-    chunked = ChunkedSource(source, chunks_of(source, spans))
+    spans = [
+        split_chunks(section.text) if section.start is None else [Span(0, len(section.text))]
+        for section in source.sections
+    ]
+    chunked = ChunkedSource(source, split_source(source, spans))
     if excess := chunked.excess:
         raise Unreadable(excess)
     return chunked
@@ -80,15 +86,15 @@ def deleted_source(source_id: str) -> ChunkedSource:
 async def save_batch(
     batch: SourceBatch, ctx: Context, budget: Budget, report: Report
 ) -> list[tuple[Source, str]]:
-    """Write what differs from the database; return the sources not saved, with the reasons."""
+    """Save the sources that differ from the database; return those not saved, with the reasons."""
     saved = await Ingestion(ctx.database).save_each(batch.accepted, ctx.clock())
     sources = (chunked.source for chunked in batch.accepted)
-    refused = [
+    rejected = [
         (source, saved.refused[source.source_id])
         for source in sources
         if source.source_id in saved.refused
     ]
     report.counts += saved.counts
-    report.counts["read"] += len(batch.accepted) - len(refused)
+    report.counts["read"] += len(batch.accepted) - len(rejected)
     budget.progress(len(batch))
-    return batch.rejected + refused
+    return batch.rejected + rejected

@@ -32,9 +32,9 @@ _NOTHING: Final = (
 async def ingest(ctx: Context, budget: Budget) -> Report:
     """Read each configured origin, and write what differs from the database.
 
-    Readwise and a bucket are followed: changes since the last complete run are read, and deleted
-    texts are deleted. A path is read completely each time, and a deleted file deletes nothing.
-    Readwise exports in files are skipped if Readwise itself is followed.
+    Readwise and a bucket are synchronized: a run reads the changes since the last complete run, and
+    deletes deleted texts. A path is read completely each time, and a deleted file deletes nothing.
+    Readwise exports in files are skipped if Readwise itself is an origin.
 
     An origin that fails does not stop the others.
 
@@ -61,7 +61,7 @@ async def ingest(ctx: Context, budget: Budget) -> Report:
 
 
 async def count(ctx: Context) -> int:
-    """Count the texts that a run would read; 0 where only Readwise or Cloud Storage knows."""
+    """Count the texts that a run would read; 0 if only Readwise or Cloud Storage knows."""
     settings = ctx.settings
     origins = _configured(settings)
     if not origins:
@@ -72,7 +72,7 @@ async def count(ctx: Context) -> int:
 
 
 def _configured(settings: Settings) -> dict[str, IngestOrigin]:
-    """The origins; the path comes last, because reading all of it might take all the time."""
+    """Return the origins. The path comes last, because reading it might take all the time."""
     origins: dict[str, IngestOrigin] = {}
     if settings.readwise_token:
         origins["readwise"] = sync_readwise

@@ -1,4 +1,4 @@
-"""Ingesting files on this machine; sources of deleted files are kept."""
+"""Ingestion of files on this machine. Sources of deleted files are kept."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def ingest_path(path: str, ctx: Context, budget: Budget, report: Report) -
     report.note = to_one_line(f"{report.note} {_note(listing)}")
     follows_readwise = ctx.settings.readwise_token is not None
     remaining = batches(_sources(listing, report, without_books=follows_readwise))
-    # Reading and chunking take a second a megabyte: not on the event loop, which renews the lease.
+    # Reading and chunking a megabyte takes a second and would block the event loop, and the lease.
     while batch := await asyncio.to_thread(next, remaining, None):
         if budget.spent:
             report.finished = False

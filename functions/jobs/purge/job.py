@@ -1,9 +1,10 @@
-"""Delete expired, withdrawn, idle and orphaned documents."""
+"""Delete expired, forgotten, withdrawn, idle and orphaned documents."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from functions.jobs.purge.forgotten import FORGOTTEN
 from functions.jobs.purge.idle_tasks import IDLE_TASKS
 from functions.jobs.purge.orphans import CHUNKS, DUPLICATES, EXTRACTIONS, TOMBSTONES, TOPICS
 from functions.jobs.purge.sweep import expiry_sweep
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget
 
 SWEEPS: Final[tuple[Sweep, ...]] = (
+    FORGOTTEN,
     IDLE_TASKS,
     WITHDRAWN_TRACES,
     *map(expiry_sweep, EXPIRING),
@@ -51,7 +53,7 @@ async def count_pending(ctx: Context) -> int:
 
 JOB = Job(
     name="purge",
-    title="Delete expired, withdrawn and orphaned data",
+    title="Delete expired, withdrawn, forgotten and orphaned data",
     run=purge,
     total=count_pending,
     schedule="17 4 * * *",

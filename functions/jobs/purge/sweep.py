@@ -52,9 +52,9 @@ async def continue_round(
         end = await process(position)
         if end is None:
             if position:
-                await progress.ended(name, ctx.clock())
+                await progress.complete(name, ctx.clock())
             return
-        await progress.reached(name, end)
+        await progress.save_position(name, end)
         position = end
         if budget.spent:
             report.finished = False

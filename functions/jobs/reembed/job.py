@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shared.index.embedding_space import EmbeddingSpace
-from shared.pipeline.embedding.migration import announce_move, continue_move
+from shared.pipeline.embedding.migration import announce_migration, continue_migration
 from shared.pipeline.embedding.migration_repository import ReembeddingStore
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 
 
 async def reembed(ctx: Context, budget: Budget) -> Report:
-    """Embed everything again, if the configured model is another one than before.
+    """Embed everything again if the configured model is not that of the stored vectors.
 
-    Until that is done, keyword search still finds everything, and semantic search is off. Later
-    runs of this job or of the embed job continue an unfinished move. If the former model is
-    configured again, a run moves the knowledge base back.
+    Until the migration is complete, keyword search finds everything, and semantic search is off.
+    Later runs of this job or of the embed job continue an unfinished migration. If the previous
+    model is configured again, a run migrates the knowledge base back.
 
     Raises:
         Unavailable: The embedding provider or the database is down.
     """
     report = Report()
-    move = await announce_move(ctx)
+    move = await announce_migration(ctx)
     if move:
-        await continue_move(move, ctx, budget, report)
+        await continue_migration(move, ctx, budget, report)
     return report
 
 
 async def count_documents(ctx: Context) -> int:
-    """Count the documents to embed again; 0 if the base has the configured model already."""
-    standing = await EmbeddingSpace(ctx.database).state()
+    """Count the documents to embed again; 0 if the vectors are of the configured model."""
+    state = await EmbeddingSpace(ctx.database).state()
     target = (ctx.embedder.model, ctx.embedder.dimension)
-    if standing.space is None or (standing.space == target and not standing.move):
+    if state.space is None or (state.space == target and not state.move):
         return 0
     return await ReembeddingStore(ctx.database).count()
 

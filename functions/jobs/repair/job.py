@@ -12,6 +12,7 @@ from shared.runtime.job import Job, Report
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from shared.firestore.database import Document
     from shared.index.postings import PostingsRef
     from shared.pipeline.index_repair import IndexedCorpus
     from shared.runtime.context import Context
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
 async def repair(ctx: Context, budget: Budget) -> Report:
     """Compare all postings with the indexed states of the documents, and replace what differs.
 
-    The index job keeps the postings of chunks exact, and each trace those that it is in; this job
-    repairs damage of other origin, and restores the best entries of truncated postings. It reads
-    all documents for as many postings as fit in memory, and again for the next part. The index job
-    does not run at the same time, because the two share a lease. After a run that was killed, the
-    next one starts from the beginning; after one that ran out of time, it continues.
+    Whoever indexes a document keeps the postings exact. This job repairs damage of other origin,
+    deletes empty postings, and restores the best entries of truncated ones. It reads all documents
+    for as many postings as fit in memory, and again for the next part. The index job does not run
+    at the same time, because the two share a lease. After a run that was killed, the next one
+    starts from the beginning; after one that ran out of time, it continues.
 
-    Every postings document is read once, and every document once for each part.
+    Every postings document is read once, and every document once for each part, or twice if
+    postings of the part differ.
     """
     return await repair_within(RebuildLimits(), ctx, budget)
 
@@ -85,63 +87,64 @@ class CorpusRepair:
     async def compare(self, rebuilt: RebuiltPostings, budget: Budget) -> None:
         """Replace the stored postings that differ, add missing ones, and delete obsolete ones."""
         missing = set(rebuilt.refs())
-        suspect: set[PostingsRef] = set()
+        suspects: dict[PostingsRef, object] = {}
         async for stored in self._store.postings(rebuilt.start_after, rebuilt.end_at):
-            differing = _differing(rebuilt, stored)
-            if self._corpus.exclusive:
-                await self._replace(differing)
-            else:
-                suspect |= differing.keys()
+            suspects |= {ref: stored[ref].update_time for ref in _differing(rebuilt, stored)}
             missing -= stored.keys()
             budget.progress(len(stored))
-        if self._corpus.exclusive:
-            refs = sorted(missing)
-            for start in range(0, len(refs), PAGE):
-                page = refs[start : start + PAGE]
-                await self._replace({ref: rebuilt.posting_data(ref, None) for ref in page})
-        elif suspect or missing:
-            await self._compare_again(rebuilt.start_after, sorted(suspect | missing))
+        suspects |= dict.fromkeys(missing)
+        if suspects:
+            await self._compare_again(rebuilt.start_after, suspects)
 
-    async def _compare_again(self, after: PostingsRef, refs: list[PostingsRef]) -> None:
+    async def _compare_again(
+        self, after: PostingsRef, suspects: Mapping[PostingsRef, object]
+    ) -> None:
         """Replace what differs from indexed states that were read after the postings.
 
-        A trace writes its indexed state and its postings in one commit. So postings that have not
-        changed since before the states were read must agree with them; changed ones are left to the
-        next run.
-        """
-        snapshots = await self._store.snapshots(refs)
-        rebuilt = await self.rebuild(after, frozenset(refs))
-        stored = {ref: snapshot.to_dict() or {} for ref, snapshot in snapshots.items()}
-        wrong = _differing(rebuilt, stored)
-        wrong |= {
-            ref: rebuilt.posting_data(ref, None) for ref in rebuilt.refs() if ref not in stored
-        }
-        for count, removed in (("mended", False), ("removed", True)):
-            postings = {ref: data for ref, data in wrong.items() if (data is None) is removed}
-            replaced = await self._store.replace_unchanged(postings, snapshots)
-            self._report.counts += Counter({count: replaced})
+        Whoever indexes a document writes its indexed state and its postings in one commit. So
+        postings that have not changed since before the states were read must agree with them;
+        changed ones are left to the next run.
 
-    async def _replace(self, postings: Mapping[PostingsRef, dict[str, Any] | None]) -> None:
-        await self._store.replace(postings)
-        removed = sum(data is None for data in postings.values())
-        self._report.counts += Counter(mended=len(postings) - removed, removed=removed)
+        Args:
+            after: The position before the first suspect.
+            suspects: Each suspect and when it had last been written, or None if it was missing.
+        """
+        rebuilt = await self.rebuild(after, suspects.keys())
+        # New documents may have filled the memory. What did not fit is left to the next run.
+        refs = sorted(ref for ref in suspects if not rebuilt.end_at or ref <= rebuilt.end_at)
+        for start in range(0, len(refs), PAGE):
+            page = refs[start : start + PAGE]
+            snapshots = await self._store.snapshots(page)
+            unchanged = {
+                ref: snapshots.get(ref)
+                for ref in page
+                if getattr(snapshots.get(ref), "update_time", None) == suspects[ref]
+            }
+            wrong = _differing(rebuilt, unchanged)
+            for count, removed in (("mended", False), ("removed", True)):
+                postings = {ref: data for ref, data in wrong.items() if (data is None) is removed}
+                replaced = await self._store.replace_unchanged(postings, snapshots)
+                self._report.counts += Counter({count: replaced})
 
 
 def _differing(
-    rebuilt: RebuiltPostings, stored: Mapping[PostingsRef, Mapping[str, Any]]
+    rebuilt: RebuiltPostings, stored: Mapping[PostingsRef, Document | None]
 ) -> dict[PostingsRef, dict[str, Any] | None]:
-    """Return the correct fields of each stored posting list that differs, or None to delete it."""
-    correct = {ref: rebuilt.posting_data(ref, data.get("name")) for ref, data in stored.items()}
-    return {ref: data for ref, data in correct.items() if _differs(data, stored[ref])}
+    """Return the correct fields of each posting list that differs, or None to delete it."""
+    fields = {ref: snapshot.to_dict() if snapshot else None for ref, snapshot in stored.items()}
+    correct = {
+        ref: rebuilt.posting_data(ref, (data or {}).get("name")) for ref, data in fields.items()
+    }
+    return {ref: data for ref, data in correct.items() if _differs(data, fields[ref])}
 
 
-def _differs(correct: Mapping[str, Any] | None, stored: Mapping[str, Any]) -> bool:
+def _differs(correct: Mapping[str, Any] | None, stored: Mapping[str, Any] | None) -> bool:
     """Return whether stored postings are wrong.
 
     Their length `held` may be too high, never too low. `days` may have days without documents.
     """
-    if correct is None:
-        return True
+    if correct is None or stored is None:
+        return correct is not stored
     exact = correct.keys() - {"held", "days"}
     days = {day: count for day, count in stored.get("days", {}).items() if count}
     return (

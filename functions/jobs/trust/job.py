@@ -76,13 +76,13 @@ async def _recount_all(ctx: Context, budget: Budget, report: Report) -> None:
         user_id = await recount.next_contributor(position)
         if user_id is None:
             if position:
-                await progress.ended(ROUND, ctx.clock())
+                await progress.complete(ROUND, ctx.clock())
             return
         work = _recount_contributor(user_id, ctx, budget, report)
         await run_isolated("a contributor", work, ctx, report)
         position, done = user_id, done + 1
         if budget.spent or done % CHECKPOINT_INTERVAL == 0:
-            await progress.reached(ROUND, position)
+            await progress.save_position(ROUND, position)
         if budget.spent:
             report.finished = False
             return

@@ -11,13 +11,14 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from functions.jobs.ingest.readers.reading import read
-from shared.clustering.clusters import centroid_of, reach_of
+from shared.clustering.clusters import compute_centroid, compute_reach
 from shared.clustering.projection import project
 from shared.knowledge.cards import BY_HAND, Cards
-from shared.knowledge.chunk import KnowledgeCard, chunks_of
+from shared.knowledge.chunk import split_source
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
 from shared.knowledge.clustering_repository import Clustering, Clusterings
+from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.source import Source
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
@@ -109,7 +110,7 @@ async def _save_clusters(
         The number of written documents.
     """
     clusterings, model = Clusterings(ctx.database), ctx.embedder.model
-    current = await clusterings.present()
+    current = await clusterings.load()
     if current and current.run_id != RUN_ID:
         return 0
     written_count = await Clusters(ctx.database).save(clusters, members, RUN_ID, now)
@@ -128,7 +129,7 @@ def chunks_by_highlight(export: Path) -> dict[str, list[str]]:
     chunk_ids: dict[str, list[str]] = {}
     for source in read(export):
         if isinstance(source, Source):
-            for chunk in chunks_of(
+            for chunk in split_source(
                 source, [split_chunks(section.text) for section in source.sections]
             ):
                 chunk_ids.setdefault(chunk.readwise_url or "", []).append(chunk.chunk_id)
@@ -165,10 +166,10 @@ def with_centroids(
         member_vectors = [vectors[name] for name in members[cluster.cluster_id] if name in vectors]
         if member_vectors:
             points[cluster] = np.array(member_vectors)
-    centroids = [centroid_of(array) for array in points.values()]
+    centroids = [compute_centroid(array) for array in points.values()]
     return [
         ClusterWithCentroid(
-            _cluster(cluster, coordinates), tuple(centroid.tolist()), reach_of(array)
+            _cluster(cluster, coordinates), tuple(centroid.tolist()), compute_reach(array)
         )
         for (cluster, array), centroid, coordinates in zip(
             points.items(), centroids, project(centroids), strict=True

@@ -10,6 +10,7 @@ from google.cloud.firestore import DELETE_FIELD, SERVER_TIMESTAMP
 
 from shared.accounts.account import Account, Hold
 from shared.accounts.grant import MAX_TOKEN_REMAINDER
+from shared.core.caller import Role
 from shared.core.errors import InvalidInput
 from shared.firestore.codec import Codec
 from shared.firestore.writes import put_if_unchanged
@@ -76,6 +77,10 @@ class Accounts:
             raise InvalidInput("A budget must be 0 or more. Leave it out for no limit.")
         await self._set(user_id, {"monthly_budget": amount})
 
+    async def set_role(self, user_id: str, role: Role | None) -> None:
+        """Set a user's role, or remove it with None, so that the deployment's default applies."""
+        await self._set(user_id, {"role": role and role.value})
+
     async def server_time(self) -> datetime:
         """Return the database's time, because a laptop's clock may be hours wrong."""
         snapshot = await self._database.get(self._reference("nobody"), [])
@@ -119,7 +124,7 @@ def _holds(data: Mapping[str, Any]) -> dict[str, Hold]:
     return {call_id: _HOLD.load(hold) for call_id, hold in data.items()}
 
 
-_CODEC: Final = Codec(Account, "user_id", readers={"held": _holds})
+_CODEC: Final = Codec(Account, "user_id", readers={"held": _holds, "role": Role})
 
 
 def to_account(snapshot: DocumentSnapshot[Any]) -> Account:

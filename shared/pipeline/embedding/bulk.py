@@ -1,15 +1,15 @@
-"""Embedding thousands of passages with one batch job of the provider, at half the price.
+"""Embedding of thousands of passages with one batch job of the provider, at half the price.
 
-A task goes through these states. Each is stored before the step after it can cost money:
+A task goes through these states. Each is stored before the next step can cost money:
 
-1. begun: the task has a name and a cut-off time for its passages (`bulk_repository`);
+1. begun: the task has a name, and a cut-off time for its passages (`bulk_repository`);
 2. written: the texts are in Cloud Storage;
 3. under way: the provider's name of the job is known;
-4. stored: every vector is with its passage, unless the passage was edited meanwhile.
+4. stored: all vectors are stored with their passages, except passages that were edited meanwhile.
 
-Then the files and the task are deleted. The next run continues where one was killed, and never
+Then the files and the task are deleted. After a killed run, the next one continues, and never
 starts a second job for the same passages: a job has the name of its task, so it is found again even
-if the answer to its creation was lost.
+if the response to its creation was lost.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ if TYPE_CHECKING:
 
 MAX_ROWS: Final = 200_000
 MAX_BYTES: Final = 500_000_000
-"""One job gets at most this much; Google accepts more than twice of it."""
+"""The maximum input of a job. Google accepts more than twice as much."""
 MAX_FAILURES: Final = 3
-"""After this many failed jobs in a row, or failed attempts to start one, passages are embedded
-online until few are left."""
-MAX_REFUSED: Final = 1_000
-"""At most this many refused passages of a job are deferred; the others stay pending."""
+"""After this many consecutive failures of jobs, or of attempts to start one, passages are embedded
+online until few are pending."""
+MAX_REJECTED: Final = 1_000
+"""The maximum number of rejected passages of a job that are deferred; the others stay pending."""
 POLL_SECONDS: Final = 30.0
 _NO_VECTOR: Final = PlatformFault("The batch job returned no usable vector for this text.")
 
 
 @dataclass(frozen=True, slots=True)
 class BulkServices:
-    """The services that bulk embedding uses, and its limits.
+    """The services and the limits of bulk embedding.
 
     Attributes:
         vertex: The provider's batch jobs.
         files: The input and output files of the jobs.
-        min_passages: Bulk embedding is worth while from this many passages on.
-        poll_seconds: Seconds between two looks at a job.
-        max_rows: How many passages one job is given.
+        min_passages: The number of passages from which bulk embedding is used.
+        poll_seconds: The interval at which the state of a job is read.
+        max_rows: The maximum number of passages of a job.
     """
 
     vertex: VertexBatch
@@ -79,15 +79,15 @@ class BulkServices:
 
 @dataclass(slots=True)
 class _JobOutput:
-    """What a job returned: how many vectors, and the passages without one."""
+    """The output of a job: the number of vectors, and the passages without one."""
 
     vectors: int = 0
     unreadable: int = 0
-    refused: list[PendingChunk] = field(default_factory=list)
+    rejected: list[PendingChunk] = field(default_factory=list)
 
 
 def bulk_services(settings: Settings) -> BulkServices | None:
-    """Return the configured services, or None if none are, or if the model has no batch jobs."""
+    """Return the configured services; None if there are none, or the model has no batch jobs."""
     bucket = settings.bulk_bucket
     if settings.embedding_provider != "vertex" or not bucket or settings.vertex_model not in MODELS:
         return None
@@ -109,7 +109,7 @@ class BulkRun:
     def __init__(
         self, services: BulkServices, ctx: Context, budget: Budget, report: Report
     ) -> None:
-        """Continue what earlier runs have begun."""
+        """Store the arguments. Nothing is read yet."""
         self._services = services
         self._context = ctx
         self._budget = budget
@@ -121,7 +121,8 @@ class BulkRun:
         """Complete the unfinished task, or a new one, if there is time.
 
         Returns:
-            Whether a task was completed; False if none is worth while, or one failed or goes on.
+            Whether a task was completed: False if too few passages are pending, or if the task
+            failed or continues.
 
         Raises:
             CarrelError: The provider, Cloud Storage or the database is down or configured wrongly.
@@ -138,7 +139,7 @@ class BulkRun:
         return True
 
     async def _unfinished_task(self) -> BulkTask | None:
-        """Return the task that is under way; one for another embedding space is cancelled."""
+        """Return the unfinished task. A task for another embedding space is cancelled."""
         state = await self._store.state()
         self._failures = state.failures
         task, vertex = state.task, self._services.vertex
@@ -153,7 +154,7 @@ class BulkRun:
         return None
 
     async def _new_task(self) -> BulkTask | None:
-        """Return a new task, if enough passages are pending and there is time."""
+        """Begin a task, if enough passages are pending and there is time."""
         now = self._context.clock()
         if self._budget.spent:
             return None
@@ -172,11 +173,11 @@ class BulkRun:
         return await self._save(task)
 
     async def _start(self, task: BulkTask) -> BulkTask:
-        """Write the texts of a task and start its job, as far as that is not done yet.
+        """Write the texts of a task and start its job, unless an earlier run did.
 
         Raises:
-            CarrelError: That is not possible now. The task is kept, for its job may have been
-                started nevertheless; after a few tries it is given up.
+            CarrelError: The job cannot be started now. The task stays, because its job may have
+                started nevertheless. After `MAX_FAILURES` attempts it is abandoned.
         """
         try:
             if task.rows is None:
@@ -193,14 +194,16 @@ class BulkRun:
         except CarrelError as error:
             log.error("bulk_not_started", task=task.name, **error_fields(error))
             task = replace(task, tries=task.tries + 1)
-            given_up = task.tries >= MAX_FAILURES
-            state = BulkState(None, MAX_FAILURES) if given_up else BulkState(task, self._failures)
+            is_abandoned = task.tries >= MAX_FAILURES
+            state = (
+                BulkState(None, MAX_FAILURES) if is_abandoned else BulkState(task, self._failures)
+            )
             await self._store.save(state)
             raise
         return task
 
     async def _write_texts(self, task: BulkTask) -> BulkTask:
-        """Write the texts of the pending passages, up to the limits of one job."""
+        """Write the texts of pending passages, up to the limits of one job."""
         rows = 0
 
         async def blocks() -> AsyncIterator[bytes]:
@@ -217,11 +220,11 @@ class BulkRun:
         return replace(task, rows=rows)
 
     def _request(self, chunk: PendingChunk) -> bytes:
-        """The request for a vector; its key is the id of the passage and the hash of its text."""
+        """Make the request for a vector. Its key has the passage's id and the hash of its text."""
         return self._services.vertex.request(f"{chunk.content_hash}:{chunk.chunk_id}", chunk.text)
 
     async def _finish(self, task: BulkTask) -> bool:
-        """Wait for the job and store its vectors, if there is time; give up a job that failed."""
+        """Wait for the job and store its vectors, if there is time; abandon a failed job."""
         state = await self._wait(task)
         if state is None:
             return False
@@ -233,15 +236,15 @@ class BulkRun:
         if 2 * output.vectors < (task.rows or 0):
             reason = f"The batch job made {output.vectors} vectors of {task.rows} texts."
             return await self._fail(task, reason)
-        for chunk in output.refused:
+        for chunk in output.rejected:
             await defer_chunk(STEP, chunk, _NO_VECTOR, self._context, self._report)
         await self._save(replace(task, stored=True))
         return True
 
     async def _wait(self, task: BulkTask) -> BatchState | None:
-        """Return the final state of the job, or None if it is still running when the time is over.
+        """Return the final state of the job, or None if it is still running when the time is up.
 
-        Passages that became pending after the task began are embedded online meanwhile.
+        Meanwhile, passages that became pending after the start of the task are embedded online.
         """
 
         async def load_page() -> Sequence[PendingChunk]:
@@ -252,15 +255,15 @@ class BulkRun:
             state = await self._services.vertex.get_state(str(task.job))
             if state.progress is not BatchProgress.UNDER_WAY:
                 return state
-            left = self._budget.deadline - time.monotonic()
-            if left <= self._services.poll_seconds:
+            remaining_seconds = self._budget.deadline - time.monotonic()
+            if remaining_seconds <= self._services.poll_seconds:
                 self._report.finished = False
                 self._report.note = f"A batch job for {task.rows} passages is under way."
                 return None
             await asyncio.sleep(self._services.poll_seconds)
 
     async def _fetch(self, task: BulkTask) -> _JobOutput | None:
-        """Store the vectors that a job made; None if the time is over before that is done.
+        """Store the vectors of a job, and return its output; None if the time is up before the end.
 
         The next run reads the whole output again, and stores the vectors of passages that are still
         pending.
@@ -280,20 +283,20 @@ class BulkRun:
         return output
 
     async def _store_rows(self, lines: Sequence[bytes], output: _JobOutput) -> None:
-        """Store vectors of passages whose text is still the one that was embedded."""
+        """Store the vectors of passages whose text has not changed since it was embedded."""
         answers = [self._services.vertex.parse_answer(line) for line in lines]
         rows = [row for row in answers if row]
         pending = await self._store.unedited(dict(_chunk_and_hash(row) for row in rows))
         vectors = {_chunk_and_hash(row)[0]: row.vector for row in rows if row.vector}
         embedded = [(pending[name], vector) for name, vector in vectors.items() if name in pending]
         await store_vectors(embedded, self._context, self._budget, self._report)
-        refused = [pending[name] for name in pending.keys() - vectors.keys()]
+        rejected = [pending[name] for name in pending.keys() - vectors.keys()]
         output.vectors += len(vectors)
         output.unreadable += len(answers) - len(rows)
-        output.refused += refused[: MAX_REFUSED - len(output.refused)]
+        output.rejected += rejected[: MAX_REJECTED - len(output.rejected)]
 
     async def _fail(self, task: BulkTask, reason: str) -> bool:
-        """Give up a job that was of no use; its passages stay pending."""
+        """Abandon a job, and return False. Its passages stay pending."""
         log.error("bulk_failed", job=task.job, failures=self._failures + 1)
         self._report.failures.append(Failure(str(task.job), reason))
         self._report.finished = False
@@ -307,6 +310,6 @@ class BulkRun:
 
 
 def _chunk_and_hash(row: BatchRow) -> tuple[str, str]:
-    """Return the id of the passage that an answer is for, and the hash of its text."""
+    """Return the id of the passage that an answer belongs to, and the hash of its text."""
     content_hash, _, chunk_id = row.key.partition(":")
     return chunk_id, content_hash

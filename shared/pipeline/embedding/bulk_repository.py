@@ -1,7 +1,7 @@
 """`meta/bulk_embedding`: the state of bulk embedding, and its passages.
 
-A task covers the passages that were pending when it began: their `pending.embed` is not later than
-`until`. So passages need no mark, and those that are added or edited later are not part of it.
+A task covers the passages that were pending at its start: their `pending.embed` is not later than
+`until`. Passages that are added or edited later are not part of the task, without any mark on them.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class BulkTask:
     Attributes:
         name: The name of the task, of its folder and of its job at the provider.
         model: The embedding model.
-        dimension: The length of its vectors.
+        dimension: The dimension of its vectors.
         until: Passages that became pending later are not part of the task.
         rows: The number of texts written for the provider; None until all are written.
         job: The provider's name of the job; None until it is known.
         stored: Whether all vectors of the job are stored.
-        tries: How often starting the job failed.
+        tries: The number of failed attempts to start the job.
     """
 
     name: str
@@ -81,45 +81,45 @@ class BulkRepository:
         self._reference = database.document("meta", "bulk_embedding")
 
     async def state(self) -> BulkState:
-        """Load the state. One round trip."""
+        """Load the state. Costs one round trip."""
         data = (await self._database.get(self._reference)).to_dict() or {}
         return _STATE.load(data)
 
     async def save(self, state: BulkState) -> None:
-        """Store the state. One round trip."""
+        """Store the state. Costs one round trip."""
         data = _STATE.write(state)
         await self._database.commit([lambda batch: batch.set(self._reference, data)])
 
     async def clear(self) -> None:
-        """Delete the state: there is no task, and nothing failed. One round trip."""
+        """Delete the state: there is no task, and no failure. Costs one round trip."""
         await self._database.commit([lambda batch: batch.delete(self._reference)])
 
     async def count_due(self, now: datetime) -> int:
-        """Count the passages that are pending and due. One round trip."""
+        """Count the passages that are pending and due. Costs one round trip."""
         return await self._database.count(due_until_query(self._database.client, now))
 
     async def pending_until(self, until: datetime, limit: int) -> AsyncIterator[list[PendingChunk]]:
-        """Yield the passages that were due at a moment, page by page, the longest waiting first."""
+        """Yield the passages that were due at a moment, page by page, oldest first."""
         query = due_until_query(self._database.client, until).select(_READ_FIELDS)
         page: list[DocumentSnapshot[Any]] = []
-        left = limit
-        while left:
-            size = min(PAGE, left)
+        remaining = limit
+        while remaining:
+            size = min(PAGE, remaining)
             after = query.start_after(page[-1]) if page else query
             page = await self._database.find(after.limit(size))
             if page:
                 yield [to_pending(STEP, snapshot) for snapshot in page]
             if len(page) < size:
                 return
-            left -= size
+            remaining -= size
 
     async def pending_since(self, after: datetime, now: datetime, limit: int) -> list[PendingChunk]:
-        """Passages that became pending after a moment and are due, the longest waiting first."""
+        """Load passages that became pending after a moment and are due, oldest first."""
         query = due_since_query(self._database.client, after, now, limit).select(_READ_FIELDS)
         return [to_pending(STEP, snapshot) for snapshot in await self._database.find(query)]
 
     async def unedited(self, hashes: Mapping[str, str]) -> dict[str, PendingChunk]:
-        """Return the passages that are still pending and have the same text. One round trip.
+        """Return the passages that are still pending and have the same text. Costs one round trip.
 
         Args:
             hashes: The hash of each text, by the id of its passage.
@@ -134,19 +134,19 @@ class BulkRepository:
 
 
 def due_until_query(client: AsyncClient, until: datetime) -> AsyncQuery:
-    """Passages that are pending and were due at a moment, the longest waiting first."""
+    """Query the passages that are pending and were due at a moment, oldest first."""
     due = FieldFilter(f"pending.{STEP}", "<=", until)
     return pending_query(client, STEP).where(filter=due)
 
 
 def due_since_query(client: AsyncClient, after: datetime, now: datetime, limit: int) -> AsyncQuery:
-    """Passages that became pending after a moment and are due."""
+    """Query the passages that became pending after a moment and are due."""
     later = FieldFilter(f"pending.{STEP}", ">", after)
     return due_query(client, STEP, now, limit).where(filter=later)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query this file can build, for the proof that each has its index."""
+    """Yield every query of this module, to prove that each has its index."""
     yield due_until_query(client, utc_now())
     yield due_since_query(client, utc_now(), utc_now(), 1)
 

@@ -1,4 +1,4 @@
-"""Embedding all pending passages: in bulk when there are many, otherwise online."""
+"""Embedding of all pending passages: in bulk if there are many, otherwise online."""
 
 from __future__ import annotations
 

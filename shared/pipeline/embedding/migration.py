@@ -1,8 +1,9 @@
-"""Moving the knowledge base to another embedding model, while keyword search still finds all of it.
+"""Migration of the knowledge base to another embedding model, while keyword search keeps working.
 
-A move is announced, and then waits until every call and job that does not know of it has ended. It
-removes all vectors, embeds everything again, and ends by declaring the new model. The work is a
-series of small commits: each run continues where the last one stopped.
+A migration is announced, and then waits until all calls and jobs have ended that may not have read
+the announcement. It removes all vectors, embeds everything again, and finally declares the new
+model. The work consists of small commits, so that each run continues where the previous one
+stopped.
 """
 
 from __future__ import annotations
@@ -34,35 +35,37 @@ PageStep = Callable[[str], Awaitable[str | None]]
 """Processes the page after a path; returns the last path of the page, or None at the end."""
 
 MAX_CALL_SECONDS: Final = 60.0
-"""The longest time that a call of a tool may take."""
+"""The maximum duration of a tool call."""
 QUIET_PERIOD: Final = timedelta(seconds=FRESH_SECONDS + MAX_CALL_SECONDS)
-"""A move begins this long after its announcement."""
+"""The time between the announcement and the start of a migration."""
 POLL_SECONDS: Final = 1.0
 
 
-async def announce_move(ctx: Context) -> SpaceMigration | None:
-    """Begin to move to the configured model; None if the base has that model already.
+async def announce_migration(ctx: Context) -> SpaceMigration | None:
+    """Announce a migration to the configured model; None if that model is in use.
 
     Raises:
-        WriteConflict: Another process changed the embedding space meanwhile.
+        WriteConflict: Another process changed the embedding space in the meantime.
     """
     space = EmbeddingSpace(ctx.database)
-    standing = await space.state()
+    state = await space.state()
     target = (ctx.embedder.model, ctx.embedder.dimension)
-    if standing.move and standing.move.target == target:
-        return standing.move
-    if standing.space is None or (standing.space == target and not standing.move):
+    if state.move and state.move.target == target:
+        return state.move
+    if state.space is None or (state.space == target and not state.move):
         return None
-    return await space.start_migration(standing, ctx.embedder, ctx.clock())
+    return await space.start_migration(state, ctx.embedder, ctx.clock())
 
 
-async def continue_move(move: SpaceMigration, ctx: Context, budget: Budget, report: Report) -> None:
-    """Continue a move until it is complete, or the time is over.
+async def continue_migration(
+    move: SpaceMigration, ctx: Context, budget: Budget, report: Report
+) -> None:
+    """Continue a migration until it is complete or the time is up.
 
     Raises:
         CarrelError: The embedding provider or the database is down, or configured wrongly.
     """
-    run = _MoveRun(move, ctx, budget, report, ReembeddingStore(ctx.database))
+    run = _MigrationRun(move, ctx, budget, report, ReembeddingStore(ctx.database))
     report.finished = await run.clear()
     if not report.finished:
         return
@@ -75,8 +78,8 @@ async def continue_move(move: SpaceMigration, ctx: Context, budget: Budget, repo
 
 
 @dataclass(frozen=True, slots=True)
-class _MoveRun:
-    """The part of a move that one run does."""
+class _MigrationRun:
+    """One run of a migration."""
 
     move: SpaceMigration
     ctx: Context
@@ -85,28 +88,30 @@ class _MoveRun:
     store: ReembeddingStore
 
     async def clear(self) -> bool:
-        """Remove all old vectors, once nothing stores them any more; return whether it is done."""
+        """Remove all old vectors once nothing stores them any more; return whether it finished."""
         if self.move.cleared:
             return True
         if not await self._is_quiet():
             self.report.note = "Waiting for work with the former model to end."
             return False
         for corpus in CORPORA:
-            if not await self._walk(f"clear_{corpus.name}", partial(self._clear_page, corpus)):
+            if not await self._process_pages(
+                f"clear_{corpus.name}", partial(self._clear_page, corpus)
+            ):
                 return False
         await EmbeddingSpace(self.ctx.database).mark_cleared()
         return True
 
     async def embed(self) -> bool:
-        """Embed the documents that no other job embeds; return whether it is done."""
+        """Embed the documents that no other job embeds; return whether all are embedded."""
         for corpus in CORPORA:
             step = partial(self._embed_page, corpus)
-            if corpus.text_to_embed and not await self._walk(f"embed_{corpus.name}", step):
+            if corpus.text_to_embed and not await self._process_pages(f"embed_{corpus.name}", step):
                 return False
         return True
 
     async def _is_quiet(self) -> bool:
-        """Wait until all calls and jobs that may not know of the move have ended."""
+        """Wait until all calls and jobs that may not know of the migration have ended."""
         while True:
             now = self.ctx.clock()
             if now >= self.move.since + QUIET_PERIOD and not await self.store.busy_jobs(now):
@@ -115,8 +120,8 @@ class _MoveRun:
                 return False
             await asyncio.sleep(POLL_SECONDS)
 
-    async def _walk(self, name: str, step: PageStep) -> bool:
-        """Process page after page and store the position; return whether the end was reached."""
+    async def _process_pages(self, name: str, step: PageStep) -> bool:
+        """Process all pages, and store the position after each; return whether it finished."""
         position = self.move.progress.get(name, "")
         while position is not None:
             if self.budget.spent:
@@ -131,18 +136,18 @@ class _MoveRun:
     async def _embed_page(self, corpus: EmbeddedCorpus, after: str) -> str | None:
         """Embed the documents of a page that have no vector; read it again after concurrent edits.
 
-        A document that the model refuses stays without a vector: only keywords find it.
+        A document that the model rejects stays without a vector; only keyword search finds it.
         """
-        refused: set[str] = set()
+        rejected: set[str] = set()
         while True:
             page, position = await self.store.unembedded_page(corpus, after)
-            documents = [document for document in page if document.snapshot.id not in refused]
+            documents = [document for document in page if document.snapshot.id not in rejected]
             if not documents:
                 return position
-            refused |= await self._embed(documents)
+            rejected |= await self._embed(documents)
 
     async def _embed(self, documents: Sequence[UnembeddedDocument]) -> set[str]:
-        """Embed documents; return the ids of those that the model refuses."""
+        """Embed documents, and return the ids of those that the model rejects."""
         outcomes = await embed_texts([document.text for document in documents], self.ctx)
         pairs = list(zip(documents, outcomes, strict=True))
         for document, outcome in pairs:

@@ -144,7 +144,7 @@ def page_query(client: AsyncClient, corpus: EmbeddedCorpus, after: str) -> Async
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query this file can build, for the proof that each has its index."""
+    """Yield every query of this module, to prove that each has its index."""
     for corpus in CORPORA:
         for after in ("", corpus.name + "/a"):
             yield page_query(client, corpus, after)

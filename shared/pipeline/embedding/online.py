@@ -1,4 +1,4 @@
-"""Embedding pending passages batch by batch, with online requests."""
+"""Embedding of pending passages batch by batch, with online requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     EmbeddedChunk = tuple[PendingChunk, Vector]
     LoadPage = Callable[[], Awaitable[Sequence[PendingChunk]]]
-    """Loads some of the pending passages; an empty page when none is left."""
+    """Loads a page of pending passages; an empty page if there are none."""
 
 STEP: Final = "embed"
 PAGE: Final = 256
@@ -30,10 +30,10 @@ PAGE: Final = 256
 
 
 async def embed_pages(load_page: LoadPage, ctx: Context, budget: Budget, report: Report) -> None:
-    """Embed pending passages page by page, until none is left.
+    """Embed pending passages page by page, until there are none.
 
-    A chunk leaves the queue in the commit that stores its vector, on the condition that it was not
-    edited since it was read: the next run continues where one was killed.
+    The commit that stores a vector also removes the chunk from the queue, provided that the chunk
+    was not edited since it was read. The next run therefore continues where one was killed.
 
     Raises:
         Unavailable: The embedding provider or the database is down.
@@ -47,10 +47,10 @@ async def embed_pages(load_page: LoadPage, ctx: Context, budget: Budget, report:
 
 
 async def embed_texts(texts: Sequence[str], ctx: Context) -> list[Vector | CarrelError]:
-    """Embed texts; one that fails does not stop the others.
+    """Embed texts, so that a text that fails does not stop the others.
 
-    Each text that fails is followed by a probe: a provider that is down or configured wrongly fails
-    any text, and no text is blamed for that.
+    After a text fails, a probe shows whether the provider fails for any text, because it is down or
+    configured wrongly. In that case, this function fails, and no text is blamed.
 
     Returns:
         For each text its vector, or the error.
@@ -97,7 +97,7 @@ async def store_vectors(
 async def _embed_page(
     page: Sequence[PendingChunk], ctx: Context, budget: Budget, report: Report
 ) -> None:
-    """Embed a page batch by batch; each batch is stored while the next one is embedded."""
+    """Embed a page batch by batch, and store each batch while the next one is embedded."""
     storing = asyncio.create_task(asyncio.sleep(0))
     try:
         for batch in _batches(page, ctx.embedder.batch_size):

@@ -180,7 +180,7 @@ def test_too_deep_arguments_are_rejected_before_payment(
 ) -> None:
     user = "money.odd"
     request = message(
-        "tools/call", name="write_note", arguments={"text": nested(400)}, _meta=ENVELOPE
+        "tools/call", name="write_note", arguments={"text": nested(190)}, _meta=ENVELOPE
     )
     headers: dict[str, str | None] = {
         "authorization": f"Bearer {make_key(user)}",

@@ -81,7 +81,7 @@ async def test_the_python_client_signs_in_and_calls(
     assert not written.is_error
     assert memory.tokens
     assert memory.tokens.expires_in == 3600
-    assert memory.tokens.scope == "carrel:read carrel:write"
+    assert memory.tokens.scope == "carrel:curate carrel:read carrel:write"
     assert memory.tokens.refresh_token
 
 
@@ -111,6 +111,6 @@ def test_the_typescript_clients_sign_in_call_and_refresh(
     assert report["refused"] is True
     assert report["visits"] == 1
     assert report["iss"] == gateway.url
-    assert report["scope"] == "carrel:read carrel:write"
+    assert report["scope"] == "carrel:curate carrel:read carrel:write"
     assert report["written"]["structuredContent"] == {"number": 1}
     assert report["read"]["structuredContent"] == {"texts": ["from TypeScript"]}

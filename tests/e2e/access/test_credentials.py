@@ -55,7 +55,7 @@ def test_a_request_without_a_credential_learns_where_to_sign_in(
     assert response.status_code == 401
     assert challenge(response) == {
         "resource_metadata": f"{gateway.url}/.well-known/oauth-protected-resource/mcp",
-        "scope": "carrel:read carrel:write",
+        "scope": "carrel:curate carrel:read carrel:write",
     }
     assert "Sign in first" in response.json()["error"]["message"]
 

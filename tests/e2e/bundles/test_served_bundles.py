@@ -28,7 +28,7 @@ from tests.support.fakes.vertex import FakeVertex
 from tests.support.gateway_process import SECRET
 from tests.support.knowledge import BAKING, SAILING, index_all, with_chunks
 from tests.support.ports import free_port
-from tests.support.tool_calls import request_of
+from tests.support.tool_calls import make_call_request
 from tests.support.whole_sample import credentials_file
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ async def assert_found_by_meaning(
         assert body["counts"]["embedded"] == len(chunks)
         await index_all(ctx)
         arguments = {"query": chunks[-1].embedding_text, "mode": "semantic", "limit": 1}
-        call_request = request_of(SEARCH_KB, Caller.of("reader"), arguments)
+        call_request = make_call_request(SEARCH_KB, Caller.of("reader"), arguments)
         text, headers = call_request.model_dump_json(), {"content-type": "application/json"}
         with serve_function(staged, "search_kb", settings, parent) as url:
             answer = (await client.post(url, content=text, headers=headers)).json()

@@ -16,7 +16,7 @@ from functions.gateway.app import as_function, mcp_app
 from functions.gateway.catalog import Catalog, Declaration
 from functions.gateway.mcp.prompts import Prompt, PromptArgument
 from functions.gateway.mcp.server import mcp_server
-from shared.core.caller import Tier
+from shared.core.caller import Role, Scope, Tier
 from shared.core.settings import Settings
 from shared.runtime.messages import CallAnswer
 from shared.runtime.tool import Effect
@@ -67,6 +67,8 @@ def declare(name: str) -> Declaration:
         outputSchema={"type": "object"},
         effect=Effect.READ,
         tier=Tier.PUBLIC,
+        role=Role.READER,
+        scope=Scope.READ,
         timeout=5,
     )
 

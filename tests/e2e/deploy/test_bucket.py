@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infra.cloud.errors import CommandFailed
-from tests.support.fake_deployment import message_of
+from tests.support.fake_deployment import failure_message
 from tests.support.fakes.google_cloud import NUMBER
 
 if TYPE_CHECKING:
@@ -74,6 +74,6 @@ def test_a_bucket_of_another_project_is_never_used(
     storage.buckets[cloud.deployment.bucket] = dict(existing)
     with pytest.raises(CommandFailed) as failure:
         cloud.bucket.ensure(NUMBER, "europe-west1")
-    assert f"gs://{cloud.deployment.bucket} belongs to somebody else" in message_of(failure)
-    assert "Choose another project" in message_of(failure)
+    assert f"gs://{cloud.deployment.bucket} belongs to somebody else" in failure_message(failure)
+    assert "Choose another project" in failure_message(failure)
     assert storage.buckets[cloud.deployment.bucket] == existing

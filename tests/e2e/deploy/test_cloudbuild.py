@@ -55,7 +55,8 @@ def test_every_make_target_of_the_build_exists(line: str) -> None:
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("carrel ")])
 def test_every_command_of_the_build_exists(line: str) -> None:
     _, name, *arguments = line.split()
-    command = main.commands[name]
+    command = main.get_command(click.Context(main), name)
+    assert command
     context = command.make_context(name, list(arguments), parent=click.Context(main))
     assert context.info_name == name
 

@@ -1,4 +1,4 @@
-"""Deploying: from nothing, again, after a kill, and back when it went wrong."""
+"""Deployments: the first, repeated ones, after a kill, and rollbacks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Scope
 from shared.core.errors import Forbidden
 from shared.firestore.database import Connection
-from tests.support.fake_deployment import GOOD, NEEDS_TERRAFORM, message_of
+from tests.support.fake_deployment import GOOD, NEEDS_TERRAFORM, failure_message
 from tests.support.fakes.cloud_storage import FORBIDDEN, Fault
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def keys_in(project: str) -> list[AccessKey]:
     return asyncio.run(list_keys())
 
 
-def state_of(site: Site, storage: FakeCloudStorage, google: FakeGoogleCloud) -> object:
+def read_state(site: Site, storage: FakeCloudStorage, google: FakeGoogleCloud) -> object:
     """Everything that a deployment creates, except for random values."""
     project = google.projects[site.project]
     bucket = f"{site.project}-carrel"
@@ -129,9 +129,9 @@ def test_a_deployment_killed_at_any_step_can_be_resumed(
     killed = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL
     run_steps(site.cloud(), FULL_DEPLOY)
-    resumed = state_of(site, storage, google)
+    resumed = read_state(site, storage, google)
     run_steps(site.cloud(), FULL_DEPLOY)
-    assert state_of(site, storage, google) == resumed
+    assert read_state(site, storage, google) == resumed
     assert len(keys_in(site.project)) == 1
     assert len(google.projects[site.project].secrets["ACCESS_SECRETS"]) == 1
 
@@ -145,8 +145,8 @@ def test_a_failed_release_is_rolled_back(site: Site, storage: FakeCloudStorage) 
         run_steps(site.cloud(), FULL_DEPLOY)
     assert site.running() == before
     assert storage.text(f"{site.project}-carrel", "releases/last-good.json") == release
-    assert "The smoke test failed: the gateway runs bundles/gateway-bad" in message_of(failure)
-    assert "The previous release is live again." in message_of(failure)
+    assert "The smoke test failed: the gateway runs bundles/gateway-bad" in failure_message(failure)
+    assert "The previous release is live again." in failure_message(failure)
 
 
 def test_an_error_in_the_smoke_test_rolls_back(site: Site) -> None:
@@ -156,7 +156,7 @@ def test_an_error_in_the_smoke_test_rolls_back(site: Site) -> None:
     with pytest.raises(CommandFailed) as failure:
         run_steps(site.cloud(), FULL_DEPLOY)
     assert site.running() == before
-    assert "KeyError: 'chunks'\nThe previous release is live again." in message_of(failure)
+    assert "KeyError: 'chunks'\nThe previous release is live again." in failure_message(failure)
 
 
 def test_a_release_is_saved_atomically_with_its_deployment(
@@ -180,7 +180,7 @@ def test_a_failed_first_release_cannot_be_rolled_back(
     site.write_code(GOOD | {"gateway": "bad"})
     with pytest.raises(CommandFailed, match="no earlier release to restore") as failure:
         run_steps(site.cloud(), FULL_DEPLOY)
-    assert "Run `carrel --cloud doctor`" in message_of(failure)
+    assert "Run `carrel --cloud doctor`" in failure_message(failure)
     assert "releases/last-good.json" not in storage.names(f"{site.project}-carrel")
 
 

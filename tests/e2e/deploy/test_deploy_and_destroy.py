@@ -16,7 +16,7 @@ from infra.cloud.smoke import SmokeReport
 from infra.cloud.smoke_key import SECRET_NAME
 from infra.cloud.teardown import destroy, is_preserved
 from infra.cloud.terraform import FOLDER, Terraform
-from tests.support.fake_deployment import NEEDS_TERRAFORM, message_of
+from tests.support.fake_deployment import NEEDS_TERRAFORM, failure_message
 from tests.support.fakes.terraform_provider import TerraformProvider
 from tests.support.manifests import manifest
 from tests.support.terraform_deployment import Deployment as Copy
@@ -120,7 +120,7 @@ def test_an_existing_database_must_be_imported_first(cloud: Cloud, google: FakeG
     google.projects[project].databases["(default)"] = database("(default)")
     with pytest.raises(CommandFailed) as failure:
         run_steps(cloud, FULL_DEPLOY[:6])
-    command = shlex.split(message_of(failure).split("Next: ")[1].splitlines()[0])
+    command = shlex.split(failure_message(failure).split("Next: ")[1].splitlines()[0])
     assert command == [
         "terraform",
         f"-chdir={cloud.terraform.folder}",
@@ -130,7 +130,7 @@ def test_an_existing_database_must_be_imported_first(cloud: Cloud, google: FakeG
         "google_firestore_database.knowledge",
         f"projects/{project}/databases/(default)",
     ]
-    assert "Collections of the same names would mix" in message_of(failure)
+    assert "Collections of the same names would mix" in failure_message(failure)
     assert not resource_kinds(cloud)
     # The fake provider cannot import, but a database that it creates is in the state, too.
     cloud.terraform.apply(cloud.variables, cloud.manifest, [command[-2]])
@@ -160,7 +160,7 @@ def test_an_incompatible_database_is_never_imported(
     google.projects[cloud.deployment.project].databases["access"] = existing
     with pytest.raises(CommandFailed) as failure:
         run_steps(cloud, FULL_DEPLOY[:6])
-    assert expected in message_of(failure)
+    assert expected in failure_message(failure)
 
 
 def test_a_build_changes_no_index_after_a_deployment(cloud: Cloud) -> None:
@@ -176,7 +176,7 @@ def test_a_failed_release_restores_the_previous_bundles(cloud: Cloud) -> None:
     failing = replace(cloud, stage=make_stage("fedcba9876543210"), smoke=fail_smoke_test)
     with pytest.raises(CommandFailed) as failure:
         run_steps(failing, FULL_DEPLOY)
-    assert "The smoke test failed: it does not answer." in message_of(failure)
+    assert "The smoke test failed: it does not answer." in failure_message(failure)
     assert find_deployed_digests(cloud) == {"0123456789abcdef"}
 
 

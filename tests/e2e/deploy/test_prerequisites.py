@@ -1,4 +1,4 @@
-"""What has to be there first: each thing that is missing is named, with what to do about it."""
+"""The prerequisites of a deployment: an error names each missing one, with advice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from infra.cloud.google_api import GoogleApi, google_session
 from infra.cloud.plan import FULL_DEPLOY, run_steps
 from infra.cloud.services import SERVICES, add_budget, project_number
 from infra.cloud.terraform import Terraform
-from tests.support.fake_deployment import NEEDS_TERRAFORM, message_of
+from tests.support.fake_deployment import NEEDS_TERRAFORM, failure_message
 from tests.support.fakes.google_cloud import NUMBER, FakeGoogleCloud, Project
 
 if TYPE_CHECKING:
@@ -49,10 +49,11 @@ def test_an_existing_project_has_a_number(project: str) -> None:
 def test_a_missing_project_is_reported() -> None:
     with FakeGoogleCloud() as google, pytest.raises(CommandFailed) as failure:
         project_number(api(google.address), "no-such-project")
-    assert "The project no-such-project does not exist, or you have no access to it" in message_of(
-        failure
+    assert (
+        "The project no-such-project does not exist, or you have no access to it"
+        in failure_message(failure)
     )
-    assert "Next: gcloud projects describe no-such-project" in message_of(failure)
+    assert "Next: gcloud projects describe no-such-project" in failure_message(failure)
 
 
 def test_a_disabled_service_usage_api_is_reported(project: str) -> None:
@@ -60,8 +61,9 @@ def test_a_disabled_service_usage_api_is_reported(project: str) -> None:
         google.projects[project] = Project(services=set())
         with pytest.raises(CommandFailed) as failure:
             project_number(api(google.address), project)
-    assert f"gcloud services enable serviceusage.googleapis.com --project {project}" in message_of(
-        failure
+    assert (
+        f"gcloud services enable serviceusage.googleapis.com --project {project}"
+        in failure_message(failure)
     )
 
 
@@ -70,8 +72,8 @@ def test_a_project_without_billing_is_not_changed(site: Site, google: FakeGoogle
     google.projects[site.project].paid = False
     with pytest.raises(CommandFailed) as failure:
         run_steps(site.cloud(), FULL_DEPLOY)
-    assert "Step 2 of 8 failed: check billing." in message_of(failure)
-    assert f"Next: gcloud billing projects link {site.project}" in message_of(failure)
+    assert "Step 2 of 8 failed: check billing." in failure_message(failure)
+    assert f"Next: gcloud billing projects link {site.project}" in failure_message(failure)
     assert not site.running()
 
 
@@ -124,7 +126,7 @@ def test_missing_credentials_name_the_sign_in_command(
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     with pytest.raises(CommandFailed) as failure:
         google_session("some-project")
-    assert "Next: gcloud auth application-default login" in message_of(failure)
+    assert "Next: gcloud auth application-default login" in failure_message(failure)
 
 
 def test_an_unreachable_google_is_reported() -> None:

@@ -1,4 +1,4 @@
-"""What tests of keys, accounts and limits share: the database that holds them."""
+"""Fixtures of the tests of keys, accounts and limits."""
 
 from __future__ import annotations
 

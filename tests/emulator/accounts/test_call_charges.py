@@ -1,4 +1,4 @@
-"""The ledger in Firestore: a call is charged once, whatever happens on the way."""
+"""The ledger in Firestore: a call is charged once, whatever fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`carrel keys` and `carrel accounts`: what an owner can do about who may call."""
+"""`carrel keys` and `carrel accounts`: how an owner manages access."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def create_key(*options: str, user: str = "ann@example.com") -> str:
     return result.stdout.strip()
 
 
-def error_of(*arguments: str) -> str:
+def expect_error(*arguments: str) -> str:
     """Run a command that fails, and return its error."""
     result = carrel(*arguments)
     assert 0 != result.exit_code
@@ -103,7 +103,7 @@ def test_a_list_of_keys_contains_no_secret() -> None:
     result = carrel("keys", "list")
     head, bob, ann = result.stdout.splitlines()
     assert head.split("  ")[0].strip() == "ID"
-    assert [text[7:19], "laptop", "ann@example.com", "read", "write"] == ann.split()[:5]
+    assert ann.split()[:6] == [text[7:19], "laptop", "ann@example.com", "curate", "read", "write"]
     assert ann.split()[-3:] == ["never", "never", "active"]
     assert bob.split()[2:5] == ["bob", "read", "write"]  # who may write may read
     assert {len(head[: head.index("STATE")])} == {line.index("active") for line in (ann, bob)}
@@ -147,9 +147,9 @@ def test_a_whole_key_is_revoked_and_not_quoted(project: str) -> None:
 
 
 def test_an_unknown_key_id_revokes_nothing() -> None:
-    assert "There is no key 0123456789ab." in error_of("keys", "revoke", "0123456789ab")
-    assert "12 characters" in error_of("keys", "revoke", "laptop")
-    assert "12 characters" in error_of("keys", "revoke", "../accounts/ann")
+    assert "There is no key 0123456789ab." in expect_error("keys", "revoke", "0123456789ab")
+    assert "12 characters" in expect_error("keys", "revoke", "laptop")
+    assert "12 characters" in expect_error("keys", "revoke", "../accounts/ann")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_an_unknown_key_id_revokes_nothing() -> None:
 def test_a_key_with_invalid_options_is_not_created(
     project: str, options: list[str], words: str
 ) -> None:
-    assert words in error_of("keys", "create", *options)
+    assert words in expect_error("keys", "create", *options)
     assert keys_in(project) == []
 
 
@@ -182,7 +182,7 @@ def test_credits_are_added_and_shown_exactly() -> None:
         in carrel("accounts", "credit", "ann", "-0.50").stdout
     )
     assert "$4.500001, $0.00 of it is on hold" in carrel("accounts", "show", "ann").stdout
-    assert "cannot be withdrawn" in error_of("accounts", "credit", "ann", "-5")
+    assert "cannot be withdrawn" in expect_error("accounts", "credit", "ann", "-5")
 
 
 def test_a_monthly_limit_can_be_set_and_removed() -> None:
@@ -191,6 +191,20 @@ def test_a_monthly_limit_can_be_set_and_removed() -> None:
     assert "monthly limit  $10.00" in carrel("accounts", "show", "ann").stdout
     assert "no monthly limit" in carrel("accounts", "limit", "ann", "none").stdout
     assert "monthly limit  none" in carrel("accounts", "show", "ann").stdout
+
+
+def test_a_role_can_be_given_and_taken() -> None:
+    assert "role           default" in carrel("accounts", "show", "ann").stdout
+    assert "ann has the role owner" in carrel("accounts", "role", "ann", "owner").stdout
+    assert "role           owner" in carrel("accounts", "show", "ann").stdout
+    assert "DEFAULT_ROLE" in carrel("accounts", "role", "ann", "default").stdout
+    assert "role           default" in carrel("accounts", "show", "ann").stdout
+
+
+def test_an_unknown_role_is_rejected() -> None:
+    assert "'reader', 'editor', 'owner', 'default'" in expect_error(
+        "accounts", "role", "ann", "boss"
+    )
 
 
 def test_revoking_a_user_keeps_the_account() -> None:
@@ -205,7 +219,7 @@ def test_revoking_a_user_keeps_the_account() -> None:
 
 @pytest.mark.parametrize("command", ["show", "revoke"])
 def test_an_invalid_user_is_refused(command: str) -> None:
-    assert "'Ann' is not a user id" in error_of("accounts", command, "Ann")
+    assert "'Ann' is not a user id" in expect_error("accounts", command, "Ann")
 
 
 @pytest.mark.parametrize(

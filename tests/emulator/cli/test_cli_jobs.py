@@ -19,8 +19,8 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.cards import BY_HAND, Cards
-from shared.knowledge.chunk import KnowledgeCard
 from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.queue import ChunkQueue
 from shared.runtime.context import App
 from tests.support.knowledge import BAKING, with_chunks

@@ -22,8 +22,8 @@ from tests.support.workspaces import (
     job_context,
     make_erasure,
     open_app,
+    open_workspace,
     upload_text,
-    workspace_of,
     write_times,
 )
 
@@ -49,7 +49,7 @@ def carrel(*arguments: str, answer: str | None = None) -> Result:
     return CliRunner().invoke(main, ["materials", *arguments], input=answer)
 
 
-def error_of(*arguments: str) -> str:
+def expect_error(*arguments: str) -> str:
     """Run a command that fails, and return its error."""
     result = carrel(*arguments)
     assert (result.exit_code, result.stdout) == (1, "")
@@ -153,26 +153,28 @@ def test_task_ids_are_normalized_as_in_tools(project: str) -> None:
     result = carrel("erase", "ann@example.com", "my / notes", "--yes", "--json")
     task = json.loads(result.stdout)["task"]
     assert task.startswith("my---notes-")
-    error = error_of("erase", "ann@example.com", task)
+    error = expect_error("erase", "ann@example.com", task)
     assert f"has no workspace {task}. Workspaces: my---notes." in error
 
 
 def test_an_unknown_task_is_answered_with_the_existing_ones(project: str) -> None:
-    assert "bob has no materials in any workspace." in error_of("erase", "bob", "notes", "--yes")
+    assert "bob has no materials in any workspace." in expect_error(
+        "erase", "bob", "notes", "--yes"
+    )
     start = datetime.now(UTC)
     for number in range(12):
         upload(project, f"task-{number}", now=start + timedelta(minutes=number))
     upload(project, "notes", caller=BOB)
     before = count_documents(project)
-    error = error_of("erase", "ann@example.com", "notes", "--yes")
+    error = expect_error("erase", "ann@example.com", "notes", "--yes")
     names = ", ".join(f"task-{number}" for number in range(11, 1, -1))
     assert f"ann@example.com has no workspace notes. Workspaces: {names} and more" in error
     assert count_documents(project) == before
 
 
 def test_an_invalid_user_or_task_is_refused() -> None:
-    assert "'Ann' is not a user id" in error_of("erase", "Ann", "notes", "--yes")
-    assert "'a/b' is not a user id" in error_of("list", "a/b")
+    assert "'Ann' is not a user id" in expect_error("erase", "Ann", "notes", "--yes")
+    assert "'a/b' is not a user id" in expect_error("list", "a/b")
     result = carrel("erase", "ann", " ", "--yes")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "more than white space" in result.stderr
@@ -210,7 +212,7 @@ def test_a_long_list_has_the_most_recent_tasks(project: str) -> None:
         for number in range(51):
             used = datetime(2026, 3, 10, 8, number, tzinfo=UTC)
             fields = {"created_at": used, "touched_at": used}
-            batch.create(workspace_of(ctx, f"task-{number}", "bob").reference, fields)
+            batch.create(open_workspace(ctx, f"task-{number}", "bob").reference, fields)
         await batch.commit()
 
     in_database(fill, project)

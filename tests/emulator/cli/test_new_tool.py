@@ -1,4 +1,4 @@
-"""`carrel new-tool`: what it writes works as it is."""
+"""`carrel new-tool`: the files that it writes work unchanged."""
 
 from __future__ import annotations
 

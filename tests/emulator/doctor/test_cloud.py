@@ -36,7 +36,7 @@ def check_result(name: str, live: LiveDeployment) -> CheckResult:
     return result
 
 
-def failure_of(name: str, fake: FakeDeployment) -> tuple[str, str]:
+def expect_failure(name: str, fake: FakeDeployment) -> tuple[str, str]:
     """Return the message and the next command of a check that fails."""
     result = check_result(name, fake.live)
     assert result.status == CheckStatus.WRONG
@@ -95,36 +95,36 @@ def test_a_project_without_billing_fails(fake: FakeDeployment) -> None:
     fake.project.paid = False
     project = fake.live.deployment.project
     link = f"gcloud billing projects link {project} --billing-account ACCOUNT_ID"
-    assert failure_of("billing", fake) == ("no open billing account is linked", link)
+    assert expect_failure("billing", fake) == ("no open billing account is linked", link)
 
 
 def test_a_disabled_api_names_the_command_to_enable_it(fake: FakeDeployment) -> None:
     fake.project.services.remove("run.googleapis.com")
-    message, command = failure_of("Google's APIs", fake)
+    message, command = expect_failure("Google's APIs", fake)
     assert message == "disabled: run.googleapis.com"
     assert command.startswith("gcloud services enable run.googleapis.com --project")
 
 
 def test_a_missing_database_fails(fake: FakeDeployment) -> None:
     del fake.project.databases["access"]
-    assert failure_of("databases", fake) == ("access is missing", "carrel deploy")
+    assert expect_failure("databases", fake) == ("access is missing", "carrel deploy")
 
 
 def test_a_database_of_another_type_fails(fake: FakeDeployment) -> None:
     fake.project.databases["(default)"]["type"] = "DATASTORE_MODE"
-    message, _ = failure_of("databases", fake)
+    message, _ = expect_failure("databases", fake)
     assert message == "(default) is not in native mode, which Carrel needs"
 
 
 def test_an_index_that_is_not_ready_fails(fake: FakeDeployment) -> None:
     fake.project.indexes["(default)"][0]["state"] = "CREATING"
-    message, command = failure_of("indexes", fake)
+    message, command = expect_failure("indexes", fake)
     assert message == "not ready: chunks (COLLECTION): embedding VECTOR"
     assert command == "wait some minutes; if it persists, carrel deploy"
 
 
 def test_vector_indexes_of_another_dimension_fail(fake: FakeDeployment) -> None:
-    message, _ = failure_of("indexes", fake.changed(embedding_dimension=768))
+    message, _ = expect_failure("indexes", fake.changed(embedding_dimension=768))
     assert "embedding VECTOR" in message
 
 
@@ -134,26 +134,26 @@ def test_inactive_expiry_fields_fail_in_both_databases(
     expiring = fake.project.expiring
     expiring["(default)"] = [e for e in expiring["(default)"] if "/runs/" not in e["name"]]
     expiring["access"][0]["ttlConfig"]["state"] = "CREATING"
-    message, command = failure_of("expiry", fake)
+    message, command = expect_failure("expiry", fake)
     expected = "runs.expires_at in (default), calls.expires_at in access"
-    assert f"not active: {expected}" == message
+    assert message == f"not active: {expected}"
     assert command == "wait some minutes; if it persists, carrel deploy"
 
 
 def test_a_secret_without_a_value_fails(fake: FakeDeployment) -> None:
     fake.project.secrets["READWISE_TOKEN"].clear()
-    assert failure_of("secrets", fake) == ("without a value: READWISE_TOKEN", "carrel deploy")
+    assert expect_failure("secrets", fake) == ("without a value: READWISE_TOKEN", "carrel deploy")
 
 
 def test_a_missing_secret_fails(fake: FakeDeployment) -> None:
     del fake.project.secrets["ACCESS_SECRETS"]
-    assert failure_of("secrets", fake) == ("without a value: ACCESS_SECRETS", "carrel deploy")
+    assert expect_failure("secrets", fake) == ("without a value: ACCESS_SECRETS", "carrel deploy")
 
 
 def test_before_the_first_release_the_functions_check_fails(fake: FakeDeployment) -> None:
     fake.delete_release()
     expected = ("No release has passed its smoke test yet.", "carrel deploy")
-    assert failure_of("functions", fake) == expected
+    assert expect_failure("functions", fake) == expected
 
 
 def test_missing_inactive_and_outdated_functions_fail(
@@ -165,11 +165,11 @@ def test_missing_inactive_and_outdated_functions_fail(
     built["CARREL_BUNDLE"] = "bundles/old.zip"
     functions["stray"] = functions.pop("ingest-materials")
     functions["stray"]["name"] = "projects/p/locations/europe-west1/functions/carrel-stray"
-    message, command = failure_of("functions", fake)
-    assert (
+    message, command = expect_failure("functions", fake)
+    assert message == (
         "missing: ingest-materials; not active: gateway; of another release: gateway;"
         " not in this release: stray"
-    ) == message
+    )
     assert command == "carrel deploy"
 
 
@@ -181,7 +181,7 @@ def test_functions_of_other_programs_are_ignored(fake: FakeDeployment) -> None:
 
 def test_a_gateway_without_public_access_fails(fake: FakeDeployment) -> None:
     fake.project.invokers["carrel-gateway"] = ["user:ada@example.com"]
-    message, command = failure_of("invokers", fake)
+    message, command = expect_failure("invokers", fake)
     assert (
         message
         == "clients cannot reach the gateway: a policy of your organization may forbid allUsers"
@@ -197,7 +197,7 @@ def test_a_gateway_without_an_iam_check_passes(fake: FakeDeployment) -> None:
 
 def test_a_gateway_with_unhealthy_parts_is_quoted(fake: FakeDeployment) -> None:
     fake.gateway.health = 503
-    message, command = failure_of("gateway", fake)
+    message, command = expect_failure("gateway", fake)
     assert f'{fake.gateway.url} is not healthy (503): {{"status"' in message
     assert command.startswith("gcloud functions logs read carrel-gateway --gen2 --project")
 
@@ -210,7 +210,7 @@ def test_a_gateway_that_does_not_answer_fails(fake: FakeDeployment) -> None:
 
 def test_a_gateway_with_another_public_url_fails(fake: FakeDeployment) -> None:
     fake.gateway.resource = "https://elsewhere.example.com/mcp"
-    message, command = failure_of("public URL", fake)
+    message, command = expect_failure("public URL", fake)
     assert "the gateway publishes https://elsewhere.example.com/mcp" in message
     assert command.startswith("set public_url in deployment.tfvars.json")
 
@@ -219,7 +219,7 @@ def test_an_open_gateway_fails_unless_configured(
     fake: FakeDeployment,
 ) -> None:
     fake.gateway.refusal = 200
-    message, _ = failure_of("access control", fake)
+    message, _ = expect_failure("access control", fake)
     assert message == "a call without a credential gets status 200 instead of 401"
     public = Settings(google_cloud_project="p", public_access=True)
     assert (
@@ -229,13 +229,13 @@ def test_an_open_gateway_fails_unless_configured(
 
 def test_missing_schedules_fail(fake: FakeDeployment) -> None:
     fake.project.jobs.clear()
-    message, command = failure_of("schedules", fake)
+    message, command = expect_failure("schedules", fake)
     assert (message, command) == ("missing: carrel-ingest-materials", "carrel --cloud jobs list")
 
 
 def test_paused_and_failed_schedules_fail(fake: FakeDeployment) -> None:
     fake.project.jobs["ingest-materials"] |= {"state": "PAUSED", "status": {"code": 13}}
-    message, _ = failure_of("schedules", fake)
+    message, _ = expect_failure("schedules", fake)
     assert (
         message == "not enabled: carrel-ingest-materials; last run failed: carrel-ingest-materials"
     )
@@ -244,10 +244,10 @@ def test_paused_and_failed_schedules_fail(fake: FakeDeployment) -> None:
 def test_an_overdue_job_names_the_command_to_run_it(
     fake: FakeDeployment,
 ) -> None:
-    message, command = failure_of("job runs", fake)
+    message, command = expect_failure("job runs", fake)
     assert message == "no run in the last 30 days: ingest_materials"
     options = f"--project {fake.live.deployment.project} --location europe-west1"
-    assert f"gcloud scheduler jobs run carrel-ingest-materials {options}" == command
+    assert command == f"gcloud scheduler jobs run carrel-ingest-materials {options}"
 
 
 def test_new_jobs_wait_for_their_first_schedule(fake: FakeDeployment) -> None:
@@ -261,7 +261,7 @@ def test_new_jobs_wait_for_their_first_schedule(fake: FakeDeployment) -> None:
 
 def test_a_job_that_its_schedule_missed_fails(fake: FakeDeployment) -> None:
     del fake.project.jobs["ingest-materials"]["lastAttemptTime"]
-    message, _ = failure_of("job runs", fake)
+    message, _ = expect_failure("job runs", fake)
     assert message == "no run in the last 30 days: ingest_materials"
 
 
@@ -274,17 +274,17 @@ def test_every_failing_job_has_its_own_command(
     report([check("job runs")], fake.live)
     commands = [line.split("next: ")[1] for line in capsys.readouterr().out.splitlines()[1:4]]
     options = f"--project {fake.live.deployment.project} --location europe-west1"
-    assert [
+    assert commands == [
         "carrel --cloud jobs show ingest_materials",
         f"gcloud scheduler jobs run carrel-embed {options}",
         f"gcloud scheduler jobs run carrel-index {options}",
-    ] == commands
+    ]
 
 
 def test_a_job_whose_last_run_failed_fails(fake: FakeDeployment, record: Record) -> None:
     record(RunState.STOPPED)
     expected = ("last run failed: ingest_materials", "carrel --cloud jobs show ingest_materials")
-    assert failure_of("job runs", fake) == expected
+    assert expect_failure("job runs", fake) == expected
 
 
 def test_an_empty_base_accepts_any_model(fake: FakeDeployment) -> None:
@@ -299,21 +299,21 @@ def test_a_base_with_the_configured_model_passes(fake: FakeDeployment) -> None:
 
 def test_a_base_with_another_model_fails(fake: FakeDeployment) -> None:
     asyncio.run(embed_with(fake, WordEmbedder()))
-    message, command = failure_of("embedding model", fake)
+    message, command = expect_failure("embedding model", fake)
     assert message.startswith("texts are embedded with ('words', 64), but the settings say")
     assert command == "carrel --cloud jobs run reembed"
 
 
 def test_vectors_that_do_not_fit_the_indexes_fail(fake: FakeDeployment) -> None:
     asyncio.run(embed_with(fake, LocalEmbedder()))
-    message, command = failure_of("embedding model", fake.changed(embedding_dimension=768))
+    message, command = expect_failure("embedding model", fake.changed(embedding_dimension=768))
     assert message == "vectors have 384 dimensions, but the indexes 768"
     assert command.startswith("correct embedding_dimension in deployment.tfvars.json")
 
 
 def test_a_base_that_is_being_reembedded_fails(fake: FakeDeployment) -> None:
     asyncio.run(begin_reembedding(fake))
-    message, command = failure_of("embedding model", fake)
+    message, command = expect_failure("embedding model", fake)
     assert (
         message,
         command,

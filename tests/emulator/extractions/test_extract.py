@@ -1,4 +1,4 @@
-"""The extract job stores what it finds with its origin, and makes it visible once."""
+"""The extract job stores extractions with their origin, and shows duplicates once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of equal extractions from several passages one is visible, however they are read."""
+"""Of equal extractions from several passages, one is visible, in any order of reading."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ async def test_no_duplicate_of_an_unstored_original_remains(
             return findings
 
         model = make_generator()
-        model.answering = lambda text: edited(SAME) if KEYS in text else {}
+        model.make_answer = lambda text: edited(SAME) if KEYS in text else {}
         async with extract_context(settings, model) as ctx:
             await run_extract(ctx)
             await index_all(ctx)

@@ -1,4 +1,4 @@
-"""Failing passages are tried again and dead-lettered at last; outages end the run."""
+"""Failing passages are retried, then dead-lettered; outages end the run."""
 
 from __future__ import annotations
 

@@ -37,10 +37,10 @@ from tests.support.fakes.vertex import (
     NO_CANDIDATES,
     FakeVertex,
     Reply,
-    answered,
     blocked,
+    json_reply,
     refusal,
-    said,
+    text_reply,
 )
 from tests.support.stored_documents import chunks_by_content
 
@@ -104,7 +104,7 @@ async def test_findings_are_stored_with_one_call_a_passage(
     assert len(vertex.calls) == 3
     assert vertex_context.meter.input_tokens > 0 < vertex_context.meter.output_tokens
     [call] = [request for request in vertex.calls if KEYS in request.text]
-    assert f"Tables\n\n{KEYS}" == call.text
+    assert call.text == f"Tables\n\n{KEYS}"
     instruction = call.body["systemInstruction"]["parts"][0]["text"]
     assert "word for word" in instruction
 
@@ -128,10 +128,10 @@ async def test_a_transient_error_is_retried(
 @pytest.mark.parametrize(
     "answer",
     [
-        said("{"),
-        said("I would rather not."),
-        said(json.dumps({"decisions": [decision()]})[:-10], finish="MAX_TOKENS"),
-        answered(BROKEN),
+        text_reply("{"),
+        text_reply("I would rather not."),
+        text_reply(json.dumps({"decisions": [decision()]})[:-10], finish="MAX_TOKENS"),
+        json_reply(BROKEN),
         NO_CANDIDATES,
     ],
 )
@@ -147,11 +147,11 @@ async def test_a_malformed_answer_is_requested_again(
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (said("{"), "INTERNAL_ERROR"),
-        (answered(BROKEN), "INTERNAL_ERROR"),
+        (text_reply("{"), "INTERNAL_ERROR"),
+        (json_reply(BROKEN), "INTERNAL_ERROR"),
         (NO_CANDIDATES, "INTERNAL_ERROR"),
         (blocked(), "VALIDATION_ERROR"),
-        (said("", finish="SAFETY"), "VALIDATION_ERROR"),
+        (text_reply("", finish="SAFETY"), "VALIDATION_ERROR"),
         (refusal(400, "INVALID_ARGUMENT"), "VALIDATION_ERROR"),
         (refusal(500, "INTERNAL", retry_after="60"), "UNAVAILABLE"),
         (HANG, "UNAVAILABLE"),
@@ -170,7 +170,7 @@ async def test_a_passage_without_an_answer_is_deferred_alone(
         """Let the call time out once the other two passages have their answers."""
         if len([call for call in vertex.calls if KEYS in call.text]) == 1:
             assert all(others_answered.acquire(timeout=HANG_SECONDS) for _ in range(2))
-        monotonic.turn_soon(LIMIT)
+        monotonic.advance_soon(LIMIT)
 
     vertex.answers["Findings"] = answer
     vertex.on_hang = time_out
@@ -199,7 +199,7 @@ async def test_an_outage_ends_the_run_and_the_next_resumes(
     vertex_context: Context, vertex: FakeVertex, outage: Reply, monotonic: Monotonic
 ) -> None:
     vertex.usual = outage
-    vertex.on_hang = partial(monotonic.turn_soon, LIMIT)
+    vertex.on_hang = partial(monotonic.advance_soon, LIMIT)
     with pytest.raises(Unavailable):
         await run_extract(vertex_context)
     assert [chunk["tries"] for chunk in (await chunks_by_content(vertex_context)).values()] == [

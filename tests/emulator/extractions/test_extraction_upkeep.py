@@ -149,7 +149,8 @@ async def test_an_extraction_its_chunk_does_not_list_is_deleted(
     await ctx.database.document("chunks", first.chunk_id).delete()
     await ctx.database.document("chunks", duplicated[1].chunk_id).update({"extracted": {}})
     orphans = await upkeep.find_orphans(page)
-    assert 3 == len(orphans) == await upkeep.delete_orphans(orphans)
+    assert len(orphans) == 3
+    assert await upkeep.delete_orphans(orphans) == 3
     await upkeep.process_deletions()
     assert [surest.extraction_id] == await list_visible(ctx)
     topic = await Topics(ctx.database).get("bread")

@@ -74,7 +74,7 @@ async def test_pages_are_in_order_of_similarity_without_repeats(
     pages_walked = await all_pages(app, "get_decisions", query=QUERY, limit=limit)
     results = [(hit["similarity"], hit["id"]) for page in pages_walked for hit in page["results"]]
     expected = await rank_by_brute_force(ctx, decisions)
-    assert pytest.approx([score for score, _ in results]) == [score for score, _ in expected]
+    assert [score for score, _ in expected] == pytest.approx([score for score, _ in results])
     assert sorted(name for _, name in expected) == sorted(name for _, name in results)
     assert {len(page["results"]) for page in pages_walked[:-1]} <= {limit}
 

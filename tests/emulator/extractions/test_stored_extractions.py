@@ -294,7 +294,7 @@ async def test_the_nearest_come_first(ctx: Context, chunks: list[Chunk], meter: 
     read = meter.documents_read
     neighbours = await Extractions(ctx.database).nearest(vector, WARNING, "a", "baking", 2)
     assert extractions[0] == neighbours[0].extraction
-    assert pytest.approx(1.0) == neighbours[0].similarity
+    assert neighbours[0].similarity == pytest.approx(1.0)
     assert (len(neighbours), meter.documents_read - read) == (2, 2)
 
 

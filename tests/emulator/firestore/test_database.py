@@ -175,7 +175,7 @@ async def test_a_database_that_does_not_answer_is_unavailable(
 ) -> None:
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", f"127.0.0.1:{free_port()}")
     app = App(settings)
-    monotonic.turn_soon(3)
+    monotonic.advance_soon(3)
     with pytest.raises(Unavailable, match="does not answer") as caught:
         await app.ping()
     await app.aclose()

@@ -14,7 +14,7 @@ from functions.gateway.access import Access
 from functions.gateway.auth.callers import Credential
 from shared.accounts.access_key import new_key
 from shared.accounts.repositories.access_store import AccessStore
-from shared.core.caller import FULL_ACCESS, Caller, Scope, Tier
+from shared.core.caller import FULL_ACCESS, Caller, Role, Scope, Tier
 from shared.core.errors import InvalidInput, Unauthorized
 from shared.core.settings import Settings
 from tests.support.clock import SettableClock
@@ -214,6 +214,32 @@ async def test_a_key_is_valid_if_its_use_cannot_be_stored(
     assert capfd.readouterr().err.count("key_use_not_noted") == 1
 
 
+async def test_a_role_applies_to_keys_and_tokens_from_the_next_call(
+    access: Access, store: AccessStore
+) -> None:
+    key, _ = await create_key(access, "anna")
+    token = access.tokens.issue(user_id="anna", client_id="c", scopes=FULL_ACCESS, grant_id="g")
+    for role in (Role.OWNER, Role.EDITOR, None):
+        await store.accounts.set_role("anna", role)
+        for credential in (key, token):
+            caller = await identify_caller(access, credential)
+            assert caller.role is (role or Role.READER)
+
+
+async def test_a_user_without_a_role_has_the_default_role(
+    project: str, time: SettableClock
+) -> None:
+    settings = Settings(
+        google_cloud_project=project,
+        access_secrets=[SecretStr("s" * 32)],
+        default_role="editor",
+    )
+    access = Access(settings, time)
+    key, _ = await create_key(access, "anna")
+    assert (await identify_caller(access, key)).role is Role.EDITOR
+    await access.aclose()
+
+
 async def test_a_caller_without_a_credential_must_sign_in(access: Access) -> None:
     with pytest.raises(Unauthorized, match="Sign in first"):
         await access.callers.identify(None, ADDRESS)
@@ -231,7 +257,7 @@ async def test_anonymous_callers_are_limited_by_address() -> None:
 async def test_the_local_user_needs_no_credential_and_has_no_limits() -> None:
     settings = Settings(access_secrets=[SecretStr("s" * 32)], local_user="local")
     visitor = await Access(settings).callers.identify(None, ADDRESS)
-    assert visitor.caller == Caller.of("local")
+    assert visitor.caller == Caller.of("local", role=Role.OWNER)
     assert visitor.rate_limit_key is None
 
 

@@ -39,7 +39,7 @@ from tests.support.ports import free_port
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from tests.support.fakes.billing import Asked
+    from tests.support.fakes.billing import Request
     from tests.support.monotonic_clock import Monotonic
 
 pytestmark = pytest.mark.anyio
@@ -97,8 +97,8 @@ async def state(access: Connection) -> PaymentState | None:
     return record.state if record else None
 
 
-def keys(asked: list[Asked]) -> list[str]:
-    return [request.key for request in asked]
+def keys(requests: list[Request]) -> list[str]:
+    return [request.key for request in requests]
 
 
 async def test_a_call_is_reserved_and_settled_at_the_service(
@@ -116,7 +116,7 @@ async def test_requests_have_the_documented_form(
     billing: ExternalBilling, service: FakeBilling
 ) -> None:
     await billing.settle(await billing.reserve(BILL), 20, SUCCESS)
-    [first, second] = service.asked
+    [first, second] = service.requests
     expected = {
         "call_id": "c1-1",
         "user_id": ANNA,
@@ -148,7 +148,7 @@ async def test_a_call_repeated_after_a_cancel_has_a_new_id(
     await billing.cancel(await billing.reserve(BILL), FAILED)
     await billing.settle(await billing.reserve(BILL), 30, SUCCESS)
     assert service.spent == 30
-    assert keys(service.asked) == ["c1-1-reserve", "c1-1-cancel", "c1-2-reserve", "c1-2-settle"]
+    assert keys(service.requests) == ["c1-1-reserve", "c1-1-cancel", "c1-2-reserve", "c1-2-settle"]
 
 
 async def test_an_unknown_outcome_sends_no_request(
@@ -241,7 +241,7 @@ async def test_a_single_failure_is_retried_and_charged_once(
     assert await billing.settle(reservation, 30, SUCCESS) == 30
     assert service.spent == 30
     assert service.balance == 970
-    assert keys(service.asked) == ["c1-1-reserve"] * 2 + ["c1-1-settle"] * 2
+    assert keys(service.requests) == ["c1-1-reserve"] * 2 + ["c1-1-settle"] * 2
 
 
 OUTAGES = [
@@ -267,7 +267,7 @@ async def test_an_invalid_answer_of_the_service_is_unavailable(
     service.script.extend(script)
     with pytest.raises(Unavailable, match="The billing service cannot be reached") as caught:
         await billing.reserve(BILL)
-    assert len(service.asked) == len(script)
+    assert len(service.requests) == len(script)
     assert hides_service(service, caught.value)
 
 
@@ -275,11 +275,11 @@ async def test_a_service_that_is_slow_is_unavailable(
     service: FakeBilling, access: Connection, clock: SettableClock, monotonic: Monotonic
 ) -> None:
     service.script.append(SLOW)
-    service.on_hang = partial(monotonic.turn_soon, 60)
+    service.on_hang = partial(monotonic.advance_soon, 60)
     async with open_billing(service.url, access, clock) as billing:
         with pytest.raises(Unavailable, match="The billing service cannot be reached") as caught:
             await billing.reserve(BILL)
-    assert len(service.asked) == 1
+    assert len(service.requests) == 1
     assert caught.value.retry_after == 5
 
 
@@ -333,7 +333,7 @@ async def test_a_reservation_with_a_lost_answer_is_found_again(
 ) -> None:
     """The service has reserved the money, so a repeated call reserves no more."""
     service.script.append(replace(SLOW, done=True))
-    service.on_hang = partial(monotonic.turn_soon, 60)
+    service.on_hang = partial(monotonic.advance_soon, 60)
     async with open_billing(service.url, access, clock) as billing:
         with pytest.raises(Unavailable):
             await billing.reserve(BILL)
@@ -387,7 +387,7 @@ async def test_a_failing_service_opens_the_circuit_breaker(
     with pytest.raises(Unavailable, match="The billing service is temporarily unavailable"):
         await billing.reserve(BILL)
     await billing.aclose()
-    assert len(service.asked) == 4
+    assert len(service.requests) == 4
 
 
 @pytest.mark.parametrize("answer", [DENIED, Reply(429), Reply(404)])
@@ -411,7 +411,7 @@ async def test_a_cancelled_call_does_not_count_as_a_failure(
     seconds = [0.0]
     breaker = CircuitBreaker("The billing service", clock=lambda: seconds[0], failures=1)
     service.script.extend([GARBAGE, SLOW])
-    service.on_hang = partial(monotonic.turn_soon, 60)
+    service.on_hang = partial(monotonic.advance_soon, 60)
     billing = ExternalBilling(
         service.url, SecretStr(TOKEN), access, clock, timeout=3600, breaker=breaker
     )

@@ -1,4 +1,4 @@
-"""Resources: a tool's answer under a URI, and the errors that each revision wants."""
+"""Resources: a tool's answer by URI, and the errors of each protocol revision."""
 
 from __future__ import annotations
 

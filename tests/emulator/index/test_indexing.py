@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from functions.jobs.index.job import index_with
 from shared.firestore.database import WriteConflict
 from shared.index.bm25 import pack
 from shared.index.facets import Kind, named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
-from shared.index.posting_changes import postings_changes, truncation_policies
-from shared.index.postings import KNOWLEDGE
+from shared.index.posting_changes import IndexDifference, PostingsTruncation, postings_writes
+from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.pipeline.indexing import IndexChange, Indexing
-from tests.support.index_postings import NOON, stored_postings, stored_totals
+from tests.support.index_postings import (
+    NOON,
+    RacingIndexing,
+    postings_in_use,
+    stored_postings,
+    stored_totals,
+)
 from tests.support.knowledge import set_fields, with_chunks
-from tests.support.stored_documents import chunks, documents
+from tests.support.stored_documents import ample, chunks, documents
 
 if TYPE_CHECKING:
     from shared.core.meter import Meter
@@ -28,7 +34,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-KEEP: Final = truncation_policies(KNOWLEDGE)
 RYE: Final = named_facet(Kind.TAG, "rye")
 RYE_LIST: Final = ("facets", RYE.id)
 BREAD: Final = ("lexicon", "bread")
@@ -50,6 +55,11 @@ def removal(waiting: ChunkToIndex) -> IndexChange:
     return IndexChange(waiting, NOT_INDEXED)
 
 
+def truncate_to(ctx: Context, cap: int, slack: int) -> PostingsTruncation:
+    """Return the truncation of the knowledge base's postings with these limits."""
+    return PostingsTruncation(ctx.database, KNOWLEDGE, cap, slack)
+
+
 async def again(ctx: Context) -> list[ChunkToIndex]:
     """Return the same chunks, pending again."""
     await Indexing(ctx.database).requeue(NOON)
@@ -58,7 +68,7 @@ async def again(ctx: Context) -> list[ChunkToIndex]:
 
 async def test_a_chunk_waits_until_it_is_indexed(ctx: Context) -> None:
     pending = await waiting(ctx, 2)
-    assert await Indexing(ctx.database).apply([change(pending[0], 5, tf=3)]) == []
+    await Indexing(ctx.database).apply([change(pending[0], 5, tf=3)])
     assert [pending[1]] == await Indexing(ctx.database).pending(NOON, 9)
     lists = await stored_postings(ctx)
     chunk_id = pending[0].chunk_id
@@ -78,21 +88,40 @@ async def test_nothing_is_written_when_one_chunk_was_edited(ctx: Context) -> Non
     assert all("index" in data["pending"] for data in (await chunks(ctx)).values())
 
 
-async def test_empty_postings_are_deleted(ctx: Context) -> None:
+async def test_emptied_postings_stay_out_of_use(ctx: Context) -> None:
     await Indexing(ctx.database).apply([change(item, 5) for item in await waiting(ctx, 2)])
     one, other = await again(ctx)
     await Indexing(ctx.database).apply([removal(one)])
     assert [data["df"] for data in (await stored_postings(ctx)).values()] == [1, 1]
     await Indexing(ctx.database).apply([removal(other)])
-    assert await stored_postings(ctx) == {}
+    assert await postings_in_use(ctx) == {}
     assert await stored_totals(ctx) == {"documents": 0, "length": 0}
 
 
-async def test_a_removal_does_not_create_missing_postings(ctx: Context) -> None:
+async def test_a_removal_from_missing_postings_finds_none(ctx: Context) -> None:
     await Indexing(ctx.database).apply([change(item, 5) for item in await waiting(ctx, 1)])
     await ctx.database.document(*BREAD).delete()
     await Indexing(ctx.database).apply([removal(entry) for entry in await again(ctx)])
-    assert await stored_postings(ctx) == {}
+    assert (await InvertedIndex(ctx.database, KNOWLEDGE).read(["bread"], [RYE])).terms == {}
+
+
+async def test_a_document_saved_by_another_during_the_run_stays(ctx: Context) -> None:
+    """The index job removes the last chunk that it knows of a term; another adds one meanwhile."""
+    await Indexing(ctx.database).apply([change(item, 5) for item in await waiting(ctx, 1)])
+    await set_fields(ctx, f"chunks/{(await again(ctx))[0].chunk_id}", {"deleted_at": NOON})
+
+    async def another() -> None:
+        state = IndexedState({"bread": 1}, {RYE.id: "Rye"}, 5)
+        difference = IndexDifference("another", NOT_INDEXED, state)
+        await ctx.database.commit(postings_writes(ctx.database, KNOWLEDGE, [difference]))
+
+    indexing = RacingIndexing(ctx.database)
+    indexing.race = another
+    await index_with(indexing, ctx, ample())
+    stored = await stored_postings(ctx)
+    for name in (BREAD, RYE_LIST):
+        assert (stored[name]["df"], list(stored[name]["postings"])) == (1, ["another"])
+    assert await stored_totals(ctx) == {"documents": 1, "length": 1}
 
 
 async def test_an_unchanged_chunk_costs_one_write(ctx: Context, meter: Meter) -> None:
@@ -108,51 +137,43 @@ async def test_a_new_name_is_written_where_nothing_else_changes(ctx: Context) ->
     before = await stored_postings(ctx)
     (pending,) = await again(ctx)
     renamed = IndexedState({"bread": 1}, {RYE.id: "RYE"}, 5)
-    assert await Indexing(ctx.database).apply([IndexChange(pending, renamed)]) == []
+    await Indexing(ctx.database).apply([IndexChange(pending, renamed)])
     after = await stored_postings(ctx)
     assert before[RYE_LIST] | {"name": "RYE"} == after[RYE_LIST]
 
 
-async def test_held_is_the_last_transform_result(ctx: Context) -> None:
-    (pending, *_) = await waiting(ctx, 1)
-    indexed_chunk = replace(pending, indexed=IndexedState({"bread": 1}, {RYE.id: "Rye"}, 5))
-    for item in (change(pending, 5), change(indexed_chunk, 6), removal(indexed_chunk)):
-        list_change = postings_changes(KNOWLEDGE, [item.difference])[RYE_LIST]
-        batch = ctx.database.client.batch()
-        batch.set(ctx.database.document(*RYE_LIST), list_change.document(), merge=True)
-        (result,) = await batch.commit()
-        upper_bound = (await stored_postings(ctx))[RYE_LIST]["held"]
-        assert upper_bound == result.transform_results[-1].integer_value
-
-
-async def test_postings_that_grew_too_long_are_returned(ctx: Context) -> None:
-    indexing = Indexing(ctx.database, cap=3, slack=2)
+async def test_postings_that_grew_too_long_are_found(ctx: Context) -> None:
+    indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=3, slack=2)
     pending = await waiting(ctx, 6)
-    assert await indexing.apply([change(item, 5) for item in pending[:4]]) == []
-    grown = await indexing.apply([change(pending[4], 5)])
+    await indexing.apply([change(item, 5) for item in pending[:4]])
+    assert await truncation.overlong(9) == []
+    await indexing.apply([change(pending[4], 5)])
+    grown = await truncation.overlong(9)
     assert sorted(grown) == [RYE_LIST, BREAD]
-    await indexing.truncation.truncate(grown, KEEP)
+    await truncation.truncate(grown)
     assert [data["held"] for data in (await stored_postings(ctx)).values()] == [3, 3]
-    assert await indexing.apply([change(pending[5], 5)]) == []
+    await indexing.apply([change(pending[5], 5)])
+    assert await truncation.overlong(9) == []
 
 
 async def test_removals_do_not_make_long_postings_longer(ctx: Context) -> None:
     """The document frequency is not mistaken for the number of entries."""
-    indexing = Indexing(ctx.database, cap=2, slack=1)
-    grown = await indexing.apply([change(item, 5) for item in await waiting(ctx, 9)])
-    await indexing.truncation.truncate(grown, KEEP)
+    indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=2, slack=1)
+    await indexing.apply([change(item, 5) for item in await waiting(ctx, 9)])
+    await truncation.truncate([RYE_LIST, BREAD])
     pending = await again(ctx)
-    assert await indexing.apply([removal(entry) for entry in pending[:3]]) == []
+    await indexing.apply([removal(entry) for entry in pending[:3]])
+    assert await truncation.overlong(9) == []
     assert [data["df"] for data in (await stored_postings(ctx)).values()] == [6, 6]
 
 
 async def test_truncated_postings_keep_best_or_newest_entries(ctx: Context) -> None:
-    indexing = Indexing(ctx.database, cap=2, slack=1)
+    indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=2, slack=1)
     pending = await waiting(ctx, 5)
-    grown = await indexing.apply(
+    await indexing.apply(
         [change(entry, 10 + number, tf=9 - number) for number, entry in enumerate(pending)]
     )
-    await indexing.truncation.truncate(grown, KEEP)
+    await truncation.truncate(await truncation.overlong(9))
     lists = await stored_postings(ctx)
     names = [item.chunk_id for item in pending]
     assert {names[0], names[1]} == lists[BREAD]["postings"].keys()
@@ -162,41 +183,41 @@ async def test_truncated_postings_keep_best_or_newest_entries(ctx: Context) -> N
 
 async def test_truncated_postings_are_complete_after_since(ctx: Context) -> None:
     """If some chunks of a date are dropped, postings are complete only after that date."""
-    indexing = Indexing(ctx.database, cap=2, slack=1)
-    grown = await indexing.apply([change(item, 5) for item in await waiting(ctx, 4)])
-    await indexing.truncation.truncate(grown, KEEP)
+    indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=2, slack=1)
+    await indexing.apply([change(item, 5) for item in await waiting(ctx, 4)])
+    await truncation.truncate(await truncation.overlong(9))
     assert (await stored_postings(ctx))[RYE_LIST]["since"] == 6
 
 
 async def test_since_survives_a_second_truncation(ctx: Context) -> None:
-    indexing = Indexing(ctx.database, cap=3, slack=1)
+    indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=3, slack=1)
     pending = await waiting(ctx, 8)
-    grown = await indexing.apply([change(item, 50) for item in pending[:4]])
-    await indexing.truncation.truncate(grown, KEEP)
+    await indexing.apply([change(item, 50) for item in pending[:4]])
+    await truncation.truncate(await truncation.overlong(9))
     assert (await stored_postings(ctx))[RYE_LIST]["since"] == 51
     kept = (await stored_postings(ctx))[RYE_LIST]["postings"]
     present = [item for item in await again(ctx) if item.chunk_id in kept]
     await indexing.apply([removal(item) for item in present])
     fresh = [entry for entry in await again(ctx) if entry.chunk_id not in kept]
     late = [element for element in fresh if element.indexed == NOT_INDEXED]
-    grown = await indexing.apply([change(item, 20) for item in late])
-    await indexing.truncation.truncate(grown, KEEP)
+    await indexing.apply([change(item, 20) for item in late])
+    await truncation.truncate(await truncation.overlong(9))
     assert (await stored_postings(ctx))[RYE_LIST]["since"] == 51
 
 
 async def test_postings_that_are_not_too_long_stay_whole(ctx: Context) -> None:
     """An entry that is written repeatedly is counted each time, until the next truncation."""
-    indexing = Indexing(ctx.database, cap=3, slack=1)
+    indexing, truncation = Indexing(ctx.database), truncate_to(ctx, cap=3, slack=1)
     await indexing.apply([change(item, 5) for item in await waiting(ctx, 2)])
-    grown = await indexing.apply([change(entry, 6) for entry in await again(ctx)])
-    assert grown == [RYE_LIST]
-    await indexing.truncation.truncate(grown, KEEP)
+    await indexing.apply([change(entry, 6) for entry in await again(ctx)])
+    assert await truncation.overlong(9) == [RYE_LIST]
+    await truncation.truncate([RYE_LIST])
     pending = (await stored_postings(ctx))[RYE_LIST]
     assert (2, 2, "since" in pending) == (pending["held"], len(pending["postings"]), False)
 
 
 async def test_deleted_postings_are_not_truncated(ctx: Context) -> None:
-    await Indexing(ctx.database).truncation.truncate([BREAD], KEEP)
+    await truncate_to(ctx, cap=2, slack=1).truncate([BREAD])
     assert await stored_postings(ctx) == {}
 
 
@@ -210,6 +231,6 @@ async def test_every_chunk_is_pending_again_on_request(ctx: Context) -> None:
 
 async def test_the_version_is_stored_with_the_totals(ctx: Context) -> None:
     assert await Indexing(ctx.database).version() == {}
-    await Indexing(ctx.database).stamp({"analysis": 7})
+    await Indexing(ctx.database).save_version({"analysis": 7})
     assert await Indexing(ctx.database).version() == {"analysis": 7}
     assert await documents(ctx, "meta") == {"lexicon": {"analysis": 7}}

@@ -13,7 +13,6 @@ from shared.index.posting_changes import (
     IndexDifference,
     PostingsTruncation,
     postings_writes,
-    truncation_policies,
 )
 from tests.support.query_recorder import recording
 from tests.support.second_corpus import NAMES
@@ -31,7 +30,6 @@ pytestmark = pytest.mark.anyio
 SEA = named_facet(Kind.TAG, "sea")
 SEA_LIST = (NAMES.facets, SEA.id)
 RYE, BREAD = (NAMES.lexicon, "rye"), (NAMES.lexicon, "bread")
-KEEP = truncation_policies(NAMES)
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +60,7 @@ async def write(ctx: Context, number: int, term: str) -> None:
     database = ctx.database
     after = IndexedState({term: number}, {SEA.id: "sea"}, number)
     difference = IndexDifference(f"d{number}", NOT_INDEXED, after)
-    await database.commit(postings_writes(database, NAMES, difference))
+    await database.commit(postings_writes(database, NAMES, [difference]))
 
 
 async def entries(ctx: Context, name: tuple[str, str]) -> set[str]:
@@ -82,7 +80,7 @@ async def test_overlong_postings_of_terms_and_facets_are_found(ctx: Context) -> 
     assert set(await lists.overlong(9)) == {SEA_LIST, BREAD}
     await write(ctx, 6, "rye")
     assert len(await lists.overlong(1)) == 2
-    await lists.truncate(await lists.overlong(9), KEEP)
+    await lists.truncate(await lists.overlong(9))
     assert await lists.overlong(9) == []
 
 
@@ -90,7 +88,7 @@ async def test_truncation_keeps_best_or_newest_and_counts(ctx: Context) -> None:
     lists = PostingsTruncation(ctx.database, NAMES, cap=2, slack=0)
     for number in range(1, 6):
         await write(ctx, number, "rye")
-    await lists.truncate([RYE, SEA_LIST], KEEP)
+    await lists.truncate([RYE, SEA_LIST])
     assert (await entries(ctx, RYE), await entries(ctx, SEA_LIST)) == ({"d4", "d5"}, {"d4", "d5"})
     sea = (await documents(ctx, NAMES.facets))[SEA.id]
     assert (sea["df"], sea["held"], sea["since"]) == (5, 2, 4)
@@ -109,14 +107,14 @@ async def test_entries_added_during_truncation_are_not_lost(app: App, ctx: Conte
         await write(ctx, 9, "rye")
 
     database.race = another
-    await lists.truncate([RYE, BREAD], KEEP)
+    await lists.truncate([RYE, BREAD])
     assert await entries(ctx, RYE) == {"d1", "d2", "d3", "d4", "d9"}
     assert await entries(ctx, BREAD) == {"d13", "d14"}
     assert RYE in await lists.overlong(9)
-    await lists.truncate([RYE], KEEP)
+    await lists.truncate([RYE])
     assert await entries(ctx, RYE) == {"d4", "d9"}
 
 
 async def test_deleted_postings_are_not_created_again(ctx: Context) -> None:
-    await PostingsTruncation(ctx.database, NAMES).truncate([RYE], KEEP)
+    await PostingsTruncation(ctx.database, NAMES).truncate([RYE])
     assert await documents(ctx, NAMES.lexicon) == {}

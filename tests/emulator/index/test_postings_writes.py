@@ -38,7 +38,7 @@ def queries_of_its_own() -> Iterator[None]:
 async def write(ctx: Context, name: str, before: IndexedState, after: IndexedState) -> None:
     """Write one document's postings."""
     database = ctx.database
-    await database.commit(postings_writes(database, NAMES, IndexDifference(name, before, after)))
+    await database.commit(postings_writes(database, NAMES, [IndexDifference(name, before, after)]))
 
 
 async def test_indexing_a_document_reads_nothing(ctx: Context, meter: Meter) -> None:
@@ -61,7 +61,7 @@ async def test_an_edit_writes_only_differences(ctx: Context, meter: Meter) -> No
     lists = await corpus(ctx).index.read(["rye", "bread", "salt"], [SEA])
     assert lists.terms.keys() == {"rye", "salt"}
     assert lists.totals == Totals(1, 3)
-    assert postings_writes(ctx.database, NAMES, IndexDifference("a", RYE, RYE)) == []
+    assert postings_writes(ctx.database, NAMES, [IndexDifference("a", RYE, RYE)]) == []
 
 
 async def test_empty_postings_stay_but_readers_skip_them(ctx: Context) -> None:

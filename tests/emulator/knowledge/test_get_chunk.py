@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
+NO_NOTES = 1
+"""A query without results costs a read."""
+
 
 async def test_every_field_of_a_chunk_is_returned(ctx: Context) -> None:
     chunk = (await store_sources(ctx, BAKING))[0]
@@ -35,13 +38,15 @@ async def test_every_field_of_a_chunk_is_returned(ctx: Context) -> None:
         "knowledge_card": None,
         "cluster": None,
         "related_chunks": [],
+        "about_chunk_id": None,
+        "notes": [],
         "readwise_url": "https://readwise.io/open/11",
         "source_url": "https://example.com/bread",
         "highlight_url": "https://example.com/bread#11",
     }
 
 
-async def test_a_knowledge_card_is_embedded(ctx: Context) -> None:
+async def test_a_knowledge_card_is_included(ctx: Context) -> None:
     chunk = (await store_sources(ctx, BAKING))[0]
     card = {"summary": "Knead and rest.", "takeaways": ["Smooth dough", "Warm place"]}
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": card})
@@ -129,12 +134,16 @@ async def test_a_call_is_two_round_trips_and_few_documents(ctx: Context, app: An
     await set_fields(ctx, "clusters/c-1", {"name": "Dough", "description": "Flour."})
     meter = Meter()
     await get_chunk(In(chunk_id=chunk.chunk_id, related_limit=2), app.context(ctx.caller, meter))
-    assert (meter.round_trips, meter.documents_read, meter.documents_written) == (2, 1 + 3 + 1, 0)
+    assert (meter.round_trips, meter.documents_read, meter.documents_written) == (
+        2,
+        1 + 3 + 1 + NO_NOTES,
+        0,
+    )
 
 
-async def test_without_related_chunks_a_call_is_one_document(ctx: Context, app: Any) -> None:
+async def test_without_related_chunks_a_call_is_one_round_trip(ctx: Context, app: Any) -> None:
     chunk = (await store_sources(ctx, BAKING))[0]
     meter = Meter()
     args = In(chunk_id=chunk.chunk_id, include_related=False)
     await get_chunk(args, app.context(ctx.caller, meter))
-    assert (meter.round_trips, meter.documents_read) == (1, 1)
+    assert (meter.round_trips, meter.documents_read) == (1, 1 + NO_NOTES)

@@ -14,10 +14,10 @@ from shared.core.errors import InvalidInput, NotFound
 from tests.support.knowledge import set_fields
 from tests.support.many_sources import (
     NOON,
-    cost_of,
     index_all,
     make_source,
     metered,
+    read_cost,
     store_and_index,
 )
 
@@ -130,4 +130,4 @@ async def test_a_call_is_two_round_trips_and_few_documents(
     await topics(ctx)
     own, meter = metered(app)
     await get_cluster(In(cluster_id="bread", **arguments), own)
-    assert cost_of(meter) == expected
+    assert read_cost(meter) == expected

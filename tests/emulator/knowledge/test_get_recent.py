@@ -18,7 +18,7 @@ from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import App
 from shared.runtime.pagination import encode_cursor
 from tests.support.knowledge import set_fields, with_chunks
-from tests.support.many_sources import NOON, cost_of, make_source, metered, store_and_index
+from tests.support.many_sources import NOON, make_source, metered, read_cost, store_and_index
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -161,7 +161,7 @@ async def test_days_missing_from_postings_are_counted(ctx: Context, app: App) ->
     assert [element.source_id for element in out.activity.top_sources] == ["bread"]
     assert out.activity.total == 5
     assert out.activity.partial
-    assert cost_of(meter) == (2, 5 + (1 + 1) + 2 + 1)
+    assert read_cost(meter) == (2, 5 + (1 + 1) + 2 + 1)
 
 
 async def test_the_database_counts_a_month_of_an_earlier_release(ctx: Context, app: App) -> None:
@@ -173,7 +173,7 @@ async def test_the_database_counts_a_month_of_an_earlier_release(ctx: Context, a
     assert out.activity.total == 5
     assert sum(item.chunks for item in out.activity.timeline) == 3
     assert out.activity.partial
-    assert cost_of(meter) == (2, 5 + (1 + 1) + 2 + 1 + 1)
+    assert read_cost(meter) == (2, 5 + (1 + 1) + 2 + 1 + 1)
 
 
 async def test_documents_read_do_not_grow_with_the_period(ctx: Context, app: App) -> None:
@@ -185,7 +185,7 @@ async def test_documents_read_do_not_grow_with_the_period(ctx: Context, app: App
             await store_and_index(ctx, *sources[start : start + 20])
         own, meter = metered(app)
         out = await get_recent(In(), own)
-        costs.append(cost_of(meter))
+        costs.append(read_cost(meter))
     assert out.activity is not None
     assert out.activity.total == 200
     assert costs[0] == costs[1] == (2, 11 + (1 + 1) + 2 + 20)
@@ -268,7 +268,7 @@ async def test_a_call_is_two_round_trips_and_a_later_page_one(
     await diary(ctx)
     own, meter = metered(app)
     cursor = (await get_recent(In(limit=2), own)).next_cursor
-    assert cost_of(meter) == (2, 3 + (1 + 1) + 2 + 3)
+    assert read_cost(meter) == (2, 3 + (1 + 1) + 2 + 3)
     own, meter = metered(app)
     await get_recent(In(limit=2, cursor=cursor), own)
-    assert cost_of(meter) == (1, 3)
+    assert read_cost(meter) == (1, 3)

@@ -12,7 +12,7 @@ from functions.tools.knowledge.get_source.tool import In, get_source
 from shared.core.errors import Conflict, InvalidInput, NotFound
 from shared.runtime.pagination import MAX_BYTES, encode_cursor
 from tests.support.knowledge import BAKING, set_fields
-from tests.support.many_sources import cost_of, make_source, metered, store_and_index
+from tests.support.many_sources import make_source, metered, read_cost, store_and_index
 
 if TYPE_CHECKING:
     from functions.tools.knowledge.get_source.tool import Out
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
+
+NO_NOTES = 1
+"""A query without results costs a read."""
 
 LETTERS = "abcdefgh"
 
@@ -62,6 +65,9 @@ async def test_a_source_and_its_passages_are_returned(ctx: Context) -> None:
                 "highlight_url": "https://example.com/bread#11",
             }
         ],
+        "revision": None,
+        "about_chunk_id": None,
+        "notes": [],
     }
 
 
@@ -175,7 +181,7 @@ async def test_a_page_costs_one_round_trip_and_a_later_one_two(ctx: Context, app
     await store_and_index(ctx, make_source("letters", *LETTERS))
     own, meter = metered(app)
     cursor = (await page(own)).next_cursor
-    assert cost_of(meter) == (1, 1 + 4)
+    assert read_cost(meter) == (1, 1 + 4 + NO_NOTES)
     own, meter = metered(app)
     await page(own, cursor)
-    assert cost_of(meter) == (2, 1 + 2 + 4)
+    assert read_cost(meter) == (2, 1 + 2 + 4)

@@ -13,10 +13,10 @@ from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, SAILING, embed_all, set_fields, with_chunks
 from tests.support.many_sources import (
     NOON,
-    cost_of,
     index_all,
     make_source,
     metered,
+    read_cost,
     store_and_index,
 )
 
@@ -103,7 +103,7 @@ async def test_documents_read_do_not_grow_with_the_base(
                 await reference.update({"pending": {}})
         own, meter = metered(app)
         out = await get_stats(In(), own)
-        costs.append(cost_of(meter))
+        costs.append(read_cost(meter))
     assert (out.chunks, out.sources) == (120, 40)
     assert costs[0] == costs[1]
 
@@ -124,7 +124,7 @@ async def test_a_call_is_one_round_trip(ctx: Context, app: App) -> None:
     own, meter = metered(app)
     await get_stats(In(), own)
     counts, names, others = 1 + 4 + 5 + 4, 2 + 1 + 2, 3 + 4
-    assert cost_of(meter) == (1, counts + names + others)
+    assert read_cost(meter) == (1, counts + names + others)
 
 
 async def test_extraction_is_pending_only_with_a_language_model(

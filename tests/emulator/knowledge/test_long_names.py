@@ -16,7 +16,7 @@ from shared.runtime.invocation import invoke
 from tests.support.extractions import TOOLS, decision, make_extraction, store_extractions
 from tests.support.knowledge import BAKING, store_sources
 from tests.support.many_sources import make_source
-from tests.support.tool_calls import request_of
+from tests.support.tool_calls import make_call_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,7 @@ ALL: Final[dict[str, Tool[Any, Any]]] = {
 
 async def got(app: App, name: str, /, **arguments: Any) -> Mapping[str, Any]:
     """Return the result of a call that succeeds."""
-    answer = await invoke(ALL[name], request_of(ALL[name], Caller(), arguments), app)
+    answer = await invoke(ALL[name], make_call_request(ALL[name], Caller(), arguments), app)
     assert answer.error is None, answer.error
     assert answer.result is not None
     return answer.result

@@ -1,4 +1,4 @@
-"""A source that the database refuses leaves nothing behind and does not block others."""
+"""A source that the database rejects leaves no documents and does not block others."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ import pytest
 from shared.core.meter import Meter
 from shared.firestore.database import Database
 from shared.knowledge.cards import BY_HAND, Cards
-from shared.knowledge.chunk import KnowledgeCard
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
 from tests.support.knowledge import BAKING, SAILING, set_fields, with_chunks

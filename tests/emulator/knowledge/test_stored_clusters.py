@@ -113,8 +113,9 @@ async def test_the_nearest_come_first_with_their_similarity(ctx: Context, meter:
     await three_clusters(ctx)
     read = meter.documents_read
     clusters = await Clusters(ctx.database).nearest((0.0, 1.0), 2)
-    assert [("dough", 1.0), ("ovens", pytest.approx(0.8))] == [
-        (related.cluster.cluster_id, related.similarity) for related in clusters
+    assert [(related.cluster.cluster_id, related.similarity) for related in clusters] == [
+        ("dough", 1.0),
+        ("ovens", pytest.approx(0.8)),
     ]
     assert meter.documents_read - read == 2
 
@@ -145,7 +146,7 @@ async def test_clustering_is_not_pending_on_a_member(ctx: Context) -> None:
 async def test_a_cluster_is_read_with_all_its_fields(ctx: Context) -> None:
     stored = replace(DOUGH, reach=0.5, named_by="words", central=("a", "b"), members_hash="h")
     await Clusters(ctx.database).put([stored, BOATS])
-    assert await Clusters(ctx.database).every() == [BOATS, stored]
+    assert await Clusters(ctx.database).load_all() == [BOATS, stored]
     assert await Clusters(ctx.database).unnamed(9) == [stored]
 
 
@@ -155,7 +156,7 @@ async def test_a_renamed_cluster_keeps_its_other_fields(ctx: Context) -> None:
     await Clusters(ctx.database).rename(called, "a model")
     assert [replace(DOUGH, cluster=called, named_by="a model")] == await Clusters(
         ctx.database
-    ).every()
+    ).load_all()
 
 
 async def test_saving_stored_clusters_writes_nothing(ctx: Context, meter: Meter) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from google.cloud.firestore_v1.vector import Vector
 
+from infra.local import emulator
 from infra.local.autosave import load_databases, save_databases
 from infra.local.emulator import (
     EmulatorError,
@@ -21,6 +22,7 @@ from infra.local.emulator import (
     import_data,
     run_emulator,
 )
+from tests.support.ports import free_port
 from tests.support.process_end import wait_for_end
 
 if TYPE_CHECKING:
@@ -138,6 +140,15 @@ def test_a_taken_port_is_refused() -> None:
         port = other.getsockname()[1]
         with pytest.raises(EmulatorError, match=f"port {port}"), run_emulator(port):
             pass
+
+
+def test_a_free_port_that_is_taken_meanwhile_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server((emulator.LOOPBACK, 0)) as other:
+        taken = other.getsockname()[1]
+        ports = iter([taken, free_port()])
+        monkeypatch.setattr(emulator, "_choose_port", lambda _port: next(ports))
+        with run_emulator() as host:
+            assert host != f"{emulator.LOOPBACK}:{taken}"
 
 
 def test_two_emulators_run_at_once_and_leave_no_process(

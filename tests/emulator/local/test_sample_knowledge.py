@@ -82,7 +82,7 @@ def edit(folder: Path, card: int, **fields: object) -> None:
     path.write_text(json.dumps(content))
 
 
-async def card_of(ctx: Context, highlight: int) -> dict[str, Any]:
+async def load_card(ctx: Context, highlight: int) -> dict[str, Any]:
     [chunk_id] = PAGES[f"https://readwise.io/open/{highlight}"]
     card: dict[str, Any] = (await documents(ctx, "chunks"))[chunk_id]["knowledge_card"]
     return card
@@ -146,7 +146,7 @@ async def test_only_an_edited_card_is_written(ctx: Context, sample: Path, meter:
     before = meter.documents_written
     edit(sample, 0, summary="Fakes, kept honest.")
     await add_knowledge(ctx, sample)
-    assert (await card_of(ctx, KNOWLEDGE.cards[0].highlight))["summary"] == "Fakes, kept honest."
+    assert (await load_card(ctx, KNOWLEDGE.cards[0].highlight))["summary"] == "Fakes, kept honest."
     assert meter.documents_written - before == 1
 
 
@@ -193,7 +193,7 @@ async def test_clusters_of_a_run_are_not_replaced(ctx: Context, sample: Path) ->
     await add_knowledge(ctx, sample)
     assert (await documents(ctx, "clusters")).keys() == {"theirs"}
     assert (await documents(ctx, "chunks"))[own]["cluster_id"] == ["theirs"]
-    assert replace(clustering, uncounted=False) == await clusterings.present()
+    assert replace(clustering, uncounted=False) == await clusterings.load()
 
 
 async def test_a_renamed_cluster_gets_the_samples_name(ctx: Context, sample: Path) -> None:

@@ -36,7 +36,7 @@ async def test_each_trace_passes_the_checks_of_contributions(app: App) -> None:
 async def test_traces_are_searchable_and_stored_once(app: App, ctx: Context) -> None:
     assert len(ROWS) == (await share_traces(ctx, ample())).counts["shared"]
     [first, *_] = await search_ids(app, query=ROWS[3]["context_text"][:200])
-    assert f"sample-{ROWS[3]['id']}" == first
+    assert first == f"sample-{ROWS[3]['id']}"
     await vote(app, first, "ben")
     assert (await share_traces(ctx, ample())).counts == {}
     assert (await call_result(app, "get_trace", trace_id=first))["upvotes"] == 1

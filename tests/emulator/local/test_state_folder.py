@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.support.local_machine import CARREL, Machine, close, host_of
+from tests.support.local_machine import CARREL, Machine, close, read_host
 from tests.support.ports import free_port
 from tests.support.process_end import END_TIMEOUT_SECONDS
 
@@ -46,7 +46,7 @@ carrel ingest "$1/much.md"
 every_command = pytest.mark.parametrize("command", [["up"], ["stdio"], ["keys", "list"]])
 
 
-def error_of(
+def expect_error(
     machine: Machine, *arguments: str, prefix: Sequence[str] = (), **environment: str
 ) -> str:
     """Run a command that fails, and return its error."""
@@ -86,7 +86,7 @@ def test_an_impossible_state_folder_is_refused(
 ) -> None:
     (tmp_path / "file").touch()
     state = tmp_path / path
-    message = error_of(machine, *command, CARREL_STATE=str(state))
+    message = expect_error(machine, *command, CARREL_STATE=str(state))
     assert f"Carrel cannot store data in {state}: {reason}" in message
     assert "CARREL_STATE=/another/folder make run" in message
 
@@ -100,7 +100,7 @@ def test_a_state_folder_on_a_read_only_disk_is_refused(
     disk = tmp_path / "disk"
     disk.mkdir()
     prefix = [*NEW_DISK, "sh", "-c", ON_A_READ_ONLY_DISK, "sh", str(disk)]
-    message = error_of(machine, *command, prefix=prefix, CARREL_STATE=str(disk / path))
+    message = expect_error(machine, *command, prefix=prefix, CARREL_STATE=str(disk / path))
     expected = f"Carrel cannot store data in {disk / path}: Read-only file system. To use another"
     assert expected in message
 
@@ -114,7 +114,7 @@ def test_a_state_folder_without_permission_is_refused(
     folder = tmp_path / "locked"
     folder.mkdir(mode=0o500)
     state = folder / path
-    message = error_of(machine, *command, prefix=WITHOUT_PRIVILEGES, CARREL_STATE=str(state))
+    message = expect_error(machine, *command, prefix=WITHOUT_PRIVILEGES, CARREL_STATE=str(state))
     assert f"Carrel cannot store data in {state}: Permission denied. To use another" in message
 
 
@@ -128,7 +128,7 @@ def test_an_invalid_setting_is_reported_before_the_start(machine: Machine) -> No
             "Error: DISABLED_TOOLS names unknown tools: fly. The tools are: ",
         ),
     ):
-        assert error_of(machine, "up", **{name: value}).startswith(expected)
+        assert expect_error(machine, "up", **{name: value}).startswith(expected)
     assert not machine.state.path.exists()
 
 
@@ -141,7 +141,7 @@ def test_a_deleted_state_folder_is_reported_and_restored(
     message = run.communicate(timeout=END_TIMEOUT_SECONDS)[1]
     assert message.startswith(f"Error: {machine.state.path} was deleted or moved while Carrel ran.")
     machine.wait_until_idle()
-    host = host_of(machine.share())
+    host = read_host(machine.share())
     assert connect(host).document("papers/a").get().to_dict() == {"title": "kept"}
 
 
@@ -154,18 +154,18 @@ def test_unsaved_data_is_retained_until_it_can_be_saved(
     blocker.parent.mkdir(parents=True)
     blocker.touch()
     expected = f"The local data could not be saved in {machine.state.path}: File exists."
-    assert expected in error_of(machine, "ingest", str(tmp_path / "tea.md"))
+    assert expected in expect_error(machine, "ingest", str(tmp_path / "tea.md"))
     run.send_signal(signal.SIGINT)
     assert expected in run.communicate(timeout=END_TIMEOUT_SECONDS)[1]
     assert run.returncode == 1
     client = machine.share()
-    host_of(client)
+    read_host(client)
     await_line(client, expected)
     blocker.unlink()
     await_line(client, "The local data is saved again.")
     close(client)
     machine.wait_until_idle()
-    [chunk] = connect(host_of(machine.share())).collection("chunks").stream()
+    [chunk] = connect(read_host(machine.share())).collection("chunks").stream()
     assert "seventy degrees" in chunk.get("content")
 
 

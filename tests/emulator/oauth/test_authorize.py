@@ -31,7 +31,7 @@ HTML = {"accept": "text/html,application/xhtml+xml"}
 
 async def test_the_consent_request_has_the_clients_parameters(server: AuthorizationServer) -> None:
     client = await server.register(client_name="Reading Room")
-    request = await server.request_of(client.client_id, scope="carrel:read")
+    request = await server.request_authorization(client.client_id, scope="carrel:read")
     assert request.client_name == "Reading Room"
     assert request.redirect_uri == REDIRECT
     assert request.scopes == frozenset({Scope.READ})
@@ -45,13 +45,13 @@ async def test_a_request_without_a_scope_asks_for_all_scopes(
     server: AuthorizationServer, scope: str | None
 ) -> None:
     client = await server.register()
-    request = await server.request_of(client.client_id, scope=scope)
+    request = await server.request_authorization(client.client_id, scope=scope)
     assert request.scopes == FULL_ACCESS
 
 
 async def test_the_only_redirect_uri_can_be_omitted(server: AuthorizationServer) -> None:
     client = await server.register()
-    request = await server.request_of(
+    request = await server.request_authorization(
         client.client_id, redirect_uri=None, resource=None, state=None
     )
     assert request.redirect_uri == REDIRECT
@@ -165,7 +165,7 @@ async def test_a_loopback_redirect_uri_may_have_any_port(
     registered = (await server.register(redirect_uris=[uri])).client_id
     client_id = server.documents.add(PUBLISHED, uri) if published else registered
     requested = f"http://{host}:49152/callback"
-    request = await server.request_of(client_id, redirect_uri=requested)
+    request = await server.request_authorization(client_id, redirect_uri=requested)
     assert request.redirect_uri == requested
     for other in (
         f"http://{host}:49152/other",
@@ -181,14 +181,14 @@ async def test_a_missing_path_equals_an_empty_path(
 ) -> None:
     client = await server.register(redirect_uris=["http://localhost:3000"])
     for uri in ("http://localhost:3000", "http://localhost:3000/"):
-        request = await server.request_of(client.client_id, redirect_uri=uri)
+        request = await server.request_authorization(client.client_id, redirect_uri=uri)
         assert request.redirect_uri == "http://localhost:3000/"
 
 
 async def test_an_app_is_redirected_to_its_own_scheme(server: AuthorizationServer) -> None:
     uri = "cursor://anysphere.cursor-mcp/oauth/callback"
     client = await server.register(redirect_uris=[uri])
-    request = await server.request_of(client.client_id, redirect_uri=uri)
+    request = await server.request_authorization(client.client_id, redirect_uri=uri)
     location = server.approvals.deny(request)
     assert location.startswith(f"{uri}?error=access_denied&")
 
@@ -249,7 +249,7 @@ async def test_a_published_client_has_safe_redirects_only(
     server: AuthorizationServer,
 ) -> None:
     server.documents.add(PUBLISHED, "http://program.example/back", "data:text/html,x", REDIRECT)
-    await server.request_of(PUBLISHED)
+    await server.request_authorization(PUBLISHED)
     for uri in ("http://program.example/back", "data:text/html,x"):
         answer = await server.authorize(PUBLISHED, redirect_uri=uri)
         assert parse_error(answer) == (400, "invalid_request")
@@ -261,7 +261,7 @@ async def test_a_long_published_name_is_truncated(server: AuthorizationServer) -
     server.documents.published[PUBLISHED] = document.model_copy(
         update={"client_name": "n" * 60_000}
     )
-    assert (await server.request_of(PUBLISHED)).client_name == "n" * 100
+    assert (await server.request_authorization(PUBLISHED)).client_name == "n" * 100
 
 
 async def test_an_unreachable_document_says_to_try_again(

@@ -48,7 +48,7 @@ async def test_server_metadata_lists_endpoints_and_capabilities(
         "token_endpoint": f"{ISSUER}/token",
         "registration_endpoint": f"{ISSUER}/register",
         "revocation_endpoint": f"{ISSUER}/revoke",
-        "scopes_supported": ["carrel:read", "carrel:write"],
+        "scopes_supported": ["carrel:curate", "carrel:read", "carrel:write"],
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
         "grant_types_supported": ["authorization_code", "refresh_token"],
@@ -70,7 +70,7 @@ async def test_resource_metadata_names_the_authorization_server(
     expected = {
         "resource": RESOURCE,
         "authorization_servers": [ISSUER],
-        "scopes_supported": ["carrel:read", "carrel:write"],
+        "scopes_supported": ["carrel:curate", "carrel:read", "carrel:write"],
         "bearer_methods_supported": ["header"],
         "resource_name": "Carrel",
     }
@@ -104,7 +104,9 @@ class Browser:
     async def open(self, url: str) -> None:
         """Open an authorization URL and approve the request."""
         parameters = parse_query(url)
-        request = await self._server.request_of(parameters.pop("client_id"), **parameters)
+        request = await self._server.request_authorization(
+            parameters.pop("client_id"), **parameters
+        )
         self._location = await self._server.approvals.approve(request, PERSON, FULL_ACCESS)
 
     async def read_redirect(self) -> AuthorizationCodeResult:

@@ -66,7 +66,7 @@ async def test_a_client_learns_its_granted_metadata(server: AuthorizationServer)
     )
     assert client.grant_types == ["authorization_code", "refresh_token"]
     assert client.response_types == ["code"]
-    assert client.scope == "carrel:read carrel:write"
+    assert client.scope == "carrel:curate carrel:read carrel:write"
 
 
 @pytest.mark.anyio
@@ -125,7 +125,7 @@ async def test_registration_is_limited_by_address(server: AuthorizationServer) -
 async def test_an_unused_registration_expires_after_a_day(server: AuthorizationServer) -> None:
     client = await server.register()
     server.clock.advance(hours=23, minutes=59)
-    await server.request_of(client.client_id)
+    await server.request_authorization(client.client_id)
     server.clock.advance(minutes=1)
     assert (await server.authorize(client.client_id)).status_code == 400
 
@@ -140,7 +140,7 @@ async def test_a_registration_lasts_ninety_days_after_its_last_token(
         server.clock.advance(days=29)
         token = parse_tokens(await server.refresh(client, token)).refresh_token
     server.clock.advance(days=89, hours=23)
-    await server.request_of(client.client_id)
+    await server.request_authorization(client.client_id)
     server.clock.advance(hours=1)
     assert (await server.authorize(client.client_id)).status_code == 400
     assert parse_error(await server.refresh(client, token)) == (401, "invalid_client")

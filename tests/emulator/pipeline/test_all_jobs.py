@@ -47,13 +47,13 @@ from tests.support.materials import extract_result
 from tests.support.stored_documents import leases
 from tests.support.stored_materials import QUERY, make_text, openai_settings, stored_contents
 from tests.support.whole_sample import (
-    ORDER,
+    JOBS_IN_ORDER,
     WordVertex,
     credentials_file,
     fill_library,
+    make_settings,
     open_app,
     read_pinned_state,
-    settings_of,
 )
 from tests.support.workspaces import job_context
 
@@ -164,8 +164,8 @@ async def test_killed_and_repeated_jobs_end_in_the_pinned_state(
     with FakeReadwise(page_size=20) as library, WordVertex() as models:
         fill_library(library)
         library.advance(days=1)
-        settings = settings_of(project, library, models)
-        for job in ORDER:
+        settings = make_settings(project, library, models)
+        for job in JOBS_IN_ORDER:
             if job.name in ANSWERS:
                 hangs = hold_after(library, models, ANSWERS[job.name])
                 await run_and_kill(job.name, make_environment(settings), hangs)

@@ -23,13 +23,21 @@ from tests.support.cards import (
     NOON,
     call_context,
     card_reply,
-    cards_of,
-    generator_of,
+    load_cards,
+    make_generator,
+    make_source_of_notes,
     note_text,
-    source_of_notes,
     store_and_prepare,
 )
-from tests.support.fakes.vertex import MODEL, FakeVertex, Reply, answered, blocked, refusal, said
+from tests.support.fakes.vertex import (
+    MODEL,
+    FakeVertex,
+    Reply,
+    blocked,
+    json_reply,
+    refusal,
+    text_reply,
+)
 from tests.support.knowledge import BAKING, set_fields
 from tests.support.stored_documents import ample, chunks, chunks_by_content, nothing, one_step
 
@@ -63,7 +71,7 @@ async def make_context(
     settings: Settings, server: FakeVertex
 ) -> AsyncIterator[Callable[..., Context]]:
     """A function that makes the context of a run with a language model, at another time."""
-    generator = generator_of(server)
+    generator = make_generator(server)
     yield lambda moment=NOON: call_context(settings, generator, moment)
     await generator.aclose()
 
@@ -89,10 +97,10 @@ async def test_each_chunk_gets_the_models_card(
     make_context: Callable[..., Context],
 ) -> None:
     ctx = make_context()
-    await store_and_prepare(ctx, source_of_notes(10))
+    await store_and_prepare(ctx, make_source_of_notes(10))
     report = await cards(ctx, ample())
     assert report == Report(Counter({"cards": 10, "by language model": 10}))
-    assert {note_text(number): numbered_reply(number) for number in range(10)} == await cards_of(
+    assert {note_text(number): numbered_reply(number) for number in range(10)} == await load_cards(
         ctx
     )
     for data in (await chunks(ctx)).values():
@@ -103,9 +111,9 @@ async def test_report_counts_the_models_tokens(
     make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
     ctx = make_context()
-    await store_and_prepare(ctx, source_of_notes(1))
-    server.script.append(answered(LONG, (100, 20, 3)))
-    server.script.append(answered(LONG | {"summary": "Short."}, (200, 30, 4)))
+    await store_and_prepare(ctx, make_source_of_notes(1))
+    server.script.append(json_reply(LONG, (100, 20, 3)))
+    server.script.append(json_reply(LONG | {"summary": "Short."}, (200, 30, 4)))
     await cards(ctx, ample())
     assert (ctx.meter.input_tokens, ctx.meter.output_tokens) == (300, 57)
 
@@ -114,8 +122,8 @@ async def test_interrupted_run_reports_its_tokens(
     make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
     ctx = make_context()
-    await store_and_prepare(ctx, source_of_notes(1))
-    server.script.append(answered(LONG, (100, 20, 3)))
+    await store_and_prepare(ctx, make_source_of_notes(1))
+    server.script.append(json_reply(LONG, (100, 20, 3)))
     server.usual = refusal(503, "UNAVAILABLE", retry_after="60")
     with pytest.raises(Unavailable):
         await cards(ctx, ample())
@@ -123,14 +131,14 @@ async def test_interrupted_run_reports_its_tokens(
 
 
 @pytest.mark.parametrize(
-    "probed", [answered(card_reply(PROBE), (40, 5, 0)), said("", tokens=(40, 5, 0))]
+    "probed", [json_reply(card_reply(PROBE), (40, 5, 0)), text_reply("", tokens=(40, 5, 0))]
 )
 async def test_tokens_of_the_probe_are_counted(
     make_context: Callable[..., Context], server: FakeVertex, probed: Reply
 ) -> None:
     ctx = make_context()
-    await store_and_prepare(ctx, source_of_notes(1))
-    server.troubles["number 0 "] = said("", finish="SAFETY", tokens=(60, 2, 0))
+    await store_and_prepare(ctx, make_source_of_notes(1))
+    server.troubles["number 0 "] = text_reply("", finish="SAFETY", tokens=(60, 2, 0))
     server.troubles[PROBE] = probed
     with suppress(PlatformFault):
         await cards(ctx, ample())
@@ -142,7 +150,7 @@ async def test_tokens_of_the_probe_are_counted(
 
 
 async def test_a_chunk_costs_a_read_and_a_write(make_context: Callable[..., Context]) -> None:
-    await store_and_prepare(make_context(), source_of_notes(20))
+    await store_and_prepare(make_context(), make_source_of_notes(20))
     ctx = make_context()
     await cards(ctx, ample())
     assert (ctx.meter.documents_read, ctx.meter.documents_written) == (21, 20)
@@ -159,11 +167,11 @@ async def test_a_run_with_nothing_to_do_costs_one_read(
 
 async def test_cards_are_extractive_without_a_model(settings: Settings) -> None:
     ctx = call_context(settings)
-    await store_and_prepare(ctx, BAKING, source_of_notes(3))
+    await store_and_prepare(ctx, BAKING, make_source_of_notes(3))
     report = await cards(ctx, ample())
     assert report == Report(Counter({"cards": 6, "extractive": 6}))
     card = {"summary": note_text(1), "takeaways": [], "model": "extractive", "generated_at": NOON}
-    assert (await cards_of(ctx))[note_text(1)] == card
+    assert (await load_cards(ctx))[note_text(1)] == card
 
 
 async def test_text_without_a_sentence_loses_its_card(
@@ -175,7 +183,7 @@ async def test_text_without_a_sentence_loses_its_card(
     ((name, _),) = (await chunks(ctx)).items()
     await set_fields(ctx, f"chunks/{name}", {"knowledge_card": {"summary": "Old."}})
     await cards(ctx, ample())
-    assert await cards_of(ctx) == {}
+    assert await load_cards(ctx) == {}
     assert await count_pending(ctx) == 0
 
 
@@ -191,18 +199,19 @@ async def test_short_text_is_not_sent_to_the_model(
 async def test_only_a_changed_text_gets_a_new_card(
     make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
-    await store_and_prepare(make_context(), source_of_notes(2))
+    await store_and_prepare(make_context(), make_source_of_notes(2))
     await cards(make_context(), ample())
     server.calls.clear()
     changed = Section(f"{note_text(1)} It is eaten warm.")
-    sections = (source_of_notes(2).sections[0], changed)
+    sections = (make_source_of_notes(2).sections[0], changed)
     await store_and_prepare(
-        make_context(), replace(source_of_notes(2), sections=sections, title="Bread", tags=("new",))
+        make_context(),
+        replace(make_source_of_notes(2), sections=sections, title="Bread", tags=("new",)),
     )
     ctx = make_context(LATER)
     assert (await cards(ctx, ample())).counts == {"cards": 1, "by language model": 1}
-    assert [f"Bread\n\n{changed.text}"] == [call.text for call in server.calls]
-    times = {text: card["generated_at"] for text, card in (await cards_of(ctx)).items()}
+    assert [call.text for call in server.calls] == [f"Bread\n\n{changed.text}"]
+    times = {text: card["generated_at"] for text, card in (await load_cards(ctx)).items()}
     assert {note_text(0): NOON, changed.text: LATER} == times
 
 
@@ -210,7 +219,7 @@ async def test_chunk_edited_during_the_run_gets_a_new_card(
     make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
     ctx = make_context()
-    await store_and_prepare(ctx, source_of_notes(1))
+    await store_and_prepare(ctx, make_source_of_notes(1))
     ((name, _),) = (await chunks(ctx)).items()
     requested, rewritten = threading.Event(), threading.Event()
 
@@ -226,13 +235,13 @@ async def test_chunk_edited_during_the_run_gets_a_new_card(
     await set_fields(ctx, f"chunks/{name}", {"content": new, "content_hash": "new"})
     rewritten.set()
     assert (await running).counts == {"cards": 1, "by language model": 2}
-    assert (await cards_of(ctx))[new]["summary"] == "New."
+    assert (await load_cards(ctx))[new]["summary"] == "New."
 
 
 async def test_outage_stops_the_run_and_defers_no_chunk(
     make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
-    await store_and_prepare(make_context(), source_of_notes(12))
+    await store_and_prepare(make_context(), make_source_of_notes(12))
     for number in range(5):
         server.script.extend([Reply()] * number)
         server.usual = refusal(503, "UNAVAILABLE", retry_after="60")
@@ -244,7 +253,7 @@ async def test_outage_stops_the_run_and_defers_no_chunk(
     )
     server.usual = Reply()
     await cards(make_context(), ample())
-    assert len(await cards_of(make_context())) == 12
+    assert len(await load_cards(make_context())) == 12
 
 
 @pytest.mark.parametrize(
@@ -252,17 +261,17 @@ async def test_outage_stops_the_run_and_defers_no_chunk(
     [
         (refusal(403, "PERMISSION_DENIED"), PlatformFault),
         (refusal(400, "INVALID_ARGUMENT"), InvalidInput),
-        (said("No."), PlatformFault),
+        (text_reply("No."), PlatformFault),
     ],
 )
 async def test_misconfigured_model_defers_no_chunk(
     make_context: Callable[..., Context], server: FakeVertex, reply: Reply, error: type[Exception]
 ) -> None:
-    await store_and_prepare(make_context(), source_of_notes(3))
+    await store_and_prepare(make_context(), make_source_of_notes(3))
     server.usual = reply
     with pytest.raises(error):
         await cards(make_context(), ample())
-    assert await cards_of(make_context()) == {}
+    assert await load_cards(make_context()) == {}
     assert all(data["tries"] == {} for data in (await chunks(make_context())).values())
 
 
@@ -270,21 +279,21 @@ async def test_misconfigured_model_defers_no_chunk(
 async def test_refused_text_gets_an_extractive_card_at_once(
     make_context: Callable[..., Context], server: FakeVertex, reply: Reply
 ) -> None:
-    await store_and_prepare(make_context(), source_of_notes(10))
+    await store_and_prepare(make_context(), make_source_of_notes(10))
     server.troubles[ODD] = reply
     report = await cards(make_context(), ample())
     assert report.counts == {"cards": 10, "by language model": 9, "extractive": 1}
     assert report.failures == []
-    assert (await cards_of(make_context()))[note_text(3)]["model"] == "extractive"
+    assert (await load_cards(make_context()))[note_text(3)]["model"] == "extractive"
 
 
 async def test_overlong_summary_is_reported_and_retried(
     make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
-    await store_and_prepare(make_context(), source_of_notes(1))
-    server.script.append(answered(LONG))
+    await store_and_prepare(make_context(), make_source_of_notes(1))
+    server.script.append(json_reply(LONG))
     await cards(make_context(), ample())
-    assert (await cards_of(make_context()))[note_text(0)]["model"] == MODEL
+    assert (await load_cards(make_context()))[note_text(0)]["model"] == MODEL
     message = server.calls[1].body["contents"][-1]["parts"][0]["text"]
     assert "summary: String should have at most 400 characters" in message
 
@@ -292,8 +301,8 @@ async def test_overlong_summary_is_reported_and_retried(
 async def test_repeated_bad_answers_end_in_an_extractive_card(
     make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
-    await store_and_prepare(make_context(), source_of_notes(10))
-    server.troubles[ODD] = answered(LONG)
+    await store_and_prepare(make_context(), make_source_of_notes(10))
+    server.troubles[ODD] = json_reply(LONG)
     report, _ = await run_hourly(make_context, 4)
     assert len(report.failures) == 1
     assert "answered twice" in report.failures[0].reason
@@ -301,19 +310,19 @@ async def test_repeated_bad_answers_end_in_an_extractive_card(
     assert (odd["tries"], "card" in odd["pending"]) == ({"card": 4}, True)
     report = await cards(make_context(NOON + timedelta(hours=5)), ample())
     assert (report.failures, report.counts) == ([], {"cards": 1, "extractive": 1})
-    assert len(await cards_of(make_context())) == 10
+    assert len(await load_cards(make_context())) == 10
 
 
 async def test_text_that_always_fails_is_dead_lettered(
     settings: Settings, server: FakeVertex
 ) -> None:
-    generator = generator_of(server)
-    await store_and_prepare(call_context(settings), source_of_notes(10))
+    generator = make_generator(server)
+    await store_and_prepare(call_context(settings), make_source_of_notes(10))
     server.troubles[ODD] = refusal(503, retry_after="3600")
     report, moment = await run_hourly(lambda moment: call_context(settings, generator, moment), 5)
     ctx = call_context(settings, generator, moment + timedelta(days=1))
     assert len(report.failures) == 1
-    assert len(await cards_of(ctx)) == 9
+    assert len(await load_cards(ctx)) == 9
     odd = (await chunks_by_content(ctx))[note_text(3)]
     assert "card" not in odd["pending"]
     assert odd["parked"]["card"].startswith("UNAVAILABLE")
@@ -326,13 +335,13 @@ async def test_text_that_always_fails_is_dead_lettered(
 
 
 async def test_run_without_time_makes_no_card(make_context: Callable[..., Context]) -> None:
-    await store_and_prepare(make_context(), source_of_notes(3))
+    await store_and_prepare(make_context(), make_source_of_notes(3))
     report = await cards(make_context(), nothing())
     assert (report.counts, report.finished) == ({}, False)
 
 
 async def test_run_out_of_time_keeps_its_cards(make_context: Callable[..., Context]) -> None:
-    await store_and_prepare(make_context(), source_of_notes(12))
+    await store_and_prepare(make_context(), make_source_of_notes(12))
     done: list[int] = []
     report = await cards(make_context(), one_step(done.append))
     assert (report.counts["cards"], report.finished) == (8, False)
@@ -343,7 +352,7 @@ async def test_run_out_of_time_keeps_its_cards(make_context: Callable[..., Conte
 async def test_probe_is_long_enough_for_the_model(
     make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
-    await store_and_prepare(make_context(), source_of_notes(1))
+    await store_and_prepare(make_context(), make_source_of_notes(1))
     server.troubles[ODD.replace("3", "0")] = blocked()
     ctx = make_context()
     await cards(ctx, ample())
@@ -355,7 +364,7 @@ async def test_renew_queues_cards_of_another_model(
     make_context: Callable[..., Context], settings: Settings
 ) -> None:
     plain = call_context(settings)
-    await store_and_prepare(plain, source_of_notes(3), BAKING)
+    await store_and_prepare(plain, make_source_of_notes(3), BAKING)
     by_hand = {"model": BY_HAND, "summary": "Written by hand."}
     await cards(plain, ample())
     name = next(
@@ -368,16 +377,16 @@ async def test_renew_queues_cards_of_another_model(
         "cards": 2,
         "by language model": 2,
     }
-    made_by = {text: card["model"] for text, card in (await cards_of(plain)).items()}
+    made_by = {text: card["model"] for text, card in (await load_cards(plain)).items()}
     assert Counter(made_by.values()) == Counter({MODEL: 2, "extractive": 3, BY_HAND: 1})
     assert await JOB.renew(make_context()) == 0
     assert (await JOB.renew(plain), made_by[note_text(2)]) == (2, BY_HAND)
 
 
 async def test_run_needs_its_lease(settings: Settings, server: FakeVertex) -> None:
-    generator = generator_of(server)
+    generator = make_generator(server)
     app = App(settings, generator=generator)
-    await store_and_prepare(call_context(settings), source_of_notes(2))
+    await store_and_prepare(call_context(settings), make_source_of_notes(2))
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
     assert report.cost.output_tokens > 0

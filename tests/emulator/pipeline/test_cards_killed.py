@@ -19,8 +19,8 @@ from shared.runtime.job import Report, run_job
 from tests.support.cards import (
     call_context,
     card_reply,
-    generator_of,
-    source_of_notes,
+    make_generator,
+    make_source_of_notes,
     store_and_prepare,
 )
 from tests.support.fakes.vertex import HANG, FakeVertex, Reply
@@ -62,7 +62,7 @@ async def chunk_contents(ctx: Context) -> dict[str, Any]:
 
 async def run(settings: Settings, server: FakeVertex) -> Report:
     """Run the job to its end, when the lease has expired."""
-    generator = generator_of(server)
+    generator = make_generator(server)
     later = call_context(settings).clock() + timedelta(days=36_500)
     app = App(settings, generator=generator, clock=lambda: later)
     report = await run_job(JOB, app)
@@ -96,7 +96,7 @@ async def test_next_run_completes_one_killed_during_a_model_call(
     with FakeVertex() as server:
         server.answers["GeneratedCard"] = card_reply
         for target in (calm, settings):
-            await store_and_prepare(call_context(target), source_of_notes(PASSAGES))
+            await store_and_prepare(call_context(target), make_source_of_notes(PASSAGES))
         await run(calm, server)
         server.script.extend([Reply()] * answered)
         server.usual = HANG

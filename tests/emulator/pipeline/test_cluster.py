@@ -19,6 +19,7 @@ from shared.core.meter import Meter
 from shared.firestore.database import LeaseLost
 from shared.firestore.leases import Leases
 from shared.index.embedding_space import EmbeddingSpace
+from shared.index.stored_vector import to_compact
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.source import Source
 from shared.runtime.context import App
@@ -38,6 +39,7 @@ from tests.support.cluster_chunks import (
 )
 from tests.support.database_dump import copy_into, read_root_documents
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.knowledge import set_fields
 from tests.support.stored_documents import ample, chunks, documents, nothing, one_step
 
 if TYPE_CHECKING:
@@ -69,6 +71,22 @@ async def stored_clusters(new_base: NewBase) -> Contents:
 async def five_clusters(ctx: Context, stored_clusters: Contents) -> None:
     """Seventy-five chunks about five subjects, and three about none."""
     await copy_into(ctx.database.client, stored_clusters)
+
+
+@pytest.mark.usefixtures("five_clusters")
+async def test_a_vector_of_another_length_is_not_clustered(ctx: Context) -> None:
+    """It cannot be compared, so the chunk belongs to no cluster."""
+    chunk_id, *_ = stored = await chunks(ctx)
+    short = to_compact(ctx.embedder.dimension // 2 * [0.1])
+    for step in ("assigned", "clustered"):
+        change = {"embedding_f16": short, "cluster_id": [], "pending": {"cluster": NOON}}
+        await set_fields(ctx, f"chunks/{chunk_id}", change)
+        if step == "clustered":
+            await set_fields(ctx, "meta/clustering", {"unfinished": True})
+        await run(ctx)
+        assigned = {name: data.get("cluster_id") for name, data in (await chunks(ctx)).items()}
+        assert not assigned[chunk_id]
+        assert sum(map(bool, assigned.values())) >= len(stored) - 4
 
 
 async def cluster_id_of_theme(ctx: Context, theme: str) -> str:

@@ -99,7 +99,7 @@ async def test_hanging_request_delays_no_other(
     cloud: Context, vertex: FakeVertex, monotonic: Monotonic
 ) -> None:
     vertex.script.append(HANG)
-    vertex.on_hang = partial(monotonic.turn_soon, 50)
+    vertex.on_hang = partial(monotonic.advance_soon, 50)
     await cluster(cloud, ample())
     await cluster(cloud, ample())
     assert set((await cluster_names(cloud)).values()) == {MODEL}

@@ -312,9 +312,9 @@ async def test_run_out_of_time_keeps_its_vectors(
 
 async def test_progress_ends_at_the_total(notes: Context, open_app: Callable[..., App]) -> None:
     done: list[int] = []
-    announce_move = await count_pending(notes)
+    announce_migration = await count_pending(notes)
     await run(open_app(ScriptedEmbedder(accept_all)), Budget(ample().deadline, done.append))
-    assert announce_move == sum(done) == 10
+    assert announce_migration == sum(done) == 10
 
 
 def fail_on_odd(error: CarrelError) -> Callable[[Sequence[str]], Awaitable[None]]:

@@ -239,7 +239,8 @@ async def test_thirty_nights_are_stored(ctx: Context, clock: SettableClock) -> N
         await health(ctx, ample())
     nights = await stored.nights()
     assert nights[0].date == "2026-01-02"
-    assert (MAX_NIGHTS, f"{clock():%Y-%m-%d}") == (len(nights), nights[-1].date)
+    assert len(nights) == MAX_NIGHTS
+    assert nights[-1].date == f"{clock():%Y-%m-%d}"
 
 
 async def test_nothing_is_stored_without_semantic_search(

@@ -19,6 +19,7 @@ from shared.firestore.database import LeaseLost
 from shared.firestore.leases import Leases
 from shared.index.facets import HAS_CARD, Facet, Kind, named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
+from shared.index.posting_changes import IndexDifference, postings_writes
 from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue
@@ -33,6 +34,7 @@ from tests.support.index_postings import (
     RacingIndexing,
     assert_exact,
     assert_sound,
+    postings_in_use,
     stored_postings,
 )
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources, with_chunks
@@ -41,7 +43,6 @@ from tests.support.stored_documents import ample, chunks, documents, leases, not
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from shared.index.postings import PostingsRef
     from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
@@ -100,7 +101,7 @@ async def test_empty_base_has_no_postings(ctx: Context) -> None:
     await store_sources(ctx, BAKING, SAILING)
     await ingest_sources(ctx, replace(BAKING, sections=()), replace(SAILING, sections=()))
     assert (await index(ctx, ample())).counts == {"indexed": 5}
-    assert await stored_postings(ctx) == {}
+    assert await postings_in_use(ctx) == {}
     assert await documents(ctx, "chunks") == {}
     await assert_exact(ctx)
 
@@ -148,8 +149,20 @@ async def test_second_run_has_nothing_to_do(notes: Context, app: App) -> None:
     await index(notes, ample())
     meter = Meter()
     assert await index(app.context(Caller(), meter), ample()) == Report()
-    # What waits, the analysis, the traces' long lists of words and of tags, extractions that went.
-    assert (meter.documents_read, meter.documents_written) == (5, 0)
+    # What waits, the analysis, the long postings of both corpora, extractions that went, sources
+    # that are being forgotten.
+    assert (meter.documents_read, meter.documents_written) == (8, 0)
+
+
+async def test_postings_that_others_made_too_long_are_cut(ctx: Context) -> None:
+    for number in range(6):
+        state = IndexedState({"bread": 1}, {}, number)
+        difference = IndexDifference(f"d{number}", NOT_INDEXED, state)
+        await ctx.database.commit(postings_writes(ctx.database, KNOWLEDGE, [difference]))
+    report = await index_with(Indexing(ctx.database), ctx, ample(), cap=3, slack=2)
+    assert report == Report(Counter(shortened=1))
+    bread = (await stored_postings(ctx))["lexicon", "bread"]
+    assert (bread["df"], bread["held"], len(bread["postings"])) == (6, 3, 3)
 
 
 async def test_changed_title_is_indexed(ctx: Context) -> None:
@@ -278,7 +291,7 @@ async def test_database_rejecting_all_writes_defers_no_chunk(
     notes: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class RefusedChunks(RacingIndexing):
-        async def apply(self, changes: Sequence[IndexChange]) -> list[PostingsRef]:
+        async def apply(self, changes: Sequence[IndexChange]) -> None:
             raise PlatformFault(f"{len(changes)} are too many.")
 
     class Refusing(ChunkQueue):
@@ -295,7 +308,7 @@ async def index_with_another_analyzer(ctx: Context) -> None:
     page = await Indexing(ctx.database).pending(NOON, 100)
     old = IndexedState(terms={"old": 2, "note": 1}, facets={}, dated_at=5)
     await Indexing(ctx.database).apply([IndexChange(waiting, old) for waiting in page])
-    await Indexing(ctx.database).stamp(INDEX_VERSION | {"analysis": ANALYZER_VERSION - 1})
+    await Indexing(ctx.database).save_version(INDEX_VERSION | {"analysis": ANALYZER_VERSION - 1})
 
 
 async def test_texts_are_indexed_again_for_a_new_analyzer(notes: Context, app: App) -> None:
@@ -390,6 +403,6 @@ async def test_run_without_time_indexes_nothing(notes: Context) -> None:
 
 async def test_progress_ends_at_the_total(notes: Context) -> None:
     done: list[int] = []
-    announce_move = await count_pending(notes)
+    announce_migration = await count_pending(notes)
     await index(notes, Budget(math.inf, done.append))
-    assert announce_move == sum(done) == 10
+    assert announce_migration == sum(done) == 10

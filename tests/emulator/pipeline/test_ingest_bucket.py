@@ -17,6 +17,7 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.job import Failure, Report
 from tests.support.fakes.cloud_storage import FakeCloudStorage, Fault, Operation
+from tests.support.notes import RYE, save
 from tests.support.readwise_runs import run_ingest, stored_state, stored_texts
 from tests.support.source_files import json_lines, write_file
 from tests.support.stored_documents import ample, chunks, documents, nothing, one_step
@@ -134,8 +135,9 @@ async def test_new_file_costs_a_few_reads(app: App, ctx: Context, storage: Stora
     meter = Meter()
     await run_ingest(app, meter)
     assert REEF in await chunk_texts(ctx)
-    # What is known, and the shard; the source, and its chunks, of which there are none.
-    assert meter.documents_read == 4
+    # What is known, and the shard; the source, what was forgotten of it, and its chunks, of which
+    # there are none.
+    assert meter.documents_read == 5
     # What is about to be, twice two documents, of which one goes; a source and a chunk; what is.
     assert meter.documents_written == 8
     assert storage.calls["download"] == 1
@@ -167,6 +169,17 @@ async def test_files_missing_from_the_prefix_are_deleted(
     upload(storage, "b.md", DOUGH)
     await run_ingest(app)
     assert await chunk_texts(ctx) == [DOUGH, REEF]
+
+
+async def test_a_missing_file_deletes_no_note(app: App, ctx: Context, storage: Storage) -> None:
+    note = await save(app)
+    upload(storage, "a.md", REEF)
+    upload(storage, "b.md", DOUGH)
+    await run_ingest(app)
+    remove(storage, "b.md")
+    await run_ingest(app)
+    assert await chunk_texts(ctx) == [REEF, RYE]
+    assert note["source_id"] in await documents(ctx, "sources")
 
 
 async def test_record_missing_from_its_file_is_deleted(

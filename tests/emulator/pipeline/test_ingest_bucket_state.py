@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from shared.knowledge.bucket_sync import SHARDS, BucketSync, ObjectState, digest, shard_of
+from shared.knowledge.bucket_sync import SHARDS, BucketSync, ObjectState, assign_shard, digest
 from tests.support.database_dump import read_all_documents
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ async def test_many_records_are_sharded_below_a_megabyte(
     ctx: Context,
 ) -> None:
     ids = [f"notes-{hashlib.sha256(b'%d' % number).hexdigest()[:32]}" for number in range(150_000)]
-    shard = shard_of("many.jsonl")
+    shard = assign_shard("many.jsonl")
     states = {"many.jsonl": ObjectState(3, tuple(ids))}
     await (await open_sync(ctx)).store({shard: states})
     assert await (await open_sync(ctx)).objects([shard]) == states
@@ -42,7 +42,7 @@ async def test_many_records_are_sharded_below_a_megabyte(
 
 async def test_saved_shard_replaces_its_predecessor(ctx: Context) -> None:
     sync = await open_sync(ctx)
-    shard = shard_of("a.md")
+    shard = assign_shard("a.md")
     await sync.store({shard: {"a.md": ObjectState(1, ("file-a",))}})
     await sync.store({shard: {"a.md": ObjectState(2, ("file-a",))}})
     again = await open_sync(ctx)
@@ -55,7 +55,9 @@ async def test_saved_shard_replaces_its_predecessor(ctx: Context) -> None:
 
 
 async def test_prefixes_have_separate_state(ctx: Context) -> None:
-    await (await open_sync(ctx)).store({shard_of("a.md"): {"a.md": ObjectState(1, ("file-a",))}})
+    await (await open_sync(ctx)).store(
+        {assign_shard("a.md"): {"a.md": ObjectState(1, ("file-a",))}}
+    )
     other = await open_sync(ctx, "gs://library/other")
     assert await other.objects(range(SHARDS)) == {}
 
@@ -70,7 +72,7 @@ async def test_object_with_omitted_records_is_read_again(
 ) -> None:
     """Earlier versions omitted a record whose id another object had, and stored that."""
     sync = await open_sync(ctx)
-    shard = shard_of("a.jsonl")
+    shard = assign_shard("a.jsonl")
     await sync.store({shard: {"a.jsonl": ObjectState(7, ("a",))}})
     dump = await read_all_documents(ctx.database.client)
     [path] = [name for name in dump if "/objects/" in name]

@@ -148,7 +148,7 @@ async def test_an_outage_ends_a_run_and_the_next_resumes(
     await extract_result(app, QUERY, materials=TEXT)
     fake.script.append(OK)
     fake.usual = reply
-    fake.on_hang = partial(monotonic.turn_soon, 30)  # as long as embedding may take
+    fake.on_hang = partial(monotonic.advance_soon, 30)  # as long as embedding may take
     with pytest.raises(Unavailable) as error:
         await run_job(JOB, open_app())
     assert error.value.retry_after

@@ -28,8 +28,8 @@ from tests.support.workspaces import (
     QUESTION,
     job_context,
     open_app,
+    open_workspace,
     upload_text,
-    workspace_of,
     write_times,
 )
 
@@ -159,7 +159,7 @@ async def test_workspace_used_after_the_query_stays(
         await upload_text(app, task)
         clock.advance(minutes=1)
     clock.advance(days=91)
-    used = workspace_of(ctx, "second").path
+    used = open_workspace(ctx, "second").path
 
     def use(_count: int) -> None:  # while the first is being erased
         client = Client(project=ctx.settings.google_cloud_project)
@@ -209,7 +209,7 @@ async def test_answer_of_an_erased_workspace_is_not_replayed(
 
 async def add_passages(ctx: Context, task: str, passages: int) -> None:
     """Add passages to a workspace, as uploads do."""
-    folder = ctx.database.collection(f"{workspace_of(ctx, task).path}/passages")
+    folder = ctx.database.collection(f"{open_workspace(ctx, task).path}/passages")
     batch = ctx.database.client.batch()
     for number in range(passages):
         batch.set(folder.document(f"more-{number}"), {"text": "more", "facets": []})
@@ -236,7 +236,7 @@ async def test_next_run_continues_one_without_time(
 async def test_several_pages_of_workspaces_are_erased(ctx: Context, clock: SettableClock) -> None:
     batch = ctx.database.client.batch()
     for number in range(PAGE_SIZE + 3):
-        task = workspace_of(ctx, "notes", f"user-{number}")
+        task = open_workspace(ctx, "notes", f"user-{number}")
         batch.create(task.reference, {"created_at": clock(), "touched_at": clock()})
     await batch.commit()
     clock.advance(days=91)

@@ -18,7 +18,7 @@ from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import set_fields
 from tests.support.stored_documents import ample, documents, nothing
-from tests.support.tasks import NOON, add_tasks, result_of
+from tests.support.tasks import NOON, add_tasks, expect_result
 from tests.support.workspaces import job_context, write_times
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def context_after(app: App, **later: float) -> Context:
 
 async def test_only_tasks_deleted_thirty_days_ago_are_purged(app: App) -> None:
     first, second, third = await add_tasks(app, "bake", "sail", "read")
-    await result_of(app, "delete_task", task_id=first)
-    await result_of(app, "complete_task", task_id=second)
-    await result_of(app, "delete_task", task_id=third, now=NOON + timedelta(days=1))
+    await expect_result(app, "delete_task", task_id=first)
+    await expect_result(app, "complete_task", task_id=second)
+    await expect_result(app, "delete_task", task_id=third, now=NOON + timedelta(days=1))
     assert (await purge(context_after(app, days=30, seconds=-1), ample())).counts["todos"] == 0
     ctx = context_after(app, days=30)
     assert (await count_pending(ctx), await purge(ctx, ample())) == (1, Report(Counter(todos=1)))
@@ -60,7 +60,7 @@ async def test_only_tasks_deleted_thirty_days_ago_are_purged(app: App) -> None:
 
 async def test_number_of_a_purged_task_is_not_reused(app: App) -> None:
     [first] = await add_tasks(app, "bake")
-    await result_of(app, "delete_task", task_id=first)
+    await expect_result(app, "delete_task", task_id=first)
     await purge(context_after(app, days=31), ample())
     assert await documents(job_context(app), "users/anna/tasks") == {}
     [second] = await add_tasks(app, "sail")
@@ -70,7 +70,7 @@ async def test_number_of_a_purged_task_is_not_reused(app: App) -> None:
 async def test_task_changed_after_the_query_stays(settings: Settings) -> None:
     app = WatchedApp(settings, embedder=WordEmbedder())
     [first] = await add_tasks(app, "bake")
-    await result_of(app, "delete_task", task_id=first)
+    await expect_result(app, "delete_task", task_id=first)
     await app.aclose()
 
     async def restore() -> None:
@@ -85,7 +85,7 @@ async def test_task_changed_after_the_query_stays(settings: Settings) -> None:
 
 
 async def test_expired_answer_is_deleted(app: App) -> None:
-    await result_of(app, "add_task", title="bake", idempotency_key="one")
+    await expect_result(app, "add_task", title="bake", idempotency_key="one")
     path = "users/anna/replays"
     assert await purge(context_after(app, days=2, seconds=-1), ample()) == Report()
     assert len(await documents(job_context(app), path)) == 1
@@ -109,7 +109,7 @@ async def test_idle_run_costs_a_few_reads_and_no_write(app: App) -> None:
     meter = Meter()
     assert await purge(app.context(Caller(), meter), ample()) == Report()
     assert meter.documents_written == 0
-    assert meter.documents_read <= len(SWEEPS) + 3
+    assert meter.documents_read <= len(SWEEPS) + 4
 
 
 async def store_expired(ctx: Context, count: int) -> None:
@@ -117,7 +117,7 @@ async def store_expired(ctx: Context, count: int) -> None:
     batch, client = ctx.database.client.batch(), ctx.database.client
     for kind in EXPIRING:
         for number in range(count):
-            parent = f"users/user-{number}/" if kind.of_users else ""
+            parent = f"users/user-{number}/" if kind.nested else ""
             fields = {kind.field: NOON - timedelta(days=40)}
             batch.set(client.document(f"{parent}{kind.collection}/{number}"), fields)
     await batch.commit()

@@ -139,7 +139,7 @@ async def test_repeatedly_killed_process_completes(settings: Settings, project: 
         await make_workspaces(app, clock)
         ctx = job_context(app)
         for commits in (3, 1):
-            assert -signal.SIGKILL == run_python(project, KILLED_PURGE, str(commits)).returncode
+            assert run_python(project, KILLED_PURGE, str(commits)).returncode == -signal.SIGKILL
             await assert_no_orphans(ctx)
         run = run_python(project, RUN_PURGE)
         assert (run.returncode, run.stderr) == (0, "")

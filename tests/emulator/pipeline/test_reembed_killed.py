@@ -21,12 +21,12 @@ from tests.support.clock import NOON, SettableClock
 from tests.support.commit_hooks import WatchedApp, after
 from tests.support.knowledge import set_fields
 from tests.support.model_migration import (
-    announce_move,
+    announce_migration,
     database_contents,
-    fill_base,
-    former_model,
+    fill_knowledge_base,
     job_context,
     new_model,
+    previous_model,
     run_reembed,
 )
 from tests.support.stored_documents import ample, snapshots
@@ -57,17 +57,17 @@ async def die() -> None:
 
 @pytest.fixture
 def clock() -> SettableClock:
-    """The clock."""
+    """The clock of the app, which stands still until a test advances it."""
     return SettableClock(NOON)
 
 
 async def migrating_settings(project: str, clock: SettableClock) -> Settings:
     """Return a base of the old model whose migration was announced long enough ago."""
     settings = Settings(google_cloud_project=project)
-    app = App(settings, embedder=former_model(), clock=clock)
-    await fill_base(app)
+    app = App(settings, embedder=previous_model(), clock=clock)
+    await fill_knowledge_base(app)
     newer = App(settings, embedder=new_model(), clock=clock)
-    await announce_move(newer)
+    await announce_migration(newer)
     await app.aclose()
     await newer.aclose()
     return settings
@@ -99,7 +99,7 @@ async def test_migration_killed_after_any_commit_completes(
     assert without_random_names(await database_contents(undisturbed)) == without_random_names(
         await database_contents(again)
     )
-    assert max(model.paid.values()) == 2  # the batch that was being embedded meanwhile
+    assert max(model.embedding_counts.values()) == 2  # the batch that was being embedded meanwhile
     await again.aclose()
     await undisturbed.aclose()
 
@@ -139,8 +139,8 @@ async def test_next_run_completes_a_killed_migration(
     kill_chance: random.Random,
 ) -> None:
     settings = Settings(google_cloud_project=project)
-    older = App(settings, embedder=former_model())
-    await fill_base(older)
+    older = App(settings, embedder=previous_model())
+    await fill_knowledge_base(older)
     move_state = {
         "model": local_embedder.model,
         "dimension": local_embedder.dimension,

@@ -19,6 +19,7 @@ from shared.index.bm25 import Totals, best
 from shared.index.posting_changes import newest_entries
 from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Budget, Report, run_job
+from tests.support.commit_hooks import WatchedApp, before
 from tests.support.index_postings import (
     History,
     assert_exact,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
 
+    from shared.core.settings import Settings
     from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
@@ -159,6 +161,27 @@ async def test_missing_postings_are_rebuilt(ctx: Context) -> None:
     assert await stored_postings(ctx) == before
 
 
+async def test_concurrent_write_is_not_undone_by_repair(
+    settings: Settings, app: App, ctx: Context
+) -> None:
+    """Chunks that are indexed between repair's reads and its commit stay indexed."""
+    await store_sources(ctx, BAKING)
+    for name, data in (await stored_postings(ctx)).items():
+        await set_fields(ctx, "/".join(name), {"df": data["df"] + 1})
+
+    async def meanwhile() -> None:
+        await store_sources(ctx, SAILING)
+
+    raced = WatchedApp(settings, before(1, meanwhile), embedder=app.embedder)
+    await repair(raced.context(Caller(), Meter()), ample())
+    await raced.aclose()
+    stored = await stored_postings(ctx)
+    for name, entries in (await expected_postings(ctx)).entries.items():
+        assert entries == stored[name]["postings"]
+    assert (await repair(ctx, ample())).counts["mended"] > 0
+    await assert_exact(ctx)
+
+
 async def test_intact_postings_cost_no_write_but_the_lease(ctx: Context, app: App) -> None:
     await store_sources(ctx, BAKING, SAILING)
     meter = Meter()
@@ -195,6 +218,6 @@ async def test_repair_and_index_exclude_each_other(app: App) -> None:
 async def test_progress_ends_at_the_total(ctx: Context) -> None:
     await store_sources(ctx, BAKING, SAILING)
     done: list[int] = []
-    announce_move = await count_postings(ctx)
+    announce_migration = await count_postings(ctx)
     await repair(ctx, Budget(math.inf, done.append))
-    assert announce_move == sum(done) > 40
+    assert announce_migration == sum(done) > 40

@@ -30,17 +30,17 @@ from tests.support.database_state import (
 from tests.support.fakes.readwise import BROKEN, FakeReadwise, throttled
 from tests.support.stored_documents import snapshots
 from tests.support.whole_sample import (
-    ORDER,
-    PINNED,
+    JOBS_IN_ORDER,
+    STATE_FILE,
     WordVertex,
     credentials_file,
-    exported,
+    exported_books,
     fill_library,
+    make_settings,
     open_app,
     read_pinned_state,
     run_all,
-    run_one,
-    settings_of,
+    run_single_job,
 )
 from tests.support.workspaces import job_context
 
@@ -55,10 +55,10 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 SHELVED: Final = datetime(2026, 12, 1, 4, tzinfo=UTC)
 """The time when the library was created. Its highlights are older."""
-HANDFUL: Final = 8
-MOST_READ: Final = {"purge": 15, "repair": 2_000, "health": 2_000}
+HANDFUL: Final = 10
+MOST_READ: Final = {"purge": 17, "repair": 2_000, "health": 2_000}
 """Documents that a run with nothing to do reads at most, lease and all, where that is no handful:
-purge looks once for each of the eleven things that it deletes; repair compares all lists with all
+purge looks once for each of the thirteen things that it deletes; repair compares all lists with all
 documents, and health searches, which is what they are for."""
 WRITTEN: Final = 3
 """The writes of a run with nothing to do: the lease twice, and the run's record."""
@@ -100,7 +100,7 @@ def vertex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WordVert
 @pytest.fixture
 def settings(project: str, readwise: FakeReadwise, vertex: WordVertex) -> Settings:
     """Settings that use these servers."""
-    return settings_of(project, readwise, vertex)
+    return make_settings(project, readwise, vertex)
 
 
 def advance_clocks(readwise: FakeReadwise, clock: SettableClock, **passed: float) -> None:
@@ -130,10 +130,10 @@ async def write_times(settings: Settings, clock: SettableClock) -> dict[str, Any
 
 def change_library(readwise: FakeReadwise) -> None:
     """Edit the end of a highlight, delete one and add one."""
-    [book] = [book for book in exported() if book["user_book_id"] == PATIENT]
+    [book] = [book for book in exported_books() if book["user_book_id"] == PATIENT]
     long = {k: v for k, v in book["highlights"][LONG].items() if k != "updated_at"}
     ending = "And so we learned to test less, and never what does not hurt."
-    readwise.highlight(place=LONG, **long | {"text": f"{long['text'][:-200]} {ending}"})
+    readwise.highlight(position=LONG, **long | {"text": f"{long['text'][:-200]} {ending}"})
     readwise.delete_highlight(PYRAMID, FRIDAY)
     slow = "First ask what a slow machine waits for, then measure that, and only then change code."
     why = "It is slow because a cache that is never measured only grows. What does yours wait for?"
@@ -142,7 +142,7 @@ def change_library(readwise: FakeReadwise) -> None:
 
 async def test_library_equals_the_sample(readwise: FakeReadwise) -> None:
     readwise.page_size = 1_000
-    by_id = sorted(exported(), key=lambda book: int(book["user_book_id"]))
+    by_id = sorted(exported_books(), key=lambda book: int(book["user_book_id"]))
     assert readwise.export()["results"] == by_id
 
 
@@ -153,7 +153,7 @@ async def test_whole_sample_ends_in_the_pinned_state(
     assert {name: report.failures for name, report in reports.items() if report.failures} == {}
     actual = digests(await database_contents(settings, clock))
     if os.environ.get("WRITE_SAMPLE_STATE"):
-        PINNED.write_text(to_text(actual), encoding="utf-8")
+        STATE_FILE.write_text(to_text(actual), encoding="utf-8")
     assert not (difference := differences(read_pinned_state(), actual)), (
         f"{difference}\n\n{__doc__}"
     )
@@ -169,8 +169,8 @@ async def test_repeated_jobs_write_nothing_and_ask_no_model(
         len(vertex.calls),
         len(readwise.calls),
     )
-    for job in ORDER:
-        report = await run_one(job, settings, clock)
+    for job in JOBS_IN_ORDER:
+        report = await run_single_job(job, settings, clock)
         assert (report.failures, report.finished) == ([], True)
         cost, of_health = report.cost, job.name == "health"
         message = f"{job.name} read {cost.documents_read}, and wrote {cost.documents_written}"
@@ -202,7 +202,7 @@ async def test_changed_library_equals_a_new_base(
     reports = await run_all(settings, clock)
     assert (reports["ingest"].counts["created"], reports["ingest"].counts["deleted"]) == (2, 2)
     assert sum(report.counts["shown"] for report in reports.values()) == REPEATED
-    fresh = settings_of(f"{project}-fresh", readwise, vertex)
+    fresh = make_settings(f"{project}-fresh", readwise, vertex)
     await run_all(fresh, clock)
     expected, actual = [
         without_history(await database_contents(target, clock)) for target in (fresh, settings)

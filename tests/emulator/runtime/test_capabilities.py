@@ -14,7 +14,7 @@ from shared.runtime.invocation import invoke
 from shared.runtime.job import Job, Report, run_job
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
-from tests.support.tool_calls import request_of
+from tests.support.tool_calls import make_call_request
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -61,7 +61,7 @@ def make_tool(run: Any, effect: Effect = Effect.READ, *capabilities: Capability)
 
 async def error_code(tool: Tool[Any, Any], app: App) -> str | None:
     """Call a tool; return the code of its error, None if it succeeds."""
-    answer = await invoke(tool, request_of(tool, Caller.of("anna"), {}), app)
+    answer = await invoke(tool, make_call_request(tool, Caller.of("anna"), {}), app)
     return answer.error.code if answer.error else None
 
 

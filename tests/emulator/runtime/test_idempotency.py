@@ -13,7 +13,7 @@ from shared.core.caller import Caller
 from shared.runtime.invocation import invoke
 from shared.runtime.messages import CallAnswer, CallRequest
 from tests.support.note_tools import TOOLS, Note, Written
-from tests.support.tool_calls import request_of
+from tests.support.tool_calls import make_call_request
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -30,7 +30,7 @@ async def write(
     **arguments: Any,
 ) -> CallAnswer:
     """Call write_note as the gateway does."""
-    return await invoke(WRITE, request_of(WRITE, Caller.of(user, task=task), arguments), app)
+    return await invoke(WRITE, make_call_request(WRITE, Caller.of(user, task=task), arguments), app)
 
 
 async def notes(app: App, user: str = "anna") -> list[str]:
@@ -55,9 +55,10 @@ async def test_the_same_call_again_is_answered_as_the_first_time(app: App) -> No
 
 async def test_a_replayed_answer_has_the_same_text(app: App) -> None:
     tool = replace(WRITE, text=lambda written: f"There are {written.number} notes.")
-    request = request_of(WRITE, Caller.of("anna"), {"text": "one", "idempotency_key": "k"})
+    request = make_call_request(WRITE, Caller.of("anna"), {"text": "one", "idempotency_key": "k"})
     first, again = [await invoke(tool, request, app) for _ in range(2)]
-    assert "There are 1 notes." == first.text == again.text
+    assert first.text == "There are 1 notes."
+    assert again.text == "There are 1 notes."
 
 
 async def test_a_replayed_call_has_the_first_price(app: App) -> None:

@@ -75,7 +75,7 @@ def hanging(monotonic: Monotonic) -> Tool[In, Out]:
     """It never answers, and a minute is over at once."""
 
     async def hang(_args: In, _context: Context) -> Out:
-        monotonic.turn(60)
+        monotonic.advance(60)
         await asyncio.Event().wait()
         raise AssertionError
 

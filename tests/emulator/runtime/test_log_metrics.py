@@ -19,7 +19,7 @@ from shared.pipeline.worker import run_isolated
 from shared.runtime.job import Failure, Job, Report, run_job
 from shared.runtime.messages import CallRequest
 from tests.support.knowledge import BAKING, store_sources
-from tests.support.log_metrics import METRICS, entry_of, labels_of, values_of
+from tests.support.log_metrics import METRICS, extract_labels, extract_values, parse_log_entry
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -58,7 +58,7 @@ async def test_a_search_counts_in_all_call_metrics(
     monkeypatch.setattr(time, "perf_counter", map((0.001).__mul__, count()).__next__)
     await run_call(app, "search_kb", {"query": "how to knead"})
     [line] = capsys.readouterr().err.splitlines()
-    values = values_of(line)
+    values = extract_values(line)
     of_calls = [metric["name"] for metric in METRICS if '"tool_call"' in metric["filter"]]
     assert of_calls == list(values)
     assert values.pop("tool_calls_total") == 1
@@ -75,7 +75,7 @@ async def test_a_search_is_timed_only_for_the_parts_it_uses(
     await run_call(app, "search_kb", {"query": "how to knead", "mode": mode})
     [line] = capsys.readouterr().err.splitlines()
     whole = {"tool_calls_total", "tool_latency_seconds"}
-    assert values_of(line).keys() == whole | {f"{part}_latency_seconds"}
+    assert extract_values(line).keys() == whole | {f"{part}_latency_seconds"}
 
 
 async def test_a_call_that_fails_counts_with_its_code(
@@ -84,13 +84,16 @@ async def test_a_call_that_fails_counts_with_its_code(
     await run_call(app, "get_chunk", {"chunk_id": "none-of-ours"})
     [line] = capsys.readouterr().err.splitlines()
     total, latency, *_ = METRICS
-    assert labels_of(total, entry_of(line)) == {
+    assert extract_labels(total, parse_log_entry(line)) == {
         "tool": "get_chunk",
         "outcome": "error",
         "code": "NOT_FOUND",
     }
-    assert labels_of(latency, entry_of(line)) == {"tool": "get_chunk", "outcome": "error"}
-    assert values_of(line).keys() == {"tool_calls_total", "tool_latency_seconds"}
+    assert extract_labels(latency, parse_log_entry(line)) == {
+        "tool": "get_chunk",
+        "outcome": "error",
+    }
+    assert extract_values(line).keys() == {"tool_calls_total", "tool_latency_seconds"}
 
 
 async def test_a_run_counts_with_its_time_and_failures(
@@ -104,11 +107,11 @@ async def test_a_run_counts_with_its_time_and_failures(
 
     await run_job(Job(name="dust", title="Dust", run=run, total=nothing, schedule=""), app)
     [line] = capsys.readouterr().err.splitlines()
-    values = values_of(line)
+    values = extract_values(line)
     assert values.keys() == {"job_runs_total", "job_duration_seconds", "job_failures"}
     assert (values["job_runs_total"], values["job_failures"]) == (1, 1)
     [runs] = [metric for metric in METRICS if metric["name"] == "job_runs_total"]
-    assert labels_of(runs, entry_of(line)) == {"job": "dust", "outcome": "finished"}
+    assert extract_labels(runs, parse_log_entry(line)) == {"job": "dust", "outcome": "finished"}
 
 
 async def test_a_search_that_finds_less_than_before_counts(
@@ -116,7 +119,7 @@ async def test_a_search_that_finds_less_than_before_counts(
 ) -> None:
     log.warning("search_finds_less", recall_at_10=0.5)
     [line] = capsys.readouterr().err.splitlines()
-    assert values_of(line) == {"search_finds_less_total": 1}
+    assert extract_values(line) == {"search_finds_less_total": 1}
 
 
 async def test_an_isolated_failure_counts(ctx: Context, capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,7 +128,7 @@ async def test_an_isolated_failure_counts(ctx: Context, capsys: pytest.CaptureFi
 
     assert not await run_isolated("store_baking 3", breaks(), ctx, Report())
     [line] = capsys.readouterr().err.splitlines()
-    assert values_of(line) == {"set_apart_total": 1}
+    assert extract_values(line) == {"set_apart_total": 1}
 
 
 async def test_a_line_has_caller_and_tool_but_no_content(
@@ -133,7 +136,7 @@ async def test_a_line_has_caller_and_tool_but_no_content(
 ) -> None:
     await run_call(app, "get_stats", {"a secret": "a secret"})
     [line] = capsys.readouterr().err.splitlines()
-    entry = entry_of(line)
+    entry = parse_log_entry(line)
     assert {
         "tool": "get_stats",
         "call_id": "c-1",
@@ -151,7 +154,9 @@ async def test_a_line_has_caller_and_tool_but_no_content(
 
 
 def test_other_lines_count_in_no_metric() -> None:
-    assert values_of('{"message": "tool_unreachable", "tool": "get_chunk", "seconds": 1}') == {}
+    assert (
+        extract_values('{"message": "tool_unreachable", "tool": "get_chunk", "seconds": 1}') == {}
+    )
 
 
 @every_metric

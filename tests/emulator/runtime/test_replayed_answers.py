@@ -12,7 +12,7 @@ from shared.firestore.idempotency_records import IdempotencyRecords
 from shared.runtime.invocation import invoke
 from shared.runtime.outcome import Outcome
 from tests.support.note_tools import TOOLS, Note, Written
-from tests.support.tool_calls import request_of
+from tests.support.tool_calls import make_call_request
 
 if TYPE_CHECKING:
     from shared.core.meter import Meter
@@ -33,7 +33,7 @@ async def store_answer(app: App, about: str | None, key: str, user: str = "anna"
 
     tool = replace(WRITE, run=run)
     arguments = {"text": key, "idempotency_key": key}
-    answer = await invoke(tool, request_of(tool, Caller.of(user), arguments), app)
+    answer = await invoke(tool, make_call_request(tool, Caller.of(user), arguments), app)
     assert answer.error is None
 
 

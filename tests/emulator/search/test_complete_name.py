@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from functions.tools.knowledge.complete_name.tool import TOOL, In, complete_name
 from shared.knowledge.common_names import MAX_NAMES
 from tests.support.knowledge import set_fields
-from tests.support.many_sources import cost_of, make_source, metered, store_and_index
+from tests.support.many_sources import make_source, metered, read_cost, store_and_index
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -138,7 +138,7 @@ async def test_common_names_are_cached_for_a_minute(ctx: Context, app: App) -> N
     for prefix, expected in [("n", (1, 2)), ("no", (0, 0))]:
         own, meter = metered(app)
         await complete_name(In(kind="tag", prefix=prefix), own)
-        assert cost_of(meter) == expected
+        assert read_cost(meter) == expected
 
 
 def test_only_the_gateway_can_call_it() -> None:

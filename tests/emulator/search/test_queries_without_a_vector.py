@@ -13,7 +13,7 @@ from shared.runtime.invocation import invoke
 from tests.support.extractions import decision, make_extraction, store_extractions
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
 from tests.support.knowledge import SAILING, store_sources
-from tests.support.tool_calls import call_error, call_result, request_of
+from tests.support.tool_calls import call_error, call_result, make_call_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ def embedder(request: pytest.FixtureRequest) -> Malformed:
 
 
 async def search(app: App, **arguments: Any) -> CallAnswer:
-    return await invoke(TOOL, request_of(TOOL, Caller(), arguments), app)
+    return await invoke(TOOL, make_call_request(TOOL, Caller(), arguments), app)
 
 
 async def test_a_lexical_fallback_is_reported_and_logged(

@@ -10,7 +10,7 @@ import pytest
 
 from shared.core.dates import DateSpan
 from shared.index.facets import Kind, named_facet
-from shared.index.posting_changes import PostingsTruncation, truncation_policies
+from shared.index.posting_changes import PostingsTruncation
 from shared.knowledge.corpus import knowledge
 from shared.search.filter_plan import FacetFilter, Selection
 from shared.search.fusion import Scores, fuse
@@ -20,7 +20,7 @@ from shared.search.query import Degradation, Mode, SearchQuery
 from tests.support.fakes.embedder import WordEmbedder, cosine
 from tests.support.knowledge import store_sources
 from tests.support.query_recorder import recording
-from tests.support.search_brute_force import source_of_text, source_of_texts
+from tests.support.search_brute_force import make_source_of_text, make_source_of_texts
 from tests.support.second_corpus import NAMES, NOON, Jotting, corpus, forget, jot, jottings
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ async def similarities(ctx: Context, text: str, written: list[Jotting]) -> dict[
 
 
 async def test_each_corpus_is_searched_alone(ctx: Context) -> None:
-    await store_sources(ctx, source_of_texts(["anchor rye rye", "a storm"]))
+    await store_sources(ctx, make_source_of_texts(["anchor rye rye", "a storm"]))
     await jot(ctx, *jottings(TEXTS))
     ranking = await search(ctx, "anchor rye")
     assert (set(found(ranking)), ranking.documents) == ({"j00", "j01", "j02", "j03"}, 4)
@@ -88,10 +88,10 @@ async def test_a_hit_has_the_score_it_is_ranked_by(ctx: Context) -> None:
     words = {hit.id: hit.score for hit in lexical.hits}
     assert (found(lexical)[0], {hit.id: hit.bm25 for hit in lexical.hits}) == ("j00", words)
     semantic = await search(ctx, "anchor rye", Mode.SEMANTIC)
-    assert pytest.approx(likeness, abs=1e-6) == {hit.id: hit.score for hit in semantic.hits}
+    assert {hit.id: hit.score for hit in semantic.hits} == pytest.approx(likeness, abs=1e-6)
     both = {name: Scores(likeness[name], words.get(name, 0.0)) for name in likeness}
     hybrid = await search(ctx, "anchor rye")
-    assert pytest.approx(dict(fuse(both)), abs=1e-6) == {hit.id: hit.score for hit in hybrid.hits}
+    assert {hit.id: hit.score for hit in hybrid.hits} == pytest.approx(dict(fuse(both)), abs=1e-6)
     for ranking in (lexical, semantic, hybrid):
         scores = [hit.score for hit in ranking.hits]
         assert sorted(scores, reverse=True) == scores
@@ -133,17 +133,17 @@ async def test_truncated_postings_do_not_change_scores(ctx: Context) -> None:
     ways = [(Mode.HYBRID, None), (Mode.HYBRID, tagged("sea")), (Mode.LEXICAL, tagged("sea"))]
     before = [await search(ctx, "rye", *way) for way in ways]
     lists = PostingsTruncation(ctx.database, NAMES, cap=3, slack=0)
-    await lists.truncate([(NAMES.lexicon, "rye")], truncation_policies(NAMES))
+    await lists.truncate([(NAMES.lexicon, "rye")])
     for way, expected in zip(ways, before, strict=True):
         after = await search(ctx, "rye", *way)
         assert found(expected) == found(after)
-        assert pytest.approx([hit.bm25 for hit in expected.hits]) == [
-            hit.bm25 for hit in after.hits
-        ]
+        assert [hit.bm25 for hit in after.hits] == pytest.approx(
+            [hit.bm25 for hit in expected.hits]
+        )
 
 
 async def test_without_a_query_the_newest_are_listed_in_pages(ctx: Context, meter: Meter) -> None:
-    await store_sources(ctx, source_of_text("A storm.", tags=("sea",)))
+    await store_sources(ctx, make_source_of_text("A storm.", tags=("sea",)))
     await jot(ctx, *jottings(TEXTS, "sea"), Jotting("other", "rye", ("food",)))
     read, ids, after = meter.documents_read, list[str](), None
     while not ids or after:

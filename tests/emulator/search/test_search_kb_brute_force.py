@@ -12,8 +12,8 @@ from shared.search.candidates import DENSE_POOL
 from tests.support.search_brute_force import (
     WORDS,
     all_pages,
+    collect_ids,
     hybrid_order,
-    ids_of,
     lexical_order,
     newest_first,
     passes,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.runtime.context import Context
-    from tests.support.search_brute_force import Stored
+    from tests.support.search_brute_force import EmbeddedChunk
 
 pytestmark = pytest.mark.anyio
 
@@ -45,7 +45,7 @@ async def test_all_pages_together_equal_a_brute_force_search(
         await _check(ctx, base, chance)
 
 
-async def _check(ctx: Context, base: Sequence[Stored], chance: random.Random) -> None:
+async def _check(ctx: Context, base: Sequence[EmbeddedChunk], chance: random.Random) -> None:
     filters = random_filters(chance)
     cards_only = chance.random() < 0.3
     mode = chance.choice(("semantic", "lexical", "hybrid", None))
@@ -60,12 +60,16 @@ async def _check(ctx: Context, base: Sequence[Stored], chance: random.Random) ->
     expected = await _expected(ctx, left, base, query, mode)
     if not pages[0].matches:
         expected = expected[: min(limit, 3)]
-    assert ids_of(pages) == expected
+    assert collect_ids(pages) == expected
     assert [*range(1, len(expected) + 1)] == [hit.rank for page in pages for hit in page.results]
 
 
 async def _expected(
-    ctx: Context, left: Sequence[Stored], base: Sequence[Stored], query: str, mode: str | None
+    ctx: Context,
+    left: Sequence[EmbeddedChunk],
+    base: Sequence[EmbeddedChunk],
+    query: str,
+    mode: str | None,
 ) -> list[str]:
     [vector] = await ctx.embedder.embed([query], Purpose.QUERY)
     match mode:

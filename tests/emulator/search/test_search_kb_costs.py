@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,18 +10,19 @@ import pytest
 from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.search.candidates import DENSE_POOL, FILTERED_POOL
+from shared.search.candidates import DENSE_POOL, MAX_CHECKED_ANONYMOUS, SPARE
 from shared.search.filter_plan import FEW
-from tests.support.knowledge import set_fields, store_sources
+from tests.support.knowledge import index_all, set_fields, store_sources
 from tests.support.query_recorder import recording
 from tests.support.search_brute_force import (
-    source_of_text,
-    source_of_texts,
+    make_source_of_text,
+    make_source_of_texts,
     truncate_postings,
     update_chunk,
 )
 
 if TYPE_CHECKING:
+    from shared.knowledge.source import Source
     from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
@@ -32,6 +34,7 @@ WAITING = 1
 
 
 READER = Caller.of("reader")
+BOTH: dict[str, Any] = {"tags": ("sea",), "author": "Ann"}
 
 
 async def cost(app: App, caller: Caller = READER, /, **arguments: Any) -> tuple[int, int]:
@@ -47,8 +50,8 @@ async def store_anchors(ctx: Context, passages: int = DENSE_POOL + 10) -> None:
     texts = [f"anchor {number}" for number in range(passages)]
     await store_sources(
         ctx,
-        source_of_texts(texts, author="Ann", tags=("sea",)),
-        source_of_text("An anchor in a storm."),
+        make_source_of_texts(texts, author="Ann", tags=("sea",)),
+        make_source_of_text("An anchor in a storm."),
     )
 
 
@@ -80,10 +83,11 @@ async def test_a_hybrid_search_sends_one_vector_query(ctx: Context, app: App) ->
 
 
 async def test_the_first_search_of_a_process_checks_the_model(ctx: Context, app: App) -> None:
+    """The check goes out together with the vector search."""
     await store_anchors(ctx)
     app.connection.caches["embedding_space"].clear()
     arguments = {"query": "anchor", "mode": "semantic"}
-    assert await cost(app, **arguments) == (2, TOTALS + DENSE_POOL + 1)
+    assert await cost(app, **arguments) == (1, TOTALS + DENSE_POOL + 1)
 
 
 async def test_filters_that_leave_few_passages_read_them_all(ctx: Context, app: App) -> None:
@@ -102,49 +106,90 @@ async def test_filters_that_leave_many_use_the_narrowest_one(ctx: Context, app: 
     await store_anchors(ctx, FEW + 20)
     filters = {"tags": ["sea"], "category": "books"}
     arguments = {"query": "bell", "filters": filters}
-    assert await cost(app, **arguments) == (2 + 1, TOTALS + 1 + 2 + FEW + 20 + WAITING)
+    pool = int(SPARE * DENSE_POOL)
+    assert await cost(app, **arguments) == (2 + 1, TOTALS + 1 + 2 + pool + WAITING)
+
+
+def tagged_and_written(both: int, tagged: int, written: int, text: str) -> list[Source]:
+    """Return sources with a tag, an author or both, of these numbers of passages."""
+    return [
+        make_source_of_texts([f"anchor {number}" for number in range(both)], "both", **BOTH),
+        make_source_of_texts([text] * tagged, "tagged", tags=BOTH["tags"]),
+        make_source_of_texts([text] * written, "written", author=BOTH["author"]),
+    ]
 
 
 async def test_two_broad_filters_read_the_nearest_where_enough_pass(ctx: Context, app: App) -> None:
-    both, more = [f"anchor {number}" for number in range(FEW + 10)], ["anchor"] * 40
-    await store_sources(
-        ctx,
-        source_of_texts(both, "both", author="Ann", tags=("sea",)),
-        source_of_texts(more, "tagged", tags=("sea",)),
-        source_of_texts(more, "written", author="Ann"),
-    )
+    """The search fetches more than enough documents for the share that passes: 130 of 170."""
+    await store_sources(ctx, *tagged_and_written(130, 40, 40, "anchor"))
+    pool = math.ceil(SPARE * DENSE_POOL * 170 / 130)
     arguments = {"query": "bell", "filters": {"tags": ["sea"], "author": "Ann"}}
-    assert await cost(app, **arguments) == (2 + 1, TOTALS + 1 + 2 + FILTERED_POOL + WAITING)
+    assert await cost(app, **arguments) == (2 + 1, TOTALS + 1 + 2 + pool + WAITING)
 
 
-async def test_two_broad_filters_read_all_if_the_nearest_fail(ctx: Context, app: App) -> None:
-    both, more = (
-        [f"anchor {number}" for number in range(FEW + 10)],
-        ["a bell"] * (FILTERED_POOL + 10),
-    )
-    await store_sources(
-        ctx,
-        source_of_texts(both, "both", author="Ann", tags=("sea",)),
-        source_of_texts(more, "tagged", tags=("sea",)),
-        source_of_texts(more, "written", author="Ann"),
-    )
-    arguments = {"query": "bell", "filters": {"tags": ["sea"], "author": "Ann"}, "mode": "semantic"}
-    assert (await cost(app, **arguments))[1] == TOTALS + 2 + FILTERED_POOL + FEW + 10 + WAITING
+async def test_filters_that_few_pass_together_read_those_by_id(ctx: Context, app: App) -> None:
+    """130 of 330 pass: a search would fetch 191 documents."""
+    await store_sources(ctx, *tagged_and_written(130, 200, 200, "a bell"))
+    filters = {"tags": ["sea"], "author": "Ann"}
+    arguments = {"query": "bell", "filters": filters, "mode": "semantic"}
+    for caller in (READER, Caller()):
+        assert await cost(app, caller, **arguments) == (2 + 1, TOTALS + 2 + 130 + WAITING)
+
+
+async def test_all_that_pass_are_read_if_the_nearest_fail(ctx: Context, app: App) -> None:
+    """140 of 250 pass, but the 134 nearest do not."""
+    await store_sources(ctx, *tagged_and_written(140, 110, 200, "a bell"))
+    filters = {"tags": ["sea"], "author": "Ann"}
+    arguments = {"query": "a bell", "filters": filters, "mode": "semantic"}
+    pool = math.ceil(SPARE * DENSE_POOL * 250 / 140)
+    trips, documents = await cost(app, **arguments)
+    assert (trips, documents) == (3 + 1, TOTALS + 2 + pool + 140 + WAITING)
 
 
 async def test_an_anonymous_search_reads_the_nearest_only(ctx: Context, app: App) -> None:
-    both, more = (
-        [f"anchor {number}" for number in range(FEW + 10)],
-        ["a bell"] * (FILTERED_POOL + 10),
-    )
-    await store_sources(
-        ctx,
-        source_of_texts(both, "both", author="Ann", tags=("sea",)),
-        source_of_texts(more, "tagged", tags=("sea",)),
-        source_of_texts(more, "written", author="Ann"),
-    )
-    arguments = {"query": "bell", "filters": {"tags": ["sea"], "author": "Ann"}, "mode": "semantic"}
-    assert (await cost(app, Caller(), **arguments))[1] == TOTALS + 2 + FILTERED_POOL + WAITING
+    """The owner pays for it. With a credential, all 160 that pass are read."""
+    await store_sources(ctx, *tagged_and_written(160, 200, 200, "a bell"))
+    filters = {"tags": ["sea"], "author": "Ann"}
+    arguments = {"query": "bell", "filters": filters, "mode": "semantic"}
+    documents = {caller: (await cost(app, caller, **arguments))[1] for caller in (READER, Caller())}
+    assert documents == {
+        READER: TOTALS + 2 + 160 + WAITING,
+        Caller(): TOTALS + 2 + MAX_CHECKED_ANONYMOUS + WAITING,
+    }
+
+
+async def store_carded(ctx: Context, carded: int, others: int) -> None:
+    """Store passages with a knowledge card, and others that are nearer to "bell"."""
+    sources = [make_source_of_texts([f"anchor {number}" for number in range(carded)], "carded")]
+    sources += [make_source_of_texts(["a bell"] * others, "plain")] if others else []
+    chunks = await store_sources(ctx, *sources)
+    card = {"summary": "S.", "takeaways": []}
+    for chunk in chunks:
+        if chunk.source_id == "carded":
+            change = {"knowledge_card": card, "pending": {"index": ctx.clock()}}
+            await set_fields(ctx, f"chunks/{chunk.chunk_id}", change)
+    await index_all(ctx)
+
+
+@pytest.mark.parametrize("caller", [READER, Caller()], ids=["reader", "anonymous"])
+async def test_few_passages_with_cards_are_read_by_id(
+    ctx: Context, app: App, caller: Caller
+) -> None:
+    await store_carded(ctx, 5, 200)
+    arguments = {"query": "bell", "search_cards_only": True}
+    assert await cost(app, caller, **arguments) == (2 + 1, TOTALS + 1 + 1 + 5 + WAITING)
+    out = await search_kb(In.model_validate(arguments), ctx)
+    assert {hit.source_id for hit in out.results} == {"carded"}
+
+
+async def test_cards_with_truncated_postings_need_one_wide_search(ctx: Context, app: App) -> None:
+    """The database cannot filter by cards, so the search fetches enough for the share with one."""
+    await store_carded(ctx, 60, 60)
+    await truncate_postings(ctx, "facets", cap=20)
+    arguments = {"query": "anchor", "search_cards_only": True, "mode": "semantic"}
+    pool = math.ceil(SPARE * DENSE_POOL * 120 / 60)
+    assert pool > 120
+    assert await cost(app, **arguments) == (2, TOTALS + 1 + 120)
 
 
 async def test_a_date_filter_reads_the_postings_of_its_months(ctx: Context, app: App) -> None:
@@ -183,11 +228,12 @@ async def test_no_search_is_deeper_than_three_round_trips(
     ctx: Context, app: App, mode: str | None, filters: dict[str, Any]
 ) -> None:
     [chunk, *_] = await store_sources(
-        ctx, source_of_texts(["anchor 1", "anchor 2"], author="Ann", tags=("sea",))
+        ctx, make_source_of_texts(["anchor 1", "anchor 2"], author="Ann", tags=("sea",))
     )
     await set_fields(ctx, "clusters/c1", {"name": "At Sea", "size": 1})
     await update_chunk(ctx, chunk.chunk_id, cluster_id=["c1"])
     arguments = {"query": "anchor", "mode": mode} if mode else {}
+    app.connection.caches.clear()  # as in a new process
     if arguments or filters:
         trips, _ = await cost(app, filters=filters, **arguments)
         assert trips <= 3
@@ -196,7 +242,7 @@ async def test_no_search_is_deeper_than_three_round_trips(
 async def test_the_names_of_clusters_are_read_once_a_minute(
     ctx: Context, app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [chunk, *_] = await store_sources(ctx, source_of_texts(["anchor 1", "anchor 2"]))
+    [chunk, *_] = await store_sources(ctx, make_source_of_texts(["anchor 1", "anchor 2"]))
     await set_fields(ctx, "clusters/c1", {"name": "At Sea", "size": 1})
     await update_chunk(ctx, chunk.chunk_id, cluster_id=["c1"])
     arguments = {"query": "anchor", "mode": "semantic"}

@@ -16,10 +16,10 @@ from tests.support.clock import SettableClock
 from tests.support.knowledge import store_sources, with_chunks
 from tests.support.search_brute_force import (
     all_pages,
-    hits_of,
-    ids_of,
-    source_of_text,
-    source_of_texts,
+    collect_hits,
+    collect_ids,
+    make_source_of_text,
+    make_source_of_texts,
     truncate_postings,
     update_chunk,
 )
@@ -60,20 +60,20 @@ def clock() -> SettableClock:
 async def found(ctx: Context, mode: str | None, **arguments: Any) -> set[str]:
     """Return the source ids of all hits."""
     asked = {"query": "anchor", "mode": mode} if mode else {}
-    return {hit.source_id for hit in hits_of(await all_pages(ctx, 50, **asked, **arguments))}
+    return {hit.source_id for hit in collect_hits(await all_pages(ctx, 50, **asked, **arguments))}
 
 
 @pytest.fixture(scope="module")
 async def library(new_base: NewBase) -> Context:
     """Two books and an article, all about anchors."""
     ctx = new_base(NOW)
-    book = source_of_text(
+    book = make_source_of_text(
         "An anchor.", "a", author="Ida Loaf", tags=("Sea", "iron"), title="On Anchors"
     )
-    other = source_of_text(
+    other = make_source_of_text(
         "An anchor too.", "b", author="Ann Bo", tags=("sea", "gift"), title="Ropes"
     )
-    article = source_of_text(
+    article = make_source_of_text(
         "Anchor or not.", "c", author=None, tags=("news",), category="articles"
     )
     [first, second, _] = await store_sources(ctx, book, other, article)
@@ -86,7 +86,7 @@ async def library(new_base: NewBase) -> Context:
 async def dated(new_base: NewBase) -> Context:
     """A passage of each date."""
     ctx = new_base(NOW)
-    sources = [source_of_text(f"An anchor of {place}.", place) for place in reversed(PLACES)]
+    sources = [make_source_of_text(f"An anchor of {place}.", place) for place in reversed(PLACES)]
     await store_sources(ctx, *(_dated(source, DATES[source.source_id]) for source in sources))
     return ctx
 
@@ -95,10 +95,10 @@ async def dated(new_base: NewBase) -> Context:
 async def crowded(new_base: NewBase, request: pytest.FixtureRequest) -> Context:
     """A passage behind 300 nearer ones."""
     ctx = new_base(NOW)
-    loud = source_of_texts(
+    loud = make_source_of_texts(
         [f"anchor anchor anchor {number}" for number in range(300)], "loud", tags=("big",)
     )
-    await store_sources(ctx, loud, source_of_text(FAR, "far", tags=("rare", "big")))
+    await store_sources(ctx, loud, make_source_of_text(FAR, "far", tags=("rare", "big")))
     if request.param:
         await truncate_postings(ctx, request.param, cap=50)
     return ctx
@@ -108,13 +108,13 @@ async def crowded(new_base: NewBase, request: pytest.FixtureRequest) -> Context:
 async def cut(new_base: NewBase) -> Context:
     """Truncated postings, and a passage that passes two filters behind 300 that pass one."""
     ctx = new_base(NOW)
-    loud = source_of_texts(
+    loud = make_source_of_texts(
         ["anchor anchor " * 2 + f"{number}" for number in range(150)], "x", tags=("big",)
     )
-    more = source_of_texts(
+    more = make_source_of_texts(
         ["anchor anchor " * 2 + f"{number}" for number in range(150)], "y", author="Ann"
     )
-    both = _dated(source_of_text(FAR, "far", tags=("big",), author="Ann"), DATES["old"])
+    both = _dated(make_source_of_text(FAR, "far", tags=("big",), author="Ann"), DATES["old"])
     await store_sources(ctx, loud, more, both)
     await truncate_postings(ctx, "facets", cap=20)
     return ctx
@@ -124,11 +124,11 @@ async def cut(new_base: NewBase) -> Context:
 async def many_left(new_base: NewBase) -> Context:
     """Many passages that pass two filters, behind nearer ones that pass one."""
     ctx = new_base(NOW)
-    near = source_of_texts(
+    near = make_source_of_texts(
         [f"anchor anchor {number}" for number in range(250)], "near", tags=("big",)
     )
     far = [f"bread and butter and jam {number}" for number in range(FEW + 90)]
-    await store_sources(ctx, near, source_of_texts(far, "far", tags=("big",), author="Ann"))
+    await store_sources(ctx, near, make_source_of_texts(far, "far", tags=("big",), author="Ann"))
     return ctx
 
 
@@ -138,7 +138,9 @@ async def long_book(new_base: NewBase) -> Context:
     ctx = new_base(NOW)
     texts = [f"anchor of {number}" for number in range(FEW + 10)]
     await store_sources(
-        ctx, source_of_texts(texts, "book", title="A Long Book"), source_of_text("anchor", "other")
+        ctx,
+        make_source_of_texts(texts, "book", title="A Long Book"),
+        make_source_of_text("anchor", "other"),
     )
     return ctx
 
@@ -210,9 +212,9 @@ async def test_a_range_that_ends_before_it_starts_is_refused(ctx: Context) -> No
 
 async def test_without_a_query_the_newest_comes_first(dated: Context) -> None:
     pages = await all_pages(dated, 3, filters={"category": "books"})
-    assert list(PLACES) == [hit.source_id for hit in hits_of(pages)]
-    assert [*range(1, 8)] == [hit.rank for hit in hits_of(pages)]
-    assert {(hit.similarity, tuple(hit.found_by)) for hit in hits_of(pages)} == {(None, ())}
+    assert list(PLACES) == [hit.source_id for hit in collect_hits(pages)]
+    assert [*range(1, 8)] == [hit.rank for hit in collect_hits(pages)]
+    assert {(hit.similarity, tuple(hit.found_by)) for hit in collect_hits(pages)} == {(None, ())}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -221,9 +223,9 @@ async def test_an_edited_passage_is_found_by_its_new_fields(
     ctx: Context, mode: str | None, filters: dict[str, Any]
 ) -> None:
     """The postings still have the old fields: by them alone the passage would pass."""
-    before = source_of_text("An anchor.", "edited", tags=("a", "b"), author="Ann")
+    before = make_source_of_text("An anchor.", "edited", tags=("a", "b"), author="Ann")
     await store_sources(
-        ctx, before, source_of_text("An anchor here.", "kept", tags=("a", "b"), author="Ann")
+        ctx, before, make_source_of_text("An anchor here.", "kept", tags=("a", "b"), author="Ann")
     )
     after = replace(before, tags=("c",))
     await Ingestion(ctx.database).save([with_chunks(after)], ctx.clock())
@@ -254,9 +256,9 @@ async def test_a_source_of_many_passages_is_found_by_title_and_id(
     pages = await all_pages(
         long_book, 50, filters=filters, **({"query": "anchor", "mode": mode} if mode else {})
     )
-    assert {hit.source_id for hit in hits_of(pages)} == {"book"}
+    assert {hit.source_id for hit in collect_hits(pages)} == {"book"}
     if mode in (None, "lexical"):
-        assert len(set(ids_of(pages))) == FEW + 10
+        assert len(set(collect_ids(pages))) == FEW + 10
 
 
 def _dated(source: Source, moment: datetime) -> Source:
@@ -267,10 +269,10 @@ def _dated(source: Source, moment: datetime) -> Source:
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_language_is_a_filter(ctx: Context, mode: str | None) -> None:
     english, german = (
-        source_of_text("anchor", "english", language="en"),
-        source_of_text("anchor", "german", language="de"),
+        make_source_of_text("anchor", "english", language="en"),
+        make_source_of_text("anchor", "german", language="de"),
     )
-    await store_sources(ctx, english, german, source_of_text("anchor", "silent"))
+    await store_sources(ctx, english, german, make_source_of_text("anchor", "silent"))
     assert await found(ctx, mode, filters={"language": "EN"}) == {"english"}
     page, *_ = await all_pages(ctx, 5, filters={"language": "eng"})
     assert page.message == "There is no language 'eng'. Nearest: 'en'."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.knowledge import BAKING, SAILING, store_sources
-from tests.support.search_brute_force import all_pages, ids_of
+from tests.support.search_brute_force import all_pages, collect_ids
 
 if TYPE_CHECKING:
     from shared.ai.local_embedding import LocalEmbedder
@@ -27,4 +27,4 @@ async def test_meaning_finds_passages_without_the_query_words(ctx: Context) -> N
     [by_words] = await all_pages(ctx, query=query, mode="lexical")
     [by_meaning] = await all_pages(ctx, query=query, mode="semantic")
     assert by_words.results == []
-    assert {chunk.chunk_id for chunk in chunks[3:]} == set(ids_of([by_meaning])[:2])
+    assert {chunk.chunk_id for chunk in chunks[3:]} == set(collect_ids([by_meaning])[:2])

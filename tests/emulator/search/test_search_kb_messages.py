@@ -20,9 +20,9 @@ from shared.search.hybrid import MAX_TERMS
 from shared.search.query import Mode
 from tests.support.knowledge import SAILING, index_all, set_fields, store_sources, with_chunks
 from tests.support.search_brute_force import (
-    ids_of,
-    source_of_text,
-    source_of_texts,
+    collect_ids,
+    make_source_of_text,
+    make_source_of_texts,
     truncate_postings,
     update_chunk,
 )
@@ -62,9 +62,10 @@ async def search(ctx: Context, **arguments: Any) -> Out:
 @pytest.mark.parametrize("mode", MODES)
 async def test_an_empty_base_says_how_to_add_texts(ctx: Context, mode: str) -> None:
     out = await search(ctx, query="anything", mode=mode)
-    assert ([], False, None, messages.EMPTY_MESSAGE) == (
-        out.results, out.matches, out.next_cursor, out.message,
-    )  # fmt: skip
+    assert out.results == []
+    assert not out.matches
+    assert out.next_cursor is None
+    assert out.message == messages.EMPTY_MESSAGE  # fmt: skip
 
 
 async def test_a_base_without_vectors_is_searched_by_words(ctx: Context) -> None:
@@ -83,7 +84,7 @@ async def test_an_outage_of_the_provider_leaves_lexical_search(
     chunks = await store_sources(ctx, SAILING)
     embedder.down = True
     out = await search(ctx, query="anchor")
-    assert ([chunks[1].chunk_id], True) == (ids_of([out]), out.matches)
+    assert ([chunks[1].chunk_id], True) == (collect_ids([out]), out.matches)
     assert out.message == (
         "The embedding provider cannot be reached right now. Only words were searched."
     )
@@ -103,19 +104,27 @@ async def test_a_cached_query_vector_needs_no_provider(
 async def test_a_message_says_that_no_passage_has_the_words(ctx: Context) -> None:
     await store_sources(ctx, SAILING)
     out = await search(ctx, query="zymurgy", mode="lexical")
-    assert ([], False, messages.NO_WORDS) == (out.results, out.matches, out.message)
+    assert out.results == []
+    assert not out.matches
+    assert out.message == messages.NO_WORDS
     filters = {"category": SAILING.category}
     out = await search(ctx, query="zymurgy", mode="lexical", filters=filters)
-    assert ([], False, messages.NO_WORDS_HERE) == (out.results, out.matches, out.message)
+    assert out.results == []
+    assert not out.matches
+    assert out.message == messages.NO_WORDS_HERE
 
 
 @pytest.mark.parametrize("query", [None, "anchor"])
 async def test_a_message_says_which_filters_to_relax(ctx: Context, query: str | None) -> None:
     await store_sources(
-        ctx, source_of_text("anchor", tags=("sea",)), source_of_text("anchor", "b", author="Ann")
+        ctx,
+        make_source_of_text("anchor", tags=("sea",)),
+        make_source_of_text("anchor", "b", author="Ann"),
     )
     out = await search(ctx, query=query, filters={"tags": ["sea"], "author": "Ann"})
-    assert ([], False, messages.NOTHING_PASSES) == (out.results, out.matches, out.message)
+    assert out.results == []
+    assert not out.matches
+    assert out.message == messages.NOTHING_PASSES
 
 
 @pytest.mark.parametrize("query", [None, "anchor"])
@@ -135,7 +144,7 @@ async def test_an_unknown_filter_value_is_named_with_similar_ones(
     ctx: Context, query: str | None, filters: dict[str, Any], expected: str
 ) -> None:
     fields: dict[str, Any] = {"author": "Ida Loaf", "tags": ("Food",), "title": "On Anchors"}
-    [chunk] = await store_sources(ctx, source_of_text("An anchor.", **fields))
+    [chunk] = await store_sources(ctx, make_source_of_text("An anchor.", **fields))
     await set_fields(ctx, "clusters/c1", {"name": "At Sea", "size": 1})
     await update_chunk(ctx, chunk.chunk_id, cluster_id=["c1"])
     out = await search(ctx, query=query, filters=filters)
@@ -145,7 +154,7 @@ async def test_an_unknown_filter_value_is_named_with_similar_ones(
 
 
 async def test_a_cluster_is_suggested_once_by_id_and_name(ctx: Context) -> None:
-    [chunk] = await store_sources(ctx, source_of_text("An anchor."))
+    [chunk] = await store_sources(ctx, make_source_of_text("An anchor."))
     await set_fields(ctx, "clusters/sailing", {"name": "Sailing", "size": 1})
     await update_chunk(ctx, chunk.chunk_id, cluster_id=["sailing"])
     out = await search(ctx, query="anchor", filters={"cluster_id": "sailling"})
@@ -155,10 +164,12 @@ async def test_a_cluster_is_suggested_once_by_id_and_name(ctx: Context) -> None:
 
 async def test_known_tags_work_beside_unknown_ones(ctx: Context) -> None:
     chunks = await store_sources(
-        ctx, source_of_text("An anchor.", tags=("food",)), source_of_text("An anchor too.", "b")
+        ctx,
+        make_source_of_text("An anchor.", tags=("food",)),
+        make_source_of_text("An anchor too.", "b"),
     )
     out = await search(ctx, query="anchor", filters={"tags": ["qqqq", "FOOD", "fod"]})
-    assert ([chunks[0].chunk_id], True) == (ids_of([out]), out.matches)
+    assert ([chunks[0].chunk_id], True) == (collect_ids([out]), out.matches)
     assert out.message == (
         "There is no tag 'qqqq', nor any like it. There is no tag 'fod'. Nearest: 'food'."
     )
@@ -179,9 +190,11 @@ async def test_neither_query_nor_filters_is_refused(ctx: Context, empty: dict[st
 
 async def test_a_message_says_that_postings_are_truncated(ctx: Context) -> None:
     """Truncated postings may miss passages under broad filters, and the message says so."""
-    loud = source_of_texts([f"anchor anchor anchor {number}" for number in range(150)], "loud")
+    loud = make_source_of_texts([f"anchor anchor anchor {number}" for number in range(150)], "loud")
     await store_sources(
-        ctx, loud, source_of_texts([f"one anchor in {n} words" for n in range(130)], tags=("big",))
+        ctx,
+        loud,
+        make_source_of_texts([f"one anchor in {n} words" for n in range(130)], tags=("big",)),
     )
     await truncate_postings(ctx, "lexicon", cap=20)
     out = await search(ctx, query="anchor", mode="lexical", filters={"tags": ["big"]})
@@ -191,10 +204,11 @@ async def test_a_message_says_that_postings_are_truncated(ctx: Context) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_stop_words_are_searched_by_meaning_only(ctx: Context, mode: str) -> None:
-    await store_sources(ctx, source_of_texts(["What is it that it is?", "An anchor."]))
+    await store_sources(ctx, make_source_of_texts(["What is it that it is?", "An anchor."]))
     out = await search(ctx, query="what is it?", mode=mode)
     if mode == "lexical":
-        assert ([], messages.COMMON_WORDS) == (out.results, out.message)
+        assert out.results == []
+        assert out.message == messages.COMMON_WORDS
     else:
         assert out.results[0].snippet == "What is it that it is?"
         assert out.results[0].matched_terms == []
@@ -202,24 +216,24 @@ async def test_stop_words_are_searched_by_meaning_only(ctx: Context, mode: str) 
 
 async def test_a_long_query_reads_a_bounded_number_of_terms(ctx: Context, meter: Meter) -> None:
     words = [f"w{number}" for number in range(300)]
-    [chunk] = await store_sources(ctx, source_of_text(" ".join(words)))
+    [chunk] = await store_sources(ctx, make_source_of_text(" ".join(words)))
     read = meter.documents_read
     out = await search(ctx, query=" ".join(words), mode="lexical")
-    assert [chunk.chunk_id] == ids_of([out])
+    assert [chunk.chunk_id] == collect_ids([out])
     assert meter.documents_read - read == MAX_TERMS + 2
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("query", WEIRD)
 async def test_a_weird_query_is_searched_or_refused(app: App, mode: str, query: str) -> None:
-    await store_sources(app.context(Caller(), Meter()), source_of_text("An anchor ⚓️ 東京."))
+    await store_sources(app.context(Caller(), Meter()), make_source_of_text("An anchor ⚓️ 東京."))
     answer = await _called(app, {"query": query, "mode": mode})
     assert answer.result or (answer.error and answer.error.code == "VALIDATION_ERROR")
 
 
 @pytest.mark.parametrize("name", [*WEIRD, "\ud800"])
 async def test_a_weird_filter_passes_nothing_or_is_refused(app: App, name: str) -> None:
-    await store_sources(app.context(Caller(), Meter()), source_of_text("An anchor ⚓️ 東京."))
+    await store_sources(app.context(Caller(), Meter()), make_source_of_text("An anchor ⚓️ 東京."))
     for filters in ({"tags": [name]}, {"author": name}, {"source": name}, {"cluster_id": name}):
         for asked in ({}, {"query": "anchor"}):
             answer = await _called(app, {"filters": filters, **asked})
@@ -240,7 +254,7 @@ async def test_weird_names_can_be_filtered_by(ctx: Context) -> None:
         if name.strip("\x00\u0301."):
             label = name[:400].replace("\x00", " ")
             await store_sources(
-                ctx, source_of_text("An anchor.", "weird", tags=(label,), author=label)
+                ctx, make_source_of_text("An anchor.", "weird", tags=(label,), author=label)
             )
             for mode in MODES:
                 filters = {"tags": [label.upper()], "author": label}
@@ -256,8 +270,8 @@ async def _called(app: App, arguments: dict[str, Any]) -> Any:
 
 
 async def test_a_message_says_how_much_is_not_indexed(ctx: Context) -> None:
-    await store_sources(ctx, source_of_text("An anchor."))
-    await Ingestion(ctx.database).save([with_chunks(source_of_texts(["a", "b"]))], ctx.clock())
+    await store_sources(ctx, make_source_of_text("An anchor."))
+    await Ingestion(ctx.database).save([with_chunks(make_source_of_texts(["a", "b"]))], ctx.clock())
     out = await search(ctx, query="bell", mode="lexical")
     assert out.message
     assert "2 passages still wait to be indexed." in out.message

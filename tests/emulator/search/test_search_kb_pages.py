@@ -18,10 +18,10 @@ from tests.support.knowledge import embed_all, index_all, store_sources, with_ch
 from tests.support.search_brute_force import (
     WORDS,
     all_pages,
-    hits_of,
-    ids_of,
-    source_of_text,
-    source_of_texts,
+    collect_hits,
+    collect_ids,
+    make_source_of_text,
+    make_source_of_texts,
     truncate_postings,
     update_chunk,
 )
@@ -79,7 +79,7 @@ async def deep(new_base: NewBase, request: pytest.FixtureRequest) -> Context:
     """A source with more passages than any ranking."""
     ctx = new_base(None)
     texts = [f"anchor storm {number}" for number in range(max(MAX_LEXICAL_HITS, FEW) + 20)]
-    await store_sources(ctx, source_of_texts(texts, "deep", tags=("sea",), author="Ann"))
+    await store_sources(ctx, make_source_of_texts(texts, "deep", tags=("sea",), author="Ann"))
     if request.param:
         await truncate_postings(ctx, "facets", request.param)
     return ctx
@@ -92,7 +92,7 @@ async def long(new_base: NewBase) -> tuple[Context, list[str]]:
     chance = random.Random(5)  # noqa: S311 - no secret
     texts = [" ".join(["anchor", "storm", *chance.choices(WORDS, k=430)]) for _ in range(30)]
     sources = [
-        source_of_text(text, f"s{number}", tags=("sea",)) for number, text in enumerate(texts)
+        make_source_of_text(text, f"s{number}", tags=("sea",)) for number, text in enumerate(texts)
     ]
     await store_sources(ctx, *sources)
     return ctx, texts
@@ -106,7 +106,7 @@ async def page(ctx: Context, **arguments: Any) -> Out:
 def passage(number: int, chance: random.Random) -> Source:
     """Return a source with one passage about an anchor in a storm."""
     text = " ".join(["anchor storm", *chance.choices(WORDS, k=8), str(number)])
-    return source_of_text(text, f"s{number}", tags=("sea",))
+    return make_source_of_text(text, f"s{number}", tags=("sea",))
 
 
 async def remove(ctx: Context, source: Source) -> None:
@@ -166,8 +166,8 @@ async def test_limit_and_detail_may_change_between_pages(
     whole = await page(nine, limit=9, **way)
     first = await page(nine, limit=2, **way)
     second = await page(nine, limit=50, detail="full", cursor=first.next_cursor, **way)
-    assert ids_of([whole]) == ids_of([first, second])
-    assert [*range(1, 10)] == [hit.rank for hit in hits_of([first, second])]
+    assert collect_ids([whole]) == collect_ids([first, second])
+    assert [*range(1, 10)] == [hit.rank for hit in collect_hits([first, second])]
     assert all(hit.content for hit in second.results)
     assert second.next_cursor is None
 
@@ -233,9 +233,10 @@ async def test_full_hits_come_in_pages_of_bounded_size(
     assert len(pages) > 1
     for item in pages:
         assert sum(len(hit.model_dump_json().encode()) for hit in item.results) <= MAX_BYTES
-    assert 30 == len(ids_of(pages)) == len(set(ids_of(pages)))
-    assert [*range(1, 31)] == [hit.rank for hit in hits_of(pages)]
-    assert set(texts) == {hit.content for hit in hits_of(pages)}
+    assert len(collect_ids(pages)) == 30
+    assert len(set(collect_ids(pages))) == 30
+    assert [*range(1, 31)] == [hit.rank for hit in collect_hits(pages)]
+    assert set(texts) == {hit.content for hit in collect_hits(pages)}
 
 
 @pytest.mark.slow
@@ -244,7 +245,7 @@ async def test_paging_reaches_the_end_of_a_deep_ranking(deep: Context, mode: str
     enough = MAX_LEXICAL_HITS if mode == "lexical" else DENSE_POOL
     ways: list[dict[str, Any]] = [{}, {"tags": ["sea"]}, {"tags": ["sea"], "author": "Ann"}]
     for filters in ways:
-        returned = ids_of(
+        returned = collect_ids(
             await all_pages(deep, 50, query="anchor storm", mode=mode, filters=filters)
         )
         assert len(returned) == len(set(returned))
@@ -253,15 +254,17 @@ async def test_paging_reaches_the_end_of_a_deep_ranking(deep: Context, mode: str
 
 async def test_a_listing_with_equal_dates_is_complete(ctx: Context) -> None:
     sources = [
-        source_of_text(f"Passage {number}.", f"s{number:02}", tags=("x",)) for number in range(25)
+        make_source_of_text(f"Passage {number}.", f"s{number:02}", tags=("x",))
+        for number in range(25)
     ]
     await Ingestion(ctx.database).save(list(map(with_chunks, sources)), ctx.clock())
     await embed_all(ctx)
     await index_all(ctx)
     for alone in ({"tags": ["x"]}, {"period": "today"}):
-        assert len(set(ids_of(await all_pages(ctx, 4, filters=alone)))) == 25
+        assert len(set(collect_ids(await all_pages(ctx, 4, filters=alone)))) == 25
     await truncate_postings(ctx, "facets", cap=10)
     ways: list[dict[str, Any]] = [{"tags": ["x"]}, {"tags": ["x"], "category": "books"}]
     for filters in ways:
-        returned = ids_of(await all_pages(ctx, 4, filters=filters))
-        assert 25 == len(returned) == len(set(returned))
+        returned = collect_ids(await all_pages(ctx, 4, filters=filters))
+        assert len(returned) == 25
+        assert len(set(returned)) == 25

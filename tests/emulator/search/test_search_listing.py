@@ -18,8 +18,8 @@ from shared.search.listing import list_newest as newest_in
 from tests.support.knowledge import store_sources, with_chunks
 from tests.support.search_brute_force import (
     FIRST_DAY,
-    source_of_text,
-    source_of_texts,
+    make_source_of_text,
+    make_source_of_texts,
     truncate_postings,
 )
 
@@ -39,7 +39,7 @@ ANN = FacetFilter("author", {"Ann": (named_facet(Kind.AUTHOR, "Ann"),)})
 
 def dated(day: int, source_id: str, **fields: object) -> Source:
     """Return a passage of a certain day."""
-    source = source_of_text(f"Passage {source_id}.", source_id, **fields)
+    source = make_source_of_text(f"Passage {source_id}.", source_id, **fields)
     moment = FIRST_DAY + timedelta(days=day)
     return replace(source, sections=(replace(source.sections[0], highlighted_at=moment),))
 
@@ -80,7 +80,7 @@ async def test_an_unindexed_date_repeats_and_loses_nothing(ctx: Context) -> None
 
 async def test_many_deleted_passages_cost_few_round_trips(ctx: Context, meter: Meter) -> None:
     left = [dated(day, f"s{day}", tags=("sea",)) for day in range(5)]
-    gone = source_of_texts([f"Part {number}." for number in range(120)], "gone", tags=("sea",))
+    gone = make_source_of_texts([f"Part {number}." for number in range(120)], "gone", tags=("sea",))
     await store_sources(ctx, *left, gone)
     await Ingestion(ctx.database).save([with_chunks(replace(gone, sections=()))], ctx.clock())
     before = meter.round_trips
@@ -111,10 +111,10 @@ async def test_truncated_postings_list_their_newest_first(ctx: Context, meter: M
 
 async def test_a_short_page_has_a_next_one(ctx: Context) -> None:
     """Both postings are truncated, and the newest passages of one filter fail the other."""
-    loud = source_of_texts(
+    loud = make_source_of_texts(
         [f"Part {number}." for number in range(MAX_EXAMINED + 5)], "loud", tags=("sea",)
     )
-    quiet = source_of_texts(
+    quiet = make_source_of_texts(
         [f"Page {number}." for number in range(MAX_EXAMINED + 9)], "quiet", author="Ann"
     )
     both = [dated(day, f"s{day}", tags=("sea",), author="Ann") for day in range(3)]

@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.core.errors import Unavailable
+from shared.core.errors import Conflict, PlatformFault, Unavailable
 from shared.index.facets import Kind, named_facet
+from shared.index.stored_vector import to_compact
 from shared.knowledge.corpus import knowledge
 from shared.knowledge.ingestion import Ingestion
-from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS
+from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, SPARE
 from shared.search.corpus import Corpus
 from shared.search.filter_plan import FEW, FacetFilter, Selection
 from shared.search.hybrid import rank as rank_in
 from shared.search.query import Degradation, Mode, SearchQuery
-from tests.support.knowledge import index_all, store_sources, with_chunks
+from tests.support.knowledge import index_all, set_fields, store_sources, with_chunks
 from tests.support.search_brute_force import (
     bm25,
-    source_of_text,
-    source_of_texts,
+    make_source_of_text,
+    make_source_of_texts,
     stored_chunks,
     truncate_postings,
 )
@@ -60,34 +61,34 @@ async def rank(asked: SearchQuery, ctx: Context) -> Ranking[Chunk]:
 async def test_every_hit_of_a_hybrid_search_has_both_scores(ctx: Context) -> None:
     await store_sources(
         ctx,
-        source_of_texts(["rye anchor", "anchor oven mast", "bread"]),
-        source_of_text("anchor rye rye"),
+        make_source_of_texts(["rye anchor", "anchor oven mast", "bread"]),
+        make_source_of_text("anchor rye rye"),
     )
     ranking = await rank(question("anchor rye"), ctx)
     expected = bm25(await stored_chunks(ctx), "anchor rye")
-    assert pytest.approx(expected) == {hit.id: hit.bm25 for hit in ranking.hits}
+    assert {hit.id: hit.bm25 for hit in ranking.hits} == pytest.approx(expected)
     assert all(hit.similarity is not None for hit in ranking.hits)
     assert (frozenset({"anchor", "rye"}), 4) == (ranking.terms, ranking.documents)
 
 
 async def test_truncated_postings_do_not_change_scores(ctx: Context) -> None:
     texts = [f"anchor anchor {number}" for number in range(30)]
-    await store_sources(ctx, source_of_texts([*texts, "rye and one anchor"], tags=("sea",)))
+    await store_sources(ctx, make_source_of_texts([*texts, "rye and one anchor"], tags=("sea",)))
     expected = bm25(await stored_chunks(ctx), "anchor rye")
     await truncate_postings(ctx, "lexicon", cap=3)
     ways = (Mode.HYBRID, ()), (Mode.HYBRID, (SEA,)), (Mode.LEXICAL, (SEA,))
     for mode, facets in ways:
         ranking = await rank(question("anchor rye", mode, *facets), ctx)
-        assert pytest.approx(expected) == {hit.id: hit.bm25 for hit in ranking.hits}
+        assert {hit.id: hit.bm25 for hit in ranking.hits} == pytest.approx(expected)
 
 
 async def test_a_passage_without_a_vector_is_ranked_by_its_words(ctx: Context) -> None:
     """The passage with the most words of the query comes first."""
     await store_sources(
-        ctx, source_of_texts([f"anchor {word}" for word in ("rye", "oven", "mast", "rope")])
+        ctx, make_source_of_texts([f"anchor {word}" for word in ("rye", "oven", "mast", "rope")])
     )
     await Ingestion(ctx.database).save(
-        [with_chunks(source_of_text("anchor anchor storm"))], ctx.clock()
+        [with_chunks(make_source_of_text("anchor anchor storm"))], ctx.clock()
     )
     await index_all(ctx)
     ranking = await rank(question("anchor storm"), ctx)
@@ -96,7 +97,7 @@ async def test_a_passage_without_a_vector_is_ranked_by_its_words(ctx: Context) -
 
 async def test_pools_have_their_documented_depth(ctx: Context) -> None:
     texts = [f"anchor {number}" for number in range(MAX_LEXICAL_HITS + 10)]
-    await store_sources(ctx, source_of_texts(texts, tags=("sea",), author="Ann"))
+    await store_sources(ctx, make_source_of_texts(texts, tags=("sea",), author="Ann"))
     depths = {
         (mode, len(facets)): len((await rank(question("anchor", mode, *facets), ctx)).hits)
         for mode in (Mode.SEMANTIC, Mode.LEXICAL)
@@ -105,16 +106,30 @@ async def test_pools_have_their_documented_depth(ctx: Context) -> None:
     assert depths == {
         (Mode.SEMANTIC, 0): DENSE_POOL,
         (Mode.SEMANTIC, 1): DENSE_POOL,
-        (Mode.SEMANTIC, 2): FEW,
+        (Mode.SEMANTIC, 2): int(SPARE * DENSE_POOL),
         (Mode.LEXICAL, 0): MAX_LEXICAL_HITS,
         (Mode.LEXICAL, 1): MAX_LEXICAL_HITS,
         (Mode.LEXICAL, 2): MAX_LEXICAL_HITS,
     }
 
 
+async def test_a_lexical_hit_is_ranked_however_far_its_vector_is(ctx: Context) -> None:
+    """All 131 passages that pass are compared by id, and the farthest has a rare word."""
+    both = [*(f"anchor {number}" for number in range(130)), "A storm, far from all else here."]
+    await store_sources(
+        ctx,
+        make_source_of_texts(both, "both", tags=("sea",), author="Ann"),
+        make_source_of_texts(["a bell"] * 120, "tagged", tags=("sea",)),
+        make_source_of_texts(["a bell"] * 120, "written", author="Ann"),
+    )
+    ranking = await rank(question("anchor storm", Mode.HYBRID, SEA, ANN), ctx)
+    [far] = [hit for hit in ranking.hits if "storm" in hit.terms]
+    assert (far.is_neighbour, far.similarity is not None) == (True, True)
+
+
 async def test_a_lexical_search_reports_truncation(ctx: Context) -> None:
-    loud = source_of_texts([f"anchor anchor {number}" for number in range(FEW + 10)], "loud")
-    quiet = source_of_texts(
+    loud = make_source_of_texts([f"anchor anchor {number}" for number in range(FEW + 10)], "loud")
+    quiet = make_source_of_texts(
         [f"an anchor of page {number}" for number in range(FEW + 10)], tags=("sea",)
     )
     await store_sources(ctx, loud, quiet)
@@ -126,14 +141,14 @@ async def test_a_lexical_search_reports_truncation(ctx: Context) -> None:
 
 
 async def test_an_unknown_filter_ends_the_search(ctx: Context) -> None:
-    await store_sources(ctx, source_of_text("anchor", tags=("sea",)))
+    await store_sources(ctx, make_source_of_text("anchor", tags=("sea",)))
     ranking = await rank(question("anchor", Mode.HYBRID, SEA, ANN), ctx)
     assert (ranking.hits, [value for _, value in ranking.unknown]) == ((), [ANN.id])
     assert not ranking.matches
 
 
 async def test_an_outage_of_the_provider_is_reported(ctx: Context, embedder: WordEmbedder) -> None:
-    await store_sources(ctx, source_of_text("anchor"))
+    await store_sources(ctx, make_source_of_text("anchor"))
     embedder.down = True
     ranking = await rank(question("anchor"), ctx)
     assert Degradation.EMBEDDING_UNAVAILABLE is ranking.degradation
@@ -141,6 +156,53 @@ async def test_an_outage_of_the_provider_is_reported(ctx: Context, embedder: Wor
     assert (await rank(question("anchor", Mode.LEXICAL), ctx)).degradation is None
     with pytest.raises(Unavailable):
         await rank(question("anchor", Mode.SEMANTIC), ctx)
+
+
+class FailingDocuments:
+    """Documents that cannot be searched by this vector, as one of another length."""
+
+    def __init__(self, documents: Documents[Chunk]) -> None:
+        self.get_all = documents.get_all
+        self.similarities = documents.similarities
+
+    async def nearest(
+        self,
+        vector: Vector,  # noqa: ARG002 - every search fails
+        limit: int,  # noqa: ARG002 - the same
+        facets: Sequence[str] = (),  # noqa: ARG002 - the same
+    ) -> list[Neighbour[Chunk]]:
+        raise PlatformFault("The database refused: FailedPrecondition.")
+
+
+async def test_another_model_is_reported_before_a_failed_search(ctx: Context) -> None:
+    await store_sources(ctx, make_source_of_text("anchor"))
+    base = knowledge(ctx.database)
+    corpus = Corpus(FailingDocuments(base.documents), base.index)
+    with pytest.raises(PlatformFault):
+        await rank_in(question("anchor"), corpus, ctx)
+    await set_fields(ctx, "meta/embedding", {"model": "other", "dimension": 7})
+    ctx.database.cache("embedding_space").clear()
+    with pytest.raises(Conflict, match="embedded with other"):
+        await rank_in(question("anchor"), corpus, ctx)
+
+
+@pytest.mark.parametrize("facets", [(), (SEA,)], ids=["all", "tagged"])
+async def test_a_vector_of_another_length_is_not_compared(
+    ctx: Context, facets: tuple[Facet, ...]
+) -> None:
+    """The passage is ranked by its words alone."""
+    near = [f"anchor {number}" for number in range(DENSE_POOL)]
+    [chunk, *_] = await store_sources(
+        ctx,
+        make_source_of_text(
+            "It is a storm, and far from anything else that is here.", tags=("sea",)
+        ),
+        make_source_of_texts(near),
+    )
+    short = to_compact(ctx.embedder.dimension // 2 * [0.1])
+    await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"embedding_f16": short})
+    ranking = await rank(question("anchor storm", Mode.HYBRID, *facets), ctx)
+    assert [hit.id for hit in ranking.hits if hit.similarity is None] == [chunk.chunk_id]
 
 
 class SlowDocuments:
@@ -164,7 +226,7 @@ class SlowDocuments:
         vector: Vector,  # noqa: ARG002 - they are never compared
         ids: Sequence[str],  # noqa: ARG002 - the same
     ) -> list[Neighbour[Chunk]]:
-        self._monotonic.turn_soon(60)
+        self._monotonic.advance_soon(60)
         await asyncio.Event().wait()
         return []
 
@@ -172,14 +234,14 @@ class SlowDocuments:
 async def test_meaning_is_searched_if_words_take_too_long(
     ctx: Context, monotonic: Monotonic
 ) -> None:
-    await store_sources(ctx, source_of_text("anchor"))
+    await store_sources(ctx, make_source_of_text("anchor"))
     base = knowledge(ctx.database)
     documents = SlowDocuments(base.documents, monotonic)
 
     class SlowLists:
         async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> SearchPostings:  # noqa: ARG002
             await documents.searched.wait()
-            monotonic.turn_soon(60)
+            monotonic.advance_soon(60)
             await asyncio.Event().wait()
             raise AssertionError
 
@@ -194,9 +256,11 @@ async def test_meaning_is_searched_if_words_take_too_long(
 
 
 async def test_hits_not_compared_in_time_are_returned(ctx: Context, monotonic: Monotonic) -> None:
-    await store_sources(ctx, source_of_texts([f"anchor {number}" for number in range(DENSE_POOL)]))
     await store_sources(
-        ctx, source_of_text("It is a storm, and far from anything else that is here.")
+        ctx, make_source_of_texts([f"anchor {number}" for number in range(DENSE_POOL)])
+    )
+    await store_sources(
+        ctx, make_source_of_text("It is a storm, and far from anything else that is here.")
     )
     base = knowledge(ctx.database)
     ctx = replace(ctx, deadline=time.time() + 100)

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.tools.tasks.add_task.tool import TOOL
-from tests.support.tasks import add_tasks, call_at, error_of, list_all, list_ids, result_of, undo
+from tests.support.tasks import (
+    add_tasks,
+    call_at,
+    expect_error,
+    expect_result,
+    list_all,
+    list_ids,
+    undo,
+)
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -26,7 +34,7 @@ def test_description_excludes_notes_and_quotes() -> None:
 
 
 async def test_result_has_the_stored_task(app: App) -> None:
-    added = await result_of(
+    added = await expect_result(
         app,
         "add_task",
         title="  Buy flour \t",
@@ -53,14 +61,14 @@ async def test_result_has_the_stored_task(app: App) -> None:
 
 
 async def test_title_is_enough(app: App) -> None:
-    added = await result_of(app, "add_task", title="Rest")
+    added = await expect_result(app, "add_task", title="Rest")
     assert added["task"]["priority"] == "Medium"
     assert not {"description", "due_date", "completed_at"} & added["task"].keys()
     assert added["changed"] == ["title", "priority", "status"]
 
 
 async def test_blanks_and_nulls_count_as_missing(app: App) -> None:
-    added = await result_of(
+    added = await expect_result(
         app,
         "add_task",
         title="Rest",
@@ -77,19 +85,19 @@ async def test_nulls_and_defaults_beside_tasks_are_ignored(
     app: App,
 ) -> None:
     nothing: dict[str, Any] = {"title": None, "priority": "Medium", "due_date": None}
-    added = await result_of(app, "add_task", tasks=[{"title": "Rest"}], **nothing)
+    added = await expect_result(app, "add_task", tasks=[{"title": "Rest"}], **nothing)
     assert [result["success"] for result in added["results"]] == [True]
 
 
 async def test_undo_deletes_the_task(app: App) -> None:
-    added = await result_of(app, "add_task", title="Rest")
+    added = await expect_result(app, "add_task", title="Rest")
     await undo(app, added)
     assert await list_ids(app) == []
 
 
 async def test_ids_ascend_and_are_not_reused(app: App) -> None:
     assert await add_tasks(app, "one", "two") == ["1", "2"]
-    await result_of(app, "delete_task", task_id="2")
+    await expect_result(app, "delete_task", task_id="2")
     assert await add_tasks(app, "three") == ["3"]
 
 
@@ -138,7 +146,7 @@ async def test_twenty_concurrent_adds_are_all_stored(app: App) -> None:
     ],
 )
 async def test_invalid_argument_is_named(app: App, arguments: dict[str, Any], field: str) -> None:
-    error = await error_of(app, "add_task", **arguments)
+    error = await expect_error(app, "add_task", **arguments)
     assert error["code"] == "invalid_input"
     assert field in error["details"]
     assert await list_ids(app) == []
@@ -146,14 +154,14 @@ async def test_invalid_argument_is_named(app: App, arguments: dict[str, Any], fi
 
 @pytest.mark.parametrize("priority", ["urgent", "", "Hi", 1, True, ["High"], {"High": 1}])
 async def test_invalid_priority_has_its_own_code(app: App, priority: Any) -> None:
-    error = await error_of(app, "add_task", title="x", priority=priority)
+    error = await expect_error(app, "add_task", title="x", priority=priority)
     assert error["code"] == "invalid_priority"
     assert error["details"] == {"priority": "must be one of Low, Medium, High"}
 
 
 @pytest.mark.parametrize("priority", ["High", "high", "HIGH", " high "])
 async def test_case_of_a_priority_is_ignored(app: App, priority: str) -> None:
-    added = await result_of(app, "add_task", title="x", priority=priority)
+    added = await expect_result(app, "add_task", title="x", priority=priority)
     assert added["task"]["priority"] == "High"
 
 
@@ -166,7 +174,7 @@ async def test_case_of_a_priority_is_ignored(app: App, priority: str) -> None:
     ],
 )
 async def test_invalid_date_has_its_own_code(app: App, day: Any) -> None:
-    error = await error_of(app, "add_task", title="x", due_date=day)
+    error = await expect_error(app, "add_task", title="x", due_date=day)
     assert error["code"] == "invalid_date"
     assert "YYYY-MM-DD" in error["details"]["due_date"]
     assert "YYYY-MM-DD" in error["message"]
@@ -174,12 +182,14 @@ async def test_invalid_date_has_its_own_code(app: App, day: Any) -> None:
 
 @pytest.mark.parametrize("day", ["1999-12-31", "2024-02-29", "0001-01-01", "9999-12-31"])
 async def test_any_calendar_date_is_accepted(app: App, day: str) -> None:
-    assert (await result_of(app, "add_task", title="x", due_date=day))["task"]["due_date"] == day
+    assert (await expect_result(app, "add_task", title="x", due_date=day))["task"][
+        "due_date"
+    ] == day
 
 
 async def test_longest_texts_are_accepted(app: App) -> None:
     title, description = "👩🏽‍🍳"[:1] * 255, "ß" * 1_000
-    added = await result_of(app, "add_task", title=f" {title} ", description=description)
+    added = await expect_result(app, "add_task", title=f" {title} ", description=description)
     assert (title, description) == (added["task"]["title"], added["task"]["description"])
 
 
@@ -216,7 +226,7 @@ async def test_invalid_item_does_not_stop_the_others(app: App) -> None:
         "just a title",
         None,
     ]
-    added = await result_of(app, "add_task", tasks=[{"title": "a"}, *invalid, {"title": "b"}])
+    added = await expect_result(app, "add_task", tasks=[{"title": "a"}, *invalid, {"title": "b"}])
     first, *failures, last = added["results"]
     assert (first["task"]["task_id"], last["task"]["task_id"]) == ("1", "2")
     assert [
@@ -231,7 +241,7 @@ async def test_invalid_item_does_not_stop_the_others(app: App) -> None:
 
 
 async def test_nothing_is_added_if_all_items_are_invalid(app: App) -> None:
-    added = await result_of(app, "add_task", tasks=[{"title": ""}, {}])
+    added = await expect_result(app, "add_task", tasks=[{"title": ""}, {}])
     assert [result["success"] for result in added["results"]] == [False, False]
     assert await add_tasks(app, "the first") == ["1"]
 
@@ -245,8 +255,8 @@ async def test_same_key_adds_once(app: App) -> None:
 
 
 async def test_key_reused_for_another_task_is_refused(app: App) -> None:
-    await result_of(app, "add_task", title="a", idempotency_key="k")
-    error = await error_of(app, "add_task", title="b", idempotency_key="k")
+    await expect_result(app, "add_task", title="a", idempotency_key="k")
+    error = await expect_error(app, "add_task", title="b", idempotency_key="k")
     assert (error["code"], "idempotency_key" in error["message"]) == ("invalid_input", True)
 
 

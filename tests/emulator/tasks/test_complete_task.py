@@ -12,10 +12,10 @@ from tests.support.tasks import (
     NOON,
     add_tasks,
     call_at,
-    error_of,
+    expect_error,
+    expect_result,
     list_all,
     list_ids,
-    result_of,
     undo,
 )
 
@@ -29,7 +29,7 @@ LATER = NOON + timedelta(hours=1)
 
 async def test_completed_task_has_its_time(app: App) -> None:
     await add_tasks(app, "Rest")
-    completed = await result_of(app, "complete_task", now=LATER, task_id="1")
+    completed = await expect_result(app, "complete_task", now=LATER, task_id="1")
     task = completed["task"]
     assert (task["status"], task["completed_at"]) == ("completed", "2026-03-10T13:00:00Z")
     assert (
@@ -43,15 +43,15 @@ async def test_completed_task_has_its_time(app: App) -> None:
 
 async def test_completing_twice_changes_nothing(app: App) -> None:
     await add_tasks(app, "Rest")
-    first = await result_of(app, "complete_task", task_id="1")
-    again = await result_of(app, "complete_task", now=LATER, task_id="1")
+    first = await expect_result(app, "complete_task", task_id="1")
+    again = await expect_result(app, "complete_task", now=LATER, task_id="1")
     assert {"task": first["task"], "changed": []} == again
 
 
 async def test_completed_task_is_reopened(app: App) -> None:
     await add_tasks(app, "Rest")
-    await result_of(app, "complete_task", task_id="1")
-    reopened = await result_of(app, "complete_task", now=LATER, task_id="1", completed=False)
+    await expect_result(app, "complete_task", task_id="1")
+    reopened = await expect_result(app, "complete_task", now=LATER, task_id="1", completed=False)
     assert (
         reopened["task"]["status"],
         reopened["task"]["updated_at"],
@@ -62,12 +62,14 @@ async def test_completed_task_is_reopened(app: App) -> None:
 
 async def test_reopening_an_open_task_changes_nothing(app: App) -> None:
     await add_tasks(app, "Rest")
-    assert (await result_of(app, "complete_task", task_id="1", completed=False))["changed"] == []
+    assert (await expect_result(app, "complete_task", task_id="1", completed=False))[
+        "changed"
+    ] == []
 
 
 async def test_completing_and_reopening_can_be_undone(app: App) -> None:
     await add_tasks(app, "Rest")
-    completed = await result_of(app, "complete_task", task_id="1")
+    completed = await expect_result(app, "complete_task", task_id="1")
     undone = await undo(app, completed)
     assert undone["task"]["status"] == "open"
     assert (await undo(app, undone))["task"]["status"] == "completed"
@@ -77,7 +79,7 @@ async def test_without_a_key_every_call_is_run(app: App) -> None:
     await add_tasks(app, "Rest")
     flags = [True, False, True]
     completed = [
-        await result_of(app, "complete_task", task_id="1", completed=flag) for flag in flags
+        await expect_result(app, "complete_task", task_id="1", completed=flag) for flag in flags
     ]
     assert [answer["task"]["status"] for answer in completed] == ["completed", "open", "completed"]
     assert [answer["changed"] for answer in completed] == [["status"]] * 3
@@ -85,9 +87,9 @@ async def test_without_a_key_every_call_is_run(app: App) -> None:
 
 async def test_same_key_is_replayed(app: App) -> None:
     await add_tasks(app, "Rest")
-    first = await result_of(app, "complete_task", task_id="1", idempotency_key="k")
-    await result_of(app, "complete_task", task_id="1", completed=False)
-    assert await result_of(app, "complete_task", task_id="1", idempotency_key="k") == first
+    first = await expect_result(app, "complete_task", task_id="1", idempotency_key="k")
+    await expect_result(app, "complete_task", task_id="1", completed=False)
+    assert await expect_result(app, "complete_task", task_id="1", idempotency_key="k") == first
     assert await list_ids(app, status="open") == ["1"]
 
 
@@ -95,22 +97,22 @@ async def test_key_is_stored_even_if_nothing_changed(app: App) -> None:
     await add_tasks(app, "Rest")
     for _ in range(2):
         same: dict[str, Any] = {"task_id": "1", "completed": False, "idempotency_key": "k"}
-        assert (await result_of(app, "complete_task", **same))["changed"] == []
-        await result_of(app, "complete_task", task_id="1")
+        assert (await expect_result(app, "complete_task", **same))["changed"] == []
+        await expect_result(app, "complete_task", task_id="1")
 
 
 @pytest.mark.parametrize("number", ["2", "999999999999999999"])
 async def test_missing_task_is_not_found(app: App, number: str) -> None:
     await add_tasks(app, "Rest")
-    error = await error_of(app, "complete_task", task_id=number)
+    error = await expect_error(app, "complete_task", task_id=number)
     assert ("not_found", {"task_id": number}) == (error["code"], error["details"])
     assert "list_tasks" in error["message"]
 
 
 async def test_task_of_another_user_is_not_found(app: App) -> None:
     await add_tasks(app, "Rest")
-    foreign = await error_of(app, "complete_task", "ben", task_id="1")
-    missing = await error_of(app, "complete_task", "ben", task_id="2")
+    foreign = await expect_error(app, "complete_task", "ben", task_id="1")
+    missing = await expect_error(app, "complete_task", "ben", task_id="2")
     assert foreign["code"] == "not_found"
     assert foreign["message"].replace("1", "2") == missing["message"]
     assert await list_ids(app, status="open") == ["1"]
@@ -118,8 +120,8 @@ async def test_task_of_another_user_is_not_found(app: App) -> None:
 
 async def test_deleted_task_error_offers_restore(app: App) -> None:
     await add_tasks(app, "Rest")
-    await result_of(app, "delete_task", task_id="1")
-    error = await error_of(app, "complete_task", task_id="1")
+    await expect_result(app, "delete_task", task_id="1")
+    error = await expect_error(app, "complete_task", task_id="1")
     assert error["code"] == "not_found"
     assert "Until 2026-04-09 12:00 UTC restore_task can bring it back" in error["message"]
 
@@ -128,14 +130,14 @@ async def test_deleted_task_error_offers_restore(app: App) -> None:
     "task_id", ["", "0", "-1", "01", "1.5", "one", "1/2", "1" * 19, "\u0661", True, None, {"a": 1}]
 )
 async def test_id_must_be_a_positive_integer(app: App, task_id: Any) -> None:
-    error = await error_of(app, "complete_task", task_id=task_id)
+    error = await expect_error(app, "complete_task", task_id=task_id)
     assert (error["code"], list(error["details"])) == ("invalid_input", ["task_id"])
 
 
 @pytest.mark.parametrize("task_id", ["1", " 1 ", 1, 1.0])
 async def test_number_is_accepted_as_id(app: App, task_id: Any) -> None:
     await add_tasks(app, "Rest")
-    assert (await result_of(app, "complete_task", task_id=task_id))["task"]["task_id"] == "1"
+    assert (await expect_result(app, "complete_task", task_id=task_id))["task"]["task_id"] == "1"
 
 
 @pytest.mark.parametrize(
@@ -152,17 +154,17 @@ async def test_number_is_accepted_as_id(app: App, task_id: Any) -> None:
 )
 async def test_invalid_argument_is_named(app: App, arguments: dict[str, Any], field: str) -> None:
     await add_tasks(app, "Rest")
-    error = await error_of(app, "complete_task", **arguments)
+    error = await expect_error(app, "complete_task", **arguments)
     assert ("invalid_input", [field]) == (error["code"], list(error["details"]))
     assert await list_ids(app, status="open") == ["1"]
 
 
 async def test_several_tasks_have_a_result_each(app: App) -> None:
     await add_tasks(app, "one", "two", "three", "four")
-    await result_of(app, "complete_task", task_id="2")
-    await result_of(app, "delete_task", task_id="3")
+    await expect_result(app, "complete_task", task_id="2")
+    await expect_result(app, "delete_task", task_id="3")
     task_ids = ["4", "2", "3", "x", "9", "4", 1]
-    completed = await result_of(app, "complete_task", task_ids=task_ids)
+    completed = await expect_result(app, "complete_task", task_ids=task_ids)
     assert [result["success"] for result in completed["results"]] == [
         True,
         True,
@@ -187,8 +189,8 @@ async def test_several_tasks_have_a_result_each(app: App) -> None:
 
 async def test_several_tasks_are_reopened(app: App) -> None:
     await add_tasks(app, "one", "two")
-    await result_of(app, "complete_task", task_ids=["1", "2"])
-    await result_of(app, "complete_task", task_ids=["2", "1"], completed=False)
+    await expect_result(app, "complete_task", task_ids=["1", "2"])
+    await expect_result(app, "complete_task", task_ids=["2", "1"], completed=False)
     assert await list_ids(app, status="open") == ["2", "1"]
 
 
@@ -219,7 +221,7 @@ async def test_concurrent_calls_change_tasks_together(
 
 
 async def test_completing_takes_two_round_trips(app: App) -> None:
-    await result_of(app, "add_task", tasks=[{"title": f"{number}"} for number in range(25)])
+    await expect_result(app, "add_task", tasks=[{"title": f"{number}"} for number in range(25)])
     one = (await call_at(app, "complete_task", task_id="1")).receipt
     many = [str(number) for number in range(1, 26)]
     all_at_once = (await call_at(app, "complete_task", task_ids=many)).receipt
@@ -236,7 +238,7 @@ async def test_completed_reopened_and_completed_is_three_changes(app: App) -> No
     [task_id] = await add_tasks(app, "Rest")
     flags = (True, False, True)
     states = [
-        await result_of(app, "complete_task", task_id=task_id, completed=flag) for flag in flags
+        await expect_result(app, "complete_task", task_id=task_id, completed=flag) for flag in flags
     ]
     assert [answer["changed"] for answer in states] == [["status"]] * 3
     assert [answer["task"]["status"] for answer in states] == ["completed", "open", "completed"]

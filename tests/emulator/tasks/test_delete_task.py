@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.tasks import add_tasks, call_at, error_of, list_all, list_ids, result_of, undo
+from tests.support.tasks import (
+    add_tasks,
+    call_at,
+    expect_error,
+    expect_result,
+    list_all,
+    list_ids,
+    undo,
+)
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -19,7 +27,7 @@ async def test_deleted_task_is_unlisted_and_restorable(
     app: App,
 ) -> None:
     await add_tasks(app, "one", "two")
-    deleted = await result_of(app, "delete_task", task_id="1")
+    deleted = await expect_result(app, "delete_task", task_id="1")
     assert (
         deleted["task"]["status"],
         deleted["task"]["restorable_until"],
@@ -34,8 +42,8 @@ async def test_deleted_task_is_unlisted_and_restorable(
 
 async def test_deleting_twice_is_not_found(app: App) -> None:
     await add_tasks(app, "one")
-    await result_of(app, "delete_task", task_id="1")
-    error = await error_of(app, "delete_task", task_id="1")
+    await expect_result(app, "delete_task", task_id="1")
+    error = await expect_error(app, "delete_task", task_id="1")
     assert (error["code"], error["details"]) == ("not_found", {"task_id": "1"})
     assert "restore_task can bring it back" in error["message"]
 
@@ -49,15 +57,15 @@ async def test_concurrent_deletes_succeed_once(app: App) -> None:
 
 async def test_same_key_is_replayed(app: App) -> None:
     await add_tasks(app, "one")
-    first = await result_of(app, "delete_task", task_id="1", idempotency_key="k")
-    assert await result_of(app, "delete_task", task_id="1", idempotency_key="k") == first
+    first = await expect_result(app, "delete_task", task_id="1", idempotency_key="k")
+    assert await expect_result(app, "delete_task", task_id="1", idempotency_key="k") == first
 
 
 async def test_missing_and_foreign_tasks_are_not_found(app: App) -> None:
     await add_tasks(app, "one")
     errors = [
-        await error_of(app, "delete_task", task_id="2"),
-        await error_of(app, "delete_task", "ben", task_id="1"),
+        await expect_error(app, "delete_task", task_id="2"),
+        await expect_error(app, "delete_task", "ben", task_id="1"),
     ]
     assert [error["code"] for error in errors] == ["not_found"] * 2
     assert await list_ids(app) == ["1"]
@@ -65,13 +73,13 @@ async def test_missing_and_foreign_tasks_are_not_found(app: App) -> None:
 
 @pytest.mark.parametrize("task_id", ["x", "0", "", None])
 async def test_invalid_id_is_refused(app: App, task_id: str | None) -> None:
-    error = await error_of(app, "delete_task", task_id=task_id)
+    error = await expect_error(app, "delete_task", task_id=task_id)
     assert (error["code"], list(error["details"])) == ("invalid_input", ["task_id"])
 
 
 async def test_undo_restores_the_task(app: App) -> None:
     await add_tasks(app, "one")
-    await undo(app, await result_of(app, "delete_task", task_id="1"))
+    await undo(app, await expect_result(app, "delete_task", task_id="1"))
     assert await list_ids(app) == ["1"]
 
 

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.tools.tasks.list_tasks.tool import BATCH_SIZE, MAX_READS
-from tests.support.tasks import NOON, add_tasks, call_at, error_of, list_all, list_ids, result_of
+from tests.support.tasks import (
+    NOON,
+    add_tasks,
+    call_at,
+    expect_error,
+    expect_result,
+    list_all,
+    list_ids,
+)
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -23,7 +31,7 @@ async def fill(app: App, count: int, **fields: Any) -> None:
     for first in range(0, count, 25):
         numbers = range(first, min(first + 25, count))
         tasks = [{"title": f"task {number}", **fields} for number in numbers]
-        await result_of(app, "add_task", tasks=tasks)
+        await expect_result(app, "add_task", tasks=tasks)
 
 
 async def household(app: App) -> None:
@@ -38,13 +46,13 @@ async def household(app: App) -> None:
         ("Sell boat", "High", "2026-03-01"),
     ):
         await add_tasks(app, title, priority=priority, due_date=due_date)
-    await result_of(app, "complete_task", task_id="6")
-    await result_of(app, "delete_task", task_id="7")
+    await expect_result(app, "complete_task", task_id="6")
+    await expect_result(app, "delete_task", task_id="7")
 
 
 async def test_new_list_is_empty(app: App) -> None:
     expected = {"tasks": [], "today": TODAY, "time_zone": "UTC"}
-    assert await result_of(app, "list_tasks") == expected
+    assert await expect_result(app, "list_tasks") == expected
 
 
 @pytest.mark.parametrize(
@@ -129,7 +137,7 @@ async def test_today_depends_on_the_time_zone(app: App) -> None:
         ("America/Los_Angeles", "2026-03-10", ["1"]),
         ("Etc/GMT+12", "2026-03-10", ["1"]),
     ):
-        answer = await result_of(app, "list_tasks", now=late, overdue=True, time_zone=zone)
+        answer = await expect_result(app, "list_tasks", now=late, overdue=True, time_zone=zone)
         assert (today, zone or "UTC") == (answer["today"], answer["time_zone"])
         assert [task["task_id"] for task in answer["tasks"]] == expected
 
@@ -138,7 +146,7 @@ async def test_time_zone_setting_is_the_default(app: App) -> None:
     app.settings = app.settings.model_copy(update={"time_zone": "Asia/Tokyo"})
     late = datetime(2026, 3, 10, 23, 30, tzinfo=UTC)
     for zone, today in ((None, "2026-03-11"), ("UTC", "2026-03-10")):
-        answer = await result_of(app, "list_tasks", now=late, time_zone=zone)
+        answer = await expect_result(app, "list_tasks", now=late, time_zone=zone)
         assert (today, zone or "Asia/Tokyo") == (answer["today"], answer["time_zone"])
 
 
@@ -169,12 +177,12 @@ async def test_time_zone_setting_is_the_default(app: App) -> None:
 async def test_invalid_argument_is_named(
     app: App, arguments: dict[str, Any], code: str, field: str
 ) -> None:
-    error = await error_of(app, "list_tasks", **arguments)
+    error = await expect_error(app, "list_tasks", **arguments)
     assert (code, [field]) == (error["code"], list(error["details"]))
 
 
 async def test_two_invalid_dates_are_invalid_date(app: App) -> None:
-    error = await error_of(app, "list_tasks", due_from="x", due_to="y")
+    error = await expect_error(app, "list_tasks", due_from="x", due_to="y")
     assert (error["code"], list(error["details"])) == ("invalid_date", ["due_from", "due_to"])
 
 
@@ -188,30 +196,30 @@ async def test_pages_show_each_task_once_during_changes(
     app: App,
 ) -> None:
     await fill(app, 7)
-    page = await result_of(app, "list_tasks", limit=3)
+    page = await expect_result(app, "list_tasks", limit=3)
     await add_tasks(app, "meanwhile")
-    await result_of(app, "complete_task", task_ids=["7", "3"])
+    await expect_result(app, "complete_task", task_ids=["7", "3"])
     cursor = page["next_cursor"]
-    rest = await result_of(app, "list_tasks", limit=100, cursor=cursor)
+    rest = await expect_result(app, "list_tasks", limit=100, cursor=cursor)
     assert list("7654321") == [task["task_id"] for task in page["tasks"] + rest["tasks"]]
     assert "next_cursor" not in rest
 
 
 async def test_cursor_is_valid_for_its_arguments_only(app: App) -> None:
     await fill(app, 5)
-    cursor = (await result_of(app, "list_tasks", limit=2))["next_cursor"]
-    error = await error_of(app, "list_tasks", status="open", cursor=cursor)
+    cursor = (await expect_result(app, "list_tasks", limit=2))["next_cursor"]
+    error = await expect_error(app, "list_tasks", status="open", cursor=cursor)
     assert (error["code"], list(error["details"])) == ("invalid_input", ["cursor"])
 
 
 async def test_full_last_page_has_no_cursor(app: App) -> None:
     await fill(app, 4)
-    assert "next_cursor" not in await result_of(app, "list_tasks", limit=4)
+    assert "next_cursor" not in await expect_result(app, "list_tasks", limit=4)
 
 
 async def test_long_tasks_make_short_pages(app: App) -> None:
     await fill(app, 30, description="粉" * 1_000)
-    page = await result_of(app, "list_tasks", limit=100)
+    page = await expect_result(app, "list_tasks", limit=100)
     assert 5 < len(page["tasks"]) < 15
     assert [str(number) for number in range(30, 0, -1)] == await list_ids(app, limit=100)
 
@@ -233,7 +241,7 @@ async def test_search_for_rare_words_is_bounded(app: App) -> None:
         answer.receipt.documents_read,
     ) == (MAX_READS // BATCH_SIZE, MAX_READS)
     cursor = answer.result["next_cursor"]
-    rest = await result_of(app, "list_tasks", query="needle", cursor=cursor)
+    rest = await expect_result(app, "list_tasks", query="needle", cursor=cursor)
     assert [task["task_id"] for task in rest["tasks"]] == ["1"]
 
 
@@ -241,6 +249,6 @@ async def test_expired_tasks_leave_no_empty_pages(app: App) -> None:
     await fill(app, 6)
     for number in range(1, 7):
         moment = NOON + timedelta(days=40) if number == 1 else NOON
-        await result_of(app, "delete_task", now=moment, task_id=str(number))
+        await expect_result(app, "delete_task", now=moment, task_id=str(number))
     now = NOON + timedelta(days=41)
     assert await list_ids(app, status="deleted", now=now, limit=1) == ["1"]

@@ -140,7 +140,8 @@ async def check_call(
     expected = apply_call(model, name, arguments)
     answer = await call_at(app, name, user, **arguments)
     if isinstance(expected, str):
-        assert expected == (answer.error and answer.error.code)
+        assert answer.error
+        assert answer.error.code == expected
         return None
     assert answer.result, answer.error
     task, changed = answer.result["task"], answer.result["changed"]

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.tasks import NOON, add_tasks, call_at, error_of, list_all, result_of, undo
+from tests.support.tasks import (
+    NOON,
+    add_tasks,
+    call_at,
+    expect_error,
+    expect_result,
+    list_all,
+    undo,
+)
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -25,7 +33,7 @@ FULL: dict[str, Any] = {
 
 
 async def update(app: App, **fields: Any) -> dict[str, Any]:
-    return await result_of(app, "update_task", now=LATER, task_id="1", **fields)
+    return await expect_result(app, "update_task", now=LATER, task_id="1", **fields)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +51,7 @@ async def update(app: App, **fields: Any) -> dict[str, Any]:
 async def test_only_the_given_field_changes(
     app: App, field: str, value: str | None, stored: str | None
 ) -> None:
-    before = await result_of(app, "add_task", **FULL)
+    before = await expect_result(app, "add_task", **FULL)
     after = await update(app, **{field: value})
     expected = before["task"] | {field: stored, "updated_at": "2026-03-10T13:00:00Z"}
     assert {name: item for name, item in expected.items() if item} == after["task"]
@@ -57,7 +65,7 @@ async def test_only_the_given_field_changes(
 
 
 async def test_undo_can_be_undone(app: App) -> None:
-    before = await result_of(app, "add_task", title="Bake", due_date="2026-03-12")
+    before = await expect_result(app, "add_task", title="Bake", due_date="2026-03-12")
     after = await update(app, title="Fry", description="Rye.", due_date=None, priority="Low")
     assert after["changed"] == ["title", "description", "priority", "due_date"]
     undone = await undo(app, after)
@@ -69,13 +77,13 @@ async def test_undo_can_be_undone(app: App) -> None:
 
 
 async def test_same_values_change_nothing(app: App) -> None:
-    before = await result_of(app, "add_task", **FULL)
+    before = await expect_result(app, "add_task", **FULL)
     after = await update(app, **FULL)
     assert {"task": before["task"], "changed": []} == after
 
 
 async def test_only_differing_fields_are_reported(app: App) -> None:
-    await result_of(app, "add_task", **FULL)
+    await expect_result(app, "add_task", **FULL)
     after = await update(app, title="Bake", priority="Low")
     assert (
         after["changed"],
@@ -84,8 +92,8 @@ async def test_only_differing_fields_are_reported(app: App) -> None:
 
 
 async def test_completed_task_can_be_changed(app: App) -> None:
-    await result_of(app, "add_task", **FULL)
-    await result_of(app, "complete_task", task_id="1")
+    await expect_result(app, "add_task", **FULL)
+    await expect_result(app, "complete_task", task_id="1")
     assert (await update(app, title="Baked"))["task"]["status"] == "completed"
 
 
@@ -109,23 +117,23 @@ async def test_completed_task_can_be_changed(app: App) -> None:
 async def test_invalid_argument_is_named(
     app: App, arguments: dict[str, Any], code: str, field: str
 ) -> None:
-    before = await result_of(app, "add_task", **FULL)
-    error = await error_of(app, "update_task", **({"task_id": "1"} | arguments))
+    before = await expect_result(app, "add_task", **FULL)
+    error = await expect_error(app, "update_task", **({"task_id": "1"} | arguments))
     assert (code, [field]) == (error["code"], list(error["details"]))
     assert [before["task"] | {"overdue": False}] == await list_all(app)
 
 
 async def test_empty_change_lists_the_fields(app: App) -> None:
-    error = await error_of(app, "update_task", task_id="1")
+    error = await expect_error(app, "update_task", task_id="1")
     assert "title, description, priority, due_date" in error["message"]
 
 
 async def test_missing_deleted_and_foreign_tasks_are_not_found(app: App) -> None:
     await add_tasks(app, "one", "two")
-    await result_of(app, "delete_task", task_id="2")
-    deleted = await error_of(app, "update_task", task_id="2", title="x")
-    missing = await error_of(app, "update_task", task_id="3", title="x")
-    foreign = await error_of(app, "update_task", "ben", task_id="1", title="x")
+    await expect_result(app, "delete_task", task_id="2")
+    deleted = await expect_error(app, "update_task", task_id="2", title="x")
+    missing = await expect_error(app, "update_task", task_id="3", title="x")
+    foreign = await expect_error(app, "update_task", "ben", task_id="1", title="x")
     assert [error["code"] for error in (deleted, missing, foreign)] == ["not_found"] * 3
     assert ("restore_task" in deleted["message"], "restore_task" in missing["message"]) == (
         True,
@@ -134,16 +142,16 @@ async def test_missing_deleted_and_foreign_tasks_are_not_found(app: App) -> None
 
 
 async def test_null_and_missing_are_different_arguments(app: App) -> None:
-    await result_of(app, "add_task", **FULL)
+    await expect_result(app, "add_task", **FULL)
     await update(app, title="Fry", idempotency_key="k")
-    error = await error_of(
+    error = await expect_error(
         app, "update_task", task_id="1", title="Fry", due_date=None, idempotency_key="k"
     )
     assert (error["code"], "idempotency_key" in error["message"]) == ("invalid_input", True)
 
 
 async def test_same_key_is_replayed(app: App) -> None:
-    await result_of(app, "add_task", **FULL)
+    await expect_result(app, "add_task", **FULL)
     first = await update(app, due_date=None, idempotency_key="k")
     await update(app, due_date="2026-03-12")
     assert await update(app, due_date=None, idempotency_key="k") == first

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.index import indexed_state
-from shared.traces import near_duplicates, screening
+from shared.screening import screen
+from shared.traces import near_duplicates
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.tool_calls import STRANGER, call, call_error, call_result
 from tests.support.traces import contribute, sample, search_ids, stored_documents, tag_counts, undo
@@ -274,7 +275,7 @@ async def test_screening_and_comparison_run_in_threads(
 
         monkeypatch.setattr(module, name, recorded)
 
-    record_threads(screening, "screen_texts")
+    record_threads(screen, "screen_texts")
     record_threads(indexed_state, "terms")
     record_threads(near_duplicates, "terms")
     trace_id = await contribute(app, 1)

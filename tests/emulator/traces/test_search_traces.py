@@ -88,10 +88,11 @@ async def test_text_is_a_numbered_list(app: App) -> None:
     ]
     title, tags, *_, last = second.splitlines()
     assert (
-        f"2. The frobnicator hums (score: {hits[1]['score']:.2f}, trust: 0.00, no votes yet)"
-        == title
+        title
+        == f"2. The frobnicator hums (score: {hits[1]['score']:.2f}, trust: 0.00, no votes yet)"
     )
-    assert ("   Tags: none", f"   ID: {other}") == (tags, last)
+    assert tags == "   Tags: none"
+    assert last == f"   ID: {other}"
 
 
 async def test_search_by_tags_alone_has_no_scores(app: App) -> None:

@@ -41,7 +41,7 @@ async def dozen(new_backend: NewBackend) -> tuple[App, list[str]]:
     return app, trace_ids
 
 
-async def pages_of(app: App, **arguments: Any) -> list[dict[str, Any]]:
+async def load_pages(app: App, **arguments: Any) -> list[dict[str, Any]]:
     return await all_pages(app, "search_traces", STRANGER, **arguments)
 
 
@@ -51,7 +51,7 @@ async def test_pages_show_every_trace_once(
     dozen: tuple[App, list[str]], arguments: dict[str, Any], limit: int
 ) -> None:
     app, trace_ids = dozen
-    pages = await pages_of(app, **arguments, limit=limit)
+    pages = await load_pages(app, **arguments, limit=limit)
     assert sorted(trace_ids) == sorted(hit_ids(pages))
     hits = [hit for page in pages for hit in page["results"]]
     assert list(range(1, 13)) == [hit["rank"] for hit in hits]
@@ -63,8 +63,8 @@ async def test_order_equals_that_of_one_long_page(
     dozen: tuple[App, list[str]], arguments: dict[str, Any]
 ) -> None:
     app, _ = dozen
-    [whole] = await pages_of(app, **arguments, limit=50)
-    assert hit_ids([whole]) == hit_ids(await pages_of(app, **arguments, limit=2))
+    [whole] = await load_pages(app, **arguments, limit=50)
+    assert hit_ids([whole]) == hit_ids(await load_pages(app, **arguments, limit=2))
 
 
 @pytest.mark.parametrize("arguments", [QUERY, TAGS, BOTH], ids=["query", "tags", "both"])
@@ -99,10 +99,10 @@ async def test_flagged_and_superseded_traces_leave_no_gap(
     )
     visible = {*trace_ids, successor} - {trace_ids[8], trace_ids[7], trace_ids[4], trace_ids[3]}
     for limit in (1, 2, 50):
-        pages = await pages_of(app, **arguments, limit=limit)
+        pages = await load_pages(app, **arguments, limit=limit)
         assert (sorted(visible), len(visible)) == (sorted(hit_ids(pages)), len(hit_ids(pages)))
         assert list(range(1, 7)) == [hit["rank"] for page in pages for hit in page["results"]]
-    flagged = await pages_of(app, **arguments, limit=2, include_flagged=True)
+    flagged = await load_pages(app, **arguments, limit=2, include_flagged=True)
     assert sorted({*trace_ids, successor} - {trace_ids[3]}) == sorted(hit_ids(flagged))
 
 
@@ -158,7 +158,7 @@ async def test_long_hits_are_paged_whole(app: App) -> None:
         for number in range(24)
     ]
     for arguments in (QUERY, TAGS):
-        pages = await pages_of(app, **arguments, limit=50)
+        pages = await load_pages(app, **arguments, limit=50)
         assert len(pages) > 1
         assert sorted(trace_ids) == sorted(hit_ids(pages))
         assert all(len(str(page).encode()) < 100_000 for page in pages)

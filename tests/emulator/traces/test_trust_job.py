@@ -222,7 +222,7 @@ async def test_unreadable_votes_block_no_other_trace(
     await set_fields(job_context(app), f"traces/{broken}/votes/carl", {"vote": "sideways"})
     record = (await stored_documents(app, "contributors"))["anna"]
     report = await trust(job_context(app), ample())
-    assert [f"traces/{broken}"] == [failure.name for failure in report.failures]
+    assert [failure.name for failure in report.failures] == [f"traces/{broken}"]
     assert report.counts == Counter(tallies=2)
     assert (await stored_documents(app, "contributors"))["anna"] == record
 

@@ -46,7 +46,7 @@ async def test_repeatedly_killed_process_completes(settings: Settings, project: 
     await contribute_and_vote(app, chance)
     await damage(app, chance)
     for commits in (2, 3, 4):  # the lease, a note, a sum
-        assert -signal.SIGKILL == run_until_killed(project, commits)
+        assert run_until_killed(project, commits) == -signal.SIGKILL
     day.now += ROUND_INTERVAL
     report = await trust(job_context(app), ample())
     assert (report.finished, report.failures) == (True, [])

@@ -26,8 +26,8 @@ from tests.support.workspaces import (
     job_context,
     make_erasure,
     open_app,
+    open_workspace,
     upload_text,
-    workspace_of,
     write_times,
 )
 
@@ -172,7 +172,7 @@ class OvertakenEmbedder(WordEmbedder):
         if self.batches == 3 and purpose is Purpose.DOCUMENT:
             async with open_app(self._settings, SettableClock()) as other:
                 ctx = job_context(other)
-                passages = ctx.database.collection(f"{workspace_of(ctx, 'notes').path}/passages")
+                passages = ctx.database.collection(f"{open_workspace(ctx, 'notes').path}/passages")
                 while await ctx.database.count(passages.select([])) < 2 * 32:
                     pass
                 await erase(ctx, "notes")

@@ -113,7 +113,7 @@ async def test_a_model_that_stays_down_is_an_outage(
 ) -> None:
     fake.script.append(OK)
     fake.usual = reply
-    fake.on_hang = partial(monotonic.turn_soon, ATTEMPT_SECONDS)
+    fake.on_hang = partial(monotonic.advance_soon, ATTEMPT_SECONDS)
     error = (await ask(app, seconds=1_000, materials=TEXT)).error
     assert_says_to_call_again(error)
     await assert_not_found(app, TEXT)
@@ -185,7 +185,7 @@ async def test_a_time_out_with_a_hanging_model_asks_to_repeat(
 ) -> None:
     fake.script.append(OK)
     fake.usual = HANG
-    fake.on_hang = partial(monotonic.turn_soon, 20)
+    fake.on_hang = partial(monotonic.advance_soon, 20)
     answer = await ask(app, seconds=20, materials=TEXT)
     assert_says_to_call_again(answer.error)
     await assert_not_found(app, TEXT)
@@ -200,10 +200,10 @@ async def test_a_repeated_call_continues_after_a_slow_model(
     app: App, fake: FakeOpenAI, monotonic: Monotonic
 ) -> None:
     def slow(vectors: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        monotonic.turn(ATTEMPT_SECONDS / 2)
+        monotonic.advance(ATTEMPT_SECONDS / 2)
         return vectors
 
-    fake.usual = Reply(altered=slow)
+    fake.usual = Reply(alter=slow)
     result = (await ask(app, seconds=100, materials=LONG)).result
     assert result
     assert (result["status"], result["contexts"], result["known"]) == ("pending", [], False)

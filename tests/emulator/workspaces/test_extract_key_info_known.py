@@ -33,7 +33,7 @@ from tests.support.materials import (
     extract_result,
 )
 from tests.support.stored_documents import ample, documents
-from tests.support.tool_calls import request_of
+from tests.support.tool_calls import make_call_request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -179,7 +179,7 @@ LONG = "\n\n".join(f"Line {number} of a long log." for number in range(100))
 
 async def call_with_deadline(app: App, seconds: float, **arguments: Any) -> CallAnswer:
     """Call the tool with a deadline in so many seconds."""
-    request = request_of(TOOL, READER, arguments)
+    request = make_call_request(TOOL, READER, arguments)
     late = request.model_copy(update={"deadline": time.time() + seconds})
     return await invoke(TOOL, late, app)
 

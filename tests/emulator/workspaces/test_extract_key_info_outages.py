@@ -55,7 +55,7 @@ async def disconnect(proxy: TcpProxy, how: str, monotonic: Monotonic) -> None:
     """Refuse connections, which the client here retries at once, or hang until the deadline."""
     await getattr(proxy, how)()
     if how == "hang":
-        monotonic.turn_soon(DEADLINE)
+        monotonic.advance_soon(DEADLINE)
 
 
 def connect(app: App, proxy: TcpProxy) -> App:

@@ -22,7 +22,7 @@ from infra.build.bundles import DIST, MANIFEST, stage
 from infra.build.discovery import ROOT
 from infra.file_lock import hold_lock
 from tests.support.cloud_run.archives import unpack
-from tests.support.cloud_run.environments import environment, key_of
+from tests.support.cloud_run.environments import environment, environment_key
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -154,7 +154,9 @@ def prune(laptop: Path, named: Collection[str]) -> None:
     """
     _delete_unused(laptop / "unpacked", named)
     required = (laptop / "unpacked").glob("*/requirements.txt")
-    _delete_unused(laptop / "environments", {key_of(path.read_bytes()) for path in required})
+    _delete_unused(
+        laptop / "environments", {environment_key(path.read_bytes()) for path in required}
+    )
     for path in (laptop / "files").glob("*"):
         if path.stat().st_nlink == 1:  # no bundle contains it any more
             path.unlink()

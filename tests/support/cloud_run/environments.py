@@ -30,7 +30,7 @@ def environment(requirements: bytes, kept: Path) -> Path:
     Raises:
         InvalidInput: They cannot be installed.
     """
-    key = key_of(requirements)
+    key = environment_key(requirements)
     folder = kept / key
     if not folder.exists():
         count = requirements.count(b"==")
@@ -46,7 +46,7 @@ def environment(requirements: bytes, kept: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def key_of(requirements: bytes) -> str:
+def environment_key(requirements: bytes) -> str:
     """Return the name of an environment for these requirements."""
     return sha256(f"{sys.executable} {sys.version}".encode() + requirements).hexdigest()[:16]
 

@@ -1,7 +1,7 @@
-"""A small billing service that misbehaves, as `gateway.calls.external_billing` describes it.
+"""A fake billing service with the API of `gateway.calls.external_billing` that can fail on demand.
 
-It keeps accounts, refuses what they do not cover, and remembers what it answered to an
-`Idempotency-Key`. It takes one bearer token.
+It has one account, rejects reservations beyond its balance, and repeats its answer to a known
+`Idempotency-Key`. It accepts one bearer token.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from tests.support.fakes.http_server import HANGS, LoopbackServer
 
 TOKEN = "token-of-tests"
 SECRET = "what-the-service-says-stays-there"
-"""Stands in every answer and in its headers, where no caller may find it."""
+"""A text in every response and its headers that no caller may see."""
 _STATES = {"/reserve": "reserved", "/settle": "settled", "/cancel": "cancelled"}
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What the service answers instead of the truth.
+    """A reply instead of the correct one.
 
     Attributes:
         status: The HTTP status.
-        body: The bytes; by default an error in words.
-        headers: Headers beside the usual ones.
+        body: The bytes; by default an error message.
+        headers: Additional headers.
         pause: Seconds to think; forever is ended by the service's shutdown.
-        dropped: Whether the connection breaks instead.
-        done: Whether the service does what it was asked before it answers so.
+        dropped: Whether the connection is closed without a response.
+        done: Whether the operation is performed nevertheless.
     """
 
     status: int = 200
@@ -55,8 +55,8 @@ MOVED = Reply(302, headers={"Location": "https://elsewhere.example/"})
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request that arrived."""
+class Request:
+    """A request."""
 
     path: str
     key: str
@@ -65,20 +65,20 @@ class Asked:
 
 
 class FakeBilling(LoopbackServer):
-    """Listens on a free port of this machine while the `with` block runs.
+    """A fake billing service on a free port while the `with` block runs.
 
     Attributes:
-        asked: The requests so far, in order of arrival.
-        script: Answers to the next requests, in order; used up, the truth is told.
-        balance: What the one user has left and not held.
-        holds: Amounts set aside, by call id.
-        spent: What was charged.
+        requests: The requests so far, in order of arrival.
+        script: The replies to the next requests, in order; all later replies are correct.
+        balance: The user's balance without reserved amounts.
+        holds: The reserved amounts by call id.
+        spent: The sum of all charges.
     """
 
     def __init__(self, *script: Reply, balance: int = 1_000) -> None:
         """Open the port."""
         super().__init__(_Handler)
-        self.asked: list[Asked] = []
+        self.requests: list[Request] = []
         self.script = deque(script)
         self.balance = balance
         self.holds: dict[str, int] = {}
@@ -88,51 +88,51 @@ class FakeBilling(LoopbackServer):
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The server's URL."""
         return f"http://127.0.0.1:{self.server_port}/v1"
 
     @property
     def operations(self) -> list[str]:
-        """What was asked, in order."""
-        return [request.path.rpartition("/")[2] for request in self.asked]
+        """The operations of the requests, in order."""
+        return [request.path.rpartition("/")[2] for request in self.requests]
 
-    def arrive(self, asked: Asked) -> Reply:
-        """Note a request and choose its answer."""
+    def arrive(self, request: Request) -> Reply:
+        """Record a request, and choose its response."""
         with self._lock:
-            self.asked.append(asked)
-            scripted = self.script.popleft() if self.script else None
-            if scripted and not scripted.done:
-                return scripted
-            if asked.key not in self._answers:
-                self._answers[asked.key] = self._do(asked)
-            status, body = self._answers[asked.key]
-            return scripted or Reply(status, body)
+            self.requests.append(request)
+            scripted_reply = self.script.popleft() if self.script else None
+            if scripted_reply and not scripted_reply.done:
+                return scripted_reply
+            if request.key not in self._answers:
+                self._answers[request.key] = self._do(request)
+            status, body = self._answers[request.key]
+            return scripted_reply or Reply(status, body)
 
-    def _do(self, asked: Asked) -> tuple[int, bytes]:
-        operation, call_id = asked.path.removeprefix("/v1"), asked.body["call_id"]
-        amount = int(asked.body["amount"])
+    def _do(self, request: Request) -> tuple[int, bytes]:
+        operation, call_id = request.path.removeprefix("/v1"), request.body["call_id"]
+        amount = int(request.body["amount"])
         if operation == "/reserve":
             if amount > self.balance:
                 return DENIED.status, DENIED.body
             self.balance -= amount
             self.holds[call_id] = amount
         else:
-            amount_held = self.holds.pop(call_id)
-            charged = min(amount, amount_held) if operation == "/settle" else 0
+            reserved = self.holds.pop(call_id)
+            charged = min(amount, reserved) if operation == "/settle" else 0
             self.spent += charged
-            self.balance += amount_held - charged
+            self.balance += reserved - charged
         return 200, json.dumps({"state": _STATES[operation], "note": SECRET}).encode()
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # head and body are two writes: the second would wait 40 ms
+    disable_nagle_algorithm = True  # otherwise, the body waits 40 ms for the ACK of the headers
     server: FakeBilling
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         key, authorization = self.headers["Idempotency-Key"], self.headers["Authorization"]
-        reply = self.server.arrive(Asked(self.path, key, authorization, body))
+        reply = self.server.arrive(Request(self.path, key, authorization, body))
         self.server.pause(reply.pause)
         if reply.dropped:
             self.close_connection = True
@@ -150,4 +150,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(reply.body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""

@@ -1,9 +1,9 @@
-"""A fake of Cloud Storage's JSON API, which can misbehave on command.
+"""A fake of Cloud Storage's JSON API that can fail on demand.
 
-It supports what google-cloud-storage 3 sends with `STORAGE_EMULATOR_HOST`: objects are listed in
-pages, read, downloaded (also in ranges), uploaded in one or several requests, and deleted; each
-version of an object has a generation, and `ifGenerationMatch` is respected. Buckets are created,
-described and changed.
+It supports the requests that google-cloud-storage 3 sends with `STORAGE_EMULATOR_HOST`. Objects are
+listed in pages, read, downloaded (also in ranges), uploaded in one or several requests, and
+deleted. Each version of an object has a generation, and `ifGenerationMatch` is checked. Buckets are
+created, described and changed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from tests.support.fakes.google_cloud import NUMBER
 from tests.support.fakes.http_server import HANGS, LoopbackServer
 
 Operation = Literal["bucket", "list", "get", "download", "upload", "delete"]
-"""What a request asks for; each request of a resumable upload is an `upload`."""
+"""The operation of a request; each request of a resumable upload is an `upload`."""
 Name = tuple[str, str]
-"""A bucket and the name of an object in it."""
+"""The name of a bucket, and of an object in it."""
 
 CLIENT_LEAVES_SOCKETS: Final = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 FIRST_GENERATION: Final = 1_700_000_000_000_000
@@ -43,8 +43,8 @@ class Fault:
     Attributes:
         status: The HTTP status; 200 serves the request.
         headers: Additional headers.
-        missing: How many bytes are promised and never sent.
-        pause: Seconds to think; forever is ended by the server's shutdown.
+        missing: The number of bytes of the Content-Length that are never sent.
+        pause: Seconds before the response; the server's shutdown ends the pause.
     """
 
     status: int = 200
@@ -55,7 +55,7 @@ class Fault:
 
 HANG: Final = Fault(pause=HANGS)
 CUT: Final = Fault(missing=10)
-"""Does what was asked, but the last ten bytes of the answer never come."""
+"""The request is served, but the last ten bytes of the response are never sent."""
 THROTTLED: Final = Fault(status=429)
 BROKEN: Final = Fault(status=500)
 FORBIDDEN: Final = Fault(status=403)
@@ -71,7 +71,7 @@ class Blob:
     updated: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def resource(self, name: Name) -> dict[str, Any]:
-        """Return its description in the API."""
+        """Return the object's resource in the API."""
         time = self.updated.isoformat().replace("+00:00", "Z")
         return {
             "kind": "storage#object",
@@ -91,18 +91,18 @@ class Blob:
 
 
 class FakeCloudStorage(LoopbackServer):
-    """Listens on a free port of this machine while the `with` block runs.
+    """A fake Cloud Storage on a free port while the `with` block runs.
 
     Attributes:
         blobs: The newest version of each object.
-        buckets: Those that exist, as the API describes them; others answer 404, and one with the
-            field `closed` 403.
-        faults: For each operation, what befalls the next requests for it, in order.
-        always: What befalls every request for an operation, once its `faults` are used up.
-        page_size: The most objects in one page of a listing.
-        tells_sizes: Whether a listing says how large objects are.
-        calls: How often each operation was asked for.
-        failed_downloads: How many downloads were answered with a fault.
+        buckets: The resources of existing buckets. Requests for others get status 404, and for a
+            bucket with the field `closed`, 403.
+        faults: For each operation, the faults of the next requests, in order.
+        always: For each operation, the fault of all requests after its `faults`.
+        page_size: The maximum number of objects in a page of a listing.
+        tells_sizes: Whether listings include the sizes of objects.
+        calls: The number of requests for each operation.
+        failed_downloads: The number of downloads with a fault.
     """
 
     def __init__(self, *buckets: str, page_size: int = 1_000) -> None:
@@ -123,8 +123,8 @@ class FakeCloudStorage(LoopbackServer):
     def __exit__(self, *_: object) -> None:
         """Stop, and close the sockets that the client leaves to the garbage collector.
 
-        It leaves those of downloads that fail, and the collector warns of them: a test of such is
-        marked with `CLIENT_LEAVES_SOCKETS`.
+        The client does not close the sockets of failed downloads, for which the collector warns.
+        Tests with failed downloads have the mark `CLIENT_LEAVES_SOCKETS`.
         """
         super().__exit__()
         if self.failed_downloads:
@@ -132,7 +132,7 @@ class FakeCloudStorage(LoopbackServer):
 
     @property
     def base_url(self) -> str:
-        """Its URL, for `STORAGE_EMULATOR_HOST`."""
+        """The server's URL, for `STORAGE_EMULATOR_HOST`."""
         return f"http://127.0.0.1:{self.server_port}"
 
     def put(
@@ -157,7 +157,7 @@ class FakeCloudStorage(LoopbackServer):
     def names(self, bucket: str, prefix: str = "") -> list[str]:
         """Return the names of a bucket's objects, in the order of a listing."""
         with self._lock:
-            names = [name for size, name in self.blobs if size == bucket]
+            names = [name for blob_bucket, name in self.blobs if blob_bucket == bucket]
         return sorted(name for name in names if name.startswith(prefix))
 
     def arrive(self, operation: Operation) -> Fault:
@@ -179,7 +179,7 @@ class _Session:
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _Response:
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
@@ -187,7 +187,7 @@ class _Answer:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # head and body are two writes: the second would wait 40 ms
+    disable_nagle_algorithm = True  # otherwise, the body waits 40 ms for the ACK of the headers
     server: FakeCloudStorage
 
     def do_GET(self) -> None:
@@ -215,17 +215,19 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         fault = self.server.arrive(operation)
         self.server.pause(fault.pause)
-        answer = self._do(operation, body) if fault.status == 200 else _refusal(fault.status)
-        if operation == "download" and (fault.missing or fault.pause or answer.status >= 400):
+        response = (
+            self._do(operation, body) if fault.status == 200 else _error_response(fault.status)
+        )
+        if operation == "download" and (fault.missing or fault.pause or response.status >= 400):
             self.server.failed_downloads += 1
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
-            self._send(answer, fault)
+            self._send(response, fault)
 
-    def _do(self, operation: Operation, body: bytes) -> _Answer:
+    def _do(self, operation: Operation, body: bytes) -> _Response:
         if operation == "bucket":
             return self._on_bucket(json.loads(body or b"{}"))
         if self._name[0] not in self.server.buckets:
-            return _refusal(404)
+            return _error_response(404)
         match operation:
             case "list":
                 return self._list()
@@ -234,21 +236,21 @@ class _Handler(BaseHTTPRequestHandler):
             case _:
                 return self._on_blob(operation)
 
-    def _on_bucket(self, body: dict[str, Any]) -> _Answer:
+    def _on_bucket(self, body: dict[str, Any]) -> _Response:
         """Create, describe or change a bucket."""
         buckets = self.server.buckets
         if self.command == "POST":
             buckets[body["name"]] = {"projectNumber": NUMBER, **body}
         name = body["name"] if self.command == "POST" else unquote(self._segments[-1])
         if name not in buckets:
-            return _refusal(404)
+            return _error_response(404)
         if buckets[name].get("closed"):
-            return _refusal(403)
+            return _error_response(403)
         if self.command == "PATCH":
             _merge(buckets[name], body)
         return _json({"kind": "storage#bucket", "name": name, **buckets[name]})
 
-    def _list(self) -> _Answer:
+    def _list(self) -> _Response:
         bucket, query = self._name[0], self._query
         names = self.server.names(bucket, query.get("prefix", ""))
         start = int(base64.b64decode(query["pageToken"])) if "pageToken" in query else 0
@@ -256,34 +258,34 @@ class _Handler(BaseHTTPRequestHandler):
         page = names[start : start + size]
         listing: dict[str, Any] = {"kind": "storage#objects"}
         if page:
-            listing["items"] = [self._listed((bucket, name)) for name in page]
+            listing["items"] = [self._list_item((bucket, name)) for name in page]
         if start + size < len(names):
             listing["nextPageToken"] = base64.b64encode(str(start + size).encode()).decode()
         return _json(listing)
 
-    def _listed(self, name: Name) -> dict[str, Any]:
+    def _list_item(self, name: Name) -> dict[str, Any]:
         resource = self.server.blobs[name].resource(name)
         if not self.server.tells_sizes:
             del resource["size"]
         return resource
 
-    def _on_blob(self, operation: Operation) -> _Answer:
+    def _on_blob(self, operation: Operation) -> _Response:
         blob = self.server.blobs.get(self._name)
         generation = self._query.get("generation")
         if blob is None or generation not in {None, str(blob.generation)}:
-            return _refusal(404)
-        if not self._holds(blob):
-            return _refusal(412)
+            return _error_response(404)
+        if not self._is_generation_match(blob):
+            return _error_response(412)
         match operation:
             case "delete":
                 del self.server.blobs[self._name]
-                return _Answer(204)
+                return _Response(204)
             case "download":
                 return self._media(blob)
             case _:
                 return _json(blob.resource(self._name))
 
-    def _media(self, blob: Blob) -> _Answer:
+    def _media(self, blob: Blob) -> _Response:
         headers = {
             "Content-Type": blob.content_type,
             "X-Goog-Generation": str(blob.generation),
@@ -291,62 +293,62 @@ class _Handler(BaseHTTPRequestHandler):
             "X-Goog-Stored-Content-Length": str(len(blob.content)),
         }
         if "Range" not in self.headers:
-            return _Answer(200, blob.content, headers)
+            return _Response(200, blob.content, headers)
         first, _, last = self.headers["Range"].removeprefix("bytes=").partition("-")
         part = blob.content[int(first) : int(last) + 1 if last else None]
         if not part:
-            return _refusal(416)
+            return _error_response(416)
         end = int(first) + len(part) - 1
         headers["Content-Range"] = f"bytes {first}-{end}/{len(blob.content)}"
-        return _Answer(206, part, headers)
+        return _Response(206, part, headers)
 
-    def _upload(self, body: bytes) -> _Answer:
+    def _upload(self, body: bytes) -> _Response:
         if "upload_id" in self._query:
             return self._resume(self.server.sessions[self._query["upload_id"]], body)
         if self._query["uploadType"] == "resumable":
             return self._begin(body)
         if self._query["uploadType"] == "multipart":
-            about, content_type, content = _parts(self.headers["Content-Type"], body)
-            name = (self._name[0], str(about["name"]))
-            return self._keep(name, content, about.get("contentType") or content_type)
+            metadata, content_type, content = _parts(self.headers["Content-Type"], body)
+            name = (self._name[0], str(metadata["name"]))
+            return self._store(name, content, metadata.get("contentType") or content_type)
         name = (self._name[0], self._query["name"])
-        return self._keep(name, body, self.headers["Content-Type"])
+        return self._store(name, body, self.headers["Content-Type"])
 
-    def _begin(self, body: bytes) -> _Answer:
-        about = json.loads(body or b"{}")
-        name = about.get("name") or self._query["name"]
-        kind = self.headers.get("X-Upload-Content-Type") or "application/octet-stream"
-        session = _Session((self._name[0], name), kind, self._query.get("ifGenerationMatch"))
+    def _begin(self, body: bytes) -> _Response:
+        metadata = json.loads(body or b"{}")
+        name = metadata.get("name") or self._query["name"]
+        upload_type = self.headers.get("X-Upload-Content-Type") or "application/octet-stream"
+        session = _Session((self._name[0], name), upload_type, self._query.get("ifGenerationMatch"))
         upload_id = f"session-{len(self.server.sessions)}"
         self.server.sessions[upload_id] = session
         address = f"{self.server.base_url}{urlsplit(self.path).path}"
         location = f"{address}?uploadType=resumable&upload_id={upload_id}"
-        return _Answer(200, b"", {"Location": location, "X-GUploader-UploadID": upload_id})
+        return _Response(200, b"", {"Location": location, "X-GUploader-UploadID": upload_id})
 
-    def _resume(self, session: _Session, body: bytes) -> _Answer:
-        """Receive a part, such as `bytes 0-99/*` or the last, `bytes 100-149/150`, or a query."""
+    def _resume(self, session: _Session, body: bytes) -> _Response:
+        """Receive a part (`bytes 0-99/*`), the last one (`bytes 100-149/150`), or a query."""
         span, _, total = self.headers["Content-Range"].removeprefix("bytes ").partition("/")
         if span != "*":
             first = int(span.partition("-")[0])
             session.received = session.received[:first] + body
         if total.isdecimal() and len(session.received) == int(total):
-            return self._keep(
+            return self._store(
                 session.name, session.received, session.content_type, session.precondition
             )
         size = len(session.received)
-        return _Answer(308, b"", {"Range": f"bytes=0-{size - 1}"} if size else {})
+        return _Response(308, b"", {"Range": f"bytes=0-{size - 1}"} if size else {})
 
-    def _keep(
+    def _store(
         self, name: Name, content: bytes, content_type: str, precondition: str | None = None
-    ) -> _Answer:
-        size = self.server.blobs.get(name)
-        if not self._holds(size, precondition):
-            return _refusal(412)
+    ) -> _Response:
+        current = self.server.blobs.get(name)
+        if not self._is_generation_match(current, precondition):
+            return _error_response(412)
         blob = self.server.put(*name, content, content_type)
         return _json(blob.resource(name))
 
-    def _holds(self, blob: Blob | None, precondition: str | None = None) -> bool:
-        """Return whether `ifGenerationMatch` is met; 0 requires that there is no such object."""
+    def _is_generation_match(self, blob: Blob | None, precondition: str | None = None) -> bool:
+        """Return whether the object has the requested generation; 0 requires no object."""
         generation = precondition or self._query.get("ifGenerationMatch")
         return generation is None or int(generation) == (blob.generation if blob else 0)
 
@@ -362,16 +364,16 @@ class _Handler(BaseHTTPRequestHandler):
     def _name(self) -> Name:
         """The bucket and the object in `[/download|/upload]/storage/v1/b/BUCKET/o/OBJECT`."""
         parts = self._segments
-        at = parts.index("b") + 1
-        return unquote(parts[at]), unquote("/".join(parts[at + 2 :]))
+        bucket_index = parts.index("b") + 1
+        return unquote(parts[bucket_index]), unquote("/".join(parts[bucket_index + 2 :]))
 
-    def _send(self, answer: _Answer, fault: Fault) -> None:
-        missing = min(fault.missing, len(answer.body))
-        body = answer.body[: len(answer.body) - missing]
-        self.send_response(answer.status)
-        for header, value in (answer.headers | fault.headers).items():
+    def _send(self, response: _Response, fault: Fault) -> None:
+        missing = min(fault.missing, len(response.body))
+        body = response.body[: len(response.body) - missing]
+        self.send_response(response.status)
+        for header, value in (response.headers | fault.headers).items():
             self.send_header(header, value)
-        self.send_header("Content-Length", str(len(answer.body)))
+        self.send_header("Content-Length", str(len(response.body)))
         self.end_headers()
         self.wfile.write(body)
         self.close_connection = missing > 0
@@ -381,7 +383,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _merge(resource: dict[str, Any], body: dict[str, Any]) -> None:
-    """Merge as the JSON API does: fields that the body does not name stay."""
+    """Merge like the JSON API: fields that are not in the body stay."""
     for name, value in body.items():
         if isinstance(value, dict):
             _merge(resource.setdefault(name, {}), value)
@@ -392,25 +394,29 @@ def _merge(resource: dict[str, Any], body: dict[str, Any]) -> None:
 def _parts(content_type: str, body: bytes) -> tuple[dict[str, Any], str, bytes]:
     """Return the metadata, type and content in a `multipart/related` upload."""
     boundary = content_type.partition("boundary=")[2].strip("\"'; ").encode()
-    _, about, media, _ = body.split(b"--" + boundary)
+    _, metadata, media, _ = body.split(b"--" + boundary)
     head, _, content = media.partition(b"\r\n\r\n")
-    kind = head.strip().partition(b": ")[2].decode()
-    return json.loads(about.partition(b"\r\n\r\n")[2]), kind, content.removesuffix(b"\r\n")
+    upload_type = head.strip().partition(b": ")[2].decode()
+    return (
+        json.loads(metadata.partition(b"\r\n\r\n")[2]),
+        upload_type,
+        content.removesuffix(b"\r\n"),
+    )
 
 
-def _json(value: dict[str, Any]) -> _Answer:
+def _json(value: dict[str, Any]) -> _Response:
     headers = {"Content-Type": "application/json; charset=UTF-8"}
-    return _Answer(200, json.dumps(value).encode(), headers)
+    return _Response(200, json.dumps(value).encode(), headers)
 
 
-def _refusal(status: int) -> _Answer:
+def _error_response(status: int) -> _Response:
     """Return an error in Google's format: `{"error": {code, message, errors}}`."""
     error = {
         "code": status,
         "message": f"GoogleApiError: {status}.",
         "errors": [{"reason": "test"}],
     }
-    return _Answer(status, json.dumps({"error": error}).encode(), {"Content-Type": "text/json"})
+    return _Response(status, json.dumps({"error": error}).encode(), {"Content-Type": "text/json"})
 
 
 def _md5(content: bytes) -> str:

@@ -1,4 +1,4 @@
-"""A cheap embedder: texts are similar if they share words."""
+"""An embedder without a model: texts are similar if they share words."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ DIMENSION: Final = 64
 
 
 class WordEmbedder:
-    """The sum of a random direction for each word, as often as it stands there.
+    """An embedder whose vectors are the sums of a random direction for each word.
 
     Attributes:
-        down: Whether it cannot be reached.
-        silent: Whether it takes a text and never answers.
+        down: Whether it is unavailable.
+        silent: Whether it never answers.
     """
 
     model = "words"
@@ -32,11 +32,11 @@ class WordEmbedder:
     batch_size = 200
 
     def __init__(self) -> None:
-        """Embed every text, until a test sets an error."""
+        """Embed all texts until a test changes an attribute."""
         self.down = False
         self.silent = False
 
-    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:  # noqa: ARG002 - the same for both
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:  # noqa: ARG002 - Embedder's signature
         """Embed each text.
 
         Raises:
@@ -53,9 +53,9 @@ class WordEmbedder:
         """Do nothing."""
 
 
-def cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    """Return the similarity of two unit vectors, at least 0."""
-    return max(0.0, sum(a * b for a, b in zip(one, other, strict=True)))
+def cosine(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return the cosine similarity of two unit vectors, at least 0."""
+    return max(0.0, sum(a * b for a, b in zip(first, second, strict=True)))
 
 
 def _vector(text: str) -> Vector:
@@ -66,5 +66,5 @@ def _vector(text: str) -> Vector:
 @cache
 def _direction(word: str) -> tuple[float, ...]:
     seed = hashlib.sha256(word.encode()).digest()
-    chance = random.Random(seed)  # noqa: S311 - no secret
-    return tuple(chance.gauss() for _ in range(DIMENSION))
+    generator = random.Random(seed)  # noqa: S311 - no secret
+    return tuple(generator.gauss() for _ in range(DIMENSION))

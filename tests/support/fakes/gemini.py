@@ -1,7 +1,7 @@
-"""What `fakes.vertex` answers where a Gemini model is asked for text: `generateContent`.
+"""The responses of `fakes.vertex` for Gemini models: `generateContent`.
 
-Unless a test says what to answer, the answer is made of the text, in the shape that is asked for:
-the same text gives the same answer.
+Unless a test specifies the answer, it consists of sentences of the text in the requested shape. The
+same text always has the same answer.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 Answerer = Callable[[str], object]
-"""Makes the answer, anything that JSON can say, of the text that the model is given."""
+"""Makes the answer, any JSON value, to the text that the model receives."""
 
-ENTRIES: Final = 3
-"""How many entries a list has in an answer."""
-LONGEST: Final = 160
-"""Characters of a string in an answer."""
+LIST_LENGTH: Final = 3
+"""The number of entries of lists in answers."""
+MAX_STRING_LENGTH: Final = 160
+"""The maximum number of characters of strings in answers."""
 _SENTENCE: Final = re.compile(r"[^.!?\n]+[.!?]*")
 _FEW_WORDS: Final = {"name", "title", "topic", "topics", "keywords"}
 """Fields that hold a few words of the text rather than a sentence."""
 
 
-def text_of(body: dict[str, Any]) -> str:
+def embedded_text(body: dict[str, Any]) -> str:
     """Return the text in a request's prompt, without the marker lines around it."""
     parts = [part["text"] for part in body["contents"][0]["parts"]]
     return str(parts[1] if len(parts) > 1 else parts[0])
 
 
-def problem_with(body: dict[str, Any], model: str) -> str | None:
-    """Why the service refuses a request as INVALID_ARGUMENT, if it does."""
+def find_problem(body: dict[str, Any], model: str) -> str | None:
+    """Return why the service rejects a request as INVALID_ARGUMENT, or None if it is valid."""
     config = body.get("generationConfig", {})
     thinking = config.get("thinkingConfig", {})
     contents = body.get("contents", [])
@@ -41,7 +41,7 @@ def problem_with(body: dict[str, Any], model: str) -> str | None:
             part.get("text") for content in contents for part in content["parts"]
         ),
         "A shape needs the type application/json.": shaped and mime_type != "application/json",
-        "A sub-schema with $ref has other properties.": _refers_badly(shaped),
+        "A sub-schema with $ref has other properties.": _has_invalid_reference(shaped),
         "The model does not support setting thinking_budget to 0.": (
             thinking.get("thinking_budget") == 0 and "pro" in model
         ),
@@ -53,24 +53,24 @@ def problem_with(body: dict[str, Any], model: str) -> str | None:
     return next((problem for problem, is_present in problems.items() if is_present), None)
 
 
-def filled(schema: dict[str, Any], text: str) -> object:
-    """Return an answer of this shape, made of the words and the sentences of a text."""
+def fill_schema(schema: dict[str, Any], text: str) -> object:
+    """Return a value of this schema that consists of words and sentences of a text."""
     sentences = [match.strip() for match in _SENTENCE.findall(text) if match.strip()] or [
         "Nothing."
     ]
-    return _filled(schema, sentences, 0, "")
+    return _fill(schema, sentences, 0, "")
 
 
 def response(
     parts: Sequence[str], model: str, *, finish: str = "STOP", tokens: tuple[int, int, int]
 ) -> bytes:
-    """Return an answer as the service words it.
+    """Return a response in the service's format.
 
     Args:
-        parts: What the model said, in parts that belong together.
+        parts: The parts of the model's text.
         model: The model.
-        finish: Why it stopped.
-        tokens: Of the prompt, of the answer and of the thoughts before it.
+        finish: The finish reason.
+        tokens: The numbers of tokens of the prompt, of the answer and of the thoughts.
     """
     content: dict[str, Any] = {"role": "model", "parts": [{"text": part} for part in parts]}
     candidate = {"content": content, "finishReason": finish, "avgLogprobs": -0.1}
@@ -78,12 +78,12 @@ def response(
 
 
 def without_candidates(model: str, feedback: dict[str, Any] | None = None) -> bytes:
-    """Return an answer that holds none; `feedback` says why, where the service says it."""
+    """Return a response without candidates, with the prompt's feedback if the service gives any."""
     return _response([], model, (7, 0, 0), {"promptFeedback": feedback} if feedback else {})
 
 
 def count(text: str) -> int:
-    """About how many tokens a text has."""
+    """Estimate the number of tokens of a text."""
     return max(1, len(text) // 4)
 
 
@@ -91,7 +91,7 @@ def _response(
     candidates: list[dict[str, Any]],
     model: str,
     tokens: tuple[int, int, int],
-    more: dict[str, Any] | None = None,
+    extra_fields: dict[str, Any] | None = None,
 ) -> bytes:
     usage = {
         "promptTokenCount": tokens[0],
@@ -102,7 +102,7 @@ def _response(
     }
     answer = {
         **({"candidates": candidates} if candidates else {}),
-        **(more or {}),
+        **(extra_fields or {}),
         "usageMetadata": {name: value for name, value in usage.items() if value},
         "modelVersion": model,
         "createTime": "2026-05-31T12:00:00.000000Z",
@@ -111,32 +111,32 @@ def _response(
     return json.dumps(answer).encode()
 
 
-def _filled(schema: dict[str, Any], sentences: Sequence[str], place: int, name: str) -> object:
-    """Return an answer of this shape, for position `place` of a list and the field `name`."""
+def _fill(schema: dict[str, Any], sentences: Sequence[str], index: int, name: str) -> object:
+    """Return a value of this schema for the nth entry of a list, and for the field `name`."""
     match schema.get("type"):
         case None:
-            return _filled(schema["anyOf"][0], sentences, place, name)
+            return _fill(schema["anyOf"][0], sentences, index, name)
         case "object":
             fields = schema.get("properties", {}).items()
-            return {key: _filled(field, sentences, place, key) for key, field in fields}
+            return {key: _fill(field, sentences, index, key) for key, field in fields}
         case "array":
             items = schema.get("items", {"type": "string"})
-            return [_filled(items, sentences, place + n, name) for n in range(ENTRIES)]
+            return [_fill(items, sentences, index + n, name) for n in range(LIST_LENGTH)]
         case "string" if "enum" in schema:
-            return schema["enum"][place % len(schema["enum"])]
+            return schema["enum"][index % len(schema["enum"])]
         case "string":
-            return _line(sentences[place % len(sentences)], name)
-    return {"integer": place + 1, "number": 0.9, "boolean": True}.get(schema["type"])
+            return _line(sentences[index % len(sentences)], name)
+    return {"integer": index + 1, "number": 0.9, "boolean": True}.get(schema["type"])
 
 
 def _line(sentence: str, name: str) -> str:
     if name in _FEW_WORDS:
-        return " ".join(sentence.rstrip(".!?").split()[:4])[:LONGEST]
-    return sentence[:LONGEST].strip()
+        return " ".join(sentence.rstrip(".!?").split()[:4])[:MAX_STRING_LENGTH]
+    return sentence[:MAX_STRING_LENGTH].strip()
 
 
-def _refers_badly(node: object) -> bool:
+def _has_invalid_reference(node: object) -> bool:
     if isinstance(node, dict):
         bad = "$ref" in node and any(not key.startswith("$") for key in node)
-        return bad or any(map(_refers_badly, node.values()))
-    return isinstance(node, list) and any(map(_refers_badly, node))
+        return bad or any(map(_has_invalid_reference, node.values()))
+    return isinstance(node, list) and any(map(_has_invalid_reference, node))

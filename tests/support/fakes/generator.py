@@ -1,4 +1,4 @@
-"""A language model in this process whose answers a test determines."""
+"""A language model in this process with answers from a test."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 
 class ScriptedGenerator:
-    """Answers each text with the result of `answering`.
+    """A generator that answers each text with the result of a function.
 
     Attributes:
-        answering: Makes the answer of a text.
-        texts: The texts so far, in the order of arrival.
-        down: Whether it cannot be reached.
+        make_answer: Makes the answer to a text.
+        texts: The texts so far, in order of arrival.
+        down: Whether it is unavailable.
     """
 
     model = "scripted"
 
     def __init__(self, answer: Callable[[str], Any]) -> None:
-        """Answer with what this returns, of the shape that is asked for, or raise what it raises.
+        """Answer with the results of a function.
 
-        It may be awaitable, for one that answers late.
+        A result is a value of the requested schema, an error to raise, or an awaitable value.
         """
-        self.answering = answer
+        self.make_answer = answer
         self.texts: list[str] = []
         self.down = False
 
@@ -50,7 +50,7 @@ class ScriptedGenerator:
         self.texts.append(text)
         if self.down:
             raise Unavailable("The language model does not answer.", retry_after=5)
-        answer = self.answering(text)
+        answer = self.make_answer(text)
         if isinstance(answer, CarrelError):
             raise answer
         if hasattr(answer, "__await__"):

@@ -1,4 +1,4 @@
-"""A server on this machine for the duration of a test."""
+"""The HTTP server of the fakes."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ if TYPE_CHECKING:
     from http.server import BaseHTTPRequestHandler
 
 HANGS: Final = 3600
-"""Seconds to think that no test waits for."""
+"""A pause in seconds that no test waits for."""
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """Listens on a free port of this machine while the `with` block runs.
+    """An HTTP server on a free port of this machine while the `with` block runs.
 
     Attributes:
-        closing: Set in the end; whoever makes a request hang waits for it.
-        on_hang: Called when a request begins to hang: a test may turn its clock.
+        closing: Set when the server stops, which ends all pauses.
+        on_hang: Called when a request begins to hang; a test may advance its clock.
     """
 
     daemon_threads = True
     request_queue_size = 128
-    """Of the usual five, a sixth client at once would try again after a second."""
+    """With the default of five, a sixth concurrent client would retry after a second."""
 
     def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
-        """Open the port; requests are answered by this handler."""
+        """Open the port. This handler serves the requests."""
         super().__init__(("127.0.0.1", 0), handler)
         self.closing = threading.Event()
         self.on_hang: Callable[[], object] = lambda: None
@@ -39,7 +39,7 @@ class LoopbackServer(ThreadingHTTPServer):
         return self
 
     def pause(self, seconds: float) -> None:
-        """Think, in the thread of a request; `HANGS` ends with the server."""
+        """Pause the thread of a request, at most until the server stops."""
         if seconds >= HANGS:
             self.on_hang()
         self.closing.wait(seconds)

@@ -86,7 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-def claims_of(token: str) -> dict[str, Any]:
+def decode_claims(token: str) -> dict[str, Any]:
     """Return the claims of a token, without checking its signature."""
     payload = token.split(".")[1]
     claims: dict[str, Any] = json.loads(base64.urlsafe_b64decode(payload + "=="))

@@ -1,7 +1,7 @@
-"""A server with OpenAI's embeddings API that misbehaves on command.
+"""A fake of OpenAI's embeddings API that can fail on demand.
 
-A text's vector is the sum of a direction for each of its words, so that texts that share words are
-near; a shorter vector is the beginning of the longer one.
+The vector of a text is the sum of a random direction for each word, so texts that share words are
+similar. A shorter vector consists of the first numbers of the longer one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DIMENSION: Final = 64
-"""The length of the model's vectors unless another is requested."""
+"""The default dimension of the model's vectors."""
 MODEL: Final = "words-3-small"
 Item = dict[str, Any]
 
@@ -35,10 +35,10 @@ class Reply:
     Attributes:
         status: The HTTP status.
         body: The bytes to send instead of the vectors.
-        headers: Headers beside the usual ones.
-        missing: How many bytes are promised and never sent.
-        pause: Seconds to think; forever is ended by the server's shutdown.
-        altered: What becomes of the items of a true answer.
+        headers: Additional headers.
+        missing: The number of bytes of the Content-Length that are never sent.
+        pause: Seconds before the response; the server's shutdown ends the pause.
+        alter: Changes the items of the correct response.
     """
 
     status: int = 200
@@ -46,13 +46,13 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     missing: int = 0
     pause: float = 0.0
-    altered: Callable[[list[Item]], object] = list
+    alter: Callable[[list[Item]], object] = list
 
 
-def every_vector(change: Callable[[list[float]], object]) -> Reply:
-    """Make an answer with invalid vectors."""
+def change_vectors(change: Callable[[list[float]], object]) -> Reply:
+    """Make a reply with all vectors changed."""
     return Reply(
-        altered=lambda items: [
+        alter=lambda items: [
             item | {"embedding": change(list(item["embedding"]))} for item in items
         ]
     )
@@ -60,16 +60,16 @@ def every_vector(change: Callable[[list[float]], object]) -> Reply:
 
 HANG = Reply(pause=HANGS)
 CUT_CONNECTION = Reply(missing=10)
-REVERSED = Reply(altered=lambda items: items[::-1])
-ONE_MISSING = Reply(altered=lambda items: items[1:])
-ONE_TWICE = Reply(altered=lambda items: [*items[:-1], items[0]])
-NOT_A_NUMBER = every_vector(lambda values: [math.nan, *values[1:]])
-ZEROS = every_vector(lambda values: [0.0 for _ in values])
-ONE_NUMBER_SHORT = every_vector(lambda values: values[1:])
+REVERSED = Reply(alter=lambda items: items[::-1])
+ONE_MISSING = Reply(alter=lambda items: items[1:])
+ONE_TWICE = Reply(alter=lambda items: [*items[:-1], items[0]])
+NOT_A_NUMBER = change_vectors(lambda values: [math.nan, *values[1:]])
+ZEROS = change_vectors(lambda values: [0.0 for _ in values])
+ONE_NUMBER_SHORT = change_vectors(lambda values: values[1:])
 
 
-def unreadable(text: str) -> list[Reply]:
-    """Answers without vectors; some quote the text."""
+def invalid_replies(text: str) -> list[Reply]:
+    """Return replies without valid vectors; some quote the text."""
     return [
         Reply(204, body=b""),
         Reply(body=b"<html>Welcome to nginx!</html>"),
@@ -77,8 +77,8 @@ def unreadable(text: str) -> list[Reply]:
         Reply(body=b'{"object": "list", "model": "words-3-small"}'),
         Reply(body=b'{"data":' * 100_000),
         Reply(body=json.dumps({"data": text}).encode()),
-        every_vector(lambda values: [None, *values[1:]]),
-        every_vector(lambda values: [text, *values[1:]]),
+        change_vectors(lambda values: [None, *values[1:]]),
+        change_vectors(lambda values: [text, *values[1:]]),
     ]
 
 
@@ -91,7 +91,7 @@ def refusal(
     return Reply(status, json.dumps({"error": error}).encode(), headers)
 
 
-def vector_of(text: str, dimension: int = DIMENSION) -> list[float]:
+def hash_words(text: str, dimension: int = DIMENSION) -> list[float]:
     """Return the vector of a text, deterministic and not of unit length."""
     total = [0.0] * DIMENSION
     for word in text.casefold().split() or [""]:
@@ -122,18 +122,18 @@ class Call:
 
 
 class FakeOpenAI(LoopbackServer):
-    """Listens on a free port of this machine while the `with` block runs.
+    """A fake endpoint on a free port while the `with` block runs.
 
     Attributes:
         calls: The requests so far, in order of arrival.
-        script: Replies to the next requests, in order; used up, `usual` answers.
-        keys: The keys that are accepted; None asks for none.
-        shortens: Whether requests may ask for another length of vectors.
-        refuses: A request with a text that contains this is refused, if it is not empty.
-        nonsense_for: One with a text that contains this is answered with no vectors, likewise.
-        most_characters: A request with more of them is too large.
-        peak: The most requests that were under way at once.
-        connections: How many were opened.
+        script: The replies to the next requests, in order; later requests get `usual`.
+        keys: The accepted keys; None accepts requests without a key.
+        shortens: Whether requests may specify the dimension of vectors.
+        refuses: If not empty, requests with a text that contains this are rejected.
+        nonsense_for: If not empty, replies to requests with such a text lack a vector.
+        most_characters: The maximum number of characters of a request.
+        peak: The maximum number of concurrent requests so far.
+        connections: The number of connections opened.
     """
 
     def __init__(self, *script: Reply, usual: Reply | None = None) -> None:
@@ -176,7 +176,7 @@ class FakeOpenAI(LoopbackServer):
             self._under_way -= 1
 
     def answer(self, call: Call, reply: Reply) -> Reply:
-        """Check the request as an endpoint does, and answer with the texts' vectors."""
+        """Check a request as an endpoint does, and return the vectors of its texts."""
         if call.path != "/v1/embeddings" or call.body["model"] != MODEL:
             return refusal(404, "model_not_found")
         if self.keys is not None and call.key not in self.keys:
@@ -190,20 +190,24 @@ class FakeOpenAI(LoopbackServer):
         if self.nonsense_for and any(self.nonsense_for in text for text in call.texts):
             reply = ONE_MISSING
         items = [
-            {"object": "embedding", "index": index, "embedding": vector_of(text, _length(call))}
+            {
+                "object": "embedding",
+                "index": index,
+                "embedding": hash_words(text, _requested_dimension(call)),
+            }
             for index, text in enumerate(call.texts)
         ]
-        body = {"object": "list", "data": reply.altered(items), "model": MODEL}
+        body = {"object": "list", "data": reply.alter(items), "model": MODEL}
         return Reply(reply.status, json.dumps(body).encode(), reply.headers, reply.missing)
 
 
-def _length(call: Call) -> int:
+def _requested_dimension(call: Call) -> int:
     return int(call.body.get("dimensions", DIMENSION))
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # head and body are two writes: the second would wait 40 ms
+    disable_nagle_algorithm = True  # otherwise, the body waits 40 ms for the ACK of the headers
     server: FakeOpenAI
 
     def setup(self) -> None:

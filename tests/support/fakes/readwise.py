@@ -1,8 +1,8 @@
-"""A server that answers like Readwise's API (`GET /api/v2/export/`), or misbehaves on command.
+"""A fake of Readwise's API (`GET /api/v2/export/`) that can fail on demand.
 
-The wire format is that of https://readwise.io/api_deets: books with their highlights, page by page;
-`updatedAfter` leaves only the highlights that changed since, `ids` only some books, and what was
-deleted is told with `includeDeleted=true` alone.
+The wire format is that of https://readwise.io/api_deets: books with their highlights, page by page.
+`updatedAfter` selects the highlights that changed since, and `ids` selects books. Deleted items are
+included only with `includeDeleted=true`.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ START: Final = datetime(2025, 3, 1, 4, 0, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Reply:
-    """What becomes of one request; by default it is answered, at once.
+    """A reply of the server; by default, the correct page at once.
 
     Attributes:
         status: The HTTP status.
         body: The bytes to send instead of a page.
-        headers: Headers beside the usual ones.
-        missing: How many bytes at the end are promised and never sent.
-        pause: Seconds to think; forever is ended by the server's shutdown.
-        altered: What becomes of a true page.
+        headers: Additional headers.
+        missing: The number of bytes of the Content-Length that are never sent.
+        pause: Seconds before the response; the server's shutdown ends the pause.
+        alter: Changes the correct page.
     """
 
     status: int = 200
@@ -48,22 +48,22 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     missing: int = 0
     pause: float = 0.0
-    altered: Callable[[Body], Any] = dict
+    alter: Callable[[Body], Any] = dict
 
 
 HANG: Final = Reply(pause=HANGS)
 BROKEN: Final = Reply(500, b"<html>Server Error (500)</html>")
 CUT: Final = Reply(missing=10)
-"""The last ten bytes never come."""
+"""The last ten bytes of the response are never sent."""
 HALF_A_BODY: Final = Reply(body=b'{"count": 2, "nextPageCursor": null, "results": [{"user_book')
 WEB_PAGE: Final = Reply(body=b"<html>Readwise is being maintained</html>")
-NO_RESULTS: Final = Reply(altered=lambda body: {"count": body["count"]})
-RESULTS_OF_ANOTHER_TYPE: Final = Reply(altered=lambda body: body | {"results": {"7": "Walden"}})
-NOTHING: Final = Reply(altered=lambda _: {"count": 0, "nextPageCursor": None, "results": []})
+NO_RESULTS: Final = Reply(alter=lambda body: {"count": body["count"]})
+RESULTS_OF_ANOTHER_TYPE: Final = Reply(alter=lambda body: body | {"results": {"7": "Walden"}})
+NOTHING: Final = Reply(alter=lambda _: {"count": 0, "nextPageCursor": None, "results": []})
 
 
 def throttled(retry_after: str | None = None) -> Reply:
-    """Too many requests."""
+    """Return the reply for too many requests."""
     headers = {} if retry_after is None else {"Retry-After": retry_after}
     body = b'{"detail": "Request was throttled."}'
     return Reply(429, body, headers)
@@ -71,7 +71,7 @@ def throttled(retry_after: str | None = None) -> Reply:
 
 @dataclass(frozen=True)
 class Call:
-    """A request that arrived; `at` is its time on the monotonic clock."""
+    """A request; `at` is its time on the monotonic clock."""
 
     path: str
     query: dict[str, str]
@@ -80,25 +80,25 @@ class Call:
 
 
 class FakeReadwise(LoopbackServer):
-    """Listens on a free port of this machine while the `with` block runs.
+    """A fake Readwise on a free port while the `with` block runs.
 
     Attributes:
-        now: What its clock says: `Date` headers and `updated_at` follow it.
-        page_size: The most highlights on one page: a book may begin on one and end on the next.
-        repeats: Whether each page is sent twice, with cursors of their own.
-        script: What becomes of the next requests, in order; used up, they are answered.
-        between: Called with the number of each request, from 1, before it is answered.
+        now: The server's clock, for `Date` headers and `updated_at`.
+        page_size: The maximum number of highlights on a page. A book may continue on the next page.
+        repeats: Whether each page is sent twice, with different cursors.
+        script: The replies to the next requests, in order; all later replies are correct.
+        on_request: Called with the number of each request, from 1, before the reply.
         calls: The requests so far, in order of arrival.
     """
 
     def __init__(self, page_size: int = 1_000, now: datetime = START) -> None:
-        """Open the port; the library is empty."""
+        """Open the port, with an empty library."""
         super().__init__(_Handler)
         self.now = now
         self.page_size = page_size
         self.repeats = False
         self.script: deque[Reply] = deque()
-        self.between: Callable[[int], object] = lambda _: None
+        self.on_request: Callable[[int], object] = lambda _: None
         self.calls: list[Call] = []
         self.token = TOKEN
         self._books: dict[int, Body] = {}
@@ -107,39 +107,41 @@ class FakeReadwise(LoopbackServer):
 
     @property
     def base_url(self) -> str:
-        """Where it listens, as a client's settings have it."""
+        """The base URL for a client's settings."""
         return f"http://127.0.0.1:{self.server_port}/api/v2"
 
     def advance(self, **time: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.now += timedelta(**time)
 
     def put(self, book_id: int, *texts: str, **fields: Any) -> None:
-        """Add a book with a highlight for each text, or give it these instead of its own."""
+        """Add a book, or change its fields and its first highlights: one for each text."""
         with self._lock:
             book_fields = self._books.get(book_id, _book(book_id))
             self._books[book_id] = book_fields | fields
             self._touched[book_id] = self.now
-            for place, text in enumerate(texts):
-                self.highlight(book_id, place, text)
+            for position, text in enumerate(texts):
+                self.highlight(book_id, position, text)
 
-    def highlight(self, book_id: int, place: int, text: str, **fields: Any) -> None:
-        """Add a highlight to a book, or edit it: its id tells of the book and its place."""
+    def highlight(self, book_id: int, position: int, text: str, **fields: Any) -> None:
+        """Add or edit a highlight. Its id depends on the book and the position."""
         with self._lock:
             highlights = self._books[book_id]["highlights"]
-            made = _highlight(book_id, place, text, self.now)
-            if made["id"] in highlights:
-                made["created_at"] = highlights[made["id"]]["created_at"]
-            highlights[made["id"]] = made | fields
+            fields_of_highlight = _highlight(book_id, position, text, self.now)
+            if fields_of_highlight["id"] in highlights:
+                fields_of_highlight["created_at"] = highlights[fields_of_highlight["id"]][
+                    "created_at"
+                ]
+            highlights[fields_of_highlight["id"]] = fields_of_highlight | fields
 
-    def delete_highlight(self, book_id: int, place: int) -> None:
-        """Delete a highlight: it stays, as one that is deleted."""
+    def delete_highlight(self, book_id: int, position: int) -> None:
+        """Mark a highlight as deleted."""
         with self._lock:
-            highlight = self._books[book_id]["highlights"][_highlight_id(book_id, place)]
+            highlight = self._books[book_id]["highlights"][_highlight_id(book_id, position)]
             highlight |= {"is_deleted": True, "updated_at": _iso(self.now)}
 
     def delete(self, book_id: int) -> None:
-        """Delete a book, which stays as one that is deleted, with its highlights."""
+        """Mark a book and its highlights as deleted."""
         with self._lock:
             self._books[book_id]["is_deleted"] = True
             self._touched[book_id] = self.now
@@ -147,41 +149,41 @@ class FakeReadwise(LoopbackServer):
                 highlight |= {"is_deleted": True, "updated_at": _iso(self.now)}
 
     def forget(self, book_id: int) -> None:
-        """Lose a book without a word."""
+        """Remove a book completely."""
         with self._lock:
             del self._books[book_id]
 
     def export(self, **query: str) -> Body:
-        """Return a page of the export; without a query, the whole library on the first."""
+        """Return a page of the export: by default, the first page of the whole library."""
         with self._lock:
-            books = list(self._chosen(query))
+            books = list(self._matching_books(query))
         cursor = query.get("pageCursor", "0").removesuffix("-again")
         pages = list(_pages(books, self.page_size)) or [[]]
         number = int(cursor)
-        following = str(number + 1) if number + 1 < len(pages) else None
+        next_cursor = str(number + 1) if number + 1 < len(pages) else None
         if self.repeats and not query.get("pageCursor", "").endswith("-again"):
-            following = f"{cursor}-again"
-        return {"count": len(books), "nextPageCursor": following, "results": pages[number]}
+            next_cursor = f"{cursor}-again"
+        return {"count": len(books), "nextPageCursor": next_cursor, "results": pages[number]}
 
     def arrive(self, call: Call) -> Reply:
-        """Note a request and choose what becomes of it."""
+        """Record a request, and choose its reply."""
         with self._lock:
             self.calls.append(call)
             number = len(self.calls)
             reply = self.script.popleft() if self.script else Reply()
-        self.between(number)
+        self.on_request(number)
         return reply
 
     def answer(self, call: Call, reply: Reply) -> Reply:
-        """Check the request as Readwise does, then answer a page."""
+        """Check a request as Readwise does, and return its page."""
         if call.authorization != f"Token {self.token}":
             return Reply(401, b'{"detail": "Invalid token."}')
         if call.path != "/api/v2/export/":
             return Reply(404, b"<html>Not Found</html>")
-        page = reply.altered(self.export(**call.query))
+        page = reply.alter(self.export(**call.query))
         return Reply(reply.status, json.dumps(page).encode(), reply.headers, reply.missing)
 
-    def _chosen(self, query: dict[str, str]) -> Iterator[Body]:
+    def _matching_books(self, query: dict[str, str]) -> Iterator[Body]:
         since = datetime.fromisoformat(query["updatedAfter"]) if "updatedAfter" in query else None
         book_ids = query["ids"].split(",") if "ids" in query else None
         with_deleted = query.get("includeDeleted") == "true"
@@ -201,19 +203,19 @@ class FakeReadwise(LoopbackServer):
 
 
 def _pages(books: list[Body], size: int) -> Iterator[list[Body]]:
-    """Cut books into pages of so many highlights; one without any takes the place of one."""
+    """Split books into pages of this many highlights. A book without any counts as one."""
     page: list[Body] = []
     room = size
     for book in books:
-        left = book["highlights"]
+        remaining = book["highlights"]
         while True:
-            taken, left = left[:room], left[room:]
-            page.append(book | {"highlights": taken})
-            room -= max(1, len(taken))
+            on_page, remaining = remaining[:room], remaining[room:]
+            page.append(book | {"highlights": on_page})
+            room -= max(1, len(on_page))
             if room <= 0:
                 yield page
                 page, room = [], size
-            if not left:
+            if not remaining:
                 break
     if page:
         yield page
@@ -241,13 +243,13 @@ def _book(book_id: int) -> Body:
     }
 
 
-def _highlight(book_id: int, place: int, text: str, now: datetime) -> Body:
-    highlight_id = _highlight_id(book_id, place)
+def _highlight(book_id: int, position: int, text: str, now: datetime) -> Body:
+    highlight_id = _highlight_id(book_id, position)
     return {
         "id": highlight_id,
         "is_deleted": False,
         "text": text,
-        "location": place,
+        "location": position,
         "location_type": "location",
         "note": "",
         "color": "yellow",
@@ -265,8 +267,8 @@ def _highlight(book_id: int, place: int, text: str, now: datetime) -> Body:
     }
 
 
-def _highlight_id(book_id: int, place: int) -> int:
-    return book_id * 1_000 + place
+def _highlight_id(book_id: int, position: int) -> int:
+    return book_id * 1_000 + position
 
 
 def _iso(moment: datetime) -> str:
@@ -275,7 +277,7 @@ def _iso(moment: datetime) -> str:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # head and body are two writes: the second would wait 40 ms
+    disable_nagle_algorithm = True  # otherwise, the body waits 40 ms for the ACK of the headers
     server: FakeReadwise
 
     def do_GET(self) -> None:
@@ -302,4 +304,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = reply.missing > 0
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""

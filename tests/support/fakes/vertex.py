@@ -1,6 +1,7 @@
-"""A server that answers like Vertex AI, or misbehaves on command.
+"""A fake of Vertex AI that can fail on demand.
 
-It speaks what google-genai sends to `.../publishers/google/models/{model}:{method}`. Embedding
+It supports the requests that google-genai sends to
+`.../publishers/google/models/{model}:{method}`. Embedding
 models have two methods: `predict`, with one text in `instances[0].content` and the answer
 `predictions[0].embeddings.values`, and `embedContent`, with one text in `content` and the answer
 `embedding.values`. For any other Gemini model and `generateContent`, see `fakes.gemini`.
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from tests.support.fakes.gemini import Answerer
 
 MODEL = "gemini-2.5-flash"
-"""A language model of the server, which has every model whose name begins like this one's."""
+"""The default language model. The server has every model whose name begins with `gemini-`."""
 _EMBEDDERS = {
     "gemini-embedding-001": {"predict", "embedContent"},
     "gemini-embedding-2": {"embedContent"},
@@ -44,7 +45,7 @@ class Reply:
         status: The HTTP status.
         body: The bytes to send instead of the correct ones.
         headers: Additional headers.
-        missing: How many bytes of the Content-Length are never sent.
+        missing: The number of bytes of the Content-Length that are never sent.
         pause: Seconds to wait before the reply; the server's shutdown ends the pause.
         values: The numbers to send instead of those of the correct vector.
     """
@@ -69,18 +70,20 @@ def vector_reply(values: Iterable[float]) -> Reply:
     return Reply(values=tuple(values))
 
 
-def said(*parts: str, finish: str = "STOP", tokens: tuple[int, int, int] = (100, 20, 0)) -> Reply:
+def text_reply(
+    *parts: str, finish: str = "STOP", tokens: tuple[int, int, int] = (100, 20, 0)
+) -> Reply:
     """Make the reply of a language model, in one part or several.
 
-    `finish` is why it stopped: MAX_TOKENS, SAFETY, RECITATION ... `tokens` are those of the prompt,
-    of the answer and of the thoughts before it.
+    `finish` is the finish reason: MAX_TOKENS, SAFETY, RECITATION ... `tokens` are the numbers of
+    tokens of the prompt, of the answer and of the thoughts.
     """
     return Reply(body=gemini.response(parts, MODEL, finish=finish, tokens=tokens))
 
 
-def answered(value: object, tokens: tuple[int, int, int] = (100, 20, 0)) -> Reply:
-    """Make the reply of a language model that answers with this value as JSON."""
-    return said(json.dumps(value), tokens=tokens)
+def json_reply(value: object, tokens: tuple[int, int, int] = (100, 20, 0)) -> Reply:
+    """Make the reply of a language model that returns this value as JSON."""
+    return text_reply(json.dumps(value), tokens=tokens)
 
 
 def blocked(reason: str = "PROHIBITED_CONTENT") -> Reply:
@@ -98,7 +101,7 @@ def refusal(
     return Reply(status, json.dumps(body).encode(), headers)
 
 
-def vector_of(text: str, dimension: int) -> list[float]:
+def hash_words(text: str, dimension: int) -> list[float]:
     """Return the vector of a text, deterministic and not of unit length, like a truncated one."""
     numbers = random.Random(text)  # noqa: S311 - reproducible, nothing to keep secret
     return [numbers.gauss(0, 0.02) for _ in range(dimension)]
@@ -132,7 +135,7 @@ class Call:
     def text(self) -> str:
         """The text to embed or to process."""
         if self.generates:
-            return gemini.text_of(self.body)
+            return gemini.embedded_text(self.body)
         if self.method == "predict":
             return "".join(instance["content"] for instance in self.body["instances"])
         return str(self.body["content"]["parts"][0]["text"])
@@ -203,7 +206,7 @@ class FakeVertex(LoopbackServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # head and body are two writes: the second would wait 40 ms
+    disable_nagle_algorithm = True  # otherwise, the body waits 40 ms for the ACK of the headers
     server: FakeVertex
 
     def do_POST(self) -> None:
@@ -212,9 +215,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.pause(reply.pause)
         self.server.leave()
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
-            self._send(reply if reply.body is not None else self._truth(call, reply))
+            self._send(reply if reply.body is not None else self._correct_reply(call, reply))
 
-    def _truth(self, call: Call, reply: Reply) -> Reply:
+    def _correct_reply(self, call: Call, reply: Reply) -> Reply:
         """Check the request as the service does, and answer it."""
         if not (call.authorization or "").startswith("Bearer "):
             return refusal(401, "UNAUTHENTICATED")
@@ -253,10 +256,10 @@ def _embed(call: Call, reply: Reply) -> Reply:
 def _generate(call: Call, reply: Reply, answers: dict[str, Answerer]) -> Reply:
     if "/publishers/google/models/gemini-" not in call.path or call.model in _EMBEDDERS:
         return refusal(404, "NOT_FOUND")
-    if problem := gemini.problem_with(call.body, call.model):
+    if problem := gemini.find_problem(call.body, call.model):
         return refusal(400, "INVALID_ARGUMENT", f"{problem} {call.text!r}")
     answer = answers.get(call.schema["title"])
-    value = answer(call.text) if answer else gemini.filled(call.schema, call.text)
+    value = answer(call.text) if answer else gemini.fill_schema(call.schema, call.text)
     text = json.dumps(value, ensure_ascii=False)
     tokens = (gemini.count(json.dumps(call.body["contents"])), gemini.count(text), 0)
     body = gemini.response([text], call.model, tokens=tokens)
@@ -264,9 +267,9 @@ def _generate(call: Call, reply: Reply, answers: dict[str, Answerer]) -> Reply:
 
 
 def embedding_answer(call: Call, values: tuple[float, ...] | None = None) -> dict[str, Any]:
-    """Make the answer with a text's vector, or with other numbers, as the method words it."""
+    """Make the response with a text's vector, or with other numbers, in the method's format."""
     if values is None:
-        values = tuple(vector_of(call.text, call.config["outputDimensionality"]))
+        values = tuple(hash_words(call.text, call.config["outputDimensionality"]))
     if call.method == "predict":
         statistics = {"truncated": False, "token_count": 3}
         return {"predictions": [{"embeddings": {"values": values, "statistics": statistics}}]}

@@ -1,10 +1,10 @@
-"""A server that answers like Vertex AI's batch prediction jobs, or misbehaves on command.
+"""A fake of Vertex AI's batch prediction jobs that can fail on demand.
 
-It speaks what google-cloud-aiplatform sends to `/v1/projects/P/locations/L/batchPredictionJobs`:
-jobs are created, listed by display name, looked at and cancelled, and enumerations are numbers if
-`$alt` asks for numbers. A job reads its requests from a fake of Cloud Storage, and writes its
-answers there in another order. The server also embeds single texts, and gives tokens as Google's
-metadata server does, so that it is all that a process needs.
+It supports the requests that google-cloud-aiplatform sends to
+`/v1/projects/P/locations/L/batchPredictionJobs`: jobs are created, listed by display name, read and
+cancelled. Enumerations are numbers if `$alt` requests numbers. A job reads its requests from a fake
+Cloud Storage, and writes its answers there in another order. The server also embeds single texts
+and issues tokens like Google's metadata server, so a process needs no other Google service.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import parse_qs, urlsplit
 
 from tests.support.fakes.http_server import HANGS, LoopbackServer
-from tests.support.fakes.vertex import Call, embedding_answer, vector_of
+from tests.support.fakes.vertex import Call, embedding_answer, hash_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,29 +57,29 @@ _TOKEN: Final = {"access_token": "batch-token", "expires_in": 3600, "token_type"
 
 @dataclass(frozen=True)
 class Fault:
-    """What befalls one request.
+    """A fault in one request.
 
     Attributes:
-        status: The HTTP status; 200 does what was asked.
-        body: The bytes to answer instead.
-        done: Whether what was asked is done nevertheless.
-        pause: Seconds to think; forever is ended by the server's shutdown.
-        retry_after: The Retry-After header, if there is one.
+        status: The HTTP status; 200 serves the request.
+        body: The bytes of the response instead of the correct ones.
+        is_served: Whether the operation is performed nevertheless.
+        pause: Seconds before the response; the server's shutdown ends the pause.
+        retry_after: The Retry-After header, if any.
     """
 
     status: int = 200
     body: bytes | None = None
-    done: bool = False
+    is_served: bool = False
     pause: float = 0.0
     retry_after: str | None = None
 
 
-HANG: Final = Fault(pause=HANGS, done=True)
+HANG: Final = Fault(pause=HANGS, is_served=True)
 THROTTLED: Final = Fault(429)
 BROKEN: Final = Fault(500)
-LOST: Final = Fault(503, done=True)
-"""Does what was asked, and says that it did not."""
-HALF: Final = Fault(body=b'{"name": "projects/p/loc', done=True)
+LOST: Final = Fault(503, is_served=True)
+"""The operation is performed, but the response reports an error."""
+HALF: Final = Fault(body=b'{"name": "projects/p/loc', is_served=True)
 
 
 @dataclass
@@ -87,21 +87,21 @@ class Job:
     """A batch prediction job.
 
     Attributes:
-        name: What the service calls it.
-        request: What it was created with.
-        looks: How often it was looked at.
-        state: How far it has come.
-        texts: What it was paid for, once it has ended well.
+        name: The resource name.
+        request: The request that created it.
+        polls: The number of times that its state was read.
+        state: The state.
+        texts: The embedded texts, once it has succeeded.
     """
 
     name: str
     request: dict[str, Any]
-    looks: int = 0
+    polls: int = 0
     state: str = "JOB_STATE_QUEUED"
     texts: list[str] = field(default_factory=list)
 
     def resource(self) -> dict[str, Any]:
-        """It as the API describes it, with numbers for enumerations."""
+        """Return the job's resource in the API, with numbers for enumerations."""
         resource = {**self.request, "name": self.name, "state": _STATE_NUMBERS[self.state]}
         resource["createTime"] = resource["updateTime"] = "2024-05-31T12:00:00.000000Z"
         if self.state == "JOB_STATE_FAILED":
@@ -110,25 +110,25 @@ class Job:
 
 
 class FakeVertexBatch(LoopbackServer):
-    """Listens on a free port of this machine while the `with` block runs.
+    """A fake Vertex AI with batch jobs, on a free port while the `with` block runs.
 
     Attributes:
-        jobs: The jobs, in the order in which they were created.
-        patience: At which look a job ends.
-        ending: The state in which jobs end.
-        rewrite: What becomes of the lines of an output.
-        length: How many numbers a vector of a job has; by default as many as were asked for.
+        jobs: The jobs, in the order of their creation.
+        polls_until_end: The number of polls after which a job ends.
+        ending: The final state of jobs.
+        rewrite: Changes the lines of an output.
+        length: The dimension of the vectors of jobs; by default, the requested one.
         embedded: The texts that were embedded one by one.
-        faults: For each operation, what befalls the next requests for it, in order.
-        calls: How often each operation was asked for.
+        faults: For each operation, the faults of the next requests, in order.
+        calls: The number of requests for each operation.
     """
 
     def __init__(self, storage: FakeCloudStorage) -> None:
-        """Open the port; jobs read and write there."""
+        """Open the port. Jobs read and write in `storage`."""
         super().__init__(_Handler)
         self.storage = storage
         self.jobs: dict[str, Job] = {}
-        self.patience = 1
+        self.polls_until_end = 1
         self.ending = "JOB_STATE_SUCCEEDED"
         self.rewrite: Rewrite = lambda lines: lines
         self.length: int | None = None
@@ -139,35 +139,35 @@ class FakeVertexBatch(LoopbackServer):
 
     @property
     def base_url(self) -> str:
-        """Where it listens."""
+        """The server's URL."""
         return f"http://127.0.0.1:{self.server_port}"
 
     @property
     def paid(self) -> Counter[str]:
-        """How often each text was embedded, one by one or by a job that ended well."""
+        """The number of times that each text was embedded, online or by a successful job."""
         texts = [text for job in self.jobs.values() for text in job.texts]
         return Counter([*texts, *self.embedded])
 
     def arrive(self, operation: Operation) -> Fault:
-        """Note a request and say what befalls it."""
+        """Count a request, and return its fault."""
         with self._lock:
             self.calls[operation] += 1
             queue = self.faults[operation]
             return queue.popleft() if queue else Fault()
 
     def create(self, request: dict[str, Any], parent: str) -> Job:
-        """Start a job, even if one of its name is there: so does the service."""
+        """Start a job, even if another has its display name, as the service does."""
         with self._lock:
             number = str(1_000 + len(self.jobs))
             self.jobs[number] = Job(f"{parent}/batchPredictionJobs/{number}", request)
             return self.jobs[number]
 
-    def look(self, job: Job) -> None:
-        """Let a job go on for a while."""
+    def advance(self, job: Job) -> None:
+        """Advance a job as time would."""
         with self._lock:
-            job.looks += 1
+            job.polls += 1
             if job.state.endswith(("QUEUED", "RUNNING")):
-                job.state = "JOB_STATE_RUNNING" if job.looks < self.patience else self.ending
+                job.state = "JOB_STATE_RUNNING" if job.polls < self.polls_until_end else self.ending
                 if job.state.endswith("SUCCEEDED"):
                     self._predict(job)
 
@@ -186,18 +186,18 @@ class FakeVertexBatch(LoopbackServer):
         config = row["request"]["embed_content_config"]
         assert config["task_type"] == "RETRIEVAL_DOCUMENT"
         text = row["request"]["content"]["parts"][0]["text"]
-        values = vector_of(text, self.length or config["output_dimensionality"])
+        values = hash_words(text, self.length or config["output_dimensionality"])
         response = {"embedding": {"values": values}, "usageMetadata": {"promptTokenCount": 3}}
         return json.dumps({**row, "status": "", "response": response}).encode()
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # head and body are two writes: the second would wait 40 ms
+    disable_nagle_algorithm = True  # otherwise, the body waits 40 ms for the ACK of the headers
     server: FakeVertexBatch
 
     def do_GET(self) -> None:
-        if self._place[0] in {"", "computeMetadata"}:
+        if self._segments[0] in {"", "computeMetadata"}:
             self._metadata()
         elif _JOBS.fullmatch(self._path):
             self._serve("list")
@@ -217,10 +217,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self, operation: Operation) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
         fault = self.server.arrive(operation)
-        plain = fault == Fault()
-        status, answer = self._do(operation, body) if plain or fault.done else (fault.status, {})
+        is_correct = fault == Fault()
+        status, answer = (
+            self._do(operation, body) if is_correct or fault.is_served else (fault.status, {})
+        )
         self.server.pause(fault.pause)
-        if not plain:
+        if not is_correct:
             status = fault.status
         body = json.dumps(answer if status == 200 else _error(status)).encode()
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
@@ -245,7 +247,7 @@ class _Handler(BaseHTTPRequestHandler):
         formats = body["inputConfig"]["instancesFormat"], body["outputConfig"]["predictionsFormat"]
         if body["model"] != f"publishers/google/models/{MODEL}" or formats != ("jsonl", "jsonl"):
             return 400, {}
-        parent = "/".join(self._place[-5:-1])
+        parent = "/".join(self._segments[-5:-1])
         return 200, self.server.create(body, parent).resource()
 
     def _list(self) -> dict[str, Any]:
@@ -257,13 +259,13 @@ class _Handler(BaseHTTPRequestHandler):
         return {"batchPredictionJobs": resources} if resources else {}
 
     def _on_job(self, operation: Operation) -> tuple[int, dict[str, Any]]:
-        job = self.server.jobs.get(self._place[-1].removesuffix(":cancel"))
+        job = self.server.jobs.get(self._segments[-1].removesuffix(":cancel"))
         if job is None:
             return 404, {}
         if operation == "cancel":
             job.state = "JOB_STATE_CANCELLED"
             return 200, {}
-        self.server.look(job)
+        self.server.advance(job)
         return 200, job.resource()
 
     def _embed(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -286,7 +288,7 @@ class _Handler(BaseHTTPRequestHandler):
         return urlsplit(self.path).path
 
     @property
-    def _place(self) -> list[str]:
+    def _segments(self) -> list[str]:
         return self._path.strip("/").split("/")
 
     def _send(self, status: int, body: bytes, headers: Mapping[str, str | None]) -> None:
@@ -300,10 +302,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def _error(status: int) -> dict[str, Any]:
-    """Return an error as Google words it."""
+    """Return an error in Google's format."""
     reasons = {400: "INVALID_ARGUMENT", 403: "PERMISSION_DENIED", 404: "NOT_FOUND"}
     return {"error": {"code": status, "message": "Refused.", "status": reasons.get(status, "")}}

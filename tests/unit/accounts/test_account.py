@@ -1,4 +1,4 @@
-"""Accounts: what is paid in is spent once, and nothing goes below zero."""
+"""Accounts: credits are spent once, and no balance falls below zero."""
 
 from __future__ import annotations
 

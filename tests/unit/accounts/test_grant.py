@@ -1,4 +1,4 @@
-"""How a sign-in goes from its code to its end, whatever comes in whichever order."""
+"""The states of a grant, from its code to its revocation, in any order of events."""
 
 from __future__ import annotations
 

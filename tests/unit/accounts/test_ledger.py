@@ -1,4 +1,4 @@
-"""The same call, sent several times at once: whatever the order, it is charged once."""
+"""Concurrent repetitions of a call are charged once, in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Token buckets, and what instances that share one let through together."""
+"""Token buckets, and their limits when several instances share one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON schema of an answer, as a language model gets it."""
+"""The JSON schema of an answer, as it is sent to a language model."""
 
 from __future__ import annotations
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.ai.embedding import Purpose
+from shared.ai.local_embedding import LocalEmbedder
 from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from shared.ai.embedding import Vector
-    from shared.ai.local_embedding import LocalEmbedder
 
 pytestmark = pytest.mark.anyio
 
@@ -88,3 +88,19 @@ async def test_a_query_does_not_wait_for_a_whole_batch(embedder: LocalEmbedder) 
     await embedder.embed(["query"], Purpose.QUERY)
     assert not batch.done()
     assert len(await batch) == 6
+
+
+async def test_an_error_stops_the_other_texts_of_the_call() -> None:
+    class Model:
+        def embed(self, text: str) -> Vector:
+            if text == "0":
+                raise RuntimeError
+            return (1.0,)
+
+    embedder = LocalEmbedder()
+    vars(embedder)["_model"] = Model()
+    before = asyncio.all_tasks()
+    with pytest.raises(RuntimeError):
+        await embedder.embed([str(number) for number in range(10_000)], Purpose.DOCUMENT)
+    assert asyncio.all_tasks() == before
+    await embedder.aclose()

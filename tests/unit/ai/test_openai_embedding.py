@@ -1,4 +1,4 @@
-"""The OpenAI-compatible embedder: the real client against a server that misbehaves on command."""
+"""The OpenAI-compatible embedder: the real client against a fake server that can fail."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from shared.core.dates import utc_now
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
 from shared.core.http import MAX_RETRY_AFTER, parse_retry_after
 from tests.support.fakes import openai
-from tests.support.fakes.openai import HANG, MODEL, FakeOpenAI, Reply, refusal, vector_of
+from tests.support.fakes.openai import HANG, MODEL, FakeOpenAI, Reply, hash_words, refusal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -67,7 +67,7 @@ async def failing(embedder: Embedder) -> CarrelError:
     return failure.value
 
 
-async def failure_of(
+async def expect_failure(
     server: FakeOpenAI, callers: SecretStr | None = None, **options: Any
 ) -> CarrelError:
     async with connected(server, **options) as embedder:
@@ -75,7 +75,7 @@ async def failure_of(
 
 
 def expected(text: str, dimension: int = 8) -> Vector:
-    return unit_vector(vector_of(text, dimension), dimension)
+    return unit_vector(hash_words(text, dimension), dimension)
 
 
 def numbered(count: int) -> list[str]:
@@ -85,7 +85,7 @@ def numbered(count: int) -> list[str]:
 async def test_a_text_becomes_its_vector_scaled_to_length_one() -> None:
     with FakeOpenAI() as server:
         (vector,) = await embed(server, ["Bees dance."])
-    assert pytest.approx(expected("Bees dance.")) == vector
+    assert vector == pytest.approx(expected("Bees dance."))
     assert math.hypot(*vector) == pytest.approx(1.0)
 
 
@@ -110,7 +110,7 @@ async def test_key_and_dimension_are_optional() -> None:
         server.shortens = False
         native: dict[str, Any] = {"dimension": openai.DIMENSION, "shortens": False, "api_key": None}
         (vector,) = await embed(server, ["Bees dance."], **native)
-    assert pytest.approx(expected("Bees dance.", openai.DIMENSION)) == vector
+    assert vector == pytest.approx(expected("Bees dance.", openai.DIMENSION))
     assert server.calls[0].key is None
     assert "dimensions" not in server.calls[0].body
 
@@ -182,14 +182,14 @@ async def test_transient_failures_are_retried(reply: Reply) -> None:
 
 async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: Monotonic) -> None:
     with FakeOpenAI(HANG) as server:
-        server.on_hang = partial(monotonic.turn_soon, 60 / ATTEMPTS_IN_TIME)
+        server.on_hang = partial(monotonic.advance_soon, 60 / ATTEMPTS_IN_TIME)
         await embed(server, ["Bees dance."], Purpose.DOCUMENT, time_limit=60)
     assert len(server.calls) == 2
 
 
 async def test_a_wait_beyond_the_time_limit_is_reported() -> None:
     with FakeOpenAI(usual=refusal(429, message=SECRET, retry_after="60")) as server:
-        failure = await failure_of(server)
+        failure = await expect_failure(server)
     assert type(failure) is Unavailable
     assert failure.retry_after == 60.0
     assert len(server.calls) == 1
@@ -201,8 +201,8 @@ async def test_a_wait_beyond_the_time_limit_is_reported() -> None:
 @pytest.mark.usefixtures("sleepless")
 async def test_lasting_failures_are_unavailable(reply: Reply, monotonic: Monotonic) -> None:
     with FakeOpenAI(usual=reply) as server:
-        server.on_hang = partial(monotonic.turn_soon, 60)
-        failure = await failure_of(server, time_limit=60)
+        server.on_hang = partial(monotonic.advance_soon, 60)
+        failure = await expect_failure(server, time_limit=60)
     assert type(failure) is Unavailable
     assert failure.retry_after == 10.0
 
@@ -211,7 +211,7 @@ async def test_the_time_limit_covers_all_texts_of_a_call(
     monotonic: Monotonic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FakeOpenAI(usual=Reply(pause=20)) as server:
-        monkeypatch.setattr(server, "pause", monotonic.turn)
+        monkeypatch.setattr(server, "pause", monotonic.advance)
         with pytest.raises(Unavailable):
             await embed(server, numbered(320), concurrency=1, time_limit=90)
     assert len(server.calls) == 5
@@ -219,7 +219,7 @@ async def test_the_time_limit_covers_all_texts_of_a_call(
 
 async def test_a_query_has_a_shorter_time_limit(monotonic: Monotonic) -> None:
     with FakeOpenAI(usual=HANG) as server:
-        server.on_hang = partial(monotonic.turn_soon, QUERY_SECONDS)
+        server.on_hang = partial(monotonic.advance_soon, QUERY_SECONDS)
         async with asyncio.timeout(60):
             with pytest.raises(Unavailable):
                 await embed(server, ["one"], Purpose.QUERY, time_limit=3600)
@@ -229,7 +229,7 @@ async def test_a_query_has_a_shorter_time_limit(monotonic: Monotonic) -> None:
 async def test_an_unreachable_server_is_unavailable() -> None:
     with FakeOpenAI() as server:
         pass
-    assert Unavailable is type(await failure_of(server, time_limit=60))
+    assert Unavailable is type(await expect_failure(server, time_limit=60))
 
 
 def test_retry_after_is_seconds_or_a_date() -> None:
@@ -297,7 +297,7 @@ async def test_the_first_failure_cancels_the_other_requests() -> None:
         (openai.ONE_MISSING, "1 vectors, not one for each of 2 texts"),
         (openai.ONE_TWICE, "2 vectors, not one for each of 2 texts"),
         (Reply(body=b"no gzip", headers={"Content-Encoding": "gzip"}), "cannot be decoded"),
-        *((reply, "is not valid") for reply in openai.unreadable(SECRET)),
+        *((reply, "is not valid") for reply in openai.invalid_replies(SECRET)),
     ],
 )
 async def test_other_than_one_vector_per_text_is_a_fault(
@@ -326,7 +326,7 @@ async def test_a_wrong_configuration_is_logged_with_advice(
     status: int, advice: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with FakeOpenAI(usual=refusal(status, "", f"{SECRET} {KEY}")) as server:
-        failure = await failure_of(server)
+        failure = await expect_failure(server)
     logged = capsys.readouterr().err
     assert PlatformFault is type(failure)
     assert advice in logged
@@ -337,7 +337,7 @@ async def test_a_wrong_configuration_is_logged_with_advice(
 @pytest.mark.parametrize("base_url", ["nowhere", "ftp://127.0.0.1", "http://127.0.0.1:port"])
 async def test_an_invalid_address_is_a_fault(base_url: str) -> None:
     with FakeOpenAI() as server:
-        assert PlatformFault is type(await failure_of(server, base_url=base_url))
+        assert PlatformFault is type(await expect_failure(server, base_url=base_url))
 
 
 EMPTY_ACCOUNTS = [
@@ -353,9 +353,9 @@ async def test_an_account_without_quota_is_not_retried(
     reply: Reply, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with FakeOpenAI(usual=reply) as server:
-        theirs = await failure_of(server, CALLERS)
+        theirs = await expect_failure(server, CALLERS)
         assert capsys.readouterr().err == ""
-        ours = await failure_of(server)
+        ours = await expect_failure(server)
     assert type(ours) is Unavailable
     assert ours.retry_after == MAX_RETRY_AFTER
     assert "top it up" in capsys.readouterr().err
@@ -366,8 +366,8 @@ async def test_an_account_without_quota_is_not_retried(
 @pytest.mark.parametrize("key", ["two words", "line\nbreak", "schlüssel"])
 async def test_a_key_that_fits_no_header_is_not_sent(key: str) -> None:
     with FakeOpenAI() as server:
-        assert PlatformFault is type(await failure_of(server, api_key=SecretStr(key)))
-        assert errors.Forbidden is type(await failure_of(server, SecretStr(key)))
+        assert PlatformFault is type(await expect_failure(server, api_key=SecretStr(key)))
+        assert errors.Forbidden is type(await expect_failure(server, SecretStr(key)))
     assert server.calls == []
 
 
@@ -391,7 +391,7 @@ async def test_errors_of_a_callers_key_go_to_the_caller(
 ) -> None:
     with FakeOpenAI(refusal(403, "", f"{SECRET} {CALLERS_KEY}")) as server:
         server.keys = {KEY}
-        failures = [await failure_of(server, CALLERS) for _ in range(2)]
+        failures = [await expect_failure(server, CALLERS) for _ in range(2)]
         await embed(server, ["one"])
     assert [type(failure) for failure in failures] == [errors.Forbidden] * 2
     assert "a key that the endpoint accepts" in failures[0].message
@@ -401,7 +401,7 @@ async def test_errors_of_a_callers_key_go_to_the_caller(
 @pytest.mark.usefixtures("sleepless")
 async def test_a_throttled_callers_key_is_retried() -> None:
     with FakeOpenAI(usual=refusal(429)) as server:
-        failure = await failure_of(server, CALLERS, time_limit=60)
+        failure = await expect_failure(server, CALLERS, time_limit=60)
     assert type(failure) is errors.RateLimited
     assert failure.retry_after == 10.0
     assert len(server.calls) > 1

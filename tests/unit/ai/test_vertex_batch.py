@@ -64,7 +64,7 @@ def vertex(storage: FakeCloudStorage) -> Iterator[FakeVertexBatch]:
 @pytest.fixture
 async def batch(vertex: FakeVertexBatch) -> AsyncIterator[VertexBatch]:
     """A client of the fake Vertex AI."""
-    client = client_of(vertex.base_url)
+    client = make_client(vertex.base_url)
     yield client
     await client.aclose()
 
@@ -72,7 +72,7 @@ async def batch(vertex: FakeVertexBatch) -> AsyncIterator[VertexBatch]:
 @pytest.fixture
 def offline() -> VertexBatch:
     """A client that formats requests and parses answers without a server."""
-    return client_of("http://nobody.invalid")
+    return make_client("http://nobody.invalid")
 
 
 @pytest.fixture
@@ -87,13 +87,13 @@ async def files(
     The parameter is the time limit of an attempt, in seconds.
     """
     attempt = getattr(request, "param", 10)
-    monkeypatch.setattr(time, "sleep", monotonic.turn)
+    monkeypatch.setattr(time, "sleep", monotonic.advance)
     opened = BatchFiles("gs://bulk/work/", "p", attempt_seconds=attempt, retry_seconds=600)
     yield opened
     await opened.aclose()
 
 
-def client_of(base_url: str, attempt_seconds: float = 20) -> VertexBatch:
+def make_client(base_url: str, attempt_seconds: float = 20) -> VertexBatch:
     endpoint = VertexEndpoint(
         project="p",
         location="europe-west1",
@@ -114,7 +114,7 @@ async def written(*blocks: bytes) -> AsyncIterator[bytes]:
         yield block
 
 
-async def lines_of(files: BatchFiles, name: str) -> list[bytes]:
+async def read_lines(files: BatchFiles, name: str) -> list[bytes]:
     return [line async for lines in files.lines(name) for line in lines]
 
 
@@ -131,7 +131,8 @@ async def test_a_job_is_started_with_the_documented_request(
 ) -> None:
     name = await batch.submit("task", SOURCE, DESTINATION)
     [job] = vertex.jobs.values()
-    assert "projects/p/locations/europe-west1/batchPredictionJobs/1000" == job.name == name
+    assert job.name == "projects/p/locations/europe-west1/batchPredictionJobs/1000"
+    assert name == "projects/p/locations/europe-west1/batchPredictionJobs/1000"
     assert job.request == {
         "displayName": "task",
         "model": "publishers/google/models/gemini-embedding-001",
@@ -165,7 +166,7 @@ async def test_a_lost_answer_starts_no_second_job(
 @pytest.mark.usefixtures("sleepless")
 async def test_a_dead_connection_starts_no_second_job(vertex: FakeVertexBatch) -> None:
     vertex.faults["create"].append(HANG)
-    impatient = client_of(vertex.base_url, attempt_seconds=0.5)
+    impatient = make_client(vertex.base_url, attempt_seconds=0.5)
     assert (await impatient.submit("task", SOURCE, DESTINATION)).endswith("/1000")
     assert len(vertex.jobs) == 1
     await impatient.aclose()
@@ -226,7 +227,7 @@ async def test_unusable_credentials_are_a_fault(vertex: FakeVertexBatch) -> None
 async def test_an_unreachable_service_is_unavailable(storage: FakeCloudStorage) -> None:
     with FakeVertexBatch(storage) as server:
         pass
-    batch = client_of(server.base_url)
+    batch = make_client(server.base_url)
     with pytest.raises(Unavailable, match="cannot be reached"):
         await batch.submit("task", SOURCE, DESTINATION)
     await batch.aclose()
@@ -365,7 +366,7 @@ async def test_a_file_is_written_and_read_in_blocks(
     await files.write("task/input.jsonl", written(*[line] * 10))
     assert storage.names("bulk") == ["work/task/input.jsonl"]
     assert storage.calls["upload"] == 4  # the session and three pieces
-    assert await lines_of(files, "task/input.jsonl") == [line] * 10
+    assert await read_lines(files, "task/input.jsonl") == [line] * 10
     assert files.address("task/input.jsonl") == "gs://bulk/work/task/input.jsonl"
 
 
@@ -399,7 +400,7 @@ async def test_transient_failures_are_retried(
         storage.faults[operation].append(fault)
     await files.write("task/output/a.jsonl", written(b'{"a": 1}\n{"b": 2}\n'))
     assert await files.names("task/output") == ["task/output/a.jsonl"]
-    assert await lines_of(files, "task/output/a.jsonl") == [b'{"a": 1}\n', b'{"b": 2}\n']
+    assert await read_lines(files, "task/output/a.jsonl") == [b'{"a": 1}\n', b'{"b": 2}\n']
     await files.delete("task")
     assert storage.names("bulk") == []
 

@@ -1,4 +1,4 @@
-"""The Vertex AI embedder: the real client against a server that misbehaves on command."""
+"""The Vertex AI embedder: the real client against a fake server that can fail."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from tests.support.fakes.vertex import (
     NO_EMBEDDING,
     FakeVertex,
     Reply,
+    hash_words,
     refusal,
-    vector_of,
     vector_reply,
 )
 
@@ -59,7 +59,7 @@ async def connected(server: FakeVertex, **options: Any) -> AsyncIterator[VertexE
         await embedder.aclose()
 
 
-async def failure_of(server: FakeVertex, **options: Any) -> CarrelError:
+async def expect_failure(server: FakeVertex, **options: Any) -> CarrelError:
     """Embed one text; return the error, which must not reveal texts or tokens."""
     async with connected(server, **options) as embedder:
         with pytest.raises(CarrelError) as failure:
@@ -76,7 +76,7 @@ async def test_a_text_becomes_its_vector_scaled_to_length_one() -> None:
     with FakeVertex() as server:
         async with connected(server, dimension=768) as embedder:
             (vector,) = await embedder.embed(["Bees dance."], Purpose.DOCUMENT)
-    assert pytest.approx(unit_vector(vector_of("Bees dance.", 768), 768)) == vector
+    assert vector == pytest.approx(unit_vector(hash_words("Bees dance.", 768), 768))
     assert math.hypot(*vector) == pytest.approx(1.0)
 
 
@@ -94,7 +94,7 @@ async def test_the_request_has_model_purpose_and_dimension(
     with FakeVertex() as server:
         async with connected(server, model=model) as embedder:
             (vector,) = await embedder.embed(["Bees dance."], purpose)
-    assert pytest.approx(unit_vector(vector_of("Bees dance.", 8), 8)) == vector
+    assert vector == pytest.approx(unit_vector(hash_words("Bees dance.", 8), 8))
     (call,) = server.calls
     assert call.path == (
         f"/v1beta1/projects/shelf/locations/europe-west4/publishers/google/models/{model}:{method}"
@@ -121,7 +121,7 @@ async def test_vectors_are_in_the_order_of_texts() -> None:
     with FakeVertex(Reply(pause=0.2), Reply(pause=0.1)) as server:
         async with connected(server) as embedder:
             vectors = await embedder.embed(texts, Purpose.DOCUMENT)
-    expected = [pytest.approx(unit_vector(vector_of(text, 8), 8)) for text in texts]
+    expected = [pytest.approx(unit_vector(hash_words(text, 8), 8)) for text in texts]
     assert vectors == expected
 
 
@@ -164,7 +164,7 @@ async def test_transient_failures_are_retried(reply: Reply) -> None:
 
 async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: Monotonic) -> None:
     with FakeVertex(HANG) as server:
-        server.on_hang = partial(monotonic.turn_soon, 60 / ATTEMPTS_IN_TIME)
+        server.on_hang = partial(monotonic.advance_soon, 60 / ATTEMPTS_IN_TIME)
         async with connected(server, time_limit=60) as embedder:
             await embedder.embed(["Bees dance."], Purpose.DOCUMENT)
     assert len(server.calls) == 2
@@ -172,7 +172,7 @@ async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: Monotonic) -
 
 async def test_a_wait_beyond_the_time_limit_is_reported() -> None:
     with FakeVertex(usual=refusal(429, "RESOURCE_EXHAUSTED", SECRET, retry_after="60")) as server:
-        failure = await failure_of(server)
+        failure = await expect_failure(server)
     assert type(failure) is Unavailable
     assert failure.retry_after == 60.0
     assert len(server.calls) == 1
@@ -184,8 +184,8 @@ async def test_a_wait_beyond_the_time_limit_is_reported() -> None:
 @pytest.mark.usefixtures("sleepless")
 async def test_lasting_failures_are_unavailable(reply: Reply, monotonic: Monotonic) -> None:
     with FakeVertex(usual=reply) as server:
-        server.on_hang = partial(monotonic.turn_soon, 60)
-        failure = await failure_of(server, time_limit=60)
+        server.on_hang = partial(monotonic.advance_soon, 60)
+        failure = await expect_failure(server, time_limit=60)
     assert type(failure) is Unavailable
     assert failure.retry_after == 10.0
 
@@ -194,7 +194,7 @@ async def test_the_time_limit_covers_all_texts_of_a_call(
     monotonic: Monotonic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FakeVertex(usual=Reply(pause=20)) as server:
-        monkeypatch.setattr(server, "pause", monotonic.turn)
+        monkeypatch.setattr(server, "pause", monotonic.advance)
         async with connected(server, concurrency=1, time_limit=90) as embedder:
             with pytest.raises(Unavailable):
                 await embedder.embed([f"text {number}" for number in range(10)], Purpose.DOCUMENT)
@@ -205,7 +205,7 @@ async def test_the_time_limit_covers_all_texts_of_a_call(
 async def test_an_unreachable_server_is_unavailable() -> None:
     with FakeVertex() as server:
         pass
-    failure = await failure_of(server, time_limit=60)
+    failure = await expect_failure(server, time_limit=60)
     assert type(failure) is Unavailable
 
 
@@ -245,7 +245,7 @@ async def test_a_cancelled_probe_is_replaced(monotonic: Monotonic) -> None:
     with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:
         async with connected(server, breaker=breaker) as embedder:
             await fail(embedder, FAILURE_THRESHOLD)
-            server.usual, server.on_hang = HANG, partial(monotonic.turn_soon, 1)
+            server.usual, server.on_hang = HANG, partial(monotonic.advance_soon, 1)
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(embedder.embed(["one"], Purpose.QUERY), 1)
             server.usual = Reply()
@@ -254,7 +254,7 @@ async def test_a_cancelled_probe_is_replaced(monotonic: Monotonic) -> None:
 
 async def test_a_query_has_a_shorter_time_limit(monotonic: Monotonic) -> None:
     with FakeVertex(usual=HANG) as server:
-        server.on_hang = partial(monotonic.turn_soon, QUERY_SECONDS)
+        server.on_hang = partial(monotonic.advance_soon, QUERY_SECONDS)
         async with connected(server, time_limit=3600) as embedder, asyncio.timeout(60):
             with pytest.raises(Unavailable):
                 await embedder.embed(["one"], Purpose.QUERY)
@@ -298,7 +298,7 @@ async def test_half_a_character_is_refused_before_it_is_sent() -> None:
 )
 async def test_other_than_one_vector_is_a_fault(reply: Reply, message: str) -> None:
     with FakeVertex(reply) as server:
-        failure = await failure_of(server)
+        failure = await expect_failure(server)
     assert type(failure) is PlatformFault
     assert message in failure.message
 
@@ -316,7 +316,7 @@ async def test_a_wrong_configuration_is_logged_with_advice(
     status: int, reason: str, advice: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with FakeVertex(refusal(status, reason, SECRET)) as server:
-        failure = await failure_of(server)
+        failure = await expect_failure(server)
     assert type(failure) is PlatformFault
     logged = capsys.readouterr().err
     assert advice in logged
@@ -326,5 +326,5 @@ async def test_a_wrong_configuration_is_logged_with_advice(
 async def test_unusable_credentials_are_a_fault() -> None:
     with FakeVertex() as server:
         credentials = AnonymousCredentials()  # type: ignore[no-untyped-call]
-        failure = await failure_of(server, credentials=credentials)
+        failure = await expect_failure(server, credentials=credentials)
     assert type(failure) is PlatformFault

@@ -1,4 +1,4 @@
-"""The Vertex AI generator: the real client against a server that misbehaves on command."""
+"""The Vertex AI generator: the real client against a fake server that can fail."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from tests.support.fakes.vertex import (
     Call,
     FakeVertex,
     Reply,
-    answered,
     blocked,
+    json_reply,
     refusal,
-    said,
+    text_reply,
 )
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ async def note(server: FakeVertex, text: str = BEES, **options: Any) -> Generate
         return await generator.generate(INSTRUCTION, text, Note)
 
 
-async def failure_of(server: FakeVertex, **options: Any) -> CarrelError:
+async def expect_failure(server: FakeVertex, **options: Any) -> CarrelError:
     """Process a text; return the error, which must not reveal texts or tokens."""
     with pytest.raises(CarrelError) as failure:
         await note(server, SECRET, **options)
@@ -96,7 +96,7 @@ def part(call: Call, turn: int) -> str:
 
 
 async def test_an_answer_has_the_requested_shape_and_its_cost() -> None:
-    with FakeVertex(answered(GOOD, tokens=(120, 30, 12))) as server:
+    with FakeVertex(json_reply(GOOD, tokens=(120, 30, 12))) as server:
         generated = await note(server)
     assert generated == Generated(Note(subject="bees", words=("bees", "dance")), 120, 42)
 
@@ -169,31 +169,31 @@ async def test_instructions_in_a_text_stay_enclosed() -> None:
 
 async def test_an_answer_in_two_parts_is_joined() -> None:
     half, rest = json.dumps(GOOD)[:15], json.dumps(GOOD)[15:]
-    with FakeVertex(said(half, rest)) as server:
+    with FakeVertex(text_reply(half, rest)) as server:
         assert (await note(server)).value.subject == "bees"
 
 
 @pytest.mark.parametrize(
     "reply",
     [
-        answered(BAD),
-        answered({"subject": "bees"}),
-        said("Bees, of course."),
-        said('{"subject": "be'),
-        said(json.dumps(GOOD)[:20], finish="MAX_TOKENS"),
-        said("", finish="OTHER"),
-        said('{"subject": "\\ud800", "words": []}'),
+        json_reply(BAD),
+        json_reply({"subject": "bees"}),
+        text_reply("Bees, of course."),
+        text_reply('{"subject": "be'),
+        text_reply(json.dumps(GOOD)[:20], finish="MAX_TOKENS"),
+        text_reply("", finish="OTHER"),
+        text_reply('{"subject": "\\ud800", "words": []}'),
         NO_CANDIDATES,
     ],
 )
 async def test_an_answer_of_another_shape_is_requested_again(reply: Reply) -> None:
-    with FakeVertex(reply, answered(GOOD)) as server:
+    with FakeVertex(reply, json_reply(GOOD)) as server:
         assert (await note(server)).value.subject == "bees"
     assert len(server.calls) == 2
 
 
 async def test_the_model_sees_what_is_wrong_with_its_answer() -> None:
-    with FakeVertex(answered(BAD, (100, 20, 1)), answered(GOOD, (200, 30, 2))) as server:
+    with FakeVertex(json_reply(BAD, (100, 20, 1)), json_reply(GOOD, (200, 30, 2))) as server:
         generated = await note(server)
     _, call = server.calls
     assert [turn["role"] for turn in call.body["contents"]] == ["user", "model", "user"]
@@ -204,7 +204,7 @@ async def test_the_model_sees_what_is_wrong_with_its_answer() -> None:
 
 
 async def test_a_truncated_answer_is_not_sent_back() -> None:
-    with FakeVertex(said("x" * 1000, finish="MAX_TOKENS"), answered(GOOD)) as server:
+    with FakeVertex(text_reply("x" * 1000, finish="MAX_TOKENS"), json_reply(GOOD)) as server:
         await note(server)
     assert [turn["role"] for turn in server.calls[1].body["contents"]] == ["user", "user"]
     assert "too long" in part(server.calls[1], 1)
@@ -223,19 +223,19 @@ async def test_a_truncated_answer_is_not_sent_back() -> None:
 async def test_a_failure_has_the_cost_of_earlier_answers(
     second: Reply, error: type[CarrelError], monotonic: Monotonic
 ) -> None:
-    with FakeVertex(answered(BAD, (100, 20, 1)), usual=second) as server:
-        server.on_hang = partial(monotonic.turn_soon, 50)
-        failure = await failure_of(server, time_limit=50)
+    with FakeVertex(json_reply(BAD, (100, 20, 1)), usual=second) as server:
+        server.on_hang = partial(monotonic.advance_soon, 50)
+        failure = await expect_failure(server, time_limit=50)
     assert type(failure) is error
     assert failure.details == {"input_tokens": 100, "output_tokens": 21}
 
 
-@pytest.mark.parametrize("reply", [answered(BAD | {"subject": SECRET}), said(SECRET)])
+@pytest.mark.parametrize("reply", [json_reply(BAD | {"subject": SECRET}), text_reply(SECRET)])
 async def test_two_invalid_answers_are_an_error_with_its_cost(
     reply: Reply,
 ) -> None:
     with FakeVertex(usual=reply) as server:
-        failure = await failure_of(server)
+        failure = await expect_failure(server)
     assert InvalidAnswer is type(failure)
     assert failure.details == {"input_tokens": 200, "output_tokens": 40}
     assert len(server.calls) == 2
@@ -246,15 +246,15 @@ async def test_two_invalid_answers_are_an_error_with_its_cost(
     [
         blocked(),
         blocked("JAILBREAK"),
-        said("", finish="SAFETY"),
-        said(json.dumps(GOOD), finish="RECITATION"),
-        said("", finish="PROHIBITED_CONTENT"),
+        text_reply("", finish="SAFETY"),
+        text_reply(json.dumps(GOOD), finish="RECITATION"),
+        text_reply("", finish="PROHIBITED_CONTENT"),
         refusal(400, "INVALID_ARGUMENT", SECRET),
     ],
 )
 async def test_a_refused_text_is_not_sent_again(reply: Reply) -> None:
     with FakeVertex(reply) as server:
-        failure = await failure_of(server)
+        failure = await expect_failure(server)
     assert InvalidInput is type(failure)
     assert len(server.calls) == 1
 
@@ -277,7 +277,7 @@ async def test_transient_failures_are_retried(reply: Reply) -> None:
 
 async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: Monotonic) -> None:
     with FakeVertex(HANG) as server:
-        server.on_hang = partial(monotonic.turn_soon, 60 / ATTEMPTS_IN_TIME)
+        server.on_hang = partial(monotonic.advance_soon, 60 / ATTEMPTS_IN_TIME)
         await note(server, time_limit=60)
     assert len(server.calls) == 2
 
@@ -286,8 +286,8 @@ async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: Monotonic) -
 @pytest.mark.usefixtures("sleepless")
 async def test_lasting_failures_are_unavailable(reply: Reply, monotonic: Monotonic) -> None:
     with FakeVertex(usual=reply) as server:
-        server.on_hang = partial(monotonic.turn_soon, 60)
-        failure = await failure_of(server, time_limit=60)
+        server.on_hang = partial(monotonic.advance_soon, 60)
+        failure = await expect_failure(server, time_limit=60)
     assert type(failure) is Unavailable
     assert failure.retry_after == 10.0
 
@@ -296,7 +296,7 @@ async def test_a_missing_model_is_logged_with_advice(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with FakeVertex() as server:
-        failure = await failure_of(server, model="no-model")
+        failure = await expect_failure(server, model="no-model")
     assert PlatformFault is type(failure)
     assert "names of the model" in capsys.readouterr().err
 
@@ -304,17 +304,17 @@ async def test_a_missing_model_is_logged_with_advice(
 @pytest.mark.parametrize("body", [b'{"candidates": [{"con', b"[" * 100_000])
 async def test_an_answer_without_json_is_a_fault(body: bytes) -> None:
     with FakeVertex(Reply(body=body)) as server:
-        failure = await failure_of(server)
+        failure = await expect_failure(server)
     assert PlatformFault is type(failure)
 
 
 async def test_texts_and_answers_are_not_logged(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with FakeVertex(usual=answered(BAD | {"subject": SECRET})) as server:
-        await failure_of(server)
+    with FakeVertex(usual=json_reply(BAD | {"subject": SECRET})) as server:
+        await expect_failure(server)
     with FakeVertex(blocked()) as server:
-        await failure_of(server)
+        await expect_failure(server)
     output = capsys.readouterr()
     assert SECRET not in output.out + output.err + caplog.text
 

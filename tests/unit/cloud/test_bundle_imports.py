@@ -1,4 +1,4 @@
-"""What a bundle holds follows from what its modules import."""
+"""The content of a bundle follows from the imports of its modules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from infra.build.functions import functions
 from infra.build.imports import DATA_FILES, FIRST_PARTY, import_closure
 
 
-def main_of(name: str) -> str:
+def main_module(name: str) -> str:
     """Return the text of a function's `main.py`."""
     [function] = [function for function in functions() if function.name == name]
     return function.main
@@ -22,10 +22,10 @@ def reached(program: str, *excluded_modules: str) -> set[str]:
 
 
 def test_only_imported_files_are_included() -> None:
-    of_tasks = reached(main_of("list_tasks"))
+    of_tasks = reached(main_module("list_tasks"))
     assert "shared/tasks/repository.py" in of_tasks
     assert "shared/pipeline/index_repair.py" not in of_tasks
-    assert "shared/pipeline/index_repair.py" in reached(main_of("repair"))
+    assert "shared/pipeline/index_repair.py" in reached(main_module("repair"))
 
 
 def test_imports_inside_functions_are_included() -> None:
@@ -47,13 +47,13 @@ def test_third_party_modules_have_full_names() -> None:
 
 
 def test_data_files_of_a_module_are_included() -> None:
-    of_gateway = reached(main_of("gateway"))
+    of_gateway = reached(main_module("gateway"))
     assert {
         "functions/gateway/catalog.json",
         "functions/gateway/oauth/page.css",
         "functions/gateway/oauth/consent.html",
     } <= of_gateway
-    assert "shared/text/data/stop-words.german.txt" in reached(main_of("search_kb"))
+    assert "shared/text/data/stop-words.german.txt" in reached(main_module("search_kb"))
     assert "shared/text/data/stop-words.german.txt" not in of_gateway
 
 
@@ -65,6 +65,6 @@ def test_every_module_that_reads_files_declares_them() -> None:
 
 
 def test_withheld_modules_are_not_followed() -> None:
-    tool, local = main_of("search_kb"), "shared.ai.local_embedding"
+    tool, local = main_module("search_kb"), "shared.ai.local_embedding"
     assert {"shared/ai/local_embedding.py", "shared/ai/_minilm.py"} <= reached(tool)
     assert {"shared/ai/local_embedding.py", "shared/ai/_minilm.py"} & reached(tool, local) == set()

@@ -1,4 +1,4 @@
-"""The fake Cloud Run: which requests it forwards, how, and its errors."""
+"""The fake Cloud Run: the requests that it forwards, and its errors."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def accounts() -> Accounts:
 
 
 @asynccontextmanager
-async def client_of(
+async def make_client(
     function: str, accounts: Accounts, seconds: float = 20
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of the function's service."""
@@ -79,7 +79,7 @@ async def client_of(
 
 @pytest.fixture
 async def client(function: str, accounts: Accounts) -> AsyncIterator[httpx2.AsyncClient]:
-    async with client_of(function, accounts) as opened:
+    async with make_client(function, accounts) as opened:
         yield opened
 
 
@@ -141,7 +141,7 @@ async def test_the_callers_address_is_appended_to_forwarded_for(
 
 async def test_an_expired_token_is_refused() -> None:
     old = Accounts(SettableClock(utc_now() - LIFETIME - timedelta(seconds=1)))
-    async with client_of("http://127.0.0.1:1", old) as theirs:
+    async with make_client("http://127.0.0.1:1", old) as theirs:
         headers = {"authorization": f"Bearer {old.token(GATEWAY, URL)}"}
         response = await theirs.post("/", headers=headers)
     assert response.status_code == 401
@@ -151,7 +151,7 @@ async def test_an_expired_token_is_refused() -> None:
 async def test_a_dead_function_is_unavailable_until_it_restarts(
     accounts: Accounts, authorization: str
 ) -> None:
-    async with client_of(f"http://127.0.0.1:{free_port()}", accounts) as client:
+    async with make_client(f"http://127.0.0.1:{free_port()}", accounts) as client:
         response = await client.post("/", headers={"authorization": authorization})
     assert response.status_code == 503
     assert "503 Service Unavailable" in response.text
@@ -167,7 +167,7 @@ async def test_a_broken_connection_is_unavailable(
 async def test_a_slow_function_times_out(
     function: str, accounts: Accounts, authorization: str
 ) -> None:
-    async with client_of(function, accounts, seconds=0.1) as client:
+    async with make_client(function, accounts, seconds=0.1) as client:
         response = await client.post("/late", headers={"authorization": authorization})
     assert response.status_code == 504
 
@@ -183,7 +183,7 @@ async def test_the_request_size_is_limited(
 
 
 async def test_a_refused_request_does_not_reach_the_function(accounts: Accounts) -> None:
-    async with client_of("http://nowhere.invalid", accounts) as client:
+    async with make_client("http://nowhere.invalid", accounts) as client:
         response = await client.post("/<b>")
     assert response.status_code == 403
     assert "&lt;b&gt;" in response.text

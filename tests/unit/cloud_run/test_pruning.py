@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.cloud_run.archives import unpack
 from tests.support.cloud_run.bundles import USED_FOR, prune
-from tests.support.cloud_run.environments import environment, key_of
+from tests.support.cloud_run.environments import environment, environment_key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ def laptop(tmp_path: Path) -> Path:
         unpack(archive, tmp_path / "unpacked" / name, tmp_path / "files")
         archive.unlink()
         os.utime(tmp_path / "unpacked" / name, (LONG_AGO, LONG_AGO))
-        environment = tmp_path / "environments" / key_of(name.encode())
+        environment = tmp_path / "environments" / environment_key(name.encode())
         (environment / "bin").mkdir(parents=True)
         os.utime(environment, (LONG_AGO, LONG_AGO))
     return tmp_path
@@ -44,7 +44,7 @@ def names(folder: Path) -> set[str]:
 
 def keys(*requirements: str) -> set[str]:
     """Return the names of environments."""
-    return {key_of(requirement.encode()) for requirement in requirements}
+    return {environment_key(requirement.encode()) for requirement in requirements}
 
 
 def test_unused_environments_are_deleted(laptop: Path) -> None:

@@ -1,4 +1,4 @@
-"""What clusters are called by their words: short, different, and made of what tells them apart."""
+"""Names of clusters from their words: short, unique, and made of distinctive words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clusters in vectors: dense groups are found whatever their order, and noise stays noise."""
+"""Clusters of vectors: dense groups are found in any order, and noise stays noise."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from shared.clustering.clusters import (
     MIN_PASSAGES,
-    centroid_of,
+    compute_centroid,
+    compute_reach,
     find_clusters,
     nearest_clusters,
-    reach_of,
 )
 from shared.clustering.matching import ClusterMatch, match_clusters
 from shared.clustering.merging import merge_regions
@@ -33,7 +33,7 @@ def members(clusters: list[VectorCluster]) -> list[set[int]]:
     return sorted((set(map(int, cluster.members)) for cluster in clusters), key=min)
 
 
-def groups_of(clusters: list[VectorCluster]) -> list[set[int]]:
+def member_sets(clusters: list[VectorCluster]) -> list[set[int]]:
     """Return the groups that each cluster has passages of; some of a group may lie too far out."""
     assert all(len(cluster) > GROUP / 2 for cluster in members(clusters))
     return [{row // GROUP for row in cluster} for cluster in members(clusters)]
@@ -41,12 +41,12 @@ def groups_of(clusters: list[VectorCluster]) -> list[set[int]]:
 
 @pytest.mark.parametrize("count", [2, 3, 5, 8, 20, 40])
 def test_each_group_is_a_cluster(count: int) -> None:
-    assert groups_of(find_clusters(groups(count))) == [{n} for n in range(count)]
+    assert member_sets(find_clusters(groups(count))) == [{n} for n in range(count)]
 
 
 def test_strays_belong_to_no_cluster() -> None:
     vectors = np.concatenate([groups(6), strays(5)])
-    assert groups_of(find_clusters(vectors)) == [{n} for n in range(6)]
+    assert member_sets(find_clusters(vectors)) == [{n} for n in range(6)]
 
 
 @settings(max_examples=15)
@@ -91,7 +91,7 @@ def test_too_few_distinct_vectors_make_no_cluster() -> None:
 
 
 def test_large_sets_are_clustered_with_few_eigenvectors() -> None:
-    assert groups_of(find_clusters(groups(50))) == [{n} for n in range(50)]
+    assert member_sets(find_clusters(groups(50))) == [{n} for n in range(50)]
 
 
 def test_new_vector_joins_only_a_near_cluster() -> None:
@@ -110,12 +110,12 @@ def test_without_clusters_nothing_joins_one() -> None:
 
 def test_three_quarters_of_a_core_are_near_enough_to_it() -> None:
     [core] = [groups(1, size=200)]
-    near = core @ centroid_of(core) >= reach_of(core)
+    near = core @ compute_centroid(core) >= compute_reach(core)
     assert 0.7 <= near.mean() <= 0.9
 
 
 def test_single_vector_attracts_no_members() -> None:
-    assert reach_of(strays(1)) == 1.0
+    assert compute_reach(strays(1)) == 1.0
 
 
 def test_similar_regions_are_merged() -> None:

@@ -1,4 +1,4 @@
-"""What is logged, and what is not."""
+"""The content of log entries."""
 
 from __future__ import annotations
 

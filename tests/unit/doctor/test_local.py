@@ -1,4 +1,4 @@
-"""What the doctor says of a machine: what a local run needs, and whether it is there."""
+"""The doctor's report on a machine: the requirements of a local run, and whether they are met."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_result(name: str, machine: Machine) -> CheckResult:
     return result
 
 
-def failure_of(name: str, machine: Machine) -> tuple[str, str]:
+def expect_failure(name: str, machine: Machine) -> tuple[str, str]:
     result = check_result(name, machine)
     assert result.status == CheckStatus.WRONG
     return result.message, result.next_command
@@ -71,7 +71,7 @@ def test_a_new_enough_python_passes(machine: Machine) -> None:
 
 
 def test_an_old_python_fails(machine: Machine) -> None:
-    message, command = failure_of("Python", replace(machine, python=(3, 10, 4)))
+    message, command = expect_failure("Python", replace(machine, python=(3, 10, 4)))
     assert message == "3.10.4 is too old: 3.11.7 or newer is required"
     assert command == "make PYTHON=/path/to/python3.13 run"
 
@@ -82,14 +82,14 @@ def test_the_emulator_of_these_tests_is_found(machine: Machine) -> None:
 
 def test_a_missing_java_names_the_installation_command(machine: Machine, tmp_path: Path) -> None:
     bare = replace(machine, environment={"PATH": str(tmp_path), "HOME": str(tmp_path)})
-    message, command = failure_of("Firestore emulator", bare)
+    message, command = expect_failure("Firestore emulator", bare)
     assert message == "The Firestore emulator cannot run on this machine."
     assert "sudo apt-get install default-jre-headless" in command
 
 
 def test_an_emulator_that_needs_a_newer_java_fails(machine: Machine, tmp_path: Path) -> None:
     old = replace(machine, environment=make_environment(tmp_path, java=17, required=21))
-    message, _ = failure_of("Firestore emulator", old)
+    message, _ = expect_failure("Firestore emulator", old)
     assert "needs Java 21, but" in message
     assert message.endswith("is Java 17")
 
@@ -106,7 +106,7 @@ def test_a_state_folder_that_can_be_created_passes(machine: Machine) -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_state_folder_without_write_access_fails(machine: Machine) -> None:
     machine.state.mkdir(mode=0o500)
-    message, command = failure_of("state folder", machine)
+    message, command = expect_failure("state folder", machine)
     assert message == f"{machine.state} is not writable"
     assert command == "CARREL_STATE=/another/folder make run"
 
@@ -115,7 +115,7 @@ def test_a_file_instead_of_a_state_folder_fails(machine: Machine) -> None:
     machine.state.touch()
     below = replace(machine, state=machine.state / "below")
     for broken in (machine, below):
-        message, command = failure_of("state folder", broken)
+        message, command = expect_failure("state folder", broken)
         assert message == f"{machine.state} is a file, not a folder"
         assert command == "CARREL_STATE=/another/folder make run"
         assert check_result("local database", broken).status == CheckStatus.OK
@@ -127,14 +127,14 @@ def test_a_stopped_database_with_a_free_port_passes(machine: Machine) -> None:
 
 
 def test_a_taken_database_port_fails(machine: Machine, taken_port: int) -> None:
-    message, command = failure_of("local database", replace(machine, emulator_port=taken_port))
+    message, command = expect_failure("local database", replace(machine, emulator_port=taken_port))
     assert message == f"another program listens on port {taken_port}"
     assert command == "EMULATOR_PORT=8787 make run"
 
 
 def test_an_empty_base_names_the_command_to_fill_it(machine: Machine) -> None:
     expected = ("the knowledge base is empty", "make run, which loads a sample")
-    assert failure_of("knowledge", machine) == expected
+    assert expect_failure("knowledge", machine) == expected
 
 
 def test_a_saved_base_passes(machine: Machine) -> None:
@@ -143,7 +143,10 @@ def test_a_saved_base_passes(machine: Machine) -> None:
 
 
 def test_a_stopped_gateway_names_the_command_to_start_it(machine: Machine) -> None:
-    assert failure_of("gateway", machine) == (f"nothing answers on port {machine.port}", "make run")
+    assert expect_failure("gateway", machine) == (
+        f"nothing answers on port {machine.port}",
+        "make run",
+    )
 
 
 def test_a_healthy_gateway_passes(machine: Machine) -> None:
@@ -155,7 +158,7 @@ def test_a_healthy_gateway_passes(machine: Machine) -> None:
 def test_an_unhealthy_gateway_is_quoted(machine: Machine) -> None:
     with FakeGateway() as gateway:
         gateway.health = 503
-        message, command = failure_of("gateway", replace(machine, port=gateway.server_port))
+        message, command = expect_failure("gateway", replace(machine, port=gateway.server_port))
     assert "it does not answer" in message
     assert command == "stop it, then make run"
 

@@ -1,4 +1,4 @@
-"""Two extractions say the same if they are close in meaning and give the same answer."""
+"""Two extractions are duplicates if they are close in meaning and give the same answer."""
 
 from __future__ import annotations
 

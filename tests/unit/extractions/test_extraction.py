@@ -1,4 +1,4 @@
-"""Extractions: their ids, their facets and what is embedded of them."""
+"""Extractions: their ids, their facets and their embedded texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quotes: the stored quote is the passage's own text, and a quote that is not there is refused."""
+"""Quotes: the stored quote is the passage's own text, and a missing quote is rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The indexes of the access database: what expires goes by itself, what is only kept has none.
+"""The indexes of the access database: TTL fields, and none for data that is only stored.
 
 Each name in an indexed map is an index entry of its own, to be written and stored for nothing.
 """

@@ -1,4 +1,4 @@
-"""The check of an index file: which indexes to add, and which to drop."""
+"""The check of an index file: indexes to add, and indexes to remove."""
 
 from __future__ import annotations
 

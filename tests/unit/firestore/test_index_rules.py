@@ -1,4 +1,4 @@
-"""Firestore's index rules: which queries need more than the automatic indexes."""
+"""Firestore's index rules: the queries that need a composite index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the gateway's tests share: one tool that exists only for them, and a call of it."""
+"""Fixtures of the gateway's tests: a tool that exists only for them, and a call of it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def declaration() -> Declaration:
-    """A tool that has more time than a call of it takes on a busy machine."""
+    """A tool with a timeout that no call reaches, even on a busy machine."""
     return make_tool("try_out", timeout=40)
 
 
 @pytest.fixture
 def call_request(declaration: Declaration) -> CallRequest:
-    """A call of it that begins now."""
+    """A call of `declaration` that begins now."""
     deadline = time.time() + declaration.timeout
     return CallRequest(call_id="c-1", arguments={}, caller=Caller(), deadline=deadline)

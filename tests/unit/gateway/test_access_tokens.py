@@ -1,4 +1,4 @@
-"""Access tokens: ours hold, and nothing else does."""
+"""Access tokens: only those that this server issued are valid."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.support.clock import SettableClock
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ISSUER, RESOURCE = "https://carrel.example", "https://carrel.example/mcp"
-RING = Keyring([SecretStr("s" * 32)])
-SAID: dict[str, Any] = {
+KEYRING = Keyring([SecretStr("s" * 32)])
+TOKEN_FIELDS: dict[str, Any] = {
     "user_id": "anna",
     "client_id": "c-1",
     "scopes": frozenset({Scope.READ}),
@@ -31,19 +31,19 @@ SAID: dict[str, Any] = {
 
 
 def tokens(
-    ring: Keyring = RING, now: datetime = NOW, issuer: str = ISSUER, resource: str = RESOURCE
+    keyring: Keyring = KEYRING, now: datetime = NOW, issuer: str = ISSUER, resource: str = RESOURCE
 ) -> AccessTokens:
-    return AccessTokens(ring, issuer, resource, SettableClock(now))
+    return AccessTokens(keyring, issuer, resource, SettableClock(now))
 
 
-TOKEN = tokens().issue(**SAID)
+TOKEN = tokens().issue(**TOKEN_FIELDS)
 HEADER = jwt.get_unverified_header(TOKEN)
 CLAIMS = jwt.decode(TOKEN, options={"verify_signature": False})
 
 
-def signed(claims: dict[str, Any], **header: Any) -> str:
-    """Return a token with our own signature, whatever it claims."""
-    key = RING.derive_key("access token", RING.newest_id)
+def sign(claims: dict[str, Any], **header: Any) -> str:
+    """Return a token with a valid signature and arbitrary claims."""
+    key = KEYRING.derive_key("access token", KEYRING.newest_id)
     return jwt.encode(claims, key, algorithm="HS256", headers={**HEADER, **header})
 
 
@@ -78,11 +78,11 @@ def test_a_token_of_another_issuer_or_resource_is_not_valid(
     other: AccessTokens,
 ) -> None:
     with pytest.raises(Unauthorized, match="is not valid"):
-        tokens().read(other.issue(**SAID))
+        tokens().read(other.issue(**TOKEN_FIELDS))
 
 
 def test_a_token_of_another_deployment_is_not_valid() -> None:
-    other = tokens(Keyring([SecretStr("u" * 32)])).issue(**SAID)
+    other = tokens(Keyring([SecretStr("u" * 32)])).issue(**TOKEN_FIELDS)
     with pytest.raises(Unauthorized, match="is not valid"):
         tokens().read(other)
 
@@ -99,8 +99,8 @@ def test_an_unsigned_token_is_not_valid(algorithm: str) -> None:
 
 @pytest.mark.parametrize("algorithm", ["HS384", "HS512"])
 def test_another_algorithm_with_the_right_key_is_not_valid(algorithm: str) -> None:
-    key = RING.derive_key("access token", RING.newest_id) * 2
-    token = jwt.encode(CLAIMS, key, algorithm=algorithm, headers={"kid": RING.newest_id})
+    key = KEYRING.derive_key("access token", KEYRING.newest_id) * 2
+    token = jwt.encode(CLAIMS, key, algorithm=algorithm, headers={"kid": KEYRING.newest_id})
     with pytest.raises(Unauthorized, match="is not valid"):
         tokens().read(token)
 
@@ -108,7 +108,7 @@ def test_another_algorithm_with_the_right_key_is_not_valid(algorithm: str) -> No
 @pytest.mark.parametrize("name", sorted(CLAIMS.keys() - {"jti"}))
 def test_a_token_that_lacks_a_claim_is_not_valid(name: str) -> None:
     with pytest.raises(Unauthorized, match="is not valid"):
-        tokens().read(signed({key: value for key, value in CLAIMS.items() if key != name}))
+        tokens().read(sign({key: value for key, value in CLAIMS.items() if key != name}))
 
 
 @pytest.mark.parametrize(
@@ -123,17 +123,17 @@ def test_a_token_that_lacks_a_claim_is_not_valid(name: str) -> None:
 )
 def test_a_token_with_an_odd_claim_is_not_valid(claims: dict[str, Any]) -> None:
     with pytest.raises(Unauthorized):
-        tokens().read(signed({**CLAIMS, **claims}))
+        tokens().read(sign({**CLAIMS, **claims}))
 
 
 def test_a_token_of_another_kind_is_not_valid() -> None:
     for kind in ("JWT", "consent+jwt", None):
         with pytest.raises(Unauthorized, match="is not valid"):
-            tokens().read(signed(CLAIMS, typ=kind))
+            tokens().read(sign(CLAIMS, typ=kind))
 
 
 def test_token_lists_all_allowed_scopes() -> None:
-    token = tokens().issue(**{**SAID, "scopes": FULL_ACCESS})
+    token = tokens().issue(**{**TOKEN_FIELDS, "scopes": FULL_ACCESS})
     assert tokens().read(token).scopes == FULL_ACCESS
 
 
@@ -144,10 +144,10 @@ def test_arbitrary_text_is_not_a_token(text: str) -> None:
 
 
 @given(st.integers(0, len(TOKEN) - 1), st.sampled_from("abcXYZ019-_."))
-def test_a_token_with_a_changed_character_is_not_valid(place: int, character: str) -> None:
-    changed = TOKEN[:place] + character + TOKEN[place + 1 :]
-    # The last character of base64 may carry bits that say nothing.
-    if changed == TOKEN or place == len(TOKEN) - 1:
+def test_a_token_with_a_changed_character_is_not_valid(index: int, character: str) -> None:
+    changed = TOKEN[:index] + character + TOKEN[index + 1 :]
+    # The last character of base64 may contain unused bits.
+    if changed == TOKEN or index == len(TOKEN) - 1:
         return
     with pytest.raises(Unauthorized):
         tokens().read(changed)

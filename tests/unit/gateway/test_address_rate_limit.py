@@ -1,4 +1,4 @@
-"""A rough limit for each address, which costs nothing."""
+"""The rate limit per address, which needs no database."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ pytestmark = pytest.mark.anyio
 async def count_passed(limit: AddressRateLimit, requests: int, address: str = "1.2.3.4") -> int:
     transport = httpx2.ASGITransport(limit, client=(address, 1))
     async with httpx2.AsyncClient(transport=transport, base_url="http://x") as http:
-        answers = [await http.get("/") for _ in range(requests)]
-    refused = [answer for answer in answers if answer.status_code == 429]
-    assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
-    return len(answers) - len(refused)
+        responses = [await http.get("/") for _ in range(requests)]
+    rejected = [response for response in responses if response.status_code == 429]
+    assert all(int(response.headers["retry-after"]) >= 1 for response in rejected)
+    return len(responses) - len(rejected)
 
 
 async def test_requests_per_minute_are_limited() -> None:
@@ -52,27 +52,27 @@ async def test_number_of_remembered_addresses_is_limited() -> None:
 
 
 async def test_one_address_cannot_take_all_slots() -> None:
-    gate, crowded, there = asyncio.Event(), asyncio.Event(), itertools.count(1)
+    release, all_slots_taken, request_numbers = asyncio.Event(), asyncio.Event(), itertools.count(1)
 
     async def slow(scope: Scope, receive: Receive, send: Send) -> None:
-        if next(there) == MAX_CONCURRENT_REQUESTS:
-            crowded.set()
-        await gate.wait()
+        if next(request_numbers) == MAX_CONCURRENT_REQUESTS:
+            all_slots_taken.set()
+        await release.wait()
         await PlainTextResponse("ok")(scope, receive, send)
 
     limit = AddressRateLimit(slow, 1_000, 0, SettableSeconds())
-    one, other = (
+    first, second = (
         httpx2.AsyncClient(transport=httpx2.ASGITransport(limit, client=(name, 1)))
         for name in ("1.2.3.4", "5.6.7.8")
     )
-    async with one, other:
-        waiting = [
-            asyncio.create_task(one.get("http://x/")) for _ in range(MAX_CONCURRENT_REQUESTS)
+    async with first, second:
+        tasks = [
+            asyncio.create_task(first.get("http://x/")) for _ in range(MAX_CONCURRENT_REQUESTS)
         ]
-        await crowded.wait()
-        assert (await one.get("http://x/")).status_code == 429
-        waiting.append(asyncio.create_task(other.get("http://x/")))
-        gate.set()
-        answers = await asyncio.gather(*waiting)
-        assert {answer.status_code for answer in answers} == {200}
-        assert (await one.get("http://x/")).status_code == 200
+        await all_slots_taken.wait()
+        assert (await first.get("http://x/")).status_code == 429
+        tasks.append(asyncio.create_task(second.get("http://x/")))
+        release.set()
+        responses = await asyncio.gather(*tasks)
+        assert {response.status_code for response in responses} == {200}
+        assert (await first.get("http://x/")).status_code == 200

@@ -1,4 +1,4 @@
-"""Arguments that no tool can take, refused before anything is sent or paid for."""
+"""Arguments that no tool accepts are rejected before the call is dispatched or charged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def nested(depth: int) -> Any:
     return value
 
 
-def details_of(arguments: dict[str, Any]) -> dict[str, Any] | None:
+def error_details(arguments: dict[str, Any]) -> dict[str, Any] | None:
     error = check_arguments("try_out", arguments)
     return error.details if error else None
 
@@ -33,21 +33,21 @@ def details_of(arguments: dict[str, Any]) -> dict[str, Any] | None:
 @pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
 def test_a_number_that_is_not_finite_is_named_by_its_path(number: float) -> None:
     arguments = {"a": number, "b": {"c": [1.5, {"d": number}]}, "e": 1e308}
-    assert details_of(arguments) == {"a": NUMBER, "b.c.1.d": NUMBER}
+    assert error_details(arguments) == {"a": NUMBER, "b.c.1.d": NUMBER}
 
 
 @pytest.mark.parametrize(("depth", "details"), [(MAX_DEPTH, None), (MAX_DEPTH + 1, {"a": DEEP})])
 def test_nesting_depth_is_limited(depth: int, details: dict[str, str] | None) -> None:
-    assert details_of({"a": nested(depth)}) == details
+    assert error_details({"a": nested(depth)}) == details
 
 
 def test_depth_limit_is_independent_of_the_stack() -> None:
     deep = nested(100_000)
-    assert details_of({"a": deep, "b": 1}) == {"a": DEEP}
+    assert error_details({"a": deep, "b": 1}) == {"a": DEEP}
 
 
 def test_first_of_many_bad_values_are_named() -> None:
-    details = details_of({"a": [math.inf] * 10_000})
+    details = error_details({"a": [math.inf] * 10_000})
     assert details
     assert len(details) == 20
 

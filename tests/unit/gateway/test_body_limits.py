@@ -101,7 +101,7 @@ async def test_body_arrives_unchanged(parts: list[bytes]) -> None:
 async def test_small_parts_are_joined() -> None:
     reader = Reader()
     await send_body(BodyLimit(reader, lambda _: 1_000_000), in_parts([b"x"] * 200_000))
-    assert reader.messages == 200_000 // (64 * 1024) + 1
+    assert reader.messages == 1
 
 
 async def test_body_size_is_limited() -> None:
@@ -127,7 +127,7 @@ async def test_larger_limit_allows_more_time(monotonic: Monotonic) -> None:
         for max_bytes in (lambda _: 1, lambda _: 60 * MIN_BYTES_PER_SECOND)
     )
     for over, under_way in ((little, [more]), (more, [])):
-        monotonic.turn_soon(61)
+        monotonic.advance_soon(61)
         status, message = await over
         assert status == 408
         assert "too long to arrive" in message

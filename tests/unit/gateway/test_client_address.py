@@ -1,4 +1,4 @@
-"""The addresses that limits count by."""
+"""The client addresses that rate limits use."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ import pytest
 from functions.gateway.auth.client_address import client_address
 
 
-def address_of(forwarded: str | None, proxies: int, client: str = "10.0.0.9") -> str:
+def resolve_address(forwarded: str | None, proxies: int, client: str = "10.0.0.9") -> str:
     headers = [(b"x-forwarded-for", forwarded.encode())] if forwarded is not None else []
     return client_address({"type": "http", "headers": headers, "client": (client, 1)}, proxies)
 
 
 def test_header_is_ignored_without_a_trusted_proxy() -> None:
-    assert address_of("1.1.1.1", 0) == "10.0.0.9"
+    assert resolve_address("1.1.1.1", 0) == "10.0.0.9"
 
 
 def test_only_the_entry_of_the_trusted_proxy_counts() -> None:
-    assert address_of("1.1.1.1, 2.2.2.2, 3.3.3.3", 1) == "3.3.3.3"
-    assert address_of("1.1.1.1, 2.2.2.2, 3.3.3.3", 2) == "2.2.2.2"
+    assert resolve_address("1.1.1.1, 2.2.2.2, 3.3.3.3", 1) == "3.3.3.3"
+    assert resolve_address("1.1.1.1, 2.2.2.2, 3.3.3.3", 2) == "2.2.2.2"
 
 
 @pytest.mark.parametrize("forwarded", [None, "", "nonsense", "1.1.1.1, <script>"])
 def test_request_that_bypasses_the_proxy_has_no_address(forwarded: str | None) -> None:
-    assert address_of(forwarded, 1) == "unknown"
+    assert resolve_address(forwarded, 1) == "unknown"
 
 
 def test_too_few_entries_give_no_address() -> None:
-    assert address_of("1.1.1.1", 2) == "unknown"
+    assert resolve_address("1.1.1.1", 2) == "unknown"
 
 
 def test_an_ipv6_address_counts_as_its_64_bit_network() -> None:
-    homes = {address_of(None, 0, f"2001:db8:1:2::{host:x}") for host in range(9)}
+    homes = {resolve_address(None, 0, f"2001:db8:1:2::{host:x}") for host in range(9)}
     assert homes == {"2001:db8:1:2::/64"}
 
 
 def test_an_ipv4_mapped_address_counts_as_ipv4() -> None:
-    assert address_of(None, 0, "::ffff:1.2.3.4") == "1.2.3.4"
+    assert resolve_address(None, 0, "::ffff:1.2.3.4") == "1.2.3.4"
 
 
 def test_connection_without_an_address_has_none() -> None:

@@ -1,4 +1,4 @@
-"""Completion, by a tool's function that is reached over HTTP."""
+"""Completion through a tool's function over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a deployment changes of the tools: some are off, others have other times or prices."""
+"""A deployment's configuration of tools: disabled tools, time limits and prices."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.anyio
 ANNA = Caller.of("anna")
 
 
-def unused(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def unexpected_call(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     raise AssertionError((tool, arguments))
 
 
@@ -39,9 +39,11 @@ def without(*names: str) -> Catalog:
     return CATALOG.apply_settings(Settings(disabled_tools=names))
 
 
-async def refusal_of(name: str, catalog: Catalog) -> MCPError:
+async def expect_rejection(name: str, catalog: Catalog) -> MCPError:
     """Return the error of a call."""
-    async with Client(make_server(FakeDispatcher(unused), catalog), mode="2026-07-28") as client:
+    async with Client(
+        make_server(FakeDispatcher(unexpected_call), catalog), mode="2026-07-28"
+    ) as client:
         with pytest.raises(MCPError) as caught:
             await client.call_tool(name, {})
     return caught.value
@@ -82,25 +84,30 @@ def test_setting_changes_the_price_of_a_tool() -> None:
 def test_setting_for_an_unknown_tool_is_rejected(
     declaration: Declaration, setting: str, value: Any
 ) -> None:
-    wrong = f"{setting.upper()} names unknown tools: serch. The tools are: try_out."
-    with pytest.raises(InvalidInput, match=wrong):
+    message = f"{setting.upper()} names unknown tools: serch. The tools are: try_out."
+    with pytest.raises(InvalidInput, match=message):
         Catalog([declaration]).apply_settings(Settings(**{setting: value}))
 
 
 async def test_disabled_tool_is_neither_listed_nor_callable() -> None:
     catalog = without("get_book")
-    async with Client(make_server(FakeDispatcher(unused), catalog), mode="2026-07-28") as client:
+    async with Client(
+        make_server(FakeDispatcher(unexpected_call), catalog), mode="2026-07-28"
+    ) as client:
         listed = [tool.name for tool in (await client.list_tools()).tools]
     assert listed == ["get_shelf", "list_books", "list_shelves"]
-    off, unknown = await refusal_of("get_book", catalog), await refusal_of("get_bock", catalog)
-    assert off.message == unknown.message.replace("get_bock", "get_book")
-    assert off.code == unknown.code
-    assert f"The tools are: {', '.join(listed)}." in off.message
+    disabled, unknown = (
+        await expect_rejection("get_book", catalog),
+        await expect_rejection("get_bock", catalog),
+    )
+    assert disabled.message == unknown.message.replace("get_bock", "get_book")
+    assert disabled.code == unknown.code
+    assert f"The tools are: {', '.join(listed)}." in disabled.message
 
 
 async def test_disabled_tool_has_no_resource_template() -> None:
     async with Client(
-        make_server(FakeDispatcher(unused), without("get_book")), mode="2026-07-28"
+        make_server(FakeDispatcher(unexpected_call), without("get_book")), mode="2026-07-28"
     ) as client:
         templates = (await client.list_resource_templates()).resource_templates
         assert [template.uri_template for template in templates] == [SHELF.uri]
@@ -129,10 +136,12 @@ async def test_readable_resource_stays_linked() -> None:
 
 async def test_disabled_internal_tool_completes_nothing() -> None:
     catalog = without("complete_name")
-    async with Client(make_server(FakeDispatcher(unused), catalog), mode="2026-07-28") as client:
+    async with Client(
+        make_server(FakeDispatcher(unexpected_call), catalog), mode="2026-07-28"
+    ) as client:
         reference = ResourceTemplateReference(uri=SHELF.uri)
-        done = await client.complete(reference, {"name": "shelf_id", "value": "s"})
-    assert done.completion.values == []
+        completion = await client.complete(reference, {"name": "shelf_id", "value": "s"})
+    assert completion.completion.values == []
     assert "complete_name" not in catalog.names
 
 
@@ -140,5 +149,4 @@ def test_disabled_tool_is_reported_as_unknown() -> None:
     catalog = without("get_book")
     assert catalog.get("get_book", ANNA) is None
     assert catalog.find_forbidden("get_book", Caller()) is None
-    assert catalog.input_schema("get_book") is None
     assert BOOK not in [template for _, template in catalog.resource_templates(ANNA)]

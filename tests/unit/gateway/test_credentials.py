@@ -1,4 +1,4 @@
-"""What requests show, in all the forms that people and programs send it."""
+"""Credentials of requests, in all forms that people and programs send."""
 
 from __future__ import annotations
 
@@ -13,30 +13,32 @@ from shared.core.errors import Unauthorized
 KEY = "carrel_0123456789ab_" + "k" * 51
 
 
-def shown(*headers: tuple[str, str]) -> Credential | None:
+def credential_from(*headers: tuple[str, str]) -> Credential | None:
     raw = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers]
     return read_credential(Headers(raw=raw))
 
 
 def test_a_request_without_a_credential_has_none() -> None:
-    assert shown(("accept", "*/*")) is None
+    assert credential_from(("accept", "*/*")) is None
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
 def test_a_token_is_a_bearer_credential_in_whatever_case(scheme: str) -> None:
-    assert shown(("authorization", f"{scheme} abc.def")) == Credential("abc.def")
+    assert credential_from(("authorization", f"{scheme} abc.def")) == Credential("abc.def")
 
 
 @pytest.mark.parametrize("header", [("authorization", f"Bearer {KEY}"), ("x-api-key", KEY)])
 def test_a_key_comes_in_either_header(header: tuple[str, str]) -> None:
-    credential = shown(header)
+    credential = credential_from(header)
     assert credential == Credential(KEY)
     assert credential.is_key
 
 
 @pytest.mark.parametrize("identity", ["notes", "a@b", "Projekt-7"])
 def test_the_part_before_a_key_names_a_task(identity: str) -> None:
-    assert Credential(KEY, identity) == shown(("authorization", f"Bearer {identity}@{KEY}"))
+    assert credential_from(("authorization", f"Bearer {identity}@{KEY}")) == Credential(
+        KEY, identity
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,20 +61,20 @@ def test_the_part_before_a_key_names_a_task(identity: str) -> None:
 )
 def test_invalid_credential_is_rejected_with_advice(header: tuple[str, str]) -> None:
     with pytest.raises(Unauthorized, match="X-API-Key"):
-        shown(header)
+        credential_from(header)
 
 
-def test_two_credentials_are_refused() -> None:
+def test_two_credentials_are_rejected() -> None:
     both = [("authorization", f"Bearer {KEY}"), ("x-api-key", KEY)]
     for headers in (both, both[:1] * 2, both[1:] * 2):
         with pytest.raises(Unauthorized, match="more than one"):
-            shown(*headers)
+            credential_from(*headers)
 
 
 @given(st.text(st.characters(max_codepoint=255)))
 def test_any_header_is_a_credential_or_rejected(value: str) -> None:
     try:
-        credential = shown(("authorization", value))
+        credential = credential_from(("authorization", value))
     except Unauthorized:
         return
     assert credential

@@ -1,4 +1,4 @@
-"""From the gateway to a tool's function that answers badly, late or not at all."""
+"""Dispatch of calls to a function whose answer is invalid, late or missing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WRITING = make_tool("try_out", timeout=40, effect=Effect.WRITE)
 
 
 class NoTokens(IdTokens):
-    """Google's tokens while they cannot be had."""
+    """A source of Google's tokens that is unavailable."""
 
     async def authorization(self, url: str) -> dict[str, str]:
         """Fail."""
@@ -50,7 +50,7 @@ class NoTokens(IdTokens):
 
 
 def error_reply(status: int, code: str) -> Reply:
-    """Return an error as a tool's function says it."""
+    """Return an error in the format of a tool's function."""
     return Reply(status, b'{"error": {"code": "%s", "message": "", "details": {}}}' % code.encode())
 
 
@@ -60,19 +60,19 @@ def seconds() -> SettableSeconds:
 
 
 @asynccontextmanager
-async def dispatching(url: str, **more: Any) -> AsyncIterator[HttpDispatcher]:
-    """A dispatcher that reaches `try_out` at a URL."""
-    dispatcher = HttpDispatcher({"try_out": url}, **more)
+async def open_dispatcher(url: str, **options: Any) -> AsyncIterator[HttpDispatcher]:
+    """Open a dispatcher that reaches `try_out` at a URL."""
+    dispatcher = HttpDispatcher({"try_out": url}, **options)
     try:
         yield dispatcher
     finally:
         await dispatcher.aclose()
 
 
-async def answered(reply: Reply, tool: Declaration, request: CallRequest) -> CallAnswer:
+async def dispatch_to(reply: Reply, tool: Declaration, request: CallRequest) -> CallAnswer:
     """Return the gateway's result for a reply."""
     with ToolServer(reply) as server:
-        async with dispatching(server.url) as dispatcher:
+        async with open_dispatcher(server.url) as dispatcher:
             return await dispatcher.call(tool, request)
 
 
@@ -87,7 +87,7 @@ def assert_unavailable(answer: CallAnswer) -> None:
 async def test_a_result_comes_back_with_its_receipt(
     declaration: Declaration, call_request: CallRequest
 ) -> None:
-    answer = await answered(Reply(), declaration, call_request)
+    answer = await dispatch_to(Reply(), declaration, call_request)
     assert answer.result == {"well": True}
     assert answer.error is None
     assert answer.receipt.documents_read == 3
@@ -97,7 +97,7 @@ async def test_error_of_the_tool_is_returned_unchanged(
     declaration: Declaration, call_request: CallRequest
 ) -> None:
     body = b'{"error": {"code": "NOT_FOUND", "message": "There is none.", "details": {"id": "a"}}}'
-    answer = await answered(Reply(404, body), declaration, call_request)
+    answer = await dispatch_to(Reply(404, body), declaration, call_request)
     assert answer.error == WireError(
         code="NOT_FOUND", message="There is none.", details={"id": "a"}
     )
@@ -128,13 +128,13 @@ async def test_error_of_the_tool_is_returned_unchanged(
 async def test_invalid_response_makes_the_tool_unavailable(
     declaration: Declaration, call_request: CallRequest, reply: Reply
 ) -> None:
-    assert_unavailable(await answered(reply, declaration, call_request))
+    assert_unavailable(await dispatch_to(reply, declaration, call_request))
 
 
 async def test_refused_connection_makes_the_tool_unavailable(
     declaration: Declaration, call_request: CallRequest
 ) -> None:
-    async with dispatching(f"http://127.0.0.1:{free_port()}") as dispatcher:
+    async with open_dispatcher(f"http://127.0.0.1:{free_port()}") as dispatcher:
         assert_unavailable(await dispatcher.call(declaration, call_request))
 
 
@@ -151,8 +151,8 @@ async def test_hanging_tool_is_abandoned_after_its_deadline(
     monotonic: Monotonic,
 ) -> None:
     with ToolServer(reply) as server:
-        server.on_hang = partial(monotonic.turn_soon, seconds)
-        async with asyncio.timeout(120), dispatching(server.url) as dispatcher:
+        server.on_hang = partial(monotonic.advance_soon, seconds)
+        async with asyncio.timeout(120), open_dispatcher(server.url) as dispatcher:
             assert_unavailable(await dispatcher.call(declaration, call_request))
 
 
@@ -166,7 +166,7 @@ async def test_missing_function_is_an_internal_error(
     assert answer.error.code == "INTERNAL_ERROR"
 
 
-async def outcome(dispatcher: HttpDispatcher, request: CallRequest) -> str:
+async def write_outcome(dispatcher: HttpDispatcher, request: CallRequest) -> str:
     """Return the advice to the caller of a write."""
     answer = await dispatcher.call(WRITING, request)
     assert answer.error is not None
@@ -180,17 +180,17 @@ async def test_write_with_a_lost_answer_has_an_unknown_outcome(
     call_request: CallRequest, reply: Reply
 ) -> None:
     with ToolServer(reply) as server:
-        async with dispatching(server.url) as dispatcher:
-            assert await outcome(dispatcher, call_request) == "unknown"
+        async with open_dispatcher(server.url) as dispatcher:
+            assert await write_outcome(dispatcher, call_request) == "unknown"
 
 
 async def test_hanging_write_has_an_unknown_outcome(
     call_request: CallRequest, monotonic: Monotonic
 ) -> None:
     with ToolServer(Reply(pause=HANGS)) as server:
-        server.on_hang = partial(monotonic.turn_soon, 60)
-        async with dispatching(server.url) as dispatcher:
-            assert await outcome(dispatcher, call_request) == "unknown"
+        server.on_hang = partial(monotonic.advance_soon, 60)
+        async with open_dispatcher(server.url) as dispatcher:
+            assert await write_outcome(dispatcher, call_request) == "unknown"
 
 
 @pytest.mark.parametrize("status", [403, 404, 429])
@@ -198,18 +198,18 @@ async def test_write_rejected_by_the_front_end_did_nothing(
     call_request: CallRequest, status: int
 ) -> None:
     with ToolServer(Reply(status, PAGE)) as server:
-        async with dispatching(server.url) as dispatcher:
-            assert await outcome(dispatcher, call_request) == "nothing_done"
+        async with open_dispatcher(server.url) as dispatcher:
+            assert await write_outcome(dispatcher, call_request) == "nothing_done"
 
 
 async def test_write_without_a_connection_did_nothing(call_request: CallRequest) -> None:
-    async with dispatching(f"http://127.0.0.1:{free_port()}") as dispatcher:
-        assert await outcome(dispatcher, call_request) == "nothing_done"
+    async with open_dispatcher(f"http://127.0.0.1:{free_port()}") as dispatcher:
+        assert await write_outcome(dispatcher, call_request) == "nothing_done"
 
 
 async def test_unsent_write_did_nothing(call_request: CallRequest) -> None:
-    async with dispatching("https://tool.example", tokens=NoTokens()) as dispatcher:
-        assert await outcome(dispatcher, call_request) == "nothing_done"
+    async with open_dispatcher("https://tool.example", tokens=NoTokens()) as dispatcher:
+        assert await write_outcome(dispatcher, call_request) == "nothing_done"
 
 
 async def fail(
@@ -233,7 +233,7 @@ async def test_five_failures_in_a_row_open_the_breaker(
     call_request: CallRequest, seconds: SettableSeconds, reply: Reply
 ) -> None:
     with ToolServer(reply) as server:
-        async with dispatching(server.url, clock=seconds) as dispatcher:
+        async with open_dispatcher(server.url, clock=seconds) as dispatcher:
             await fail(dispatcher, call_request)
             seconds.now += 13
             answer = await dispatcher.call(WRITING, call_request)
@@ -249,10 +249,10 @@ async def test_five_failures_in_a_row_open_the_breaker(
 async def test_timeouts_open_the_breaker(
     call_request: CallRequest, seconds: SettableSeconds, monotonic: Monotonic
 ) -> None:
-    turn = partial(monotonic.turn_soon, 60)
+    turn = partial(monotonic.advance_soon, 60)
     with ToolServer(Reply(pause=HANGS)) as server:
         server.on_hang = threading.Barrier(FAILURE_THRESHOLD, action=turn).wait
-        async with dispatching(server.url, clock=seconds) as dispatcher:
+        async with open_dispatcher(server.url, clock=seconds) as dispatcher:
             await asyncio.gather(
                 *(fail(dispatcher, call_request, 1) for _ in range(FAILURE_THRESHOLD))
             )
@@ -273,14 +273,14 @@ async def test_timeouts_open_the_breaker(
 )
 async def test_rejections_do_not_open_the_breaker(call_request: CallRequest, reply: Reply) -> None:
     with ToolServer(reply) as server:
-        async with dispatching(server.url) as dispatcher:
+        async with open_dispatcher(server.url) as dispatcher:
             await fail(dispatcher, call_request, FAILURE_THRESHOLD + 2)
     assert len(server.bodies) == FAILURE_THRESHOLD + 2
 
 
 async def test_success_resets_the_failure_count(call_request: CallRequest) -> None:
     with ToolServer(BROKEN) as server:
-        async with dispatching(server.url) as dispatcher:
+        async with open_dispatcher(server.url) as dispatcher:
             await fail(dispatcher, call_request, FAILURE_THRESHOLD - 1)
             server.reply = error_reply(404, "NOT_FOUND")
             await fail(dispatcher, call_request, 1)
@@ -294,7 +294,7 @@ async def test_after_the_pause_one_call_probes_the_function(
     call_request: CallRequest, seconds: SettableSeconds
 ) -> None:
     with ToolServer(BROKEN) as server:
-        async with dispatching(server.url, clock=seconds) as dispatcher:
+        async with open_dispatcher(server.url, clock=seconds) as dispatcher:
             await fail(dispatcher, call_request)
             seconds.now += OPEN_SECONDS
             server.reply = Reply(pause=0.1)
@@ -312,7 +312,7 @@ async def test_failed_probe_begins_another_pause(
     call_request: CallRequest, seconds: SettableSeconds
 ) -> None:
     with ToolServer(BROKEN) as server:
-        async with dispatching(server.url, clock=seconds) as dispatcher:
+        async with open_dispatcher(server.url, clock=seconds) as dispatcher:
             await fail(dispatcher, call_request)
             seconds.now += OPEN_SECONDS
             await fail(dispatcher, call_request)
@@ -323,7 +323,7 @@ async def test_cancelled_probe_is_replaced(
     call_request: CallRequest, seconds: SettableSeconds
 ) -> None:
     with ToolServer(BROKEN) as server:
-        async with dispatching(server.url, clock=seconds) as dispatcher:
+        async with open_dispatcher(server.url, clock=seconds) as dispatcher:
             await fail(dispatcher, call_request)
             seconds.now += OPEN_SECONDS
             with pytest.raises(TimeoutError):
@@ -349,7 +349,7 @@ async def test_trace_header_is_passed_to_the_function(
     declaration: Declaration, call_request: CallRequest
 ) -> None:
     with ToolServer() as server:
-        async with dispatching(server.url) as dispatcher:
+        async with open_dispatcher(server.url) as dispatcher:
             with bind_trace(Headers({"traceparent": TRACEPARENT}), "p"):
                 await dispatcher.call(declaration, call_request)
             await dispatcher.call(declaration, call_request)
@@ -361,12 +361,12 @@ async def test_trace_header_is_passed_to_the_function(
 )
 async def test_health_is_the_answer_of_the_function(reply: Reply, state: str) -> None:
     with ToolServer(reply) as server:
-        async with dispatching(server.url) as dispatcher:
+        async with open_dispatcher(server.url) as dispatcher:
             assert await dispatcher.health() == {"try_out": state}
 
 
 async def test_health_names_unreachable_functions() -> None:
-    async with dispatching(f"http://127.0.0.1:{free_port()}") as dispatcher:
+    async with open_dispatcher(f"http://127.0.0.1:{free_port()}") as dispatcher:
         assert await dispatcher.health() == {"try_out": "unreachable (ConnectError)"}
 
 

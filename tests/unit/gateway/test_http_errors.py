@@ -1,4 +1,4 @@
-"""Errors as HTTP answers: without the words of faults, and with a wait rather too long."""
+"""Errors as HTTP responses: without internal messages, and with a Retry-After rounded up."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ RESPONSES = {
 }
 
 
-class Raising:
-    """An app that breaks, before or while it answers."""
+class FailingApp:
+    """An app that raises an error, before or during its response."""
 
     def __init__(self, error: Exception, *first: Message) -> None:
-        """Send these messages, then raise this."""
+        """Send these messages, then raise the error."""
         self._error = error
         self._first = first
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        """Break."""
+        """Send the messages, and raise the error."""
         for message in self._first:
             await send(message)
         raise self._error
 
 
-async def answer_to(error: Exception) -> httpx2.Response:
-    """Return the response that a client gets if an app raises this."""
-    transport = httpx2.ASGITransport(ErrorMiddleware(Raising(error)))
+async def request_failing_app(error: Exception) -> httpx2.Response:
+    """Return the response to a request whose app raises this error."""
+    transport = httpx2.ASGITransport(ErrorMiddleware(FailingApp(error)))
     async with httpx2.AsyncClient(transport=transport) as client:
         return await client.get(f"http://carrel.example/{SECRET}?{SECRET}")
 
@@ -58,23 +58,25 @@ async def answer_to(error: Exception) -> httpx2.Response:
 async def test_an_internal_error_is_answered_without_details(
     error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = await answer_to(error)
-    assert answer.status_code == 500
-    assert answer.json()["error"]["message"] == "Carrel has an internal error. Try again later."
+    response = await request_failing_app(error)
+    assert response.status_code == 500
+    assert response.json()["error"]["message"] == "Carrel has an internal error. Try again later."
     output = capsys.readouterr()
     [line] = [json.loads(line) for line in output.err.splitlines()]
     assert line["message"] == "fault"
     assert line["severity"] == "ERROR"
     assert line["error"] == type(error).__name__
-    assert SECRET not in answer.text + output.err + output.out
+    assert SECRET not in response.text + output.err + output.out
 
 
 async def test_an_error_the_caller_can_act_on_is_answered() -> None:
-    answer = await answer_to(Unavailable("The database does not answer.", retry_after=4.2))
-    assert answer.status_code == 503
-    assert answer.headers["retry-after"] == "5"
-    assert answer.json()["error"]["message"] == "The database does not answer."
-    assert (await answer_to(NotFound("There is none."))).status_code == 404
+    response = await request_failing_app(
+        Unavailable("The database does not answer.", retry_after=4.2)
+    )
+    assert response.status_code == 503
+    assert response.headers["retry-after"] == "5"
+    assert response.json()["error"]["message"] == "The database does not answer."
+    assert (await request_failing_app(NotFound("There is none."))).status_code == 404
 
 
 async def test_started_response_is_not_restarted() -> None:
@@ -87,7 +89,7 @@ async def test_started_response_is_not_restarted() -> None:
         raise AssertionError
 
     start: Message = {"type": "http.response.start", "status": 200, "headers": []}
-    await ErrorMiddleware(Raising(RuntimeError(SECRET), start))({"type": "http"}, receive, send)
+    await ErrorMiddleware(FailingApp(RuntimeError(SECRET), start))({"type": "http"}, receive, send)
     assert sent == [start]
 
 

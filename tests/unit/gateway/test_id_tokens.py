@@ -1,4 +1,4 @@
-"""ID tokens, from a metadata server to a function behind TLS."""
+"""ID tokens: from a metadata server to a function behind TLS."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from google.auth.compute_engine import _metadata
 
 from functions.gateway.calls.dispatch import HttpDispatcher, IdTokens
 from tests.support.fakes.http_server import HANGS
-from tests.support.fakes.metadata import FakeMetadata, claims_of
+from tests.support.fakes.metadata import FakeMetadata, decode_claims
 from tests.support.faulty_tool_server import ToolServer, write_certificate
 from tests.support.ports import free_port
 
@@ -83,7 +83,7 @@ def ask(dispatcher: HttpDispatcher, declaration: Declaration, call_request: Call
     return lambda: dispatcher.call(declaration, call_request)
 
 
-def token_of(server: ToolServer) -> str:
+def received_token(server: ToolServer) -> str:
     """Return the token that came with the last request."""
     scheme, _, token = (server.authorizations[-1] or "").partition(" ")
     assert scheme == "Bearer"
@@ -102,7 +102,7 @@ async def test_a_call_carries_a_token_made_for_its_function(
     answer = await ask()
     assert answer.result == {"well": True}
     assert metadata.audiences == [function.url]
-    assert claims_of(token_of(function))["aud"] == function.url
+    assert decode_claims(received_token(function))["aud"] == function.url
 
 
 async def test_health_request_has_a_token(
@@ -110,7 +110,7 @@ async def test_health_request_has_a_token(
 ) -> None:
     assert await dispatcher.health() == {"try_out": "ok"}
     assert metadata.audiences == [function.url]
-    assert token_of(function)
+    assert received_token(function)
 
 
 async def test_a_token_is_kept_for_the_next_call(metadata: FakeMetadata) -> None:
@@ -133,7 +133,7 @@ async def test_each_function_has_a_token_of_its_own(metadata: FakeMetadata) -> N
     urls = ["https://a.example", "https://b.example"]
     headers = [await tokens.authorization(url) for url in urls]
     audiences = [
-        claims_of(header["authorization"].removeprefix("Bearer "))["aud"] for header in headers
+        decode_claims(header["authorization"].removeprefix("Bearer "))["aud"] for header in headers
     ]
     assert audiences == urls
     assert metadata.audiences == urls
@@ -182,7 +182,7 @@ async def test_a_call_does_not_wait_for_a_token_beyond_its_deadline(
     metadata: FakeMetadata, ask: Ask, monotonic: Monotonic
 ) -> None:
     metadata.thinks = HANGS
-    metadata.on_hang = partial(monotonic.turn_soon, 60)
+    metadata.on_hang = partial(monotonic.advance_soon, 60)
     async with asyncio.timeout(120):
         assert_unavailable(await ask())
 

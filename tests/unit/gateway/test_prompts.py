@@ -1,4 +1,4 @@
-"""Prompts: what they ask for, what they say, and what they refuse."""
+"""Prompts: their arguments, their messages and their errors."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from functions.gateway.catalog import Catalog
 from functions.gateway.mcp.prompt_texts import PERIODS, PROMPTS
 from functions.gateway.mcp.prompts import MAX_ARGUMENT_LENGTH, Prompt
 from functions.gateway.mcp.server import INSTRUCTIONS, instructions
-from shared.core.caller import Caller
+from shared.core.caller import Caller, Role
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
 from tests.support.fake_catalog import FakeDispatcher, make_server
 
 INVALID_PARAMS = -32602
-TOOLS = {tool.name: tool for tool in Catalog.load().tools_for(Caller.of("anna"))}
+TOOLS = {tool.name: tool for tool in Catalog.load().tools_for(Caller.of("anna", role=Role.OWNER))}
 FILLED = {
     "topic": "a topic",
     "tag": "deep-work",

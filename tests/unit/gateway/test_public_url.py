@@ -1,4 +1,4 @@
-"""The gateway answers to its public address, and on a laptop to each name of the machine."""
+"""The hosts that the gateway accepts: its public URL, or on loopback, each name of the machine."""
 
 from __future__ import annotations
 
@@ -43,10 +43,7 @@ async def test_local_gateway_accepts_ipv6(host: str, status: int) -> None:
     )
     access, dispatcher = Access(settings), FakeDispatcher(lambda *_: {})
     app = mcp_app(access, dispatcher, mcp_server(CATALOG, access.pipeline(dispatcher)))
-    async with (
-        app.router.lifespan_context(app),
-        httpx2.AsyncClient(transport=httpx2.ASGITransport(app)) as client,
-    ):
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app)) as client:
         headers = {**HEADERS, "origin": f"http://{host}"}
         answer = await client.post(f"http://{host}/mcp", json=message("ping"), headers=headers)
     assert answer.status_code == status

@@ -1,4 +1,4 @@
-"""The list of all resources, which walks the pages of several tools."""
+"""The list of all resources, from the pages of several tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What MCP clients get of a tool's answer: words, typed content, errors."""
+"""A tool's answer as MCP clients receive it: text, structured content, errors."""
 
 from __future__ import annotations
 

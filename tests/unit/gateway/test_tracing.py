@@ -1,4 +1,4 @@
-"""Over real HTTP: what the MCP server's handlers log shows the trace of their own request."""
+"""Log entries of MCP handlers have the trace of their own request, over real HTTP."""
 
 from __future__ import annotations
 

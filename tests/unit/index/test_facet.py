@@ -1,4 +1,4 @@
-"""Facets: what passages can be filtered by."""
+"""Facets, by which passages are filtered."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shared.index.facets import (
     parse_facet_id,
     vector_index_entries,
 )
-from shared.knowledge.chunk import KnowledgeCard
+from shared.knowledge.knowledge_card import KnowledgeCard
 from tests.support.knowledge import BAKING, with_chunks
 
 KINDS = st.sampled_from(Kind)

@@ -1,4 +1,4 @@
-"""A folder becomes sources with ids of their own, whatever stands in its files."""
+"""A folder becomes sources with unique ids, whatever its files contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of JSON become sources; broken ones are numbered, and the others go in."""
+"""JSON Lines become sources; invalid lines are reported by number, and the others are read."""
 
 from __future__ import annotations
 

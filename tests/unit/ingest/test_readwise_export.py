@@ -1,4 +1,4 @@
-"""A Readwise export becomes sources; a broken book is named, and the others go in."""
+"""A Readwise export becomes sources; an invalid book is reported, and the others are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markdown and text become sources; a broken file is named with what to mend."""
+"""Markdown and text files become sources; an invalid file is reported with advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cutting a source into chunks."""
+"""Splitting of a source into chunks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.knowledge.chunk import Chunk, chunks_of
+from shared.knowledge.chunk import Chunk, split_source
 from shared.knowledge.source import Section, Source
 from shared.text.spans import Span
 
@@ -39,7 +39,7 @@ sections = st.lists(st.text(min_size=1, max_size=12), max_size=5)
 
 def whole(source: Source) -> list[Chunk]:
     """One chunk for each section."""
-    return chunks_of(source, [[Span(0, len(section.text))] for section in source.sections])
+    return split_source(source, [[Span(0, len(section.text))] for section in source.sections])
 
 
 def with_texts(*texts: str) -> Source:
@@ -73,7 +73,7 @@ def test_a_section_without_a_page_leads_to_its_sources() -> None:
 
 
 def test_positions_count_through_all_sections() -> None:
-    chunks = chunks_of(SOURCE, [[Span(0, 9), Span(10, 19)], [Span(0, 4)]])
+    chunks = split_source(SOURCE, [[Span(0, 9), Span(10, 19)], [Span(0, 4)]])
     assert [chunk.chunk_info for chunk in chunks] == ["1/3", "2/3", "3/3"]
     assert [chunk.content for chunk in chunks] == ["Simplify,", "simplify.", "Time"]
 
@@ -85,7 +85,7 @@ def test_a_chunk_is_an_exact_slice_of_its_source(texts: list[str], data: st.Data
     for text in texts:
         start = data.draw(st.integers(0, len(text) - 1))
         spans.append([Span(start, data.draw(st.integers(start + 1, len(text))))])
-    chunks = chunks_of(source, spans)
+    chunks = split_source(source, spans)
     assert [source.text[chunk.start : chunk.end] for chunk in chunks] == [
         text[span.start : span.end] for text, [span] in zip(texts, spans, strict=True)
     ]
@@ -133,4 +133,4 @@ def test_a_source_without_sections_has_no_chunks() -> None:
 
 def test_spans_for_other_sections_are_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
-        chunks_of(SOURCE, [[Span(0, 4)]])
+        split_source(SOURCE, [[Span(0, 4)]])

@@ -1,4 +1,4 @@
-"""The stored layout of sources and chunks: a changed one would index every base again.
+"""The stored layout of sources and chunks. A change would index all knowledge bases again.
 
 These fingerprints stand in bases of users. Where one changes, it must be on purpose, with `LAYOUT`
 of the chunks raised: every base is then written and indexed again.
@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 import pytest
 
 from shared.index.facets import Kind, named_facet
-from shared.knowledge.chunk import KnowledgeCard, chunks_of
+from shared.knowledge.chunk import split_source
 from shared.knowledge.chunk_repository import fingerprint, new_document, to_chunk
 from shared.knowledge.ingestion import ChunkedSource
+from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.source import Section, Source
 from shared.text.spans import Span
 
@@ -45,7 +46,7 @@ BARE = Source("file-note", "Note", sections=(Section("Words."),))
 def chunked(source: Source) -> ChunkedSource:
     """Return a source with one chunk for each section."""
     spans = [[Span(0, len(section.text))] for section in source.sections]
-    return ChunkedSource(source, chunks_of(source, spans))
+    return ChunkedSource(source, split_source(source, spans))
 
 
 @pytest.mark.parametrize(

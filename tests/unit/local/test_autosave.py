@@ -1,4 +1,4 @@
-"""The data of a local run are saved again and again, and sooner where that failed."""
+"""The data of a local run is saved periodically, and sooner after a failure."""
 
 from __future__ import annotations
 

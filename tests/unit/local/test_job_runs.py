@@ -1,4 +1,4 @@
-"""Jobs of an ingest that run side by side."""
+"""Concurrent jobs of an ingest."""
 
 from __future__ import annotations
 

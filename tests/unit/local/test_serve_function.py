@@ -1,4 +1,4 @@
-"""How functions are served on this machine."""
+"""Functions that are served on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that introduces itself by a URL: who it is, and for how long that is believed."""
+"""Clients with a metadata document: their identity, and how long it is cached."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def clock() -> SettableClock:
 def server(tmp_path: Path) -> Iterator[DocumentServer]:
     """Where the client's document is."""
     certificate = write_named_certificate(tmp_path / "client.pem", HOST)
-    with DocumentServer(certificate, page_of(DOCUMENT)) as running:
+    with DocumentServer(certificate, make_page(DOCUMENT)) as running:
         yield running
 
 
@@ -87,7 +87,7 @@ def documents(fetch: SafeFetch, clock: SettableClock) -> ClientDocuments:
     return ClientDocuments(fetch, clock)
 
 
-def page_of(document: object, **headers: str) -> Page:
+def make_page(document: object, **headers: str) -> Page:
     """Return a page with a document."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Page(json.dumps(document).encode(), headers=named)
@@ -114,7 +114,7 @@ async def test_client_has_the_fields_of_its_document(documents: ClientDocuments)
 async def test_default_authentication_method_is_none(
     server: DocumentServer, documents: ClientDocuments
 ) -> None:
-    server.page = page_of({"client_id": URL, "redirect_uris": ["https://client.example/back"]})
+    server.page = make_page({"client_id": URL, "redirect_uris": ["https://client.example/back"]})
     client = await documents.get(URL)
     assert client
     assert client.token_endpoint_auth_method == "none"
@@ -124,7 +124,9 @@ async def test_default_authentication_method_is_none(
 async def test_private_uri_scheme_is_accepted(
     server: DocumentServer, documents: ClientDocuments
 ) -> None:
-    server.page = page_of(DOCUMENT | {"redirect_uris": ["cursor://anysphere.cursor-mcp/callback"]})
+    server.page = make_page(
+        DOCUMENT | {"redirect_uris": ["cursor://anysphere.cursor-mcp/callback"]}
+    )
     assert await documents.get(URL)
 
 
@@ -137,7 +139,7 @@ async def test_invalid_document_is_rejected(
     reason: str,
     changes: dict[str, Any],
 ) -> None:
-    server.page = page_of(DOCUMENT | changes)
+    server.page = make_page(DOCUMENT | changes)
     assert await documents.get(URL) is None
     line = {"severity": "WARNING", "message": "client_document_refused"}
     assert said(capsys) == [{**line, "host": HOST, "reason": reason}]
@@ -227,7 +229,7 @@ async def test_document_is_cached_for_an_hour_at_most(
     cache_control: str,
     seconds: float,
 ) -> None:
-    server.page = page_of(DOCUMENT, cache_control=cache_control)
+    server.page = make_page(DOCUMENT, cache_control=cache_control)
     await documents.get(URL)
     clock.advance(seconds=seconds - 0.001)
     await documents.get(URL)
@@ -242,7 +244,7 @@ async def test_document_is_cached_for_an_hour_at_most(
 async def test_uncacheable_document_is_fetched_again(
     server: DocumentServer, documents: ClientDocuments, cache_control: str
 ) -> None:
-    server.page = page_of(DOCUMENT, cache_control=cache_control)
+    server.page = make_page(DOCUMENT, cache_control=cache_control)
     assert await documents.get(URL)
     assert await documents.get(URL)
     assert len(server.requests) == 2
@@ -254,7 +256,7 @@ async def test_failure_is_cached_for_a_minute(
 ) -> None:
     server.page = Page(status=404)
     assert await documents.get(URL) is None
-    server.page = page_of(DOCUMENT)
+    server.page = make_page(DOCUMENT)
     clock.advance(seconds=59.9)
     assert await documents.get(URL) is None
     assert len(server.requests) == 1
@@ -273,7 +275,7 @@ async def test_server_error_is_temporary(
             await documents.get(URL)
         assert caught.value.retry_after == 60
     assert len(server.requests) == 1
-    server.page = page_of(DOCUMENT)
+    server.page = make_page(DOCUMENT)
     clock.advance(minutes=1)
     assert await documents.get(URL)
 

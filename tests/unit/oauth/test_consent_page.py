@@ -1,4 +1,4 @@
-"""What the consent page says and forbids, whatever a program says of itself."""
+"""The text and the security headers of the consent page, whatever a program claims."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ async def shown(settings: Settings, path: str = "", **changed: object) -> httpx2
         return await browser.get(path or sign_in_app.consent_path(make_request(**changed)))
 
 
-def words_of(page: httpx2.Response) -> str:
+def visible_words(page: httpx2.Response) -> str:
     """Return the visible text of a page."""
     body = page.text.partition("<body>")[2]
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
 
 
-def policy_of(page: httpx2.Response) -> dict[str, str]:
+def parse_policy(page: httpx2.Response) -> dict[str, str]:
     parts = page.headers["content-security-policy"].split("; ")
     return dict(part.split(" ", 1) for part in parts)
 
@@ -45,7 +45,7 @@ async def test_the_page_names_program_destination_and_scopes(
     page = await shown(settings)
     assert page.status_code == 200
     assert page.headers["content-type"] == "text/html; charset=utf-8"
-    words = words_of(page)
+    words = visible_words(page)
     assert "Claude asks for access to Carrel" in words
     assert "Access goes to claude.example If you do not know this site, press Deny." in words
     assert "chose this name itself, and it has not been verified" in words
@@ -54,13 +54,15 @@ async def test_the_page_names_program_destination_and_scopes(
 
 
 async def test_only_what_is_asked_for_is_listed(settings: Settings) -> None:
-    words = words_of(await shown(settings, scopes=frozenset({Scope.READ})))
+    words = visible_words(await shown(settings, scopes=frozenset({Scope.READ})))
     assert "search and read everything that you can read" in words
     assert "write, change" not in words
 
 
 async def test_a_program_known_by_its_address_is_named_by_the_host(settings: Settings) -> None:
-    words = words_of(await shown(settings, client_id="https://claude.example/oauth/client.json"))
+    words = visible_words(
+        await shown(settings, client_id="https://claude.example/oauth/client.json")
+    )
     assert "claude.example gives this name to the program." in words
     assert "nobody has checked it" not in words
 
@@ -81,13 +83,13 @@ async def test_destination_is_described_for_people(
     settings: Settings, redirect_uri: str, words: str
 ) -> None:
     page = await shown(settings, redirect_uri=redirect_uri)
-    assert f"Access goes to {words}" in words_of(page)
+    assert f"Access goes to {words}" in visible_words(page)
 
 
 async def test_unsafe_redirect_uri_gets_no_page(settings: Settings) -> None:
     page = await shown(settings, redirect_uri="https://claude.example@evil.example/")
     assert page.status_code == 400
-    assert "an address that is not allowed" in words_of(page)
+    assert "an address that is not allowed" in visible_words(page)
     assert "form-action 'none'" in page.headers["content-security-policy"]
 
 
@@ -132,7 +134,7 @@ async def test_program_without_a_name_is_called_unnamed(
     settings: Settings, name: str | None
 ) -> None:
     page = await shown(settings, client_name=name)
-    assert "An unnamed program asks for access" in words_of(page)
+    assert "An unnamed program asks for access" in visible_words(page)
 
 
 @pytest.mark.parametrize("path", ["", "/consent", "/consent?request=forged"])
@@ -140,7 +142,7 @@ async def test_every_page_forbids_scripts_frames_caches_and_sniffing(
     settings: Settings, path: str
 ) -> None:
     page = await shown(settings, path)
-    policy = policy_of(page)
+    policy = parse_policy(page)
     assert policy.pop("default-src") == "'none'"
     assert policy.pop("base-uri") == "'none'"
     assert policy.pop("frame-ancestors") == "'none'"
@@ -167,7 +169,7 @@ async def test_form_action_policy_allows_the_redirect_uri(
     settings: Settings, redirect_uri: str, sources: str
 ) -> None:
     page = await shown(settings, redirect_uri=redirect_uri)
-    assert policy_of(page)["form-action"] == sources
+    assert parse_policy(page)["form-action"] == sources
 
 
 @pytest.mark.parametrize("path", ["", "/consent", "/consent?request=forged"])

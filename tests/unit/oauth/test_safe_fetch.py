@@ -1,4 +1,4 @@
-"""What a stranger can make the gateway connect to, and for how long."""
+"""The addresses that untrusted URLs may make the gateway connect to, and for how long."""
 
 from __future__ import annotations
 

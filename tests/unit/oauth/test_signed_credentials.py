@@ -1,4 +1,4 @@
-"""Nobody makes a code, a token, a client's id or a secret but us, and none does for another."""
+"""Signed codes, tokens, client ids and secrets: only this server makes them, for one purpose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Passages of a batch take turns in order, and a cancelled one does not block the others."""
+"""Passages of a batch are stored in order, and a cancelled one does not block the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cards without a language model: the text's own sentences, and none twice."""
+"""Cards without a language model: sentences of the text, without repetitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from benchmarks.dataset import read_sources
 from functions.jobs.cards.extractive import MAX_SUMMARY, MAX_TAKEAWAY, extractive_card
 from infra.local.local_database import SAMPLE
-from shared.knowledge.chunk import KnowledgeCard
+from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.text.sentences import sentences
 from tests.support.knowledge import with_chunks
 

@@ -1,10 +1,10 @@
-"""What a night's measurement comes to, and how it compares with those before."""
+"""The score of a night, and its comparison with previous nights."""
 
 from __future__ import annotations
 
 import pytest
 
-from shared.knowledge.golden_queries import WEEK, NightlyScore, gain_since_last_week
+from shared.knowledge.golden_queries import BASELINE_NIGHTS, NightlyScore, gain_since_last_week
 
 
 def night(**ranks: int) -> NightlyScore:
@@ -37,5 +37,5 @@ def test_night_is_compared_with_the_median_of_a_week() -> None:
 
 def test_nights_older_than_a_week_do_not_count() -> None:
     good, lost = night(a=1), night(a=0)
-    assert gain_since_last_week(lost, [good] * 20 + [lost] * WEEK) == 0.0
+    assert gain_since_last_week(lost, [good] * 20 + [lost] * BASELINE_NIGHTS) == 0.0
     assert gain_since_last_week(lost, []) is None

@@ -15,7 +15,7 @@ from shared.runtime.invocation import invoke
 from shared.runtime.messages import CallAnswer, Receipt
 from shared.runtime.outcome import Outcome
 from tests.support.note_tools import TOOLS, Notes, Nothing
-from tests.support.tool_calls import request_of
+from tests.support.tool_calls import make_call_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ ANNA = Caller.of("anna", task="thesis")
 NO_NOTES = Notes(texts=[])
 
 
-async def receipt_of(
+async def measure_receipt(
     app: App, work: Callable[[Context], Outcome[Notes]], caller: Caller
 ) -> Receipt:
     """Run a call whose handler is `work`; return its receipt."""
@@ -39,7 +39,7 @@ async def receipt_of(
         return work(ctx)
 
     tool = replace(READ, run=run)
-    return (await invoke(tool, request_of(tool, caller, {}), app)).receipt
+    return (await invoke(tool, make_call_request(tool, caller, {}), app)).receipt
 
 
 def nothing(_context: Context) -> Outcome[Notes]:
@@ -50,7 +50,7 @@ async def test_a_receipt_has_the_facts_of_the_call(app: App) -> None:
     def work(_context: Context) -> Outcome[Notes]:
         return Outcome(NO_NOTES, facts={"passages": 8, "known": False, "scores": (0.5, 0.25)})
 
-    facts = (await receipt_of(app, work, ANNA)).notes
+    facts = (await measure_receipt(app, work, ANNA)).notes
     assert facts == {"passages": 8, "known": False, "scores": [0.5, 0.25]}
 
 
@@ -60,7 +60,7 @@ async def test_a_failure_carries_its_facts(app: App) -> None:
         failure.facts = {"passages": 7}
         raise failure
 
-    receipt = await receipt_of(app, work, ANNA)
+    receipt = await measure_receipt(app, work, ANNA)
     assert receipt.task == "thesis"
     assert receipt.notes == {"passages": 7}
 
@@ -71,7 +71,7 @@ async def test_a_failure_with_refused_facts_is_still_answered(app: App) -> None:
         failure.facts = {"text": "some private text"}
         raise failure
 
-    answer = await invoke(replace(READ, run=run), request_of(READ, ANNA, {}), app)
+    answer = await invoke(replace(READ, run=run), make_call_request(READ, ANNA, {}), app)
     assert answer.error
     assert answer.error.code == "NOT_FOUND"
     assert answer.receipt.notes == {}
@@ -83,19 +83,19 @@ async def test_a_receipt_has_the_task_of_a_failed_call(app: App, end: type[Excep
         raise end("no answer")
 
     tool = replace(READ, run=run, task=lambda _args, caller: f"{caller.user_id}'s own")
-    answer = await invoke(tool, request_of(tool, ANNA, {}), app)
+    answer = await invoke(tool, make_call_request(tool, ANNA, {}), app)
     assert answer.error
     assert answer.receipt.task == "anna's own"
 
 
 async def test_a_receipt_has_the_task_after_a_timeout(app: App, monotonic: Monotonic) -> None:
     async def run(_args: Nothing, _context: Context) -> Notes:
-        monotonic.turn_soon(60)
+        monotonic.advance_soon(60)
         await asyncio.Event().wait()
         raise AssertionError
 
     tool = replace(READ, run=run, task=lambda _args, _caller: "other")
-    answer = await invoke(tool, request_of(tool, ANNA, {}), app)
+    answer = await invoke(tool, make_call_request(tool, ANNA, {}), app)
     assert answer.error
     assert answer.error.code == "UNAVAILABLE"
     assert answer.receipt.task == "other"
@@ -110,7 +110,7 @@ async def test_a_call_works_in_the_task_of_its_credential(
     app: App,
 ) -> None:
     callers = (ANNA, Caller.of("anna"))
-    tasks = [(await receipt_of(app, nothing, caller)).task for caller in callers]
+    tasks = [(await measure_receipt(app, nothing, caller)).task for caller in callers]
     assert tasks == ["thesis", None]
 
 
@@ -121,7 +121,7 @@ async def test_a_call_knows_its_deadline(app: App, ctx: Context) -> None:
         deadlines.append(own.deadline)
         return Outcome(NO_NOTES)
 
-    await receipt_of(app, work, ANNA)
+    await measure_receipt(app, work, ANNA)
     [deadline] = deadlines
     assert deadline
     assert time.time() < deadline <= time.time() + 30

@@ -1,4 +1,4 @@
-"""Errors of tools that are down: how the caller may continue."""
+"""Errors of unavailable tools: their advice to the caller."""
 
 from __future__ import annotations
 

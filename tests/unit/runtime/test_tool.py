@@ -90,6 +90,11 @@ def schema(side: str) -> dict[str, Any]:
     return declared
 
 
+def test_a_tool_may_need_another_scope_than_its_effect() -> None:
+    assert TOOL.scope is Scope.READ
+    assert replace(TOOL, required_scope=Scope.CURATE).scope is Scope.CURATE
+
+
 def test_a_declaration_has_all_but_the_handler() -> None:
     declaration = TOOL.declaration()
     assert {key: value for key, value in declaration.items() if "Schema" not in key} == {
@@ -98,6 +103,8 @@ def test_a_declaration_has_all_but_the_handler() -> None:
         "description": "For the model.",
         "effect": "read",
         "tier": "registered",
+        "role": "reader",
+        "scope": "carrel:read",
         "timeout": 3.0,
         "idempotent": False,
         "price": 0,

@@ -1,4 +1,4 @@
-"""Diversity: sources take turns."""
+"""Diversity of sources among the hits."""
 
 from __future__ import annotations
 

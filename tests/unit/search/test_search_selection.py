@@ -1,4 +1,4 @@
-"""Which passages a selection admits."""
+"""The passages that a selection admits."""
 
 from __future__ import annotations
 

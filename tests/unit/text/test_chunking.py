@@ -1,4 +1,4 @@
-"""Chunking: where texts are cut, and where they are not."""
+"""Chunking: the boundaries at which texts are split."""
 
 from __future__ import annotations
 

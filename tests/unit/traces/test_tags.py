@@ -27,20 +27,24 @@ def test_case_width_and_outer_space_are_ignored(tags: list[str]) -> None:
 
 
 @given(st.lists(st.text(max_size=12), max_size=25))
-def test_result_is_valid_and_idempotent(sent: list[str]) -> None:
+def test_result_is_valid_and_idempotent(raw_tags: list[str]) -> None:
     with suppress(InvalidInput):
-        tags = normalize_tags(sent)
+        tags = normalize_tags(raw_tags)
         assert len(tags) == len(set(tags)) <= 20
         assert all(re.fullmatch(r"[a-z0-9._-]+", tag) for tag in tags)
         assert normalize_tags(tags) == tags
 
 
 @pytest.mark.parametrize(
-    ("sent", "kept"),
-    [("Google Cloud", "google-cloud"), ("a \n b", "a-b"), ("\u212aubernetes", "kubernetes")],
+    ("tag", "normalized"),
+    [
+        ("Google Cloud", "google-cloud"),
+        ("a \n b", "a-b"),
+        ("\u212aubernetes", "kubernetes"),  # U+212A, the Kelvin sign, normalizes to the letter k
+    ],
 )
-def test_inner_white_space_becomes_a_hyphen(sent: str, kept: str) -> None:
-    assert normalize_tags([sent]) == (kept,)
+def test_inner_white_space_becomes_a_hyphen(tag: str, normalized: str) -> None:
+    assert normalize_tags([tag]) == (normalized,)
 
 
 def test_every_invalid_tag_is_named_by_its_index() -> None:
@@ -57,6 +61,6 @@ def test_at_most_twenty_different_tags_are_accepted() -> None:
     assert caught.value.details.keys() == {"tags"}
 
 
-def test_tag_that_normalization_lengthens_is_refused() -> None:
+def test_tag_that_normalization_lengthens_is_rejected() -> None:
     with pytest.raises(InvalidInput):
         normalize_tags(["㎉" * 60])

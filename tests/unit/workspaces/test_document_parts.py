@@ -1,4 +1,4 @@
-"""The contents of a document are stored in parts that fit, and are read back unchanged."""
+"""The parts of a document fit Firestore's limit, and are read back unchanged."""
 
 from __future__ import annotations
 

@@ -38,10 +38,10 @@ class ObjectContents:
     warnings: list[tuple[str, str]] = field(default_factory=list)
 
     def read(self, is_excluded: Callable[[str], bool]) -> None:
-        """Read the file to learn what it contains. This takes time: not on the event loop.
+        """Read the file, and record its sources and problems. This must not run on the event loop.
 
         Args:
-            is_excluded: Whether the source with an id is not to be saved.
+            is_excluded: Returns whether a source id must not be saved.
         """
         for name, entry in file_entries(self.file):
             record = to_one_line(name)
@@ -56,7 +56,7 @@ class ObjectContents:
                 self.warnings += [(record, warning) for warning in entry.warnings]
 
     def sources(self) -> Iterator[Source]:
-        """The sources to save, read once more: a file may have more of them than fit in memory."""
+        """Yield the sources to save, reading the file again, because they may not fit in memory."""
         remaining = set(self.ids)
         for _, entry in file_entries(self.file):
             if not isinstance(entry, str) and entry.source_id in remaining:
@@ -64,10 +64,10 @@ class ObjectContents:
                 yield entry
 
 
-def sources_of(objects: Sequence[ObjectContents]) -> Iterator[Source]:
-    """Yield the sources of some objects; a source in several objects is read from the last."""
-    last = {source_id: contents.name for contents in objects for source_id in contents.ids}
+def read_sources(objects: Sequence[ObjectContents]) -> Iterator[Source]:
+    """Yield the sources of objects; a source that is in several objects is read from the last."""
+    last_object = {source_id: contents.name for contents in objects for source_id in contents.ids}
     for contents in objects:
         for source in contents.sources():
-            if last[source.source_id] == contents.name:
+            if last_object[source.source_id] == contents.name:
                 yield source

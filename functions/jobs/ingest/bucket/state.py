@@ -1,4 +1,4 @@
-"""The state of the objects of a prefix, as far as a run has to know it."""
+"""The states of the objects below a prefix that a run needs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers.reading import MULTI_RECORD_ENDINGS
-from shared.knowledge.bucket_sync import SHARDS, ObjectState, digest, shard_of
+from shared.knowledge.bucket_sync import SHARDS, ObjectState, assign_shard, digest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -21,17 +21,17 @@ _UNREAD: Final = ObjectState(0)
 class BucketState:
     """The shards that a run has loaded, and its changes.
 
-    Several multi-record files may have the same source. Its text is then that of the file that was
-    read last, and it is deleted when no file has it any more. In all other files the ids of sources
-    come from the names of the files, and so differ.
+    Several multi-record files may contain the same source. Its text is then that of the file that
+    was read last, and it is deleted when no file contains it any more. In all other files, the ids
+    of sources come from the names of the files and are unique.
     """
 
     def __init__(self, sync: BucketSync, listing: Mapping[str, ListedObject]) -> None:
-        """Begin with nothing loaded.
+        """Store the arguments. Nothing is loaded yet.
 
         Args:
             sync: The stored state.
-            listing: The readable objects, by name, as they are now.
+            listing: The current readable objects, by name.
         """
         self._sync = sync
         self._listing = listing
@@ -39,15 +39,15 @@ class BucketState:
         self._changed: set[int] = set()
 
     async def load(self) -> bool:
-        """Load the shards in which something has changed; one read if nothing has.
+        """Load the shards that have changed. Costs one read if none has.
 
         Returns:
-            Whether anything has been read from the prefix before.
+            Whether anything was read from the prefix before.
         """
         stored = await self._sync.digests()
         generations: dict[int, dict[str, int]] = defaultdict(dict)
         for name, listed in self._listing.items():
-            generations[shard_of(name)][name] = listed.generation
+            generations[assign_shard(name)][name] = listed.generation
         shards = stored.keys() | generations.keys()
         await self._load(n for n in shards if stored.get(n) != digest(generations.get(n, {})))
         if any(map(is_multi_record, [*self.new(), *self.deleted()])):
@@ -56,38 +56,38 @@ class BucketState:
 
     def new(self) -> list[str]:
         """Return the objects to read, ordered by shard, so that few shards are written at once."""
-        changed = (name for name in self._listing if shard_of(name) in self._shards)
+        changed = (name for name in self._listing if assign_shard(name) in self._shards)
         names = (name for name in changed if not self.is_current(name))
-        return sorted(names, key=lambda name: (shard_of(name), name))
+        return sorted(names, key=lambda name: (assign_shard(name), name))
 
     def deleted(self) -> list[str]:
         """Return the objects that were read and are no longer in the bucket, ordered by shard."""
         names = (name for shard in self._shards.values() for name in shard)
         deleted = (name for name in names if name not in self._listing)
-        return sorted(deleted, key=lambda name: (shard_of(name), name))
+        return sorted(deleted, key=lambda name: (assign_shard(name), name))
 
-    def of(self, name: str) -> ObjectState:
+    def get(self, name: str) -> ObjectState:
         """Return the state of an object."""
-        return self._shards[shard_of(name)].get(name, _UNREAD)
+        return self._shards[assign_shard(name)].get(name, _UNREAD)
 
     def claim(self, name: str, ids: Iterable[str]) -> None:
         """Record the sources of an object before they are written, so that none is ever lost."""
-        former = self.of(name)
-        if added := sorted(set(ids).difference(former.ids)):
-            self.put(name, ObjectState(0, (*former.ids, *added)))
+        previous = self.get(name)
+        if added := sorted(set(ids).difference(previous.ids)):
+            self.put(name, ObjectState(0, (*previous.ids, *added)))
 
     def put(self, name: str, state: ObjectState) -> None:
         """Set the state of an object."""
-        self._shards[shard_of(name)][name] = state
-        self._changed.add(shard_of(name))
+        self._shards[assign_shard(name)][name] = state
+        self._changed.add(assign_shard(name))
 
     def forget(self, name: str) -> None:
         """Remove an object."""
-        self._shards[shard_of(name)].pop(name, None)
-        self._changed.add(shard_of(name))
+        self._shards[assign_shard(name)].pop(name, None)
+        self._changed.add(assign_shard(name))
 
     def holders(self, ids: Collection[str]) -> dict[str, set[str]]:
-        """Return the multi-record objects that have some of these sources, and which of them."""
+        """Return the multi-record objects with some of these sources, and which they have."""
         source_ids = set(ids)
         objects = (item for shard in self._shards.values() for item in shard.items())
         shared = {
@@ -98,11 +98,11 @@ class BucketState:
         return {name: common for name, common in shared.items() if common}
 
     def is_current(self, name: str) -> bool:
-        """Return whether the present generation of an object was read completely."""
-        return name in self._listing and self.of(name).generation == self._listing[name].generation
+        """Return whether the current generation of an object was read completely."""
+        return name in self._listing and self.get(name).generation == self._listing[name].generation
 
     async def store(self) -> None:
-        """Write all changes since the last time, in one visible step."""
+        """Write all changes since the last call. Readers see all of them or none."""
         if self._changed:
             await self._sync.store({shard: self._shards[shard] for shard in self._changed})
             self._changed.clear()
@@ -111,7 +111,7 @@ class BucketState:
         missing = list(shards)
         self._shards |= {shard: {} for shard in missing}
         for name, state in (await self._sync.objects(missing)).items():
-            self._shards[shard_of(name)][name] = state
+            self._shards[assign_shard(name)][name] = state
 
 
 def is_multi_record(name: str) -> bool:

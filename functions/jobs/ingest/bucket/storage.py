@@ -31,7 +31,7 @@ class ObjectChanged(Exception):
 
 
 class ObjectUnreadable(Exception):
-    """This object cannot be read, though others can; the message says why."""
+    """The object cannot be read, although others can; the message gives the reason."""
 
 
 class BucketObjects:
@@ -49,7 +49,7 @@ class BucketObjects:
         attempt_seconds: float = ATTEMPT_SECONDS,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        """Connect to nothing yet; the arguments are those of `StorageFolder`."""
+        """Store the arguments of `StorageFolder`. The client connects on first use."""
         self._folder = StorageFolder(
             address, project, attempt_seconds=attempt_seconds, retry_seconds=retry_seconds
         )
@@ -69,7 +69,7 @@ class BucketObjects:
         await self._folder.aclose()
 
     async def listing(self) -> dict[str, ListedObject]:
-        """List all objects, by name below the prefix. One request a thousand objects.
+        """List all objects, by name below the prefix. Costs one request per thousand objects.
 
         Raises:
             InvalidInput: The bucket does not exist, or may not be read.
@@ -81,8 +81,8 @@ class BucketObjects:
         """Download an object to a file.
 
         Raises:
-            Moved: It has changed since it was listed.
-            Closed: It may not be read, or the download is damaged.
+            ObjectChanged: It has changed since it was listed.
+            ObjectUnreadable: It may not be read, or the download is damaged.
             Unavailable: Cloud Storage does not answer.
         """
         await asyncio.to_thread(self._download, name, generation, path)
@@ -95,7 +95,7 @@ class BucketObjects:
             timeout=folder.attempt_seconds,
             retry=folder.retry,
         )
-        with translate_errors(_refused):
+        with translate_errors(_bucket_error):
             return {
                 blob.name.removeprefix(folder.prefix): ListedObject(blob.generation, blob.size or 0)
                 for blob in blobs
@@ -114,7 +114,7 @@ class BucketObjects:
         )
         try:
             with translate_errors(
-                _refused, Forbidden, NotFound, PreconditionFailed, DataCorruption
+                _bucket_error, Forbidden, NotFound, PreconditionFailed, DataCorruption
             ):
                 self._folder.retry(download, on_error=close_response)()
         except (NotFound, PreconditionFailed) as error:
@@ -127,7 +127,7 @@ class BucketObjects:
             raise ObjectUnreadable("was damaged in transfer") from error
 
 
-def _refused(error: Exception, _status: int) -> InvalidInput:
+def _bucket_error(error: Exception, _status: int) -> InvalidInput:
     return InvalidInput(
         f"Cloud Storage refuses to read INGEST_BUCKET ({type(error).__name__}): check its name, and"
         " grant the service account roles/storage.objectViewer on it."

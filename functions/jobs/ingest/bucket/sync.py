@@ -1,7 +1,8 @@
-"""Following a Cloud Storage prefix: new objects are read, and sources of deleted objects deleted.
+"""Synchronization with a Cloud Storage prefix.
 
-Each generation of an object is read once. To find changes, the prefix is listed (one request a
-thousand objects) and digests are compared (one read).
+New objects are read, and the sources of deleted objects are deleted.
+Each generation of an object is read once. To find changes, a run lists the prefix (one request per
+thousand objects) and compares digests (one read).
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from functions.jobs.ingest.batches import batches, deleted_source, save_batch
-from functions.jobs.ingest.bucket.contents import ObjectContents, sources_of
+from functions.jobs.ingest.bucket.contents import ObjectContents, read_sources
 from functions.jobs.ingest.bucket.state import BucketState, is_multi_record
 from functions.jobs.ingest.bucket.storage import BucketObjects, ObjectChanged, ObjectUnreadable
 from functions.jobs.ingest.readers.decoding import SourceFile
 from functions.jobs.ingest.readers.fields import to_one_line
-from functions.jobs.ingest.readers.reading import ENDINGS, count_kinds, ending_of, too_large
+from functions.jobs.ingest.readers.reading import ENDINGS, count_kinds, file_ending, too_large
 from functions.jobs.ingest.readers.readwise_export import is_book
 from shared.knowledge.bucket_sync import BucketSync, ObjectState
 from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
@@ -34,21 +35,21 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget, Report
 
 BATCH_BYTES: Final = 32 * 1024 * 1024
-"""About this much is downloaded at once: in the cloud, files are in memory."""
+"""The approximate size of a download batch. In the cloud, files are in memory."""
 ItemT = TypeVar("ItemT")
 
 _CONCURRENCY: Final = 8
-"""This many objects are downloaded concurrently."""
+"""The number of objects that are downloaded concurrently."""
 
 
 async def sync_bucket(address: str, ctx: Context, budget: Budget, report: Report) -> None:
-    """Bring the knowledge base up to date with the files below a prefix, thirty files at a time.
+    """Synchronize the knowledge base with the files below a prefix, thirty files at a time.
 
-    A record that cannot be read is reported, and what was read of its file before is kept. If the
-    prefix is suddenly empty, that is reported, and nothing is deleted.
+    A record that cannot be read is reported, and the sources that were read from its file before
+    are kept. If the prefix is suddenly empty, that is reported, and nothing is deleted.
 
-    The sources of a file are recorded before any of them is written: so the next run completes a
-    run that was killed, even if the file has changed meanwhile.
+    The sources of a file are recorded before any of them is written. So the next run completes a
+    killed run, even if the file has changed in the meantime.
 
     Raises:
         InvalidInput: The bucket cannot be read.
@@ -63,9 +64,11 @@ async def sync_bucket(address: str, ctx: Context, budget: Budget, report: Report
         readable = {
             name: listed
             for name, listed in visible.items()
-            if ending_of(PurePosixPath(name)) in ENDINGS
+            if file_ending(PurePosixPath(name)) in ENDINGS
         }
-        if others := Counter(ending_of(PurePosixPath(name)) for name in visible.keys() - readable):
+        if others := Counter(
+            file_ending(PurePosixPath(name)) for name in visible.keys() - readable
+        ):
             report.note = f"Not read: {count_kinds(others)}."
         state = BucketState(BucketSync(ctx.database, objects.address), readable)
         was_read_before = await state.load()
@@ -77,7 +80,7 @@ async def sync_bucket(address: str, ctx: Context, budget: Budget, report: Report
 
 
 class _SyncRun:
-    """One run."""
+    """One run of the synchronization."""
 
     def __init__(
         self,
@@ -104,7 +107,7 @@ class _SyncRun:
         for names in _blocks(self._state.deleted()):
             if self._is_over():
                 return
-            ids = [source_id for name in names for source_id in self._state.of(name).ids]
+            ids = [source_id for name in names for source_id in self._state.get(name).ids]
             for name in names:
                 self._state.forget(name)
             await self._release(ids)
@@ -121,8 +124,8 @@ class _SyncRun:
             await self._read_contents(name, listing[name], file) for name, file in files.items()
         ]
         await self._state.store()
-        remaining = batches(sources_of(objects))
-        # Reading and chunking take a second a megabyte: not on the event loop.
+        remaining = batches(read_sources(objects))
+        # Reading and chunking a megabyte takes a second and would block the event loop.
         while batch := await asyncio.to_thread(next, remaining, None):
             if self._is_over():
                 return
@@ -137,7 +140,7 @@ class _SyncRun:
     async def _download(
         self, names: Sequence[str], listing: Mapping[str, ListedObject], folder: Path
     ) -> dict[str, Path]:
-        """Download objects; those that cannot be read are reported and left out."""
+        """Download objects. Objects that cannot be read are reported and skipped."""
         slots = asyncio.Semaphore(_CONCURRENCY)
 
         async def download(number: int, name: str) -> Path | None:
@@ -184,14 +187,14 @@ class _SyncRun:
                 self._fail(record, reason)
 
     async def _settle(self, contents: ObjectContents) -> None:
-        """Record the sources of an object, and delete those that are gone from it.
+        """Record the sources of an object, and delete those that it no longer has.
 
-        While some of its records are broken, none of its former sources is deleted.
+        If some of its records are broken, none of its previous sources is deleted.
         """
-        former = self._state.of(contents.name).ids
-        ids = dict.fromkeys([*former, *contents.ids] if contents.broken else contents.ids)
+        previous = self._state.get(contents.name).ids
+        ids = dict.fromkeys([*previous, *contents.ids] if contents.broken else contents.ids)
         self._state.put(contents.name, ObjectState(contents.generation, tuple(ids)))
-        await self._release([source_id for source_id in former if source_id not in ids])
+        await self._release([source_id for source_id in previous if source_id not in ids])
         shared = self._state.holders(contents.ids) if is_multi_record(contents.name) else {}
         for name, common in shared.items():
             if name != contents.name and self._state.is_current(name):
@@ -201,12 +204,12 @@ class _SyncRun:
     async def _release(self, ids: Sequence[str]) -> None:
         """Delete the sources that no object has any more.
 
-        If another object has one, the stored text may be that of the object that released it. So
-        the next run reads the other object again, unless this run has read it.
+        If another object has such a source, the stored text may come from the object that lost it.
+        So the next run reads the other object again, unless this run has read it.
         """
         holders = self._state.holders(ids) if ids else {}
         for name in filter(self._state.is_current, holders.keys() - self._read_names):
-            self._state.put(name, replace(self._state.of(name), generation=0))
+            self._state.put(name, replace(self._state.get(name), generation=0))
         await self._delete(sorted(set(ids).difference(*holders.values())))
 
     async def _delete(self, ids: Sequence[str]) -> None:

@@ -1,12 +1,14 @@
-"""JSON Lines: one document per line, as in exports and in BEIR's `corpus.jsonl`."""
+"""JSON Lines: one document per line, as in BEIR's `corpus.jsonl`, or an export of Carrel."""
 
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from pydantic import AliasChoices, Field
 
+from functions.jobs.ingest.readers import carrel_export
 from functions.jobs.ingest.readers.decoding import (
     MEGABYTE,
     UTF16_MARKS,
@@ -48,12 +50,19 @@ def records(file: SourceFile) -> Iterator[Record]:
     """Yield the documents of a file, line by line; blank lines are skipped.
 
     Raises:
-        Unreadable: The file has a UTF-16 byte order mark and cannot be decoded.
+        Unreadable: The file has a UTF-16 byte order mark and cannot be decoded, or it is an export
+            of another version.
     """
+    lines = (
+        (number, line) for number, line in enumerate(_lines(file.path), start=1) if line.strip()
+    )
     try:
-        for number, line in enumerate(_lines(file.path), start=1):
-            if line.strip():
-                yield f"{file.name} line {number}", partial(_source, line, file.collection)
+        first = next(lines, None)
+        if first and carrel_export.is_header(first[1]):
+            yield from carrel_export.records(file.name, first[1], lines)
+            return
+        for number, line in chain([first] if first else [], lines):
+            yield f"{file.name} line {number}", partial(_source, line, file.collection)
     except UnicodeDecodeError as error:
         raise Unreadable(not_utf16(error)) from error
 

@@ -16,6 +16,7 @@ from functions.jobs.ingest.readers.fields import to_one_line
 from functions.jobs.ingest.readers.folder import files_below
 from functions.jobs.ingest.roots import register, root_of
 from shared.core.errors import InvalidInput
+from shared.knowledge.export_lines import KNOWLEDGE, MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,6 +43,7 @@ _MAX_BYTES: Final = {
 MULTI_RECORD_ENDINGS: Final = frozenset({".jsonl", ".json"})
 """Files with these endings have several sources, whose ids do not come from the file's name."""
 _OUTSIDE: Final = "is a link to a target outside the folder: ingest that by itself"
+_EXPORT: Final = "is an export of Carrel: ingest that by itself"
 _ENDING: Final = re.compile(r"\.\w{1,10}")
 """The ending of a kind of files; a dot in a title is followed by other text."""
 _MAX_KINDS: Final = 10
@@ -77,6 +79,7 @@ class FileListing:
         registration: The registration of the folder in the knowledge base.
         problems: What cannot be read, apart from the contents of files.
         others: The number of files of other kinds, by ending; "" is no ending.
+        is_export: Whether the folder is an export of Carrel, whose sources have their own ids.
     """
 
     folder: Path
@@ -84,10 +87,13 @@ class FileListing:
     registration: Registration
     problems: Sequence[InputProblem] = ()
     others: Counter[str] = field(default_factory=Counter)
+    is_export: bool = False
 
     @property
     def is_named_after_folder(self) -> bool:
         """Whether ids of its sources begin with the folder's name; those of exports do not."""
+        if self.is_export:
+            return False
         return any(file.suffix.lower() != ".json" for file in self.files.values())
 
     @property
@@ -142,21 +148,31 @@ def _list_one(file: Path, roots: Sequence[Root]) -> FileListing:
 def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
     folder = path.resolve()
     registration = register(folder, roots)
+    if (folder / MANIFEST).is_file():
+        exported = {file.name: file for file in sorted(folder.glob(KNOWLEDGE))}
+        if not exported:
+            raise InvalidInput(f"{path} is an export of Carrel whose {KNOWLEDGE} are missing.")
+        return FileListing(folder, exported, registration, is_export=True)
     below = files_below(folder, registration.root.path)
+    exports = {file.parent for file in below.files if file.name == MANIFEST}
+    present = [file for file in below.files if exports.isdisjoint(file.parents)]
     files = {
-        file.relative_to(folder).as_posix(): real_file
-        for file, real_file in below.files.items()
+        file.relative_to(folder).as_posix(): below.files[file]
+        for file in present
         if file.suffix.lower() in _READERS
     }
-    others = Counter(ending_of(file) for file in below.files if file.suffix.lower() not in _READERS)
+    others = Counter(file_ending(file) for file in present if file.suffix.lower() not in _READERS)
     problems = [
         InputProblem(_below(folder, error.filename), _reason(error)) for error in below.errors
+    ]
+    problems += [
+        InputProblem(_below(folder, export), _EXPORT, kept=True) for export in sorted(exports)
     ]
     for link in below.outside:
         if link.is_dir() or link.suffix.lower() in _READERS:
             problems.append(InputProblem(_below(folder, link), _OUTSIDE))
         else:
-            others[ending_of(link)] += 1
+            others[file_ending(link)] += 1
     if not files and below.errors:
         raise below.errors[0]
     listing = FileListing(folder, files, registration, problems, others)
@@ -166,7 +182,7 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
     return listing
 
 
-def ending_of(file: PurePath) -> str:
+def file_ending(file: PurePath) -> str:
     """Return the ending of a file name, in lower case; "" if there is none."""
     ending = file.suffix.lower()
     return ending if _ENDING.fullmatch(ending) else ""
@@ -209,7 +225,7 @@ def _earlier_records(listing: FileListing) -> dict[str, str]:
     read by itself would replace the record with the same id in the folder around it.
     """
     root = listing.registration.root
-    if not root.whole or not any(map(_is_json_lines, listing.files)):
+    if listing.is_export or not root.whole or not any(map(_is_json_lines, listing.files)):
         return {}
     first = listing.folder / next(iter(listing.files))
     files = {

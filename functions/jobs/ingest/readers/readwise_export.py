@@ -90,11 +90,11 @@ def records(file: SourceFile) -> Iterator[Record]:
     if not isinstance(books, list):
         raise Unreadable("is not a Readwise export: neither a list of books nor `results` with one")
     for number, book in enumerate(books, start=1):
-        name = name_of(book) or f"book {number}"
+        name = parse_book_name(book) or f"book {number}"
         yield f"{file.name}: {name}", partial(source_of, book)
 
 
-def name_of(book: Any) -> str | None:
+def parse_book_name(book: Any) -> str | None:
     """Return the title, or else the id, of an unvalidated book."""
     fields = book if isinstance(book, dict) else {}
     for field in ("readable_title", "title", "user_book_id"):

@@ -1,4 +1,4 @@
-"""Putting books together from the pages of an export, which may split and repeat them."""
+"""Assembly of books from the pages of an export, which may split and repeat books."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.ingest.batches import chunk_source, deleted_source
 from functions.jobs.ingest.readers.decoding import Unreadable
-from functions.jobs.ingest.readers.readwise_export import name_of, source_id_of, source_of
+from functions.jobs.ingest.readers.readwise_export import parse_book_name, source_id_of, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _ID: Final = re.compile(r"[0-9a-zA-Z_-]{1,64}", re.ASCII)
 
 
-def id_of(book: Any) -> str | None:
+def parse_book_id(book: Any) -> str | None:
     """Return the id by which an unvalidated book can be requested, or None if it is not valid."""
     value = book.get("user_book_id") if isinstance(book, dict) else None
     book_id = str(value).strip() if isinstance(value, str | int) else ""
@@ -52,11 +52,11 @@ class BookChange:
         return BookChange(later.name, later.deleted, self.has_highlights or later.has_highlights)
 
 
-def change_of(book_id: str, book: dict[str, Any]) -> BookChange:
+def make_book_change(book_id: str, book: dict[str, Any]) -> BookChange:
     """Return the change that a page lists for a book."""
     highlights = book.get("highlights")
     return BookChange(
-        name_of(book) or book_id,
+        parse_book_name(book) or book_id,
         bool(book.get("is_deleted")),
         any(map(_is_present, highlights)) if isinstance(highlights, list) else False,
     )

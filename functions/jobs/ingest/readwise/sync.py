@@ -12,13 +12,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers.fields import headline, to_one_line
-from functions.jobs.ingest.readers.readwise_export import name_of
+from functions.jobs.ingest.readers.readwise_export import parse_book_name
 from functions.jobs.ingest.readwise.books import (
     BookChange,
     BookParts,
-    change_of,
     count_highlights,
-    id_of,
+    make_book_change,
+    parse_book_id,
     read_books,
 )
 from functions.jobs.ingest.readwise.client import OutOfTime, ReadwiseClient
@@ -147,11 +147,13 @@ class _SyncRun:
             first = first or page
             for book in page.books:
                 highlights += count_highlights(book)
-                if (book_id := id_of(book)) is None:
+                if (book_id := parse_book_id(book)) is None:
                     without_id += 1
-                    self._fail(name_of(book) or "a book", "has no id by which to request it")
+                    self._fail(
+                        parse_book_name(book) or "a book", "has no id by which to request it"
+                    )
                     continue
-                change = change_of(book_id, book)
+                change = make_book_change(book_id, book)
                 books[book_id] = books[book_id].merge(change) if book_id in books else change
         if first is None:
             return _Changes(books, self._context.clock())
@@ -196,7 +198,7 @@ class _SyncRun:
         parts: dict[str, BookParts] = {}
         async for page in self._client.pages(ids=batch):
             for book in page.books:
-                if (book_id := id_of(book)) and book_id in batch:
+                if (book_id := parse_book_id(book)) and book_id in batch:
                     parts.setdefault(book_id, BookParts()).add(book)
         return parts
 

@@ -59,7 +59,7 @@ async def complete_name(args: In, ctx: Context) -> Out:
     If there are more than 300 names, it costs two more round trips and at most 2 x (limit + 1)
     more documents.
     """
-    common = await CommonNames(ctx.database).of(Kind(args.kind))
+    common = await CommonNames(ctx.database).load(Kind(args.kind))
     matching = [value for value in common if _begins_with(value, args.prefix)]
     if len(common) >= MAX_NAMES and args.prefix.strip():
         matching += await _rare_names(args, ctx)

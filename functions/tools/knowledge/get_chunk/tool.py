@@ -11,7 +11,7 @@ from shared.core.caller import Tier
 from shared.core.errors import NotFound
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.views import Addresses
+from shared.knowledge.views import MAX_NOTES, Addresses, NoteSummary, note_summaries
 from shared.runtime.schemas import Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
 from shared.text.snippets import snippet
@@ -81,14 +81,20 @@ class Out(Addresses):
     knowledge_card: CardResult | None = Field(description="Its summary and takeaways, if any.")
     cluster: ClusterMembership | None = Field(description="Its clusters, if it has any.")
     related_chunks: list[RelatedChunk] = Field(description="Passages close in meaning, best first.")
+    about_chunk_id: str | None = Field(description="Of a note, the passage that it is about.")
+    notes: list[NoteSummary] = Field(description="Notes about the passage, the newest first.")
 
 
 async def get_chunk(args: In, ctx: Context) -> Out:
     """Read a chunk.
 
-    Costs two round trips, and reads at most related_limit + 2 chunks and the chunk's clusters.
+    Costs two round trips, and reads at most related_limit + 2 chunks, MAX_NOTES notes and the
+    chunk's clusters.
     """
-    stored = await Chunks(ctx.database).get(args.chunk_id)
+    chunks = Chunks(ctx.database)
+    stored, notes = await asyncio.gather(
+        chunks.get(args.chunk_id), chunks.notes_about("about_chunk_id", args.chunk_id, MAX_NOTES)
+    )
     if stored is None:
         raise NotFound(
             f"There is no chunk {args.chunk_id}. Ids change when a text is edited. Search again"
@@ -98,7 +104,7 @@ async def get_chunk(args: In, ctx: Context) -> Out:
     related, clusters = await asyncio.gather(
         _related(stored, args, ctx), Clusters(ctx.database).get_all(stored.chunk.cluster_id)
     )
-    return _out(stored.chunk, related, clusters)
+    return _out(stored.chunk, related, clusters, notes)
 
 
 async def _related(stored: EmbeddedChunk, args: In, ctx: Context) -> list[Neighbour[Chunk]]:
@@ -110,7 +116,9 @@ async def _related(stored: EmbeddedChunk, args: In, ctx: Context) -> list[Neighb
     return others[: args.related_limit]
 
 
-def _out(chunk: Chunk, related: list[Neighbour[Chunk]], clusters: list[Cluster]) -> Out:
+def _out(
+    chunk: Chunk, related: list[Neighbour[Chunk]], clusters: list[Cluster], notes: list[Chunk]
+) -> Out:
     card = chunk.knowledge_card
     return Out.of(
         chunk,
@@ -118,6 +126,7 @@ def _out(chunk: Chunk, related: list[Neighbour[Chunk]], clusters: list[Cluster])
         knowledge_card=CardResult.of(card) if card else None,
         cluster=_membership(chunk, clusters),
         related_chunks=[_related_chunk(neighbour) for neighbour in related],
+        notes=note_summaries(notes),
     )
 
 
@@ -146,9 +155,9 @@ TOOL = Tool(
     title="Get a passage",
     description=(
         "Read one passage in full: text, title, author, tags, links, knowledge card (summary and"
-        " takeaways), cluster, and passages close in meaning. Use it for a promising hit of"
-        " search_kb, which finds the chunk_id, or to follow related passages. For a whole"
-        " source, use get_source."
+        " takeaways), cluster, notes about it, and passages close in meaning. Use it for a"
+        " promising hit of search_kb, which finds the chunk_id, or to follow related passages. For"
+        " a whole source, use get_source."
     ),
     input=In,
     output=Out,

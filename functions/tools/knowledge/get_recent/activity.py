@@ -12,7 +12,7 @@ from pydantic import Field
 from shared.core.dates import DateSpan
 from shared.index.facets import Facet, Kind
 from shared.index.postings import KNOWLEDGE, InvertedIndex
-from shared.knowledge.chunk import source_id_of
+from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source_repository import Sources
@@ -174,7 +174,7 @@ def _per_source(months: Months, span: DateSpan) -> Counter[str]:
     """Count the chunks of each source in a span, from postings that may be truncated."""
     moments = span.microseconds
     return Counter(
-        source_id_of(chunk_id)
+        parse_source_id(chunk_id)
         for postings in months.values()
         for chunk_id, date in postings.entries.items()
         if date in moments and (postings.complete or date >= postings.since)

@@ -11,7 +11,7 @@ from shared.core.caller import Tier
 from shared.core.errors import Conflict, NotFound
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.source_repository import Sources
-from shared.knowledge.views import SourceSummary
+from shared.knowledge.views import MAX_NOTES, NoteSummary, SourceSummary, note_summaries
 from shared.runtime.pagination import (
     CursorCount,
     CursorText,
@@ -71,16 +71,24 @@ class Out(SourceSummary):
 
     chunks: list[SourcePassage] = Field(description="Its passages, in the order of the source.")
     next_cursor: str | None = Field(description="For the next page; missing on the last.")
+    revision: int | None = Field(description="Of a note, its revision, to change it by save_note.")
+    about_chunk_id: str | None = Field(description="Of a note, the passage that it is about.")
+    notes: list[NoteSummary] = Field(
+        description="Notes about its passages, the newest first; on the first page only."
+    )
 
 
 async def get_source(args: In, ctx: Context) -> Out:
     """Read a source.
 
-    Costs one round trip and limit + 2 documents, or two and limit + 4 with a cursor.
+    Costs one round trip and limit + 2 documents and MAX_NOTES notes, or two and limit + 4 with a
+    cursor.
     """
     position = decode_cursor(args, args.cursor, _POSITION)
-    source, chunks = await asyncio.gather(
-        Sources(ctx.database).get(args.source_id), _chunks(args, position, ctx)
+    source, chunks, notes = await asyncio.gather(
+        Sources(ctx.database).get(args.source_id),
+        _chunks(args, position, ctx),
+        _notes(args, ctx),
     )
     if source is None:
         raise NotFound(
@@ -93,7 +101,14 @@ async def get_source(args: In, ctx: Context) -> Out:
         source=source.origin,
         chunks=passages,
         next_cursor=_next_cursor(args, chunks, len(passages)),
+        notes=note_summaries(notes),
     )
+
+
+async def _notes(args: In, ctx: Context) -> list[Chunk]:
+    if args.cursor:
+        return []
+    return await Chunks(ctx.database).notes_about("about_source_id", args.source_id, MAX_NOTES)
 
 
 async def _chunks(args: In, previous: Position | None, ctx: Context) -> list[Chunk]:

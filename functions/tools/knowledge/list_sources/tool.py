@@ -141,7 +141,7 @@ async def _empty_message(filters: dict[Facet, str], end: SourceCursor | None, ct
 async def _hint(facet: Facet, name: str, ctx: Context) -> str | None:
     """Suggest similar names if nothing has this one."""
     common, same = await asyncio.gather(
-        CommonNames(ctx.database).of(facet.kind),
+        CommonNames(ctx.database).load(facet.kind),
         InvertedIndex(ctx.database, KNOWLEDGE).names_from(facet.kind, facet.key, 1),
     )
     if any(existing.facet == facet for existing in (*common, *same)):

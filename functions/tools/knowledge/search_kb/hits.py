@@ -108,7 +108,7 @@ def _match(
 ) -> dict[str, Any]:
     """Return the fields that show how a passage matches the query."""
     in_text = excerpt(chunk.content, terms)
-    in_title = excerpt(f"{chunk.title} {chunk.author or ''}", terms)
+    matched = in_text.matched or excerpt(f"{chunk.title} {chunk.author or ''}", terms).matched
     similarity = candidate.similarity if candidate else None
     modes = {
         Mode.SEMANTIC: candidate is not None and candidate.is_neighbour,
@@ -117,7 +117,7 @@ def _match(
     return {
         "snippet": in_text.text,
         "similarity": None if similarity is None else round(similarity, 4),
-        "matched_terms": in_text.matched or in_title.matched,
+        "matched_terms": matched,
         "found_by": [mode for mode, has_found in modes.items() if has_found],
     }
 

@@ -53,7 +53,7 @@ async def ranking_messages(
 ) -> list[str]:
     """Explain how a ranking differs from what its caller may expect.
 
-    Costs one round trip if a filter value is unknown, and one if nothing matches.
+    Costs one round trip if a filter value is unknown or nothing matches.
 
     Args:
         query: The query.
@@ -62,7 +62,9 @@ async def ranking_messages(
         matches: Whether any hit is likely to answer.
         any_hits: Whether hits are returned, likely to answer or not.
     """
-    messages = await unknown_filters(ranking.unknown, ctx)
+    messages, waiting = await asyncio.gather(
+        unknown_filters(ranking.unknown, ctx), _count_waiting(ctx, matches=matches)
+    )
     if ranking.degradation and (ranking.documents or not ranking.is_lexical_only):
         messages.append(DEGRADED[ranking.degradation])
         messages += [ONLY_WORDS] if ranking.is_lexical_only and query.is_lexical else []
@@ -70,9 +72,13 @@ async def ranking_messages(
         messages.append(TRUNCATED)
     if not matches:
         messages += _no_match(query, ranking, any_hits=any_hits)
-        waiting = await ChunkQueue(ctx.database).count_pending("index")
         messages += [f"{waiting} passages still wait to be indexed."] if waiting else []
     return messages
+
+
+async def _count_waiting(ctx: Context, *, matches: bool) -> int:
+    """Count the passages that wait to be indexed, if nothing matches. Costs one round trip."""
+    return 0 if matches else await ChunkQueue(ctx.database).count_pending("index")
 
 
 def nothing_passes(selection: Selection, unknown: Sequence[tuple[FacetFilter, str]]) -> list[str]:
@@ -110,7 +116,7 @@ async def _unknown(filter_: FacetFilter, value: str, ctx: Context) -> str:
     kind = filter_.choices[value][-1].kind
     if kind is Kind.CARD:
         return "No passage has a knowledge card yet: leave out search_cards_only."
-    existing = await CommonNames(ctx.database).of(kind)
+    existing = await CommonNames(ctx.database).load(kind)
     if kind is not Kind.CLUSTER:
         what = "source" if kind is Kind.TITLE else kind.value
         return unknown_name_message(what, value, [item.name for item in existing])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import AliasChoices, Field, StringConstraints, TypeAdapter
@@ -11,7 +12,7 @@ from functions.tools.knowledge.search_kb.filters import Filters, to_selection
 from functions.tools.knowledge.search_kb.hits import Detail, Hit, make_hits
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
-from shared.knowledge.chunk import source_id_of
+from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.corpus import knowledge
 from shared.runtime.capabilities import Capability
 from shared.runtime.pagination import (
@@ -90,9 +91,10 @@ class Out(Result):
 
 
 async def search_kb(args: In, ctx: Context) -> Out:
-    """Search passages, or list them by date. Costs three round trips.
+    """Search passages, or list them by date. Costs three round trips at most.
 
-    Costs one more if too few of the nearest passages pass the filters or a filter value is unknown.
+    One more where too few of the nearest passages pass the filters, although the postings promised
+    enough, and one where a hit has no vector yet or has just been deleted.
 
     Raises:
         InvalidInput: There is neither a query nor a filter, or a filter or cursor is not valid.
@@ -117,7 +119,7 @@ async def _search(args: In, query: SearchQuery, ctx: Context) -> Out:
     ranking = await rank(query, corpus, ctx)
     candidates = {
         hit.id: hit
-        for hit in diversify_hits(ranking.hits, source_id_of)
+        for hit in diversify_hits(ranking.hits, parse_source_id)
         if hit_fingerprint(hit.id) not in earlier
     }
     ids = list(candidates)
@@ -127,22 +129,22 @@ async def _search(args: In, query: SearchQuery, ctx: Context) -> Out:
     chunks, examined = await fetch_passing(
         ids, limit, query.selection, corpus.documents, already_read
     )
-    hits = await make_hits(
-        chunks,
-        ctx,
-        first_rank=len(earlier) + 1,
-        detail=args.detail,
-        takeaways=args.search_cards_only,
-        terms=ranking.terms,
-        candidates=candidates,
+    matches = ranking.matches and bool(chunks or earlier)
+    hits, notes = await asyncio.gather(
+        make_hits(
+            chunks,
+            ctx,
+            first_rank=len(earlier) + 1,
+            detail=args.detail,
+            takeaways=args.search_cards_only,
+            terms=ranking.terms,
+            candidates=candidates,
+        ),
+        messages.ranking_messages(query, ranking, ctx, matches=matches, any_hits=bool(chunks)),
     )
     if len(hits) < len(chunks):  # The answer is full: later hits go to the next page.
         examined = ids.index(hits[-1].chunk_id) + 1
     position = [*earlier, *map(hit_fingerprint, ids[:examined])]
-    matches = ranking.matches and bool(hits or earlier)
-    notes = await messages.ranking_messages(
-        query, ranking, ctx, matches=matches, any_hits=bool(hits)
-    )
     return Out(
         query=args.query,
         matches=matches,
@@ -157,16 +159,18 @@ async def _list(args: In, selection: Selection, ctx: Context) -> Out:
     earlier, *after = decode_cursor(args, args.cursor, _DATE_POSITION) or (0,)
     corpus = knowledge(ctx.database)
     listing = await list_newest(selection, args.limit, tuple(after) or None, corpus)
-    hits = await make_hits(
-        listing.documents,
-        ctx,
-        first_rank=earlier + 1,
-        detail=args.detail,
-        takeaways=args.search_cards_only,
+    hits, notes = await asyncio.gather(
+        make_hits(
+            listing.documents,
+            ctx,
+            first_rank=earlier + 1,
+            detail=args.detail,
+            takeaways=args.search_cards_only,
+        ),
+        messages.unknown_filters(listing.unknown, ctx),
     )
     complete = len(hits) == len(listing.documents)
     next_position = listing.next if complete else listing.cursors[len(hits) - 1]
-    notes = await messages.unknown_filters(listing.unknown, ctx)
     if not (hits or next_position or earlier):
         notes += messages.nothing_passes(selection, listing.unknown)
     return Out(

@@ -161,9 +161,8 @@ TOOL = Tool(
     title="Add a task",
     description=(
         "Add a task, something to do, to the user's to-do list; with tasks add up to 25 at once."
-        " Do not use it to keep facts, quotes or notes: no tool stores these yet; the owner adds"
-        " them to the knowledge base with carrel ingest. To change a task that is there already,"
-        " use update_task; find it with list_tasks."
+        " Do not use it to keep facts, quotes or notes: use save_note for them. To change a task"
+        " that is there already, use update_task; find it with list_tasks."
     ),
     input=In,
     output=TaskResults,

@@ -15,9 +15,9 @@ from shared.core.text_validation import validate_prose
 from shared.firestore.database import WriteConflict
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Undo
 from shared.runtime.tool import Effect, Tool
+from shared.screening.screen import require_shareable_texts
 from shared.traces.access import get_readable_trace, is_contributor
 from shared.traces.repository import Traces
-from shared.traces.screening import require_shareable_texts
 from shared.traces.trust import ContributorRecord, FeedbackTag, Vote, VoteTally, VoteType
 from shared.traces.views import TraceSummary, build_trace_view
 

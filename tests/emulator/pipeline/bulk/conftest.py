@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def clock() -> SettableClock:
-    """The clock."""
+    """The clock of the app, which stands still until a test advances it."""
     return SettableClock(NOON)
 
 

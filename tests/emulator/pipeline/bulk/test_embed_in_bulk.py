@@ -83,7 +83,7 @@ async def test_a_run_with_nothing_to_do_costs_three_reads(
 async def test_a_run_whose_time_ends_leaves_the_job_to_the_next(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
-    vertex.patience = 3
+    vertex.polls_until_end = 3
     for _ in range(2):
         report = await run(base, replace(bulk, poll_seconds=120))
         assert (report.counts, report.finished) == ({}, False)
@@ -96,7 +96,7 @@ async def test_a_run_whose_time_ends_leaves_the_job_to_the_next(
 async def test_what_comes_while_a_job_is_under_way_is_embedded_at_once(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, clock: SettableClock
 ) -> None:
-    vertex.patience = 2
+    vertex.polls_until_end = 2
     await run(base, replace(bulk, poll_seconds=120))
     clock.now += timedelta(minutes=15)
     await add(base, source("Late"))
@@ -109,7 +109,7 @@ async def test_what_comes_while_a_job_is_under_way_is_embedded_at_once(
 async def test_a_note_edited_meanwhile_gets_the_vector_of_its_new_text(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, clock: SettableClock
 ) -> None:
-    vertex.patience = 2
+    vertex.polls_until_end = 2
     await run(base, replace(bulk, poll_seconds=120))
     clock.now += timedelta(minutes=15)
     sections = (Section("Note 0, edited."), *source("Note").sections[1:])
@@ -123,7 +123,7 @@ async def test_a_note_edited_meanwhile_gets_the_vector_of_its_new_text(
 async def test_a_deleted_note_stays_deleted(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
-    vertex.patience = 2
+    vertex.polls_until_end = 2
     await run(base, replace(bulk, poll_seconds=120))
     await add(base, replace(source("Note"), sections=()))
     await run(base, bulk)
@@ -219,4 +219,4 @@ def test_bulk_needs_a_bucket_and_a_model_that_it_knows(
     changed: dict[str, Any], *, expected: bool
 ) -> None:
     vertex = {"embedding_provider": "vertex", "bulk_bucket": "gs://bulk/work"}
-    assert expected == (bulk_services(Settings(**vertex | changed)) is not None)
+    assert (bulk_services(Settings(**vertex | changed)) is not None) == expected

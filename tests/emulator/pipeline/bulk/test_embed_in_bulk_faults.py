@@ -81,7 +81,7 @@ async def test_a_job_that_made_next_to_nothing_fails_and_no_text_does(
 async def test_an_outage_while_a_job_works_fails_nothing(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
-    vertex.patience = 2
+    vertex.polls_until_end = 2
     await run(base, replace(bulk, poll_seconds=120))
     vertex.faults["get"].extend([BROKEN] * 20)
     with pytest.raises(Unavailable):
@@ -107,7 +107,7 @@ async def test_an_unconfirmed_job_is_found_by_the_next_run(
 async def test_storage_that_is_down_stops_the_run_and_the_next_goes_on(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
-    vertex.patience = 2
+    vertex.polls_until_end = 2
     await run(base, replace(bulk, poll_seconds=120))
     storage.always["list"] = STORAGE_BROKEN
     with pytest.raises(Unavailable):
@@ -143,11 +143,11 @@ async def test_a_refused_job_is_given_up_after_three_runs(
 async def test_what_a_job_makes_for_another_model_is_not_awaited(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
-    vertex.patience = 9
+    vertex.polls_until_end = 9
     await run(base, replace(bulk, poll_seconds=120))
     task = (await documents(base, "meta"))["bulk_embedding"]["task"]
     await set_fields(base, "meta/bulk_embedding", {"task": task | {"model": "of yesterday"}})
-    vertex.patience = 1
+    vertex.polls_until_end = 1
     await run(base, bulk)
     states = [job.state for job in vertex.jobs.values()]
     assert states == ["JOB_STATE_CANCELLED", "JOB_STATE_SUCCEEDED"]

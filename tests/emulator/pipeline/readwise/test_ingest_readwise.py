@@ -58,12 +58,14 @@ async def test_first_run_ingests_the_whole_library(
     readwise.put(8, "Knead well.", title="bread", readable_title="Bread")
     report = await run_ingest(app)
     assert report == Report(Counter({"sources": 2, "created": 3, "read": 2}))
-    assert {"readwise-7": ["Reef early.", "Heave to."], "readwise-8": ["Knead well."]} == (
-        await stored_texts(ctx)
-    )
-    assert [{"includeDeleted": "true"}, {"includeDeleted": "true", "ids": "7,8"}] == (
-        new_requests(readwise)
-    )
+    assert await stored_texts(ctx) == {
+        "readwise-7": ["Reef early.", "Heave to."],
+        "readwise-8": ["Knead well."],
+    }
+    assert new_requests(readwise) == [
+        {"includeDeleted": "true"},
+        {"includeDeleted": "true", "ids": "7,8"},
+    ]
     assert await progress(ctx) == SyncProgress(updated_after=START - MARGIN)
 
 
@@ -98,14 +100,15 @@ async def test_idle_run_costs_one_request_and_one_read(app: App, readwise: FakeR
     assert new_requests(readwise) == [{"includeDeleted": "true", "updatedAfter": since}]
 
 
-async def test_first_run_reads_one_document_per_book(app: App, readwise: FakeReadwise) -> None:
+async def test_first_run_reads_two_documents_per_book(app: App, readwise: FakeReadwise) -> None:
     readwise.page_size = 100
     for number in range(65):
         readwise.put(number, "Reef early.")
     meter = Meter()
     await run_ingest(app, meter)
-    # Its progress; each source, which is missing; for each thirty, its chunks, of which are none.
-    assert meter.documents_read == 1 + 65 + 3
+    # Its progress; each source and what was forgotten of it, which are missing; for each thirty,
+    # their chunks, of which there are none.
+    assert meter.documents_read == 1 + 2 * 65 + 3
     # Sources, chunks, and its progress after each thirty.
     assert meter.documents_written == 65 + 65 + 3
     assert len(readwise.calls) == 1 + 3
@@ -163,7 +166,7 @@ async def test_deleted_book_that_is_not_returned_is_removed(
     readwise.advance(days=1)
     readwise.delete(8)
     call_count = len(readwise.calls)
-    readwise.between = before_request(call_count + 2, lambda: readwise.forget(8))
+    readwise.on_request = before_request(call_count + 2, lambda: readwise.forget(8))
     assert (await run_ingest(app)).failures == []
     assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
 
@@ -187,7 +190,7 @@ async def test_book_missing_from_an_answer_stays_and_is_retried(
     readwise.advance(days=1)
     readwise.highlight(7, 0, "Reef earlier.")
     call_count = len(readwise.calls)
-    readwise.between = before_request(call_count + 2, lambda: readwise.forget(7))
+    readwise.on_request = before_request(call_count + 2, lambda: readwise.forget(7))
     report = await run_ingest(app)
     reason = "was requested, but is not in the answer"
     assert [Failure("Readwise: Book 7", reason)] == report.failures
@@ -225,7 +228,7 @@ async def test_next_run_ingests_changes_made_during_a_run(
         readwise.advance(hours=2)
 
     readwise.page_size = 1
-    readwise.between = before_request(5, edit)
+    readwise.on_request = before_request(5, edit)
     await run_ingest(app)
     assert (await stored_texts(ctx))["readwise-8"] == ["Knead well."]
     await run_ingest(app)
@@ -263,9 +266,10 @@ async def test_broken_book_is_retried_and_blocks_no_other(
     readwise.put(8, "Knead well.", "Rest it.")
     assert (await run_ingest(app)).failures == []
     assert SyncProgress(START + timedelta(days=3) - MARGIN) == await progress(ctx)
-    assert {"readwise-7": ["Reef early."], "readwise-8": ["Knead well.", "Rest it."]} == (
-        await stored_texts(ctx)
-    )
+    assert await stored_texts(ctx) == {
+        "readwise-7": ["Reef early."],
+        "readwise-8": ["Knead well.", "Rest it."],
+    }
 
 
 async def test_highlight_with_an_invalid_date_is_stored_without(

@@ -73,7 +73,7 @@ async def test_temporary_error_is_retried(readwise: FakeReadwise, reply: Reply) 
 async def test_hanging_request_is_retried(readwise: FakeReadwise, monotonic: Monotonic) -> None:
     readwise.put(7, "Reef early.")
     readwise.script.append(HANG)
-    readwise.on_hang = partial(monotonic.turn_soon, 60)
+    readwise.on_hang = partial(monotonic.advance_soon, 60)
     assert await all_books(open_client(readwise)) == [7]
     assert len(readwise.calls) == 2
 
@@ -113,7 +113,7 @@ async def test_no_request_is_sent_after_the_budget(
     readwise: FakeReadwise, monotonic: Monotonic
 ) -> None:
     readwise.script.append(HANG)
-    readwise.on_hang = partial(monotonic.turn_soon, 30)
+    readwise.on_hang = partial(monotonic.advance_soon, 30)
     with pytest.raises(OutOfTime):
         await all_books(open_client(readwise, deadline=30))
 
@@ -194,7 +194,7 @@ async def test_highlight_changed_between_pages_is_current(
             Reply(),
             Reply(),
             Reply(),
-            Reply(altered=lambda now: now | {"results": now["results"] + before["results"]}),
+            Reply(alter=lambda now: now | {"results": now["results"] + before["results"]}),
         ]
     )
     await run_ingest(app)
@@ -237,7 +237,7 @@ async def test_incomplete_list_is_requested_again(
     readwise.page_size = 100
     for number in range(1, 63):
         readwise.put(number, "Reef early.")
-    readwise.script.append(Reply(altered=lambda now: now | {"results": now["results"][::2]}))
+    readwise.script.append(Reply(alter=lambda now: now | {"results": now["results"][::2]}))
     reason = "lacks 31 of the items it counts; the next run lists it again"
     report = await run_ingest(app)
     assert [Failure("Readwise: the list of changes", reason)] == report.failures
@@ -251,13 +251,13 @@ async def test_incomplete_list_is_requested_again(
 @pytest.mark.parametrize("count", [None, "many", [], -1])
 async def test_invalid_count_is_ignored(app: App, readwise: FakeReadwise, count: Any) -> None:
     readwise.put(7, "Reef early.")
-    readwise.script.append(Reply(altered=lambda now: now | {"count": count}))
+    readwise.script.append(Reply(alter=lambda now: now | {"count": count}))
     assert (await run_ingest(app)).failures == []
 
 
 async def test_count_may_be_of_highlights(app: App, readwise: FakeReadwise) -> None:
     readwise.put(7, "Reef early.", "Anchor well.", "Sail at dawn.")
-    readwise.script.append(Reply(altered=lambda now: now | {"count": 3}))
+    readwise.script.append(Reply(alter=lambda now: now | {"count": 3}))
     assert (await run_ingest(app)).failures == []
 
 
@@ -282,7 +282,7 @@ async def test_book_without_its_listed_highlights_stays(
     await run_ingest(app)
     readwise.advance(days=1)
     readwise.highlight(7, 1, "Heave to.")
-    readwise.script.extend([Reply(), Reply(altered=emptied)])
+    readwise.script.extend([Reply(), Reply(alter=emptied)])
     (failure,) = (await run_ingest(app)).failures
     assert failure.reason == "came without the highlights that were listed"
     assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
@@ -295,14 +295,14 @@ async def test_malformed_record_blocks_no_other(
 ) -> None:
     readwise.put(7, "Reef early.")
     strange: list[Any] = [None, 3, "book", [], {"user_book_id": {}}, {"user_book_id": "a,b"}]
-    readwise.script.append(Reply(altered=lambda now: now | {"results": strange + now["results"]}))
+    readwise.script.append(Reply(alter=lambda now: now | {"results": strange + now["results"]}))
     assert len(strange) == len((await run_ingest(app)).failures)
     assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
 async def test_circular_cursors_end_the_run(app: App, ctx: Context, readwise: FakeReadwise) -> None:
     readwise.put(7, *(f"Thought {number}." for number in range(8)))
-    readwise.script.extend([Reply(altered=lambda now: now | {"nextPageCursor": "1"})] * 9)
+    readwise.script.extend([Reply(alter=lambda now: now | {"nextPageCursor": "1"})] * 9)
     with pytest.raises(Unavailable, match="again and again"):
         await run_ingest(app)
     assert (await progress(ctx)).updated_after is None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.clock import NOON, SettableClock
-from tests.support.model_migration import Model, app_opener, former_model, new_model, open_filled
+from tests.support.model_migration import Model, app_opener, new_model, open_filled, previous_model
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def clock() -> SettableClock:
-    """The clock."""
+    """The clock of the app, which stands still until a test advances it."""
     return SettableClock(NOON)
 
 
@@ -36,7 +36,7 @@ async def open_app(settings: Settings, clock: SettableClock) -> AsyncIterator[Op
 @pytest.fixture
 async def old_app(open_app: Open) -> App:
     """An app with the old model, which has embedded everything."""
-    return await open_filled(open_app(former_model()))
+    return await open_filled(open_app(previous_model()))
 
 
 @pytest.fixture

@@ -18,14 +18,14 @@ from tests.support.knowledge import index_all, set_fields, with_chunks
 from tests.support.model_migration import (
     NOON,
     Model,
-    announce_move,
+    announce_migration,
     brief_budget,
     clear_vectors,
     complete_migration,
-    former_model,
+    expected_spaces,
+    get_model,
     job_context,
-    model_of,
-    only_space,
+    previous_model,
     run_reembed,
     stored_spaces,
 )
@@ -62,16 +62,16 @@ async def test_everything_is_embedded_again_once(
     assert (report.finished, report.note) == (
         True, "The knowledge base is now embedded with words-2.",
     )  # fmt: skip
-    assert await stored_spaces(old_app) == only_space("words-2", 24)
+    assert await stored_spaces(old_app) == expected_spaces("words-2", 24)
     assert await stamp(old_app) == {"model": "words-2", "dimension": 24}
-    assert set(model_of(new_app).paid.values()) == {1}
+    assert set(get_model(new_app).embedding_counts.values()) == {1}
     assert await count_documents(job_context(new_app)) == 0
 
 
 async def test_migration_waits_for_earlier_calls(
     old_app: App, new_app: App, clock: SettableClock
 ) -> None:
-    report = await announce_move(new_app)
+    report = await announce_migration(new_app)
     assert (report.counts, report.finished) == ({}, False)
     assert report.note == "Waiting for work with the former model to end."
     clock.advance(minutes=2)
@@ -87,18 +87,18 @@ async def test_vectors_of_two_models_never_coexist(
     old_app: App, new_app: App, clock: SettableClock
 ) -> None:
     await clear_vectors(new_app, clock)
-    assert await stored_spaces(old_app) == only_space(None, 0)
+    assert await stored_spaces(old_app) == expected_spaces(None, 0)
 
 
 async def test_embed_job_continues_a_migration(
     old_app: App, new_app: App, clock: SettableClock
 ) -> None:
-    await announce_move(new_app)
+    await announce_migration(new_app)
     clock.advance(minutes=2)
     report = await embed(job_context(new_app), ample())
     assert (report.counts, await stored_spaces(old_app)) == (
         {"embedded": DOCUMENTS},
-        only_space("words-2", 24),
+        expected_spaces("words-2", 24),
     )
     assert await stamp(new_app) == {"model": "words-2", "dimension": 24}
 
@@ -107,7 +107,7 @@ async def test_embed_job_continues_a_migration(
 async def test_embed_job_of_the_old_model_does_nothing(
     old_app: App, new_app: App, clock: SettableClock, *, is_cleared: bool
 ) -> None:
-    await (clear_vectors(new_app, clock) if is_cleared else announce_move(new_app))
+    await (clear_vectors(new_app, clock) if is_cleared else announce_migration(new_app))
     before = await stored_spaces(old_app)
     with pytest.raises(Unavailable, match="being embedded again"):
         await embed(job_context(old_app), ample())
@@ -119,7 +119,7 @@ async def test_embed_job_of_the_old_model_does_nothing(
 async def test_trace_gets_its_new_vector_now_or_later(
     old_app: App, new_app: App, clock: SettableClock
 ) -> None:
-    await announce_move(new_app)
+    await announce_migration(new_app)
     for app in (old_app, new_app):
         answer = await call(app, "contribute_trace", **sample(5))
         assert answer.error
@@ -129,7 +129,7 @@ async def test_trace_gets_its_new_vector_now_or_later(
     await call_result(new_app, "contribute_trace", **sample(5))
     assert (await run_reembed(new_app)).counts == {"embedded": DOCUMENTS}
     assert len(await stored(job_context(new_app), "traces")) == 4
-    assert await stored_spaces(new_app) == only_space("words-2", 24)
+    assert await stored_spaces(new_app) == expected_spaces("words-2", 24)
 
 
 async def test_chunks_changed_during_a_migration_are_embedded(
@@ -142,7 +142,7 @@ async def test_chunks_changed_during_a_migration_are_embedded(
     )
     await run_reembed(new_app)
     assert "Rye needs a sour dough." in await chunks_by_content(job_context(new_app))
-    assert await stored_spaces(new_app) == only_space("words-2", 24)
+    assert await stored_spaces(new_app) == expected_spaces("words-2", 24)
 
 
 async def test_deleted_chunk_is_not_queued_again(
@@ -159,16 +159,16 @@ async def test_deleted_chunk_is_not_queued_again(
 async def test_running_out_of_time_at_any_step_loses_nothing(
     old_app: App, new_app: App, clock: SettableClock
 ) -> None:
-    await announce_move(new_app)
+    await announce_migration(new_app)
     clock.advance(minutes=2)
     assert (await run_reembed(new_app, nothing())).finished is False
     report = await run_reembed(new_app, one_step())
     assert (report.counts, report.finished) == ({"embedded": 5}, False)
     while not (report := await run_reembed(new_app, one_step())).finished:
         pass
-    assert (only_space("words-2", 24), {1}) == (
+    assert (expected_spaces("words-2", 24), {1}) == (
         await stored_spaces(new_app),
-        set(model_of(new_app).paid.values()),
+        set(get_model(new_app).embedding_counts.values()),
     )
     assert await stamp(old_app) == {"model": "words-2", "dimension": 24}
 
@@ -179,19 +179,19 @@ async def test_next_run_continues_a_migration_after_an_outage(
     await clear_vectors(new_app, clock)
     assert (await stamp(old_app))["model"] == "words-1"
     assert (await run_reembed(new_app)).counts == {"embedded": DOCUMENTS}
-    assert await stored_spaces(old_app) == only_space("words-2", 24)
+    assert await stored_spaces(old_app) == expected_spaces("words-2", 24)
 
 
 async def test_refused_text_is_reported_and_blocks_nothing(
     old_app: App, new_app: App, clock: SettableClock
 ) -> None:
-    model_of(new_app).refuses = sample(1)["title"]
+    get_model(new_app).refuses = sample(1)["title"]
     report = await complete_migration(new_app, clock)
     [failure] = report.failures
     assert failure.name.startswith("traces/")
     assert (report.counts, report.finished) == ({"embedded": DOCUMENTS - 1}, True)
     assert (await stored_spaces(old_app))["traces"] == {("words-2", 24), (None, 0)}
-    model_of(new_app).refuses = ""
+    get_model(new_app).refuses = ""
     answer = await call_result(new_app, "search_traces", None, query=sample(1)["title"])
     assert sample(1)["title"] in [result["title"] for result in answer["results"]]
 
@@ -211,7 +211,7 @@ async def test_other_dimension_or_name_is_another_model(
 ) -> None:
     report = await complete_migration(open_app(model), clock)
     assert report.counts == {"embedded": DOCUMENTS}
-    expected = only_space(model.model, model.dimension)
+    expected = expected_spaces(model.model, model.dimension)
     assert await stored_spaces(old_app) == expected
 
 
@@ -219,15 +219,15 @@ async def test_other_dimension_or_name_is_another_model(
 async def test_migration_can_be_reversed(
     old_app: App, new_app: App, clock: SettableClock, *, is_cleared: bool
 ) -> None:
-    await (clear_vectors(new_app, clock) if is_cleared else announce_move(new_app))
+    await (clear_vectors(new_app, clock) if is_cleared else announce_migration(new_app))
     report = await complete_migration(old_app, clock)
     assert (report.finished, await stamp(old_app)) == (True, {"model": "words-1", "dimension": 16})
-    assert await stored_spaces(old_app) == only_space("words-1", 16)
+    assert await stored_spaces(old_app) == expected_spaces("words-1", 16)
 
 
 @pytest.mark.usefixtures("old_app")
 async def test_base_with_the_model_costs_one_read(open_app: Open) -> None:
-    again = job_context(open_app(former_model()))
+    again = job_context(open_app(previous_model()))
     assert await JOB.run(again, ample()) == Report()
     assert (again.meter.documents_read, again.meter.documents_written) == (1, 0)
 

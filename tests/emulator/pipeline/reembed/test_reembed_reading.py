@@ -22,12 +22,12 @@ from tests.support.model_migration import (
     QUESTION,
     TASK,
     Model,
-    announce_move,
+    announce_migration,
     clear_vectors,
     complete_migration,
-    former_model,
+    get_model,
     job_context,
-    model_of,
+    previous_model,
     run_reembed,
     stored_spaces,
 )
@@ -71,7 +71,7 @@ async def test_migrated_base_is_searched_with_the_new_model_only(
 async def test_lexical_search_is_unchanged_during_a_migration(
     old_app: App, new_app: App, clock: SettableClock
 ) -> None:
-    await announce_move(new_app)
+    await announce_migration(new_app)
     for app in (old_app, new_app):
         await assert_lexical_only(app)
     await clear_vectors(new_app, clock)
@@ -96,7 +96,7 @@ async def assert_lexical_only(app: App) -> None:
 async def test_process_with_the_old_model_notices_the_migration(old_app: App, new_app: App) -> None:
     """A cached stamp is valid: nothing is changed before it expires."""
     await search(old_app)
-    await announce_move(new_app)
+    await announce_migration(new_app)
     assert (await search(old_app, "semantic")).results
     assert (await stored_spaces(old_app))["chunks"] == {("words-1", 16)}
 
@@ -135,7 +135,7 @@ async def test_materials_uploaded_after_a_migration_are_found(
     await complete_migration(new_app, clock)
     out = await extract_result(new_app, QUESTION, task_id=TASK, materials=TEXT)
     assert (out["status"], out["contexts"][0]) == ("ready", MAST)
-    assert model_of(new_app).paid[MAST] == 1
+    assert get_model(new_app).embedding_counts[MAST] == 1
 
 
 async def test_clusters_and_chunks_are_readable_in_a_migration(
@@ -145,7 +145,11 @@ async def test_clusters_and_chunks_are_readable_in_a_migration(
     topics = [make_cluster("dough", (0.0, 1.0)), make_cluster("boats", (0.6, 0.8))]
     members = {"dough": names[:3], "boats": names[3:]}
     await Clusters(job_context(old_app).database).save(topics, members, "run-1", clock())
-    for prepare in (announce_move(new_app), clear_vectors(new_app, clock), run_reembed(new_app)):
+    for prepare in (
+        announce_migration(new_app),
+        clear_vectors(new_app, clock),
+        run_reembed(new_app),
+    ):
         await prepare
         for app in (old_app, new_app):
             result = await get_cluster(ClusterIn(cluster_id="dough"), job_context(app))
@@ -157,7 +161,7 @@ async def test_clusters_and_chunks_are_readable_in_a_migration(
 def make_cluster(name: str, start: tuple[float, ...]) -> ClusterWithCentroid:
     """Return a cluster whose centroid is of the old model."""
     cluster = Cluster(name, name, "A topic.", ("one",), x=0.0, y=0.0)
-    return ClusterWithCentroid(cluster, start + (0.0,) * (former_model().dimension - len(start)))
+    return ClusterWithCentroid(cluster, start + (0.0,) * (previous_model().dimension - len(start)))
 
 
 @pytest.mark.usefixtures("old_app")

@@ -1,0 +1,115 @@
+"""What saving a note costs: document writes, round trips and milliseconds.
+
+Usage: python -m benchmarks.notes
+
+Notes of SciFact's abstracts are saved on a separate emulator, with the local embedder: new ones,
+one after the other, then the same ones again, and then a change of the second half of each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from itertools import islice
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.dataset import SCIFACT
+from benchmarks.measurement import print_table
+from functions.tools.knowledge.save_note.arguments import MAX_TEXT_LENGTH
+from functions.tools.knowledge.save_note.tool import TOOL
+from infra.local.emulator import EmulatorMissing, run_emulator
+from shared.core.caller import Caller, Role
+from shared.core.log import log_only_warnings
+from shared.core.settings import Settings
+from shared.runtime.context import App
+from shared.runtime.invocation import invoke
+from shared.runtime.messages import CallRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.runtime.messages import CallAnswer
+
+LENGTHS: Final = (300, 2_000, MAX_TEXT_LENGTH)
+NOTES: Final = 5
+"""How many notes of each length are saved."""
+EDITOR: Final = Caller.of("bench", role=Role.EDITOR)
+
+
+async def save(app: App, **arguments: Any) -> tuple[CallAnswer, float]:
+    """Call save_note; return the answer and the milliseconds that it took."""
+    request = CallRequest(
+        call_id=os.urandom(8).hex(),
+        arguments=arguments,
+        caller=EDITOR,
+        deadline=time.time() + 30,
+    )
+    start = time.perf_counter()
+    answer = await invoke(TOOL, request, app)
+    if answer.error:
+        raise RuntimeError(answer.error)
+    return answer, (time.perf_counter() - start) * 1000
+
+
+def row(name: str, calls: Sequence[tuple[CallAnswer, float]]) -> list[str]:
+    """Return a row of the table: medians."""
+    receipts = [answer.receipt for answer, _ in calls]
+    return [
+        name,
+        f"{median(receipt.documents_written for receipt in receipts):.0f}",
+        f"{median(receipt.documents_read for receipt in receipts):.0f}",
+        f"{max(receipt.round_trips for receipt in receipts)}",
+        f"{median(elapsed for _, elapsed in calls):.0f}",
+    ]
+
+
+async def measure(text: str) -> None:
+    """Save and change notes of each length, and print the costs."""
+    app = App(Settings(google_cloud_project="bench-notes"))
+    await save(app, text="The first note loads the model.")
+    rows = []
+    start = 0
+    for length in LENGTHS:
+        texts = [text[start + length * n :][:length] for n in range(2 * NOTES)]
+        start += 2 * NOTES * length
+        saved = [await save(app, text=note, again=True) for note in texts[:NOTES]]
+        duplicates = [await save(app, text=note) for note in texts[:NOTES]]
+        changed = []
+        for (answer, _), note, other in zip(saved, texts, texts[NOTES:], strict=False):
+            result = answer.result or {}
+            base = {"source_id": result["source_id"], "revision": 1}
+            changed.append(
+                await save(app, **base, text=f"{note[: length // 2]}{other[length // 2 :]}")
+            )
+        rows += [
+            row(f"{length:,} characters, new", saved),
+            row(f"{length:,} characters, a duplicate", duplicates),
+            row(f"{length:,} characters, half changed", changed),
+        ]
+    await app.aclose()
+    columns = ["note", "writes", "reads", "round trips, at most", "ms, median"]
+    print_table(f"{NOTES} notes of each length", columns, rows)
+
+
+def main() -> None:
+    """Start an emulator, and measure."""
+    if not SCIFACT.is_dir():
+        print(f"Skipped: there is no SciFact in {SCIFACT}.")  # noqa: T201 - a benchmark prints
+        return
+    with (SCIFACT / "corpus.jsonl").open(encoding="utf-8") as lines:
+        text = " ".join(json.loads(line)["text"] for line in islice(lines, 1_000))
+    log_only_warnings()
+    with run_emulator() as address:
+        os.environ["FIRESTORE_EMULATOR_HOST"] = address
+        asyncio.run(measure(text))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except EmulatorMissing as error:
+        sys.exit(str(error))

@@ -1,0 +1,176 @@
+"""Exports of Carrel: sources with their chunks, in the format of `shared.knowledge.export_lines`.
+
+Ids, texts and boundaries are taken as they are: nothing is cleaned, or cut again.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+)
+
+from functions.jobs.ingest.readers.decoding import Record, Unreadable, decode, parse_json
+from shared.knowledge.export_lines import FORMAT, HEADER_FIELD
+from shared.knowledge.knowledge_card import KnowledgeCard
+from shared.knowledge.source import SOURCE_FIELDS, NoteFields, Section, Source, SourceFields
+from shared.runtime.schemas import DocumentId
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Line = tuple[int, Any]
+    """The number of a line and its value, or the error of a line that is not JSON."""
+
+_SOURCE_FIELDS: Final = TypeAdapter(SourceFields)
+_Moment = Annotated[AwareDatetime, AfterValidator(lambda moment: moment.astimezone(UTC))]
+
+
+class _Exported(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class _Note(_Exported):
+    """What makes a source a note."""
+
+    text: str
+    saved_by: Annotated[str, Field(min_length=1)]
+    revision: Annotated[int, Field(ge=1)]
+
+
+class _OwnFields(_Exported):
+    """The id of a source, its dates, and what makes it a note."""
+
+    source_id: DocumentId
+    title: Annotated[str, Field(min_length=1)]
+    created_at: _Moment | None = None
+    updated_at: _Moment | None = None
+    note: _Note | None = None
+
+
+class _Card(_Exported):
+    """A knowledge card."""
+
+    summary: str
+    takeaways: tuple[str, ...] = ()
+    model: str | None = None
+    generated_at: _Moment | None = None
+
+
+class _Chunk(_Exported):
+    """A chunk, apart from the fields of its source."""
+
+    chunk_id: str | None = None
+    text: Annotated[str, Field(min_length=1)]
+    start: Annotated[int, Field(ge=0)]
+    tags: tuple[str, ...] = ()
+    readwise_url: str | None = None
+    highlight_url: str | None = None
+    highlighted_at: _Moment | None = None
+    dated_at: _Moment | None = None
+    card: _Card | None = None
+
+
+def is_header(line: bytes) -> bool:
+    """Return whether the first line of a file says that it is an export."""
+    return HEADER_FIELD.encode() in line[: 2 * len(HEADER_FIELD)]
+
+
+def records(name: str, header: bytes, lines: Iterator[tuple[int, bytes]]) -> Iterator[Record]:
+    """Yield the sources of an export.
+
+    Args:
+        name: The name of the file, for people.
+        header: Its first line.
+        lines: The other lines, with their numbers.
+
+    Raises:
+        Unreadable: A newer version of Carrel wrote it.
+    """
+    if parse_json(decode(header)).get(HEADER_FIELD) != FORMAT:
+        raise Unreadable("is an export of another version of Carrel: update this one")
+    group: list[Line] = []
+    for number, line in lines:
+        value = _parse(line)
+        if group and isinstance(value, dict) and "source" in value:
+            yield f"{name} line {group[0][0]}", partial(_source, group)
+            group = []
+        group.append((number, value))
+    if group:
+        yield f"{name} line {group[0][0]}", partial(_source, group)
+
+
+def _parse(line: bytes) -> Any:
+    """Parse a line, and reject half of a surrogate pair, which UTF-8 cannot hold."""
+    try:
+        value = parse_json(decode(line.rstrip()))
+        if b"\\u" in line:
+            json.dumps(value, ensure_ascii=False).encode()
+    except Unreadable as error:
+        return error
+    except UnicodeEncodeError as error:
+        return Unreadable(f"has a character that UTF-8 cannot encode: {error.reason}")
+    return value
+
+
+def _source(group: list[Line]) -> Source:
+    """Build a source from its lines.
+
+    Raises:
+        Unreadable: A line is missing or not valid.
+    """
+    values = [_object(number, value) for number, value in group]
+    first, *chunks = values
+    end = chunks.pop() if chunks else {}
+    if end.get("chunks") != len(chunks) or not chunks:
+        raise Unreadable(f"is not complete: {len(chunks)} passages were read")
+    try:
+        own = _OwnFields.model_validate(first.get("source"))
+        fields = _SOURCE_FIELDS.validate_python(first["source"])
+        sections = [_section(_Chunk.model_validate(line.get("chunk"))) for line in chunks]
+    except ValidationError as error:
+        [fault, *_] = error.errors(include_url=False, include_input=False)
+        path = ".".join(map(str, fault["loc"]))
+        raise Unreadable(f"{path}: {fault['msg']}") from error
+    return Source(
+        **{field: getattr(fields, field) for field in SOURCE_FIELDS},
+        sections=tuple(sections),
+        created_at=own.created_at,
+        updated_at=own.updated_at,
+        note=NoteFields(**own.note.model_dump()) if own.note else None,
+    )
+
+
+def _object(number: int, value: Any) -> dict[str, Any]:
+    if isinstance(value, Unreadable):
+        raise Unreadable(f"line {number} {value}")
+    if not isinstance(value, dict):
+        raise Unreadable(f"line {number} is not a JSON object")
+    return value
+
+
+def _section(chunk: _Chunk) -> Section:
+    card = chunk.card
+    return Section(
+        chunk.text,
+        tags=chunk.tags,
+        readwise_url=chunk.readwise_url,
+        highlight_url=chunk.highlight_url,
+        highlighted_at=chunk.highlighted_at,
+        written_at=chunk.dated_at,
+        start=chunk.start,
+        chunk_id=chunk.chunk_id,
+        card=KnowledgeCard(card.summary, card.takeaways, card.model, card.generated_at)
+        if card
+        else None,
+    )

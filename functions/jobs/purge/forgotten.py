@@ -1,0 +1,28 @@
+"""Delete for good what was forgotten 30 days ago. The record of who forgot what, and why, stays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from functions.jobs.purge.sweep import Sweep
+from shared.pipeline.forgetting import ForgottenContents
+
+if TYPE_CHECKING:
+    from shared.runtime.context import Context
+    from shared.runtime.job import Budget, Report
+
+
+async def delete_forgotten(ctx: Context, budget: Budget, report: Report) -> None:
+    """Delete the texts of forgotten chunks and sources, in small commits."""
+    async for deleted in ForgottenContents(ctx.database).delete_expired(ctx.clock()):
+        report.counts["forgotten"] += deleted
+        if budget.spent:
+            report.finished = False
+            return
+
+
+async def _count(ctx: Context) -> int:
+    return await ForgottenContents(ctx.database).count_expired(ctx.clock())
+
+
+FORGOTTEN: Final = Sweep("forgotten", delete_forgotten, _count)

@@ -1,0 +1,362 @@
+"""Forget a passage or a source, or restore it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import Field
+
+from shared.core.caller import Role, Scope, Tier
+from shared.core.errors import Conflict, Forbidden, InvalidInput, NotFound
+from shared.knowledge.chunk import parse_source_id
+from shared.knowledge.forgotten_repository import RESTORABLE, ForgottenSources, Unfinished
+from shared.knowledge.source import may_edit
+from shared.pipeline.forgetting import (
+    ContentCounts,
+    Forgetter,
+    Forgetting,
+    SourceMove,
+    count_contents,
+)
+from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
+from shared.runtime.tool import Effect, Tool
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from shared.runtime.context import Context
+
+MOVE_SECONDS: Final = 20.0
+"""After this time, a call leaves the remaining passages of a source to the index job."""
+
+
+class In(IdempotentArguments):
+    """What to forget or to restore."""
+
+    chunk_id: DocumentId | None = Field(
+        default=None,
+        description="The chunk_id of a passage. Pass this or source_id. A note goes as a whole.",
+    )
+    source_id: DocumentId | None = Field(
+        default=None, description="The source_id of a source, which goes with all its passages."
+    )
+    reason: str | None = Field(
+        default=None, max_length=500, description="Why, for the record that stays."
+    )
+    forgotten: bool = Field(
+        default=True, description="false restores what was forgotten, within 30 days."
+    )
+
+
+class Removed(Result):
+    """What left the knowledge base, or came back to it."""
+
+    chunks: int = Field(description="Passages.")
+    vectors: int = Field(description="Their vectors.")
+    cards: int = Field(description="Their knowledge cards.")
+    extractions: int = Field(description="Their decisions, patterns, warnings and methodologies.")
+    postings: int = Field(description="Their entries in the index of words and filters.")
+
+
+class Out(Result):
+    """The receipt: what left the knowledge base or came back, and how to undo it."""
+
+    chunk_id: str | None = Field(description="The passage, if it was forgotten alone.")
+    source_id: str = Field(description="The source.")
+    title: str | None = Field(description="The source's title, until it is deleted for good.")
+    forgotten: bool = Field(description="Whether it is forgotten now.")
+    changed: bool = Field(description="Whether this call changed anything.")
+    removed: Removed | None = Field(description="What this call took out.")
+    restored: Removed | None = Field(description="What this call brought back.")
+    remaining: int | None = Field(
+        description="Passages that are still to be moved; a job completes it within 15 minutes."
+    )
+    restorable_until: str | None = Field(description="The last day on which it can be restored.")
+    undo: Undo | None = Field(description="How to undo it; missing if nothing changed.")
+
+
+async def forget(args: In, ctx: Context) -> Out:
+    """Move a passage or a source to where nothing reads it, or bring it back.
+
+    Three to five round trips for a passage, and two for each 25 passages of a source.
+
+    Raises:
+        InvalidInput: Neither or both ids are given.
+        NotFound: There is no such passage or source, or it was deleted for good.
+        Forbidden: The caller is not the owner, and did not save it.
+        Conflict: The passage was forgotten with its source, or its source is gone.
+    """
+    if (args.chunk_id is None) == (args.source_id is None):
+        raise InvalidInput("Pass either chunk_id, for one passage, or source_id, for all of it.")
+    call = _Call(args, ctx)
+    if args.chunk_id is not None:
+        change = call.forget_chunk if args.forgotten else call.restore_chunk
+        return await ctx.database.retry_on_conflict(lambda: change(str(args.chunk_id)))
+    if args.forgotten:
+        return await call.forget_source(str(args.source_id))
+    return await call.restore_source(str(args.source_id))
+
+
+class _Call:
+    """One call of the tool."""
+
+    def __init__(self, args: In, ctx: Context) -> None:
+        self._args = args
+        self._ctx = ctx
+        self._forgetting = Forgetting(ctx.database)
+        self._forgetter = Forgetter(str(ctx.caller.user_id), args.reason, ctx.clock())
+        self._started_at = time.monotonic()
+
+    async def forget_chunk(self, chunk_id: str) -> Out:
+        chunk, forgotten = await asyncio.gather(
+            self._forgetting.chunk(chunk_id), self._forgetting.forgotten_chunk(chunk_id)
+        )
+        if chunk is None:
+            if forgotten is None:
+                raise _unknown("passage", chunk_id, "search_kb")
+            document = forgotten.get("document")
+            return _unchanged(chunk_id, document["source_id"], document["title"], forgotten=True)
+        source_id, title = chunk.get("source_id"), chunk.get("title")
+        source = await self._forgetting.source(source_id)
+        if source is None or _goes_whole(source.to_dict() or {}):
+            return await self.forget_source(source_id)
+        self._check_permission(source.to_dict() or {})
+        writes = await self._forgetting.forget_chunk(chunk, self._forgetter)
+        counts = count_contents([chunk.to_dict() or {}])
+        return await self._ctx.commit(writes, self._changed(chunk_id, source_id, title, counts))
+
+    async def restore_chunk(self, chunk_id: str) -> Out:
+        forgotten = await self._forgetting.forgotten_chunk(chunk_id)
+        if forgotten is None:
+            chunk = await self._forgetting.chunk(chunk_id)
+            if chunk is None:
+                return await self._admit_chunk(chunk_id)
+            return _unchanged(chunk_id, chunk.get("source_id"), chunk.get("title"), forgotten=False)
+        document = forgotten.get("document")
+        source_id, title = document["source_id"], document["title"]
+        source = await self._forgetting.source(source_id)
+        if source is None:
+            raise Conflict(
+                f"This passage cannot come back alone, since its source {source_id} is not in the"
+                f' knowledge base. Restore that with {{"source_id": "{source_id}", "forgotten":'
+                " false}, or add it again, and then repeat this call.",
+                details={"source_id": source_id},
+            )
+        self._check_permission(source.to_dict() or {})
+        now = self._forgetter.now
+        if "of_source" in (forgotten.to_dict() or {}):
+            raise Conflict(
+                "This passage was forgotten with its source, which is being restored. Try again in"
+                " a few minutes.",
+                details={"source_id": source_id},
+            )
+        writes = await self._forgetting.restore_chunk(forgotten, now)
+        counts = count_contents([document])
+        return await self._ctx.commit(writes, self._changed(chunk_id, source_id, title, counts))
+
+    async def forget_source(self, source_id: str) -> Out:
+        source, (record, snapshot) = await asyncio.gather(
+            self._forgetting.source(source_id), ForgottenSources(self._ctx.database).get(source_id)
+        )
+        if source is None:
+            if not record.whole:
+                raise _unknown("source", source_id, "list_sources")
+            return _unchanged(None, source_id, _title(record.document), forgotten=True)
+        self._check_permission(source.to_dict() or {})
+        if record.unfinished is Unfinished.RESTORING:
+            raise _unfinished(source_id, "restored")
+        database = self._ctx.database
+        if record.unfinished is Unfinished.FORGETTING:
+            move = SourceMove(database, source_id, snapshot.update_time)
+        else:
+            move = await database.retry_on_conflict(
+                lambda: SourceMove.begin_forgetting(database, source_id, self._forgetter)
+            )
+        title = source.get("title")
+        counts, is_complete = await self._add_up(move.move_chunks(self._forgetter.now))
+        if is_complete:
+            out = self._changed(None, source_id, title, counts)
+            return await self._ctx.commit(move.finish_forgetting(), out)
+        remaining = max(1, source.get("chunk_count") - counts.chunks)
+        return await self._ctx.commit([], self._changed(None, source_id, title, counts, remaining))
+
+    async def restore_source(self, source_id: str) -> Out:
+        record, snapshot = await ForgottenSources(self._ctx.database).get(source_id)
+        if not record.whole:
+            source = await self._forgetting.source(source_id)
+            if source is None:
+                raise _not_restorable("source", source_id)
+            return _unchanged(None, source_id, source.get("title"), forgotten=False)
+        if record.document is None:
+            self._check_permission({})
+            out = self._changed(None, source_id, _title(None), ContentCounts())
+            return await self._ctx.commit(self._forgetting.admit_source(record, snapshot), out)
+        self._check_permission(record.document)
+        if record.unfinished is Unfinished.FORGETTING:
+            raise _unfinished(source_id, "forgotten")
+        database = self._ctx.database
+        if record.unfinished is Unfinished.RESTORING:
+            move = SourceMove(database, source_id, snapshot.update_time)
+        else:
+            move = await SourceMove.begin_restoring(database, record, snapshot)
+        counts, is_complete = await self._add_up(move.restore_chunks(self._forgetter.now))
+        title = _title(record.document)
+        if is_complete:
+            out = self._changed(None, source_id, title, counts)
+            return await self._ctx.commit(move.finish_restoring(record), out)
+        remaining = max(1, record.document["chunk_count"] - counts.chunks)
+        return await self._ctx.commit([], self._changed(None, source_id, title, counts, remaining))
+
+    async def _admit_chunk(self, chunk_id: str) -> Out:
+        """Let ingest store a passage again whose text was deleted for good."""
+        self._check_permission({})
+        writes = await self._forgetting.admit_chunk(chunk_id)
+        if writes is None:
+            raise _not_restorable("passage", chunk_id)
+        out = self._changed(chunk_id, parse_source_id(chunk_id), _title(None), ContentCounts())
+        return await self._ctx.commit(writes, out)
+
+    def _check_permission(self, source: Mapping[str, Any]) -> None:
+        caller = self._ctx.caller
+        if may_edit(source.get("saved_by"), caller):
+            return
+        raise Forbidden(
+            f"Only an owner may forget this; as {caller.role}, you may forget the notes that you"
+            " saved. The operator of this server can change your role: carrel accounts role"
+            f" {caller.user_id} owner"
+        )
+
+    async def _add_up(self, moves: AsyncIterator[ContentCounts]) -> tuple[ContentCounts, bool]:
+        """Move chunks until the time is up; return what was moved, and whether that is all."""
+        total = ContentCounts()
+        async for counts in moves:
+            total += counts
+            if time.monotonic() - self._started_at > MOVE_SECONDS:
+                return total, False
+        return total, True
+
+    def _changed(
+        self,
+        chunk_id: str | None,
+        source_id: str,
+        title: str | None,
+        counts: ContentCounts,
+        remaining: int | None = None,
+    ) -> Out:
+        target = {"chunk_id": chunk_id} if chunk_id else {"source_id": source_id}
+        forgotten, moved = self._args.forgotten, Removed.of(counts)
+        until = self._forgetter.now + RESTORABLE
+        return Out(
+            chunk_id=chunk_id,
+            source_id=source_id,
+            title=title,
+            forgotten=forgotten,
+            changed=True,
+            removed=moved if forgotten else None,
+            restored=None if forgotten else moved,
+            remaining=remaining,
+            restorable_until=f"{until:%Y-%m-%d}" if forgotten else None,
+            undo=Undo(tool="forget", arguments={**target, "forgotten": not forgotten}),
+        )
+
+
+def _goes_whole(source: Mapping[str, Any]) -> bool:
+    """Return whether a source goes with any of its passages.
+
+    That is its last one, or one of a note, whose document has the whole text.
+    """
+    return source["chunk_count"] == 1 or "saved_by" in source
+
+
+def _unchanged(chunk_id: str | None, source_id: str, title: str | None, *, forgotten: bool) -> Out:
+    return Out(
+        chunk_id=chunk_id,
+        source_id=source_id,
+        title=title,
+        forgotten=forgotten,
+        changed=False,
+        removed=None,
+        restored=None,
+        remaining=None,
+        restorable_until=None,
+        undo=None,
+    )
+
+
+def _title(document: Mapping[str, Any] | None) -> str | None:
+    return str(document["title"]) if document else None
+
+
+def _unknown(kind: str, name: str, tool: str) -> NotFound:
+    return NotFound(f"There is no {kind} {name}. {tool} shows the ids.")
+
+
+def _not_restorable(kind: str, name: str) -> NotFound:
+    return NotFound(
+        f"There is no forgotten {kind} {name} to restore: it was never forgotten, or it is restored"
+        " already."
+    )
+
+
+def _unfinished(source_id: str, state: str) -> Conflict:
+    return Conflict(
+        f"The source {source_id} is still being {state}. Try again in 15 minutes.",
+        details={"source_id": source_id},
+    )
+
+
+def in_words(out: Out) -> str:
+    """Return the result as text."""
+    name = f'"{out.title}"' if out.title else f"the source {out.source_id}"
+    what = f"the passage {out.chunk_id} of {name}" if out.chunk_id else name
+    if not out.changed:
+        state = "forgotten" if out.forgotten else "in the knowledge base"
+        return f"Nothing changed: {what} already is {state}."
+    moved = out.removed or out.restored
+    if out.restored and not out.title:
+        return (
+            f"The texts of {what} were deleted for good. They come back when their file or export"
+            " is ingested again."
+        )
+    lines = [f"{'Forgot' if out.forgotten else 'Restored'} {what}."]
+    if moved:
+        lines.append(
+            f"{'Removed' if out.forgotten else 'Brought back'}: {moved.chunks} passages,"
+            f" {moved.vectors} vectors, {moved.cards} cards, {moved.extractions} extractions,"
+            f" {moved.postings} postings."
+        )
+    if out.remaining:
+        lines.append(f"About {out.remaining} passages follow within 15 minutes.")
+    elif out.forgotten:
+        lines.append("No tool shows it any more, and it stays out when its file is read again.")
+    else:
+        lines.append("Search finds it by meaning now, and by words after the next index run.")
+    lines.append("Counts, cluster sizes and suggested names follow with the next index run.")
+    if out.restorable_until:
+        lines.append(f"It can be restored until {out.restorable_until}.")
+    if out.undo:
+        lines.append(out.undo.in_words())
+    return " ".join(lines)
+
+
+TOOL = Tool(
+    name="forget",
+    title="Forget a passage or a source",
+    description=(
+        "Take a passage or a whole source out of the knowledge base for good, because it was added"
+        " by mistake or is no longer wanted. It is gone from all tools at once, stays out when its"
+        " file or export is read again, and can be restored for 30 days. For the user's to-dos use"
+        " delete_task; for coding traces use withdraw_trace."
+    ),
+    input=In,
+    output=Out,
+    run=forget,
+    text=in_words,
+    effect=Effect.DESTROY,
+    tier=Tier.REGISTERED,
+    role=Role.EDITOR,
+    required_scope=Scope.CURATE,
+    idempotent=True,
+)

@@ -1,0 +1,128 @@
+"""The arguments of `save_note`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
+
+from shared.core.errors import InvalidInput
+from shared.core.text_validation import validate_line, validate_prose, validation_error
+from shared.notes.note import NoteContent, default_title
+from shared.runtime.schemas import DocumentId, IdempotentArguments
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_TEXT_LENGTH: Final = 8_000
+MAX_TAGS: Final = 20
+_CONTENT: Final = ("text", "title", "tags", "url", "chunk_id")
+
+
+def _text(text: str) -> str:
+    if len(text) > MAX_TEXT_LENGTH:
+        raise validation_error(
+            f"must have at most {MAX_TEXT_LENGTH:,} characters. A longer text is added as a file,"
+            " in a shell: carrel ingest PATH"
+        )
+    return validate_prose(text).strip()
+
+
+def _title(text: str) -> str:
+    return validate_line(" ".join(text.split()))
+
+
+def _tag(text: str) -> str:
+    return validate_line(text).lstrip("#")
+
+
+NoteText = Annotated[
+    str,
+    AfterValidator(_text),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_TEXT_LENGTH}),
+]
+Title = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_title)]
+Tag = Annotated[str, StringConstraints(min_length=1, max_length=100), AfterValidator(_tag)]
+Url = Annotated[str, StringConstraints(pattern=r"^https?://\S+$", max_length=2_000)]
+
+
+class In(IdempotentArguments):
+    """A new note, or a change of one."""
+
+    text: NoteText | None = Field(
+        default=None,
+        description="What to remember, so that it can be understood on its own: up to 8,000"
+        " characters. Required for a new note.",
+    )
+    title: Title | None = Field(default=None, description="By default, the first words.")
+    tags: list[Tag] | None = Field(
+        default=None, max_length=MAX_TAGS, description="At most 20. In a change, [] removes all."
+    )
+    url: Url | None = Field(default=None, description="The web page that it is about, or is from.")
+    chunk_id: DocumentId | None = Field(
+        default=None, description="The passage that it is about, from search_kb or get_chunk."
+    )
+    source_id: DocumentId | None = Field(
+        default=None,
+        description="To change a note: its source_id. Fields that are left out stay as they are.",
+    )
+    revision: int | None = Field(
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="Required with source_id: the revision that you change, from get_source.",
+    )
+    restore_revision: int | None = Field(
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="With source_id: bring back this former revision, of the last 30 days, instead"
+        " of giving new fields.",
+    )
+    again: bool = Field(
+        default=False, description="Store a new note even if another says nearly the same."
+    )
+
+    @property
+    def changes(self) -> Mapping[str, Any]:
+        """The given fields of the note's content."""
+        given: dict[str, Any] = {"title": self.title, "text": self.text, "source_url": self.url}
+        given["about_chunk_id"] = self.chunk_id
+        given["tags"] = None if self.tags is None else tuple(dict.fromkeys(filter(None, self.tags)))
+        return {name: value for name, value in given.items() if value is not None}
+
+    def require_consistent(self) -> None:
+        """Check which arguments were given together.
+
+        Raises:
+            InvalidInput: A field is missing, or two exclude each other.
+        """
+        given = [name for name in _CONTENT if getattr(self, name) is not None]
+        if self.source_id is None:
+            if self.text is None:
+                raise _invalid("text", "required for a new note")
+            for name in ("revision", "restore_revision"):
+                if getattr(self, name) is not None:
+                    raise _invalid(name, "only with source_id, to change a note")
+        elif self.revision is None:
+            raise _invalid("revision", "required with source_id: get_source returns it")
+        elif self.restore_revision is None and not given:
+            raise _invalid("source_id", "given without anything to change")
+        elif self.restore_revision is not None and given:
+            raise _invalid("restore_revision", f"given with {', '.join(given)}: give either")
+
+    def new_content(self) -> NoteContent:
+        """Return the content of a new note."""
+        return NoteContent(**{"title": default_title(self.text or ""), **self.changes})
+
+    def changed_content(self, former: NoteContent) -> NoteContent:
+        """Return the content of a note after the change. A default title follows the text."""
+        changes = dict(self.changes)
+        if self.text and former.title == default_title(former.text):
+            changes.setdefault("title", default_title(self.text))
+        return replace(former, **changes)
+
+
+def _invalid(field: str, problem: str) -> InvalidInput:
+    return InvalidInput(f"save_note was not run: {field} is {problem}.", details={field: problem})

@@ -1,0 +1,127 @@
+"""The results of `save_note`, as data and as text."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from shared.runtime.schemas import Result, Undo
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.knowledge.ingestion import ChunkedSource
+    from shared.notes.repository import StoredNote
+    from shared.runtime.context import Context
+
+
+class Out(Result):
+    """The note that is stored now."""
+
+    source_id: str = Field(description="Its id, for get_source and to change it.")
+    revision: int = Field(description="The number of its revision, to change it; 1 when new.")
+    title: str = Field(description="Its title.")
+    chunk_ids: list[str] = Field(description="Its passages, for get_chunk.")
+    tags: list[str] = Field(description="Its tags.")
+    duplicate: bool = Field(
+        description="Whether this note already said the same, or nearly: then nothing was stored."
+    )
+    text: str | None = Field(description="The text of the note that already says the same.")
+    changed: list[str] = Field(description="The fields that changed.")
+    waiting: int = Field(
+        description="How many of its passages can be found by their words only, until they are"
+        " embedded."
+    )
+    readable_by: str = Field(description="Who can read it.")
+    undo: Undo | None = Field(description="How to undo it; missing if nothing was stored.")
+
+
+def duplicate_result(stored: StoredNote, ctx: Context) -> Out:
+    """Return the result of a call that stored nothing, since this note says the same."""
+    note = stored.note
+    return Out(
+        source_id=note.source_id,
+        revision=note.revision,
+        title=note.title,
+        chunk_ids=list(stored.chunks),
+        tags=list(note.tags),
+        duplicate=True,
+        text=note.text,
+        changed=[],
+        waiting=0,
+        readable_by=_readers(ctx),
+        undo=None,
+    )
+
+
+def note_result(
+    note: ChunkedSource,
+    revision: int,
+    ctx: Context,
+    *,
+    changed: Sequence[str] = (),
+    waiting: int = 0,
+) -> Out:
+    """Return the result for a note that is stored now.
+
+    Args:
+        note: The note.
+        revision: The number of its revision.
+        ctx: The context of the call.
+        changed: The arguments that changed it.
+        waiting: The number of its chunks that wait to be embedded.
+    """
+    return Out(
+        source_id=note.source.source_id,
+        revision=revision,
+        title=note.source.title,
+        chunk_ids=[chunk.chunk_id for chunk in note.chunks],
+        tags=list(note.source.tags),
+        duplicate=False,
+        text=None,
+        changed=list(changed),
+        waiting=waiting,
+        readable_by=_readers(ctx),
+        undo=_undo(note.source.source_id, revision),
+    )
+
+
+def _undo(source_id: str, revision: int) -> Undo:
+    """Return the call that undoes a change to this revision, or that forgets a new note."""
+    target = {"source_id": source_id}
+    if revision == 1:
+        return Undo(tool="forget", arguments=target)
+    restoring = {"revision": revision, "restore_revision": revision - 1}
+    return Undo(tool="save_note", arguments=target | restoring)
+
+
+def _readers(ctx: Context) -> str:
+    if ctx.settings.public_access:
+        return "everyone on the internet, without signing in"
+    return "everyone who may use this knowledge base"
+
+
+def in_words(out: Out) -> str:
+    """Return the result as text."""
+    title = json.dumps(out.title, ensure_ascii=False)
+    name = f"{title} (source_id: {out.source_id}, revision {out.revision})"
+    if out.duplicate:
+        return (
+            f"Nothing was stored: the note {name} already says that, or nearly:\n\n{out.text}\n\n"
+            "To change it, call save_note with its source_id and revision. To store a new note all"
+            ' the same, send it with "again": true.'
+        )
+    sentences = [
+        f"Changed the note {name}: {', '.join(out.changed)}." if out.changed else f"Saved {name}.",
+        f"It can be read by {out.readable_by}.",
+    ]
+    if out.waiting:
+        sentences.append(
+            "The embedding provider does not answer: until the job `embed` has run, the note is"
+            " found by its words only."
+        )
+    if out.undo:
+        sentences.append(out.undo.in_words())
+    return " ".join(sentences)

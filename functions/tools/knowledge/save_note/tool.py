@@ -1,0 +1,206 @@
+"""Save a note in the knowledge base, or change one."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
+
+from functions.tools.knowledge.save_note.arguments import In
+from functions.tools.knowledge.save_note.results import Out, duplicate_result, in_words, note_result
+from shared.core.caller import Role, Scope, Tier
+from shared.core.errors import Conflict, Forbidden, NotFound
+from shared.knowledge.chunk_repository import Chunks
+from shared.knowledge.source import may_edit
+from shared.notes.duplicates import find_duplicate
+from shared.notes.embedding import embed_chunks
+from shared.notes.note import default_title
+from shared.notes.repository import REVISION_RETENTION, Notes
+from shared.runtime.capabilities import Capability
+from shared.runtime.tool import Effect, Tool
+from shared.screening.screen import require_no_secrets
+
+if TYPE_CHECKING:
+    from shared.knowledge.ingestion import ChunkedSource
+    from shared.notes.note import NoteContent
+    from shared.notes.repository import ChunkVectors, StoredNote
+    from shared.runtime.context import Context
+
+
+_ARGUMENTS: Final = {"source_url": "url", "about_chunk_id": "chunk_id"}
+"""The arguments that set fields of a note, where the names differ."""
+
+
+async def save_note(args: In, ctx: Context) -> Out:
+    """Store and index a note, so that search finds it with the next call.
+
+    Three round trips. For a new note: the embedding space and the passage; the nearest notes; the
+    commit. For a change: the note, the revision to bring back and the passage; the embedding space;
+    the commit. Equal notes that are sent at the same moment are both stored.
+
+    Raises:
+        InvalidInput: Arguments are missing or exclude each other, or a text contains a secret.
+        NotFound: There is no such passage, note or revision.
+        Forbidden: Someone else saved the note.
+        Conflict: The note has another revision.
+    """
+    args.require_consistent()
+    if args.source_id is None:
+        return await _save_new(args, ctx)
+    source_id = args.source_id
+    return await ctx.database.retry_on_conflict(lambda: _change(source_id, args, ctx))
+
+
+async def _save_new(args: In, ctx: Context) -> Out:
+    content = args.new_content()
+    await _screen(content)
+    note = await asyncio.to_thread(content.chunked, f"note-{secrets.token_hex(8)}")
+    vectors, _ = await asyncio.gather(
+        embed_chunks(note.chunks, ctx), _require_passage(args.chunk_id, ctx)
+    )
+    return await ctx.database.retry_on_conflict(lambda: _store(note, vectors, args, ctx))
+
+
+async def _store(note: ChunkedSource, vectors: ChunkVectors, args: In, ctx: Context) -> Out:
+    if vectors.by_chunk and not args.again:
+        in_order = [vectors.by_chunk[chunk.chunk_id] for chunk in note.chunks]
+        duplicate = await find_duplicate(note.chunks, in_order, ctx.database)
+        stored = await Notes(ctx.database).get(duplicate) if duplicate else None
+        if stored:
+            return duplicate_result(stored, ctx)
+    user_id = str(ctx.caller.user_id)
+    writes = Notes(ctx.database).create(note, user_id, vectors, ctx.clock())
+    waiting = len(note.chunks) - len(vectors.by_chunk)
+    return await ctx.commit(writes, note_result(note, 1, ctx, waiting=waiting))
+
+
+async def _change(source_id: str, args: In, ctx: Context) -> Out:
+    stored, former, _ = await asyncio.gather(
+        Notes(ctx.database).get(source_id),
+        _former_content(source_id, args, ctx),
+        _require_passage(args.chunk_id, ctx),
+    )
+    note = _require_changeable(stored, source_id, args, ctx)
+    content = former or args.changed_content(note.note.content)
+    before, after = asdict(note.note.content), asdict(content)
+    changed = [_ARGUMENTS.get(name, name) for name in after if after[name] != before[name]]
+    if not changed:
+        return duplicate_result(note, ctx)
+    await _screen(content)
+    chunked = await asyncio.to_thread(content.chunked, source_id)
+    missing = note.to_embed(chunked.chunks)
+    notes = Notes(ctx.database)
+    vectors, remains = await asyncio.gather(
+        embed_chunks(missing, ctx), notes.remains(note, chunked.chunks)
+    )
+    writes = notes.update(note, chunked, vectors, remains, ctx.clock())
+    waiting = len(missing) - len(vectors.by_chunk)
+    revision = note.note.revision + 1
+    return await ctx.commit(
+        writes, note_result(chunked, revision, ctx, changed=changed, waiting=waiting)
+    )
+
+
+def _require_changeable(
+    stored: StoredNote | None, source_id: str, args: In, ctx: Context
+) -> StoredNote:
+    """Return the note that the call changes.
+
+    Raises:
+        NotFound: There is no such note.
+        Forbidden: Someone else saved it.
+        Conflict: It has another revision.
+    """
+    if stored is None:
+        raise NotFound(
+            f"There is no note {source_id}. Only notes can be changed; find them with list_sources"
+            ' and the category "note".',
+            details={"source_id": source_id},
+        )
+    note = stored.note
+    if not may_edit(note.saved_by, ctx.caller):
+        raise Forbidden(
+            "Someone else saved this note: only they and the owner of this knowledge base can"
+            " change it. Save a note of your own.",
+            details={"source_id": source_id},
+        )
+    if note.saved_by != ctx.caller.user_id and Scope.CURATE not in ctx.caller.scopes:
+        raise Forbidden(
+            "Someone else saved this note: to change it, your credential needs the scope"
+            f" {Scope.CURATE}. Sign in again and allow it, or save a note of your own.",
+            details={"source_id": source_id},
+        )
+    if note.revision != args.revision:
+        raise Conflict(
+            f"The note has changed since: it is at revision {note.revision}. Nothing was stored."
+            " Read its present text in `details`, and change that.",
+            details={"revision": note.revision, "title": note.title, "text": note.text},
+        )
+    return stored
+
+
+async def _former_content(source_id: str, args: In, ctx: Context) -> NoteContent | None:
+    """Load the revision to bring back, if any.
+
+    Raises:
+        NotFound: It does not exist, or is older than 30 days.
+    """
+    number = args.restore_revision
+    if number is None:
+        return None
+    content = await Notes(ctx.database).get_revision(source_id, number, ctx.clock())
+    if content is None:
+        raise NotFound(
+            f"There is no former revision {number} of this note. Former revisions are kept for"
+            f" {REVISION_RETENTION.days} days.",
+            details={"restore_revision": number},
+        )
+    return content
+
+
+async def _require_passage(chunk_id: str | None, ctx: Context) -> None:
+    """Check that the passage exists that the note is about, if any.
+
+    Raises:
+        NotFound: It does not.
+    """
+    if chunk_id and not await Chunks(ctx.database).positions([chunk_id]):
+        raise NotFound(
+            f"There is no passage {chunk_id}. Search again with search_kb, or leave chunk_id out.",
+            details={"chunk_id": chunk_id},
+        )
+
+
+async def _screen(content: NoteContent) -> None:
+    await require_no_secrets(
+        {
+            "text": content.text,
+            "title": "" if content.title == default_title(content.text) else content.title,
+            "tags": "\n".join(content.tags),
+            "url": content.source_url or "",
+        }
+    )
+
+
+TOOL = Tool(
+    name="save_note",
+    title="Save a note",
+    description=(
+        "Save something in the knowledge base when the user asks to remember or note it: a fact, a"
+        " preference, a decision, a thought about a passage. search_kb finds it with the next call."
+        " Or change a note, with its source_id and revision. For something to be done use add_task;"
+        " for a solved coding problem that others can use, contribute_trace. Everyone who may use"
+        " this knowledge base can read a note, and with public access the whole world: leave out"
+        " what is private. Secrets that are recognized are rejected."
+    ),
+    input=In,
+    output=Out,
+    run=save_note,
+    text=in_words,
+    effect=Effect.WRITE,
+    tier=Tier.REGISTERED,
+    role=Role.EDITOR,
+    capabilities=frozenset({Capability.EMBEDDING}),
+    settings=("public_access",),
+)

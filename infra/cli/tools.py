@@ -1,0 +1,321 @@
+"""`carrel call`, `show`, `search` and `sources`: commands that call tools over MCP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from infra.cli.formatting import format_table, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+    from infra.local.client import CallTool
+
+    ResultT = TypeVar("ResultT")
+    Result = dict[str, Any]
+
+LOCAL_URL: Final = "http://localhost:8080/mcp"
+_PAGE: Final = 50
+"""The passages of a source are read in pages of this size."""
+_TITLE_WIDTH: Final = 60
+_UNKNOWN_ID: Final = (
+    "There is no passage, source, cluster or trace {id}. Ids of passages change when a text is"
+    " edited. Find ids with `carrel search WORDS`, `carrel sources`, or the tools list_clusters and"
+    " search_traces."
+)
+
+
+def _url(ctx: click.Context, _param: click.Parameter, url: str | None) -> str:
+    """Return the given URL, or else that of the deployment or of this machine."""
+    if url:
+        return url
+    if not ctx.find_root().params.get("cloud"):
+        return LOCAL_URL
+    from functions.gateway.auth.public_url import RESOURCE_PATH
+    from infra.cli.doctor import live_deployment
+
+    return live_deployment().url + RESOURCE_PATH
+
+
+_url_option: Final = click.option(
+    "--url", callback=_url, help=f"The gateway's endpoint, such as {LOCAL_URL}."
+)
+
+
+@click.command()
+@click.argument("tool")
+@click.argument("arguments", default="{}")
+@_url_option
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    metavar="NAME=PATH",
+    help="Read the argument NAME from a text file. A PATH of - is standard input.",
+)
+def call(tool: str, arguments: str, url: str, files: tuple[str, ...]) -> None:
+    """Call TOOL over MCP with ARGUMENTS, a JSON object, and print the result.
+
+    Pass a long text in a file: --file materials=report.txt. If the server requires a credential,
+    set the environment variable CARREL_KEY to an access key.
+    """
+    from infra.local.client import CallFailed
+
+    try:
+        parsed = json.loads(arguments, parse_float=_finite, parse_constant=_finite)
+    except ValueError as error:
+        raise click.ClickException(f"ARGUMENTS is not JSON: {error}") from error
+    if not isinstance(parsed, dict):
+        raise click.ClickException("ARGUMENTS must be a JSON object, such as '{\"limit\": 3}'.")
+    parsed |= dict(map(_argument_from_file, files))
+    try:
+        result = _connected(url, lambda call_tool: call_tool(tool, parsed))
+    except CallFailed as error:
+        click.echo(str(error), err=True)
+        sys.exit(1)
+    click.echo(json.dumps(result, indent=2, ensure_ascii=False))
+
+
+@click.command()
+@click.argument("id")
+@_url_option
+def show(id: str, url: str) -> None:  # noqa: A002 - click names the argument by it
+    """Print the text of ID: a passage, a source, a cluster or a trace."""
+    _print(_run(url, lambda call_tool: _show(id, call_tool)))
+
+
+@click.command()
+@click.argument("words", nargs=-1)
+@click.option("--limit", type=click.IntRange(1, 50), default=10, show_default=True)
+@click.option("--tag", "tags", multiple=True, help="Passages with at least one of these tags.")
+@click.option("--author", help="The author's full name.")
+@click.option("--source", help="A source's exact title or id.")
+@click.option("--category", help="Such as books, articles or documents.")
+@_url_option
+def search(words: tuple[str, ...], limit: int, url: str, **given: str | tuple[str, ...]) -> None:
+    """Search the knowledge base for WORDS, by meaning and by words.
+
+    Without WORDS, the newest passages that pass the filters are listed.
+    """
+    arguments: Result = {"limit": limit}
+    if filters := {name: value for name, value in given.items() if value}:
+        arguments["filters"] = filters
+    if words:
+        arguments["query"] = " ".join(words)
+    elif not filters:
+        raise click.UsageError("Give words to search for, or a filter such as --tag.")
+    page = _run(url, lambda call_tool: call_tool("search_kb", arguments))
+    _print("\n\n".join(_format_page(page)))
+
+
+@click.command()
+@click.option("--author", help="Only sources by this author.")
+@click.option("--category", help="Only sources of this category.")
+@click.option("--tag", help="Only sources with this tag.")
+@click.option("--order", type=click.Choice(["recent", "title"]), default="recent")
+@click.option("--limit", type=click.IntRange(1, 100), default=20, show_default=True)
+@click.option("--cursor", help="Continue after a page.")
+@_url_option
+def sources(url: str, **given: str | int | None) -> None:
+    """List the sources of the knowledge base, last changed first."""
+    arguments = {name: value for name, value in given.items() if value is not None}
+    page = _run(url, lambda call_tool: call_tool("list_sources", arguments))
+    if rows := [_source_row(source) for source in page["sources"]]:
+        header = ("ID", "TITLE", "AUTHOR", "CATEGORY", "PASSAGES", "CHANGED")
+        _print(format_table(header, rows))
+    if message := page.get("message"):
+        _print(message)
+    if cursor := page.get("next_cursor"):
+        click.echo(f"For the next page, add: --cursor {cursor}", err=True)
+
+
+def _run(url: str, operation: Callable[[CallTool], Awaitable[ResultT]]) -> ResultT:
+    """Run an operation with a connection, and print an error of a tool as a message."""
+    from infra.local.client import CallFailed
+
+    try:
+        return _connected(url, operation)
+    except CallFailed as error:
+        raise click.ClickException(error.reason) from error
+
+
+def _connected(url: str, operation: Callable[[CallTool], Awaitable[ResultT]]) -> ResultT:
+    from infra.local.client import connect
+
+    async def run() -> ResultT:
+        async with connect(url, os.environ.get("CARREL_KEY", "").strip() or None) as call_tool:
+            return await operation(call_tool)
+
+    return asyncio.run(run())
+
+
+def _finite(text: str) -> float:
+    """Parse a JSON number, and reject NaN and infinity, which would reach the server as null."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is not a finite number")
+    return number
+
+
+def _argument_from_file(option: str) -> tuple[str, str]:
+    """Parse NAME=PATH, and return the argument's name and the file's text."""
+    name, _, path = option.partition("=")
+    try:
+        with click.open_file(path, encoding="utf-8") as file:
+            return name, file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.ClickException(f"{option}: cannot read the text ({error}).") from error
+
+
+def _print(text: str) -> None:
+    click.echo(printable(text))
+
+
+async def _show(document_id: str, call_tool: CallTool) -> str:
+    """Return the text of the first kind of document that has this id.
+
+    Raises:
+        CallFailed: None has it.
+    """
+    from infra.local.client import CallFailed
+
+    for read in (_chunk, _source, _cluster, _trace):
+        try:
+            return "\n\n".join([part for part in await read(document_id, call_tool) if part])
+        except CallFailed as error:
+            if error.code not in {"NOT_FOUND", ""}:  # empty: the server does not offer the tool
+                raise
+    raise CallFailed(_UNKNOWN_ID.format(id=document_id))
+
+
+async def _chunk(chunk_id: str, call_tool: CallTool) -> list[str]:
+    chunk = await call_tool("get_chunk", {"chunk_id": chunk_id})
+    related = [
+        f"  {hit['chunk_id']}  {hit['title']}: {_one_line(hit['snippet'])}"
+        for hit in chunk["related_chunks"]
+    ]
+    return [
+        _heading(chunk, chunk["chunk_info"], chunk.get("date")),
+        chunk["content"],
+        _card(chunk.get("knowledge_card") or {}),
+        _fields(
+            source=chunk["source_id"],
+            tags=", ".join(chunk["tags"]),
+            cluster=(chunk.get("cluster") or {}).get("cluster_name"),
+            address=_address(chunk),
+        ),
+        "\n".join(["Related passages:", *related]) if related else "",
+    ]
+
+
+async def _source(source_id: str, call_tool: CallTool) -> list[str]:
+    arguments = {"source_id": source_id, "detail": "full", "limit": _PAGE}
+    source = await call_tool("get_source", arguments)
+    passages = list(source["chunks"])
+    cursor = source.get("next_cursor")
+    while cursor:
+        page = await call_tool("get_source", {**arguments, "cursor": cursor})
+        passages += page["chunks"]
+        cursor = page.get("next_cursor")
+    return [
+        _heading(source, source["category"], source["updated"]),
+        _fields(
+            language=source.get("language"),
+            tags=", ".join(source["tags"]),
+            address=_address(source),
+        ),
+        *(f"[{chunk['chunk_info']}] {chunk['chunk_id']}\n{chunk['text']}" for chunk in passages),
+    ]
+
+
+async def _cluster(cluster_id: str, call_tool: CallTool) -> list[str]:
+    cluster = await call_tool("get_cluster", {"cluster_id": cluster_id, "member_limit": _PAGE})
+    members = [
+        f"  {chunk['chunk_id']}  {chunk['title']}: {_one_line(chunk['snippet'])}"
+        for chunk in cluster["members"]
+    ]
+    related = [f"  {other['cluster_id']}  {other['name']}" for other in cluster["related_clusters"]]
+    return [
+        f"{cluster['name']} ({cluster['size']} passages)",
+        cluster.get("description") or "",
+        _fields(keywords=", ".join(cluster["keywords"])),
+        "\n".join(["Newest passages:", *members]),
+        "\n".join(["Related clusters:", *related]) if related else "",
+    ]
+
+
+async def _trace(trace_id: str, call_tool: CallTool) -> list[str]:
+    trace = await call_tool("get_trace", {"trace_id": trace_id})
+    problem, solution = trace["context_text"], trace["solution_text"]
+    offset = trace.get("next_offset")
+    while offset:
+        part = await call_tool("get_trace", {"trace_id": trace_id, "offset": offset})
+        problem, solution = problem + part["context_text"], solution + part["solution_text"]
+        offset = part.get("next_offset")
+    return [
+        f"{trace['title']} ({trace['status']}, {trace['date']})",
+        f"Problem:\n{problem}",
+        f"Solution:\n{solution}",
+        _fields(
+            tags=", ".join(trace["tags"]),
+            votes=f"{trace['upvotes']} for it, {trace['downvotes']} against it",
+            successor=trace.get("superseded_by"),
+        ),
+    ]
+
+
+def _format_page(page: Result) -> Iterator[str]:
+    """Yield what the tool says of the hits, and the hits."""
+    if message := page.get("message"):
+        yield message
+    for hit in page["results"]:
+        lines = [
+            f"{hit['rank']}. {_heading(hit, hit['chunk_info'], hit.get('date'))}",
+            f"   {_one_line(hit['snippet'])}",
+            f"   id: {hit['chunk_id']}",
+        ]
+        if hit["tags"]:
+            lines.append(f"   tags: {', '.join(hit['tags'])}")
+        yield "\n".join(lines)
+
+
+def _heading(document: Result, *facts: str | None) -> str:
+    title = " · ".join(filter(None, [document["title"], document.get("author")]))
+    return f"{title} ({', '.join(filter(None, facts))})"
+
+
+def _card(card: Result) -> str:
+    takeaways = [f"- {takeaway}" for takeaway in card.get("takeaways", ())]
+    return "\n".join([f"Summary: {card['summary']}", *takeaways]) if card else ""
+
+
+def _fields(**values: str | None) -> str:
+    return "\n".join(f"{name}: {value}" for name, value in values.items() if value)
+
+
+def _address(document: Result) -> str | None:
+    names: Sequence[str] = ("highlight_url", "source_url", "readwise_url")
+    return next((document[name] for name in names if document.get(name)), None)
+
+
+def _source_row(source: Result) -> tuple[str, ...]:
+    title = source["title"]
+    return (
+        source["source_id"],
+        title if len(title) <= _TITLE_WIDTH else f"{title[: _TITLE_WIDTH - 1]}…",
+        source.get("author") or "",
+        source["category"],
+        str(source["chunk_count"]),
+        source["updated"],
+    )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,188 @@
+"""Writes a knowledge base to a folder, from which it can be restored."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import asdict, dataclass, field
+from datetime import date
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
+
+from infra.export import markdown
+from shared.knowledge.chunk_repository import Chunks
+from shared.knowledge.export_lines import (
+    FORMAT,
+    HEADER,
+    MANIFEST,
+    chunk_line,
+    end_line,
+    source_line,
+)
+from shared.knowledge.source_repository import Sources
+from shared.tasks.model import TaskStatus
+from shared.tasks.repository import TaskFilter, Tasks
+from shared.traces.repository import Traces
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from io import BufferedWriter
+    from pathlib import Path
+
+    from shared.firestore.database import Database
+    from shared.knowledge.chunk import Chunk
+    from shared.knowledge.source_repository import StoredSource
+
+FILES: Final = ("knowledge-*.jsonl", "traces.jsonl", "tasks.jsonl", "markdown")
+"""Patterns of what an export writes beside its manifest."""
+PART_BYTES: Final = 64_000_000
+"""A file of sources ends with the source that reaches this size. Ingest reads up to 256 MB."""
+_SOURCES: Final = 8
+"""The first chunks of this many sources are read at once."""
+_CHUNKS: Final = 50
+"""A page of chunks, which are in memory together."""
+_ENTRIES: Final = 100
+"""A page of traces or tasks."""
+_TASKS: Final = TaskFilter([TaskStatus.OPEN, TaskStatus.COMPLETED])
+
+
+@dataclass(slots=True)
+class ExportReport:
+    """What was written.
+
+    Attributes:
+        counts: The numbers of sources, passages, traces and tasks.
+        incomplete: The ids of sources that had another number of chunks than they should.
+    """
+
+    counts: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(("sources", "passages", "traces", "tasks"), 0)
+    )
+    incomplete: list[str] = field(default_factory=list)
+
+
+async def export_all(
+    database: Database, folder: Path, user: str | None, advance: Callable[[int], object]
+) -> ExportReport:
+    """Write all sources, and the traces and tasks of a user, to an empty folder.
+
+    At most some pages are in memory at a time.
+
+    Args:
+        database: The database.
+        folder: The folder.
+        user: The user whose traces and tasks are written, if any.
+        advance: Called with the number of sources that were written since the last call.
+    """
+    report = ExportReport()
+    await _Knowledge(database, folder, report).write(advance)
+    if user:
+        report.counts["traces"] = await _write_lines(
+            folder / "traces.jsonl", _traces(database, user)
+        )
+        report.counts["tasks"] = await _write_lines(folder / "tasks.jsonl", _tasks(database, user))
+    manifest = {"format": FORMAT, **report.counts}
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
+    return report
+
+
+class _Knowledge:
+    """Writes the sources, as lines and as Markdown."""
+
+    def __init__(self, database: Database, folder: Path, report: ExportReport) -> None:
+        self._sources = Sources(database)
+        self._chunks = Chunks(database)
+        self._folder = folder
+        self._report = report
+        self._producer = f"carrel/{version('carrel')}"
+        self._parts = 0
+        (folder / "markdown" / "sources").mkdir(parents=True)
+
+    async def write(self, advance: Callable[[int], object]) -> None:
+        lines = self._next_part()
+        with (self._folder / "markdown" / "index.md").open("w", encoding="utf-8") as index:
+            index.write(markdown.INDEX_HEAD)
+            after = None
+            while entries := await self._sources.after(after, _SOURCES):
+                pages = await asyncio.gather(*(self._first_page(source) for source, _ in entries))
+                for (source, note), page in zip(entries, pages, strict=True):
+                    if lines.tell() > PART_BYTES:
+                        lines.close()
+                        lines = self._next_part()
+                    lines.write(_to_line(source_line(source, note)))
+                    await self._write_chunks(source, page, lines)
+                    index.write(markdown.index_entry(source))
+                advance(len(entries))
+                after = entries[-1][0].source_id
+        lines.close()
+
+    def _next_part(self) -> BufferedWriter:
+        self._parts += 1
+        file = (self._folder / f"knowledge-{self._parts:05}.jsonl").open("wb")
+        file.write(_to_line(HEADER))
+        return file
+
+    async def _first_page(self, source: StoredSource) -> list[Chunk]:
+        return await self._chunks.of_source(source.source_id, _CHUNKS)
+
+    async def _write_chunks(
+        self, source: StoredSource, page: list[Chunk], lines: BufferedWriter
+    ) -> None:
+        name = markdown.file_name(source.source_id)
+        count = end = 0
+        with (self._folder / "markdown" / "sources" / name).open("w", encoding="utf-8") as text:
+            text.write(markdown.front_matter(source, self._producer))
+            while page:
+                for chunk in page:
+                    lines.write(_to_line(chunk_line(chunk, source)))
+                    text.write(markdown.passage(chunk, source, end))
+                    end = chunk.end
+                count += len(page)
+                first = page[-1].position + 1
+                page = (
+                    await self._chunks.of_source(source.source_id, _CHUNKS, first)
+                    if len(page) == _CHUNKS
+                    else []
+                )
+        lines.write(_to_line(end_line(count)))
+        if count != source.chunk_count:
+            self._report.incomplete.append(source.source_id)
+        self._report.counts["sources"] += 1
+        self._report.counts["passages"] += count
+
+
+async def _traces(database: Database, user: str) -> AsyncIterator[dict[str, Any]]:
+    after = None
+    while page := await Traces(database).of_contributor(user, _ENTRIES, after):
+        for trace in page:
+            fields = asdict(trace)
+            yield {"trace_id": trace.trace_id, **fields.pop("content"), **fields}
+        after = page[-1].trace_id
+
+
+async def _tasks(database: Database, user: str) -> AsyncIterator[dict[str, Any]]:
+    after = None
+    while page := await Tasks(database, user).page(_TASKS, _ENTRIES, after):
+        for task in page:
+            yield asdict(task)
+        after = page[-1].number
+
+
+async def _write_lines(path: Path, entries: AsyncIterator[dict[str, Any]]) -> int:
+    count = 0
+    with path.open("wb") as file:
+        async for entry in entries:
+            given = {name: value for name, value in entry.items() if value is not None}
+            file.write(_to_line(given))
+            count += 1
+    return count
+
+
+def _to_line(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, default=_to_text).encode() + b"\n"
+
+
+def _to_text(value: object) -> str:
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} has no form in JSON")

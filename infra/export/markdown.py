@@ -1,0 +1,93 @@
+"""Sources as Markdown for people: a bundle of the Open Knowledge Format 0.2.
+
+Each source is a concept: a file with YAML front matter, of which `type` is required. `index.md`
+lists them. https://github.com/GoogleCloudPlatform/knowledge-catalog/blob/main/okf/SPEC.md
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, Final
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from shared.knowledge.chunk import Chunk
+    from shared.knowledge.source_repository import StoredSource
+
+INDEX_HEAD: Final = '---\nokf_version: "0.2"\n---\n\n# Sources\n\n'
+_SAFE: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_RESERVED: Final = re.compile(r"index|log|con|prn|aux|nul|com[0-9]|lpt[0-9]")
+"""Names that the format, or Windows, keeps for itself."""
+_LINK_TEXT: Final = re.compile(r"([\\\[\]])")
+
+
+def file_name(source_id: str) -> str:
+    """Return the name of a source's file: its id, also on file systems that ignore case."""
+    name = source_id.lower()
+    if name != source_id or not _SAFE.fullmatch(name) or _RESERVED.fullmatch(name):
+        name = f"{name}-{hashlib.sha256(source_id.encode()).hexdigest()[:16]}"
+    return f"{name}.md"
+
+
+def index_entry(source: StoredSource) -> str:
+    """Return the line of a source in the index."""
+    title = _LINK_TEXT.sub(r"\\\1", source.title)
+    author = f"{source.author}, " if source.author else ""
+    return f"* [{title}](sources/{file_name(source.source_id)}) - {author}{source.category}\n"
+
+
+def front_matter(source: StoredSource, producer: str) -> str:
+    """Return the front matter and the heading of a source.
+
+    Args:
+        source: The source.
+        producer: The name and the version of this program.
+    """
+    fields: dict[str, Any] = {
+        "type": source.category,
+        "title": source.title,
+        "resource": source.source_url or source.readwise_url,
+        "tags": list(source.tags),
+        "generated": {"by": producer, "at": source.updated_at.isoformat()},
+        "author": source.author,
+        "language": source.language,
+        "origin": source.origin,
+        "source_id": source.source_id,
+    }
+    given = {name: value for name, value in fields.items() if value}
+    block = yaml.safe_dump(given, allow_unicode=True, sort_keys=False, width=10_000)
+    return f"---\n{block}---\n\n# {source.title}\n"
+
+
+def passage(chunk: Chunk, source: StoredSource, previous_end: int) -> str:
+    """Return a passage with its card, without what the previous one has said already.
+
+    Args:
+        chunk: The passage.
+        source: Its source.
+        previous_end: The offset after the previous passage in the source's text.
+    """
+    text = chunk.content[max(0, previous_end - chunk.start) :].strip()
+    return "\n" + "\n\n".join(filter(None, [text, "\n".join(_remarks(chunk, source))])) + "\n"
+
+
+def _remarks(chunk: Chunk, source: StoredSource) -> Iterator[str]:
+    """Yield what is known of a passage, as a quotation."""
+    tags = [tag for tag in chunk.tags if tag not in source.tags]
+    own_page = chunk.readwise_url if chunk.readwise_url != source.readwise_url else None
+    facts = [
+        f"{chunk.highlighted_at:%Y-%m-%d}" if chunk.highlighted_at else None,
+        f"tags: {', '.join(tags)}" if tags else None,
+        address if (address := chunk.highlight_url or own_page) else None,
+    ]
+    if line := " · ".join(filter(None, facts)):
+        yield f"> {line}"
+    if card := chunk.knowledge_card:
+        yield f"> **Summary:** {' '.join(card.summary.split())}"
+        for takeaway in card.takeaways:
+            yield f"> - {' '.join(takeaway.split())}"

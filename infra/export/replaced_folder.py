@@ -1,0 +1,97 @@
+"""A folder that is replaced as a whole, or not at all."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from contextlib import contextmanager
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING
+
+from shared.core.errors import Conflict, InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+
+@contextmanager
+def replaced_folder(target: Path, manifest: str, others: Sequence[str]) -> Iterator[Path]:
+    """Yield an empty folder that takes the place of `target` when the block ends without an error.
+
+    A killed process leaves `target` as it was, and a hidden folder beside it, which the next call
+    deletes. If it dies between the two renames, `target` is the hidden folder until then.
+
+    Args:
+        target: A folder that is missing, empty, or an earlier one.
+        manifest: The name of the file by which an earlier one is recognised.
+        others: Patterns of the other names that an earlier one has.
+
+    Raises:
+        InvalidInput: `target` is something else.
+        Conflict: Another process is replacing a folder beside it.
+    """
+    target = target.resolve()
+    new = target.with_name(f".{target.name}.carrel-new")
+    former = target.with_name(f".{target.name}.carrel-former")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise InvalidInput(f"{target.parent} is not a folder.") from error
+    with _locked(target.parent):
+        _put_back(former, target)
+        _require_replaceable(target, manifest, others)
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(mode=0o700)
+        try:
+            yield new
+            os.sync()
+            if target.exists():
+                shutil.rmtree(former, ignore_errors=True)
+                target.rename(former)
+            new.rename(target)
+        finally:
+            _put_back(former, target)
+            shutil.rmtree(new, ignore_errors=True)
+        shutil.rmtree(former, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a lock on a folder, which ends with the process."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            message = f"Another export writes to {folder}. Try again when it has ended."
+            raise Conflict(message) from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _put_back(former: Path, target: Path) -> None:
+    """Undo the first of the two renames, if the second did not follow."""
+    if former.exists() and not target.exists():
+        former.rename(target)
+
+
+def _require_replaceable(target: Path, manifest: str, others: Sequence[str]) -> None:
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise InvalidInput(f"{target} is not a folder. Give a new or an empty one.")
+    if any(target.iterdir()) and not (target / manifest).is_file():
+        raise InvalidInput(
+            f"{target} has files and is no export of Carrel. Give a new or an empty folder."
+        )
+    patterns = (manifest, *others)
+    names = sorted(path.name for path in target.iterdir())
+    added = [name for name in names if not any(fnmatch(name, pattern) for pattern in patterns)]
+    if added:
+        raise InvalidInput(
+            f"{target} also has {', '.join(added[:5])}, which a new export would delete. Move that"
+            " elsewhere, or give another folder."
+        )

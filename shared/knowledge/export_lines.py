@@ -1,0 +1,75 @@
+"""The lines of an export, from which `carrel ingest` restores sources as they were.
+
+A file begins with the header. Each source follows as the line {"source": {...}}, a line
+{"chunk": {...}} for each of its chunks, and the line {"chunks": 3} with their number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import date
+from typing import TYPE_CHECKING, Any, Final
+
+from shared.knowledge.source import SOURCE_FIELDS
+
+if TYPE_CHECKING:
+    from shared.knowledge.chunk import Chunk
+    from shared.knowledge.knowledge_card import KnowledgeCard
+    from shared.knowledge.source import NoteFields
+    from shared.knowledge.source_repository import StoredSource
+
+FORMAT: Final = 1
+"""The version of the lines. Raise it when older releases could not read them."""
+HEADER_FIELD: Final = "carrel_export"
+HEADER: Final = {HEADER_FIELD: FORMAT}
+MANIFEST: Final = "carrel-export.json"
+"""The file that makes a folder an export."""
+KNOWLEDGE: Final = "knowledge-*.jsonl"
+"""The pattern of the files with sources."""
+
+
+def source_line(source: StoredSource, note: NoteFields | None) -> dict[str, Any]:
+    """Return the line of a source, with what makes it a note, if it is one."""
+    fields = {name: getattr(source, name) for name in SOURCE_FIELDS}
+    dates = {"created_at": source.created_at, "updated_at": source.updated_at}
+    return {"source": _plain({**fields, **dates, "note": note and asdict(note)})}
+
+
+def chunk_line(chunk: Chunk, source: StoredSource) -> dict[str, Any]:
+    """Return the line of a chunk: what the line of its source does not say."""
+    fields = {
+        "chunk_id": chunk.chunk_id,
+        "start": chunk.start,
+        "text": chunk.content,
+        "tags": [tag for tag in chunk.tags if tag not in source.tags],
+        "readwise_url": chunk.readwise_url if chunk.readwise_url != source.readwise_url else None,
+        "highlight_url": chunk.highlight_url,
+        "highlighted_at": chunk.highlighted_at,
+        "dated_at": chunk.dated_at,
+        "card": chunk.knowledge_card and _card(chunk.knowledge_card),
+    }
+    return {"chunk": _plain(fields)}
+
+
+def end_line(chunk_count: int) -> dict[str, Any]:
+    """Return the line after the chunks of a source."""
+    return {"chunks": chunk_count}
+
+
+def _card(card: KnowledgeCard) -> dict[str, Any]:
+    fields = {
+        "summary": card.summary,
+        "takeaways": list(card.takeaways),
+        "model": card.model,
+        "generated_at": card.generated_at,
+    }
+    return _plain(fields)
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return fields in JSON's types, without the empty ones."""
+    return {
+        name: value.isoformat() if isinstance(value, date) else value
+        for name, value in fields.items()
+        if value is not None and value not in ((), [])
+    }

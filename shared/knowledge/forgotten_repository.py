@@ -1,0 +1,115 @@
+"""`forgotten_sources/{source_id}`: what was forgotten of a source, so that ingest leaves it out.
+
+These documents stay for good, since ingest reads them whenever a source is new or has changed. The
+forgotten chunks themselves are in `forgotten/{chunk_id}` (`shared.pipeline.forgetting`), for as
+long as they can be restored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from google.cloud.firestore_v1.base_query import FieldFilter
+
+from shared.firestore.codec import Codec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
+
+    from shared.firestore.database import Database
+
+COLLECTION: Final = "forgotten_sources"
+RESTORABLE: Final = timedelta(days=30)
+"""What was forgotten can be restored for this long."""
+
+
+class Unfinished(StrEnum):
+    """An operation on a source that has begun and is not complete."""
+
+    FORGETTING = "forgetting"
+    RESTORING = "restoring"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgottenSource:
+    """What was forgotten of a source.
+
+    Attributes:
+        source_id: The source.
+        whole: Whether the whole source is forgotten.
+        chunk_ids: The chunks that were forgotten one by one, whether or not the source is, too.
+        unfinished: The operation on the whole source that is not complete, if any.
+        forgotten_at: When the whole source was forgotten.
+        forgotten_by: The user who forgot the whole source.
+        reason: Why, in the user's words.
+        expires_at: When the whole source is deleted for good, or None once it is.
+        document: The stored fields of the source's document, until then.
+    """
+
+    source_id: str
+    whole: bool = False
+    chunk_ids: frozenset[str] = frozenset()
+    unfinished: Unfinished | None = None
+    forgotten_at: datetime | None = None
+    forgotten_by: str | None = None
+    reason: str | None = None
+    expires_at: datetime | None = None
+    document: dict[str, Any] | None = None
+
+
+_CODEC: Final = Codec(ForgottenSource, "source_id", readers={"unfinished": Unfinished})
+_INGEST_FIELDS: Final = ("whole", "chunk_ids", "unfinished")
+
+
+class ForgottenSources:
+    """Reads what was forgotten of sources."""
+
+    def __init__(self, database: Database) -> None:
+        """Store the database client. Nothing is read yet."""
+        self._database = database
+
+    async def get(self, source_id: str) -> tuple[ForgottenSource, DocumentSnapshot[Any]]:
+        """Load what was forgotten of a source, and its document. Costs one round trip."""
+        snapshot = await self._database.get(self._database.document(COLLECTION, source_id))
+        return _CODEC.read(source_id, snapshot.to_dict() or {}), snapshot
+
+    async def of_sources(self, source_ids: Sequence[str]) -> dict[str, ForgottenSource]:
+        """Load of which sources anything was forgotten, and what. Costs one round trip."""
+        references = [self._database.document(COLLECTION, name) for name in source_ids]
+        snapshots = await self._database.get_all(references, _INGEST_FIELDS)
+        return {
+            snapshot.id: _CODEC.read(snapshot.id, snapshot.to_dict() or {})
+            for snapshot in snapshots
+        }
+
+    async def unfinished(self, limit: int) -> list[tuple[ForgottenSource, Any]]:
+        """Load sources on which an operation is not complete, each with its update time.
+
+        Costs one round trip.
+        """
+        snapshots = await self._database.find(unfinished_query(self._database.client, limit))
+        return [
+            (_CODEC.read(snapshot.id, snapshot.to_dict() or {}), snapshot.update_time)
+            for snapshot in snapshots
+        ]
+
+
+def forgotten_fields(source: ForgottenSource) -> dict[str, Any]:
+    """Return the stored fields of what was forgotten of a source."""
+    return _CODEC.write(source)
+
+
+def unfinished_query(client: AsyncClient, limit: int) -> AsyncQuery:
+    """Query sources on which an operation is not complete."""
+    unfinished = FieldFilter("unfinished", "in", [state.value for state in Unfinished])
+    return client.collection(COLLECTION).where(filter=unfinished).limit(limit)
+
+
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
+    """Yield every query of this module, to prove that each has its index."""
+    yield unfinished_query(client, 1)

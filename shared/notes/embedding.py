@@ -1,0 +1,43 @@
+"""Embedding the chunks of a note in the call that saves it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from shared.ai.embedding import Purpose
+from shared.core.errors import PlatformFault, RateLimited, Unavailable
+from shared.core.log import error_fields, log
+from shared.index.embedding_space import EmbeddingSpace
+from shared.notes.repository import ChunkVectors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.knowledge.chunk import Chunk
+    from shared.runtime.context import Context
+
+
+async def embed_chunks(chunks: Sequence[Chunk], ctx: Context) -> ChunkVectors:
+    """Embed chunks. Return no vectors if the provider is down, too slow or refuses.
+
+    Costs one round trip, or two if nothing was ever embedded.
+
+    Raises:
+        Conflict: The knowledge base is embedded with another model.
+    """
+    model = ctx.embedder.model
+    if not chunks:
+        return ChunkVectors(model, {})
+    try:
+        # The other half of the time is for the commit.
+        async with asyncio.timeout(None if ctx.seconds_left is None else ctx.seconds_left / 2):
+            await EmbeddingSpace(ctx.database).claim(ctx.embedder)
+            texts = [chunk.embedding_text for chunk in chunks]
+            vectors = await ctx.embedder.embed(texts, Purpose.DOCUMENT)
+    except (PlatformFault, RateLimited, TimeoutError, Unavailable) as error:
+        if isinstance(error, PlatformFault):
+            log.error("note_not_embedded", **error_fields(error))
+        return ChunkVectors(model, {})
+    ids = [chunk.chunk_id for chunk in chunks]
+    return ChunkVectors(model, dict(zip(ids, vectors, strict=True)))

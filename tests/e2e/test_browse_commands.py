@@ -1,0 +1,149 @@
+"""`carrel show`, `search` and `sources`: what they print, and their errors."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from infra.cli.formatting import printable
+from infra.cli.main import main
+from infra.cli.tools import LOCAL_URL
+from infra.cloud.deployment import Deployment
+from tests.support.knowledge import BAKING, SAILING
+from tests.support.traces import sample
+
+if TYPE_CHECKING:
+    from click.testing import Result
+
+    from tests.support.gateway_process import Library, Running
+
+
+def carrel_command(running: Running, *arguments: str) -> Result:
+    """Run a command against a gateway."""
+    return CliRunner().invoke(main, [*arguments, "--url", running.endpoint])
+
+
+def printed(running: Running, *arguments: str) -> str:
+    """Run a command that succeeds; return what it prints."""
+    result = carrel_command(running, *arguments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout
+
+
+def test_a_passage_is_shown_with_its_source(inline: Running, library: Library) -> None:
+    text = printed(inline, "show", library.chunks[0].chunk_id)
+    assert text.startswith("Bread at Home · Ida Loaf (1/3, ")
+    assert BAKING.sections[0].text in text
+    assert "source: baking\ntags: food, dough\n" in text
+    assert "address: https://example.com/bread#11" in text
+    assert "Related passages:\n" in text
+
+
+def test_a_source_is_shown_with_all_its_passages(inline: Running, library: Library) -> None:
+    text = printed(inline, "show", "baking")
+    assert text.startswith("Bread at Home · Ida Loaf (books, ")
+    for number, section in enumerate(BAKING.sections):
+        passage = f"[{number + 1}/3] {library.chunks[number].chunk_id}\n{section.text}"
+        assert passage in text
+
+
+def test_a_trace_is_shown(inline: Running) -> None:
+    result = carrel_command(inline, "call", "contribute_trace", json.dumps(sample(7)))
+    assert result.exit_code == 0, result.stderr
+    text = printed(inline, "show", json.loads(result.stdout)["trace_id"])
+    assert text.startswith(f"{sample(7)['title']} (pending, ")
+    assert f"Solution:\n{sample(7)['solution_text']}" in text
+
+
+def test_an_unknown_id_is_an_error_that_says_what_to_try(inline: Running) -> None:
+    result = carrel_command(inline, "show", "nobody-000000000000")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "no passage, source, cluster or trace nobody-000000000000" in result.stderr
+    assert "carrel search WORDS" in result.stderr
+
+
+def test_an_id_that_is_not_valid_is_rejected(inline: Running) -> None:
+    result = carrel_command(inline, "show", "a/b")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "Traceback" not in result.stderr
+    assert "carrel search WORDS" not in result.stderr
+
+
+def test_a_search_prints_hits_with_their_ids(inline: Running, library: Library) -> None:
+    text = printed(inline, "search", "sourdough", "starter", "--limit", "1")
+    assert text.startswith("1. Bread at Home · Ida Loaf (2/3, ")
+    assert f"id: {library.chunks[1].chunk_id}\n" in text
+    assert "2. " not in text
+
+
+def test_a_search_says_that_nothing_answers(inline: Running) -> None:
+    text = printed(inline, "search", "quantum chromodynamics of black holes")
+    assert text.startswith("Nothing here matches strongly.")
+
+
+def test_filters_list_passages_without_a_query(inline: Running) -> None:
+    for option, value in {
+        "tag": "dough", "author": "Ida Loaf", "source": "baking", "category": "books"
+    }.items():  # fmt: skip
+        text = printed(inline, "search", f"--{option}", value)
+        assert BAKING.title in text
+        assert SAILING.title not in text
+
+
+def test_a_search_needs_words_or_a_filter() -> None:
+    result = CliRunner().invoke(main, ["search"])
+    assert result.exit_code == 2
+    assert "Give words to search for" in result.stderr
+
+
+def test_sources_are_listed_in_pages(inline: Running) -> None:
+    first = carrel_command(inline, "sources", "--limit", "2", "--order", "title")
+    header, *rows = first.stdout.splitlines()
+    assert header.split() == ["ID", "TITLE", "AUTHOR", "CATEGORY", "PASSAGES", "CHANGED"]
+    assert rows[0].startswith("baking")
+    assert len(rows) == 2
+    cursor = first.stderr.split("--cursor ")[1].strip()
+    second = carrel_command(
+        inline, "sources", "--limit", "2", "--order", "title", "--cursor", cursor
+    )
+    assert "sailing" in second.stdout
+    assert "baking" not in second.stdout
+    assert second.stderr == ""
+
+
+def test_an_empty_list_says_why(inline: Running) -> None:
+    assert "nobody" in printed(inline, "sources", "--author", "nobody")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [([], LOCAL_URL), (["--cloud"], "https://kb.example/mcp"), (["--url", "http://a"], "http://a")],
+)
+def test_the_gateway_is_the_local_or_the_deployed_one(
+    arguments: list[str], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --cloud, it is the gateway of the deployment, whose file says its address."""
+    deployment = Deployment(project="my-carrel-123", public_url="https://kb.example")
+    monkeypatch.setattr("infra.cloud.deployment.load_deployment", lambda _=None: deployment)
+    monkeypatch.setattr("infra.cloud.environment.load_deployment", lambda _: deployment)
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "my-carrel-123")
+    urls: list[str] = []
+
+    def record_url(url: str, _: object) -> str:
+        urls.append(url)
+        return "text"
+
+    monkeypatch.setattr("infra.cli.tools._run", record_url)
+    cloud = [word for word in arguments if word == "--cloud"]
+    options = [word for word in arguments if word != "--cloud"]
+    result = CliRunner().invoke(main, [*cloud, "show", "baking", *options])
+    assert result.exit_code == 0, result.output
+    assert urls == [expected]
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    """Strangers write traces."""
+    assert printable("a\x1b[2Jb\x9b\u202ec\n\td") == "a[2Jbc\n\td"

@@ -1,0 +1,281 @@
+"""An export, ingested into an empty base, gives the same sources, chunks and cards."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import re
+import tracemalloc
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+import yaml
+
+from functions.jobs.ingest.job import ingest
+from infra.export import exporting
+from infra.export.exporting import export_all
+from infra.local.local_database import SAMPLE
+from infra.local.sample.knowledge import KNOWLEDGE
+from shared.core.caller import Caller, Role
+from shared.core.meter import Meter
+from shared.core.settings import Settings
+from shared.knowledge.cards import Cards
+from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
+from shared.knowledge.knowledge_card import KnowledgeCard
+from shared.knowledge.source import Section, Source
+from tests.support.knowledge import SAILING, store_sources, with_chunks
+from tests.support.odd_sources import odd_sources, odd_text
+from tests.support.source_files import write_file
+from tests.support.stored_documents import ample, chunks, documents
+from tests.support.tool_calls import call_result
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from infra.export.exporting import ExportReport
+    from shared.runtime.context import App, Context
+    from tests.emulator.conftest import NewBackend, NewBase
+
+pytestmark = pytest.mark.anyio
+SEED: Final = int(os.environ.get("KILL_SEED", "23"))
+NOON: Final = datetime(2026, 1, 31, 12, tzinfo=UTC)
+OWNER: Final = Caller.of("anna", role=Role.OWNER)
+LATER: Final = NOON + timedelta(days=99)
+CHUNK_BOOKKEEPING: Final = ("created_at", "updated_at", "pending")
+"""These fields of a chunk say what this base did, and when."""
+
+
+@pytest.fixture
+def base(new_base: NewBase) -> Context:
+    """An empty base."""
+    return new_base(NOON)
+
+
+@pytest.fixture
+def other(new_base: NewBase) -> Context:
+    """An empty base in which an export is restored, later."""
+    return new_base(LATER)
+
+
+async def write_export(ctx: Context, folder: Path, user: str | None = None) -> ExportReport:
+    folder.mkdir()  # noqa: ASYNC240 - nothing else runs
+    report = await export_all(ctx.database, folder, user, lambda _: None)
+    assert report.incomplete == []
+    return report
+
+
+async def run_ingest(ctx: Context, path: Path) -> dict[str, int]:
+    settings = Settings(
+        google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(path)
+    )
+    report = await ingest(replace(ctx, settings=settings), ample())
+    assert report.failures == []
+    return dict(report.counts)
+
+
+async def stored(ctx: Context) -> dict[str, dict[str, Any]]:
+    """Return what the base knows, without what its jobs did and when."""
+    state = await documents(ctx, "sources")
+    for chunk_id, chunk in (await chunks(ctx)).items():
+        state[f"chunks/{chunk_id}"] = {
+            name: value for name, value in chunk.items() if name not in CHUNK_BOOKKEEPING
+        }
+    return state
+
+
+async def save(ctx: Context, sources: Sequence[Source], now: datetime = NOON) -> None:
+    for start in range(0, len(sources), BATCH_SIZE):
+        batch = sources[start : start + BATCH_SIZE]
+        await Ingestion(ctx.database).save([with_chunks(source) for source in batch], now)
+
+
+def differing_files(one: Path, two: Path) -> list[str]:
+    """Return the files of two folders that differ, or are in one of them only."""
+    names = {str(file.relative_to(one)) for file in one.rglob("*") if file.is_file()}
+    names |= {str(file.relative_to(two)) for file in two.rglob("*") if file.is_file()}
+    _, mismatches, errors = filecmp.cmpfiles(one, two, names, shallow=False)
+    return mismatches + errors
+
+
+def titles_of_markdown(folder: Path) -> dict[str, str]:
+    """Return the titles in the front matter of all files, by source id."""
+    files = list((folder / "markdown/sources").iterdir())
+    blocks = [re.split("^---\n", file.read_text("utf-8"), flags=re.MULTILINE)[1] for file in files]
+    fields = [yaml.safe_load(block) for block in blocks]
+    return {source["source_id"]: source["title"] for source in fields}
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(500, marks=pytest.mark.slow)])
+async def test_odd_sources_survive_a_round_trip(
+    base: Context, other: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """The files are split, so that a large base has several. A failure prints the seed."""
+    random = Random(SEED)  # noqa: S311 - not a secret
+    sources = odd_sources(random, count)
+    await save(base, sources[: count // 2])
+    await save(base, sources[count // 2 :], NOON + timedelta(microseconds=1))
+    ids = sorted(await chunks(base))
+    for number, model in enumerate(("extractive", "a-model")):
+        cards = {
+            chunk_id: KnowledgeCard(odd_text(random, 9), (odd_text(random, 3), "b"))
+            for chunk_id in random.sample(ids, count // 5)
+        }
+        await Cards(base.database).save(cards, model, NOON + timedelta(days=number))
+    monkeypatch.setattr(exporting, "PART_BYTES", 50_000)
+    report = await write_export(base, tmp_path / "export")
+    assert report.counts["sources"] == count
+    assert report.counts["passages"] == len(ids)
+    assert len(list((tmp_path / "export").glob("knowledge-*.jsonl"))) > 1
+    assert titles_of_markdown(tmp_path / "export") == {
+        source.source_id: source.title for source in sources
+    }
+
+    counts = await run_ingest(other, tmp_path / "export")
+    assert counts == {"sources": count, "created": len(ids), "read": count}
+    assert await stored(other) == await stored(base), SEED
+    await write_export(other, tmp_path / "second")
+    assert differing_files(tmp_path / "export", tmp_path / "second") == []
+
+
+async def test_the_sample_survives_a_round_trip(
+    base: Context, other: Context, tmp_path: Path
+) -> None:
+    await run_ingest(base, SAMPLE)
+    await KNOWLEDGE.run(base, ample())
+    await write_export(base, tmp_path / "export")
+    await run_ingest(other, tmp_path / "export")
+    after, before = await stored(other), await stored(base)
+    for chunk in before.values():
+        chunk.pop("cluster_id", None)  # clusters are made anew
+    assert after == before
+    await write_export(other, tmp_path / "second")
+    assert differing_files(tmp_path / "export", tmp_path / "second") == []
+
+
+async def test_restored_chunks_wait_for_every_step_but_their_card(
+    base: Context, other: Context, tmp_path: Path
+) -> None:
+    await save(base, [Source("a", "A", sections=(Section("One."), Section("Two.")))])
+    [first, second] = sorted(await chunks(base))
+    await Cards(base.database).save({first: KnowledgeCard("Sum.")}, "a-model", NOON)
+    await write_export(base, tmp_path / "export")
+    await run_ingest(other, tmp_path / "export")
+    restored = await chunks(other)
+    assert set(restored[first]["pending"]) == {"embed", "index", "extract"}
+    assert set(restored[second]["pending"]) == {"embed", "index", "extract", "card"}
+
+
+async def test_a_card_of_the_base_is_not_replaced(base: Context, tmp_path: Path) -> None:
+    await save(base, [Source("a", "A", sections=(Section("One."),))])
+    [chunk_id] = await chunks(base)
+    await Cards(base.database).save({chunk_id: KnowledgeCard("Old.")}, "a-model", NOON)
+    await write_export(base, tmp_path / "export")
+    await Cards(base.database).save({chunk_id: KnowledgeCard("New.")}, "a-model", NOON)
+    assert await run_ingest(base, tmp_path / "export") == {"read": 1}
+    assert (await chunks(base))[chunk_id]["knowledge_card"]["summary"] == "New."
+
+
+async def test_what_was_forgotten_is_not_exported_and_ids_stay(
+    app: App, ctx: Context, other: Context, tmp_path: Path
+) -> None:
+    """The second of two equal passages keeps the counter in its id when the first is forgotten."""
+    repeat = Section("Reef the mainsail.")
+    await store_sources(ctx, replace(SAILING, sections=(repeat, Section("Anchor."), repeat)))
+    first = next(name for name, chunk in (await chunks(ctx)).items() if chunk["position"] == 1)
+    await call_result(app, "forget", OWNER, chunk_id=first)
+    await write_export(ctx, tmp_path / "export")
+    await run_ingest(other, tmp_path / "export")
+    assert (await chunks(other)).keys() == (await chunks(ctx)).keys()
+    assert f"{first}-2" in await chunks(other)
+    await write_export(other, tmp_path / "second")
+    assert differing_files(tmp_path / "export", tmp_path / "second") == []
+
+
+async def test_boundaries_of_another_chunker_stay(
+    base: Context, other: Context, tmp_path: Path
+) -> None:
+    """They may even overlap, or split a sentence."""
+    source = Source(
+        "a", "A", sections=(Section("One. Two.", start=0), Section("Two. Thr", start=5))
+    )
+    await save(base, [source])
+    await write_export(base, tmp_path / "export")
+    await run_ingest(other, tmp_path / "export")
+    restored = {chunk["content"]: chunk["start"] for chunk in (await chunks(other)).values()}
+    assert restored == {"One. Two.": 0, "Two. Thr": 5}
+
+
+async def test_the_folder_of_a_restored_note_is_unchanged(
+    base: Context, other: Context, tmp_path: Path
+) -> None:
+    """Ingesting the notes again after a restoration writes nothing."""
+    text = "Reef the mainsail. " * 300
+    note = write_file(tmp_path, "notes/a.md", f"---\ntags: [x]\n---\n{text}").parent
+    await run_ingest(base, note)
+    await write_export(base, tmp_path / "export")
+    await run_ingest(other, tmp_path / "export")
+    assert await run_ingest(other, note) == {"read": 1}
+
+
+async def test_an_export_inside_a_folder_is_left_out(base: Context, tmp_path: Path) -> None:
+    note = write_file(tmp_path, "vault/a.md", "Reef the mainsail.")
+    await run_ingest(base, note.parent)
+    await write_export(base, note.parent / "export")
+    settings = Settings(
+        google_cloud_project=base.settings.google_cloud_project, ingest_path=str(note.parent)
+    )
+    report = await ingest(replace(base, settings=settings), ample())
+    assert dict(report.counts) == {"read": 1}
+    [warning] = report.warnings
+    assert (warning.name, warning.reason) == (
+        "export", "is an export of Carrel: ingest that by itself"
+    )  # fmt: skip
+
+
+async def test_a_source_that_lost_a_chunk_is_reported(base: Context, tmp_path: Path) -> None:
+    await save(base, [Source("a", "A", sections=(Section("One."), Section("Two.")))])
+    [first, _] = await chunks(base)
+    await base.database.document("chunks", first).delete()
+    (tmp_path / "export").mkdir()
+    report = await export_all(base.database, tmp_path / "export", None, lambda _: None)
+    assert report.incomplete == ["a"]
+
+
+async def test_memory_does_not_grow_with_the_base(base: Context, tmp_path: Path) -> None:
+    """Five times as many sources take less than twice the memory."""
+    peaks = []
+    for count in (10, 50):
+        text = "word " * 2_000
+        await save(
+            base,
+            [Source(f"s{n}", "T", sections=(Section(f"{n} {text}"),)) for n in range(count)],
+        )
+        tracemalloc.start()
+        await write_export(base, tmp_path / str(count))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 2 * peaks[0]
+
+
+async def test_a_note_is_restored_as_a_note(
+    app: App, ctx: Context, new_backend: NewBackend, tmp_path: Path
+) -> None:
+    """Who saved it may change it there, too; its former revisions are not exported."""
+    await store_sources(ctx, SAILING)
+    about = min(await chunks(ctx))
+    arguments = {"text": "Ask Ida.  Twice.\n", "title": "Ida", "tags": ["who"], "chunk_id": about}
+    saved = await call_result(app, "save_note", OWNER, **arguments)
+    await write_export(ctx, tmp_path / "export")
+    target = new_backend(LATER)
+    other = target.context(OWNER, Meter())
+    await run_ingest(other, tmp_path / "export")
+    assert await documents(other, "sources") == await documents(ctx, "sources")
+    await write_export(other, tmp_path / "second")
+    assert differing_files(tmp_path / "export", tmp_path / "second") == []
+    note = {"source_id": saved["source_id"], "revision": saved["revision"]}
+    changed = await call_result(target, "save_note", OWNER, text="Ask Ann.", **note)
+    assert changed["revision"] == saved["revision"] + 1

@@ -1,0 +1,44 @@
+"""The base that benchmarks fill is as the jobs would have left it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.synthetic import SyntheticBase, SyntheticTexts
+from functions.jobs.index.job import index
+from functions.jobs.repair.job import repair
+from shared.knowledge.chunk_repository import STEPS
+from shared.knowledge.queue import ChunkQueue
+from tests.support.index_postings import assert_exact
+from tests.support.knowledge import set_fields
+from tests.support.stored_documents import ample, chunks
+
+if TYPE_CHECKING:
+    from shared.runtime.context import Context
+
+pytestmark = pytest.mark.anyio
+
+BOOKKEEPING = {"pending", "tries", "parked", "updated_at"}
+
+
+async def test_a_synthetic_base_is_as_jobs_leave_it(ctx: Context) -> None:
+    """It grew twice. Repair finds nothing to mend, and indexing again changes nothing."""
+    base = SyntheticBase(ctx, SyntheticTexts(384))
+    for size in (10, 20):
+        await base.grow(size)
+    assert not any((await repair(ctx, ample())).counts.values())
+    await assert_exact(ctx)
+    waiting = [await ChunkQueue(ctx.database).count_pending(step) for step in STEPS]
+    assert waiting == [0] * len(STEPS)
+    before = await chunks(ctx)
+    for chunk_id in before:
+        await set_fields(ctx, f"chunks/{chunk_id}", {"pending": {"index": ctx.clock()}})
+    assert (await index(ctx, ample())).counts["indexed"] == len(before)
+    after = await chunks(ctx)
+    for chunk_id, data in before.items():
+        assert {name: after[chunk_id][name] for name in data.keys() - BOOKKEEPING} == {
+            name: data[name] for name in data.keys() - BOOKKEEPING
+        }
+    await assert_exact(ctx)

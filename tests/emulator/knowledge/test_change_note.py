@@ -1,0 +1,232 @@
+"""`save_note` changes notes, keeps their former texts, and brings them back."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.jobs.purge.job import purge
+from functions.jobs.repair.job import repair
+from shared.core.caller import Caller
+from shared.core.meter import Meter
+from shared.runtime.job import Report
+from tests.support.clock import SettableClock
+from tests.support.commit_hooks import WatchedApp, before
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.index_postings import assert_exact
+from tests.support.knowledge import BAKING, set_fields, store_sources
+from tests.support.notes import EDITOR, OTHER_EDITOR, OWNER, RYE, change, found, save
+from tests.support.stored_documents import ample, chunks, documents
+from tests.support.tool_calls import call, call_error, call_result
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from shared.core.settings import Settings
+    from shared.runtime.context import App, Context
+
+pytestmark = pytest.mark.anyio
+
+OATS = "Oat bread keeps for two days, however it is wrapped."
+PAGES = [
+    f"Page {number}. " + "The crew reefed the mainsail before the storm. " * 40
+    for number in range(4)
+]
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    return SettableClock(datetime(2026, 5, 1, 12, tzinfo=UTC))
+
+
+@pytest.fixture
+def embedder() -> WordEmbedder:
+    return WordEmbedder()
+
+
+@pytest.fixture
+async def app(
+    settings: Settings, clock: SettableClock, embedder: WordEmbedder
+) -> AsyncIterator[WatchedApp]:
+    opened = WatchedApp(settings, clock=clock, embedder=embedder)
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+def ctx(app: App) -> Context:
+    return app.context(Caller(), Meter())
+
+
+async def text_of(app: App, note: dict[str, Any]) -> str:
+    """Return the stored text of a note, as get_source shows it."""
+    source = await call_result(app, "get_source", source_id=note["source_id"], detail="full")
+    return "\n".join(chunk["text"] for chunk in source["chunks"])
+
+
+async def assert_nothing_to_repair(ctx: Context) -> None:
+    """Check the postings against the chunks, but for emptied ones, which repair deletes."""
+    await assert_exact(ctx)
+    assert set((await repair(ctx, ample())).counts) <= {"removed"}
+    assert await repair(ctx, ample()) == Report()
+
+
+async def test_a_changed_note_is_found_by_its_new_words_only(app: App, ctx: Context) -> None:
+    note = await save(app)
+    changed = await change(app, note, text=OATS)
+    assert (changed["revision"], changed["changed"]) == (2, ["title", "text"])
+    assert await found(app, "oat", "lexical") == [note["source_id"]]
+    assert await found(app, "linen", "lexical") == []
+    assert await text_of(app, note) == OATS
+    assert (await chunks(ctx)).keys() == set(changed["chunk_ids"])
+    await assert_nothing_to_repair(ctx)
+
+
+async def test_unchanged_passages_keep_vectors_and_cards(app: App, ctx: Context) -> None:
+    note = await save(app, "\n\n".join(PAGES), title="Log")
+    first = note["chunk_ids"][0]
+    card = {"knowledge_card": {"summary": "Reef early."}, "cluster_id": ["c1"]}
+    await set_fields(ctx, f"chunks/{first}", card)
+    changed = await change(app, note, text="\n\n".join([*PAGES, "The harbour."]), tags=["sea"])
+    assert changed["chunk_ids"][0] == first
+    stored = (await chunks(ctx))[first]
+    assert stored["knowledge_card"] == card["knowledge_card"]
+    assert stored["tags"] == ["sea"]
+    assert "embed" not in stored["pending"]
+    assert "index" not in stored["pending"]
+    await assert_nothing_to_repair(ctx)
+
+
+async def test_a_new_title_is_embedded_again(app: App, ctx: Context) -> None:
+    note = await save(app)
+    [before_change] = (await chunks(ctx)).values()
+    await change(app, note, title="Keeping bread")
+    [stored] = (await chunks(ctx)).values()
+    assert stored["embedding_f16"] != before_change["embedding_f16"]
+    assert stored["pending"].keys() == {"card", "extract", "cluster"}
+    assert await text_of(app, note) == RYE
+    await assert_nothing_to_repair(ctx)
+
+
+async def test_without_the_provider_a_change_is_stored(
+    app: App, ctx: Context, embedder: WordEmbedder
+) -> None:
+    note = await save(app)
+    embedder.down = True
+    changed = await change(app, note, title="Keeping bread")
+    assert changed["waiting"] == 1
+    [stored] = (await chunks(ctx)).values()
+    assert "embed" in stored["pending"]
+    assert "embedding_f16" not in stored
+    await assert_nothing_to_repair(ctx)
+
+
+async def test_a_change_can_be_undone_and_redone(app: App, ctx: Context) -> None:
+    note = await save(app, tags=["bread"], url="https://example.com/rye")
+    changed = await change(app, note, text=OATS, tags=[])
+    undo = changed["undo"]
+    assert undo["tool"] == "save_note"
+    undone = await call_result(app, "save_note", EDITOR, **undo["arguments"])
+    assert (undone["revision"], undone["tags"], undone["title"]) == (3, ["bread"], note["title"])
+    assert await text_of(app, note) == RYE
+    redone = await call_result(app, "save_note", EDITOR, **undone["undo"]["arguments"])
+    assert (redone["revision"], redone["tags"]) == (4, [])
+    assert await text_of(app, note) == OATS
+    await assert_nothing_to_repair(ctx)
+
+
+async def test_former_texts_are_kept_for_thirty_days(
+    app: App, ctx: Context, clock: SettableClock
+) -> None:
+    note = await save(app)
+    changed = await change(app, note, text=OATS)
+    path = f"sources/{note['source_id']}/note_revisions"
+    clock.advance(days=29)
+    assert (await purge(ctx, ample())).counts["former_notes"] == 0
+    assert list(await documents(ctx, path)) == ["1"]
+    clock.advance(days=2)
+    error = await call_error(app, "save_note", EDITOR, **changed["undo"]["arguments"])
+    assert (error.code, list(error.details)) == ("NOT_FOUND", ["restore_revision"])
+    assert (await purge(ctx, ample())).counts["former_notes"] == 1
+    assert await documents(ctx, path) == {}
+
+
+async def test_a_stale_revision_gets_the_present_text(app: App) -> None:
+    note = await save(app)
+    await change(app, note, text=OATS)
+    stale = {"source_id": note["source_id"], "revision": 1, "text": "Something else."}
+    error = await call_error(app, "save_note", EDITOR, **stale)
+    assert error.code == "CONFLICT"
+    assert (error.details["revision"], error.details["text"]) == (2, OATS)
+
+
+async def test_of_two_changes_at_once_one_is_rejected(app: App, ctx: Context) -> None:
+    note = await save(app)
+    base = {"source_id": note["source_id"], "revision": 1}
+    answers = await asyncio.gather(
+        *(call(app, "save_note", EDITOR, **base, text=f"Text {name}.") for name in "ab")
+    )
+    codes = sorted(answer.error.code if answer.error else "" for answer in answers)
+    assert codes == ["", "CONFLICT"]
+    await assert_nothing_to_repair(ctx)
+
+
+async def test_a_job_that_writes_meanwhile_loses_nothing(
+    settings: Settings, app: App, ctx: Context
+) -> None:
+    note = await save(app)
+    [chunk_id] = note["chunk_ids"]
+
+    async def job() -> None:
+        await set_fields(ctx, f"chunks/{chunk_id}", {"knowledge_card": {"summary": "Wrap it."}})
+
+    raced = WatchedApp(settings, before(1, job), embedder=WordEmbedder())
+    await change(raced, note, tags=["kitchen"])
+    await raced.aclose()
+    stored = (await chunks(ctx))[chunk_id]
+    assert (stored["knowledge_card"], stored["tags"]) == ({"summary": "Wrap it."}, ["kitchen"])
+    await assert_nothing_to_repair(ctx)
+
+
+async def test_a_change_is_one_commit_after_two_reads(app: WatchedApp) -> None:
+    note = await save(app)
+    commits = app.commits
+    base = {"source_id": note["source_id"], "revision": 1}
+    answer = await call(app, "save_note", EDITOR, **base, text=OATS)
+    assert app.commits - commits == 1
+    assert answer.receipt.round_trips <= 3
+
+
+async def test_an_equal_change_writes_nothing(app: App) -> None:
+    note = await save(app)
+    same = {"source_id": note["source_id"], "revision": 1, "text": RYE}
+    answer = await call(app, "save_note", EDITOR, **same)
+    assert answer.receipt.documents_written == 0
+    assert (answer.result or {})["duplicate"]
+    assert "Nothing was stored" in (answer.text or "")
+
+
+async def test_another_user_cannot_change_a_note(app: App) -> None:
+    note = await save(app)
+    attempt = {"source_id": note["source_id"], "revision": 1, "text": OATS}
+    error = await call_error(app, "save_note", OTHER_EDITOR, **attempt)
+    assert error.code == "FORBIDDEN"
+    assert RYE not in str(error)
+    assert (await call_result(app, "save_note", OWNER, **attempt))["revision"] == 2
+
+
+async def test_a_source_that_is_no_note_cannot_be_changed(app: App, ctx: Context) -> None:
+    await store_sources(ctx, BAKING)
+    for source_id in ("baking", "note-0"):
+        attempt = {"source_id": source_id, "revision": 1, "text": OATS}
+        error = await call_error(app, "save_note", OWNER, **attempt)
+        assert (error.code, list(error.details)) == ("NOT_FOUND", ["source_id"])
+
+
+async def test_a_new_note_is_undone_by_forgetting_it(app: App) -> None:
+    undo = (await save(app))["undo"]
+    await call_result(app, undo["tool"], EDITOR, **undo["arguments"])
+    assert await found(app, "linen", "lexical") == []

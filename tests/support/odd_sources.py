@@ -1,0 +1,83 @@
+"""Random sources with odd characters, for tests that store and restore them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from shared.knowledge.source import Section, Source
+
+if TYPE_CHECKING:
+    from random import Random
+
+_PIECES: Final = (
+    "sea", "Ship's", "“reef”", "näïve", "チーズ 🧀",
+    "👩🏽‍🍳", "مرحبا", "e\u0301", "\u202eabc\u202c",
+    "a\\nb", '"', "{}", "[x](y)", "---", "...", "# H", "> q", "- i", "| t |", "```", "\t", "\u2028",
+    "\x7f", "\x1b[2J", "null", "no", "1e9", "~", "%20", "../..", "C:\\", "<b>", "&amp;", "\u00a0",
+    "\ufeff", "\U0010fffe",
+)  # fmt: skip
+_START: Final = datetime(2019, 2, 28, 23, 59, 59, 999_999, UTC)
+
+
+def odd_text(random: Random, pieces: int) -> str:
+    """Return a text that does not begin or end with white space."""
+    separators = (" ", " ", " ", ". ", "\n", "\n\n", "\r\n")
+    words = [random.choice(_PIECES) + random.choice(separators) for _ in range(pieces)]
+    return ("".join(words).strip() or "x").strip()
+
+
+def _line(random: Random) -> str:
+    return " ".join(odd_text(random, random.randint(1, 4)).split()) or "x"
+
+
+def _moment(random: Random) -> datetime | None:
+    if random.random() < 0.5:
+        return None
+    return _START + timedelta(microseconds=random.randrange(10**15))
+
+
+def _maybe(random: Random, value: str) -> str | None:
+    return value if random.random() < 0.5 else None
+
+
+def _tags(random: Random) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_line(random) for _ in range(random.randrange(3))))
+
+
+def _section(random: Random, number: int) -> Section:
+    pieces = 900 if random.random() < 0.02 else random.choice((1, 5, 30))
+    return Section(
+        odd_text(random, pieces),
+        tags=_tags(random),
+        readwise_url=_maybe(random, f"https://readwise.io/open/{number}"),
+        highlight_url=_maybe(random, f"https://example.com/#{number}"),
+        highlighted_at=_moment(random),
+        written_at=_moment(random),
+    )
+
+
+def odd_sources(random: Random, count: int) -> list[Source]:
+    """Return sources whose ids differ by case, or are names that file systems reserve."""
+    names = ["index", "log", "CON", "con", "a", "A", "-a", "aux-1"]
+    names += [f"{random.choice('xXyY')}{number // 2}_{number % 2}-é" for number in range(count)]
+    sources: list[Source] = []
+    for number, name in enumerate(names[:count]):
+        sections = [_section(random, number) for _ in range(random.randint(1, 3))]
+        if random.random() < 0.2:
+            sections.append(sections[0])  # a repeated text has an id with a counter
+        sources.append(
+            Source(
+                source_id=name.replace("é", str(number)),
+                title=_line(random),
+                author=_maybe(random, _line(random)),
+                origin=random.choice(("file", "kindle", _line(random))),
+                category=random.choice(("books", "note", _line(random))),
+                tags=_tags(random),
+                readwise_url=_maybe(random, f"https://readwise.io/{number}"),
+                source_url=_maybe(random, f"https://example.com/{number}"),
+                language=_maybe(random, "de"),
+                sections=tuple(sections),
+            )
+        )
+    return sources

@@ -1,0 +1,45 @@
+"""Callers' scopes and roles."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.core.caller import FULL_ACCESS, Caller, Role, Scope, Tier, with_implied_scopes
+
+READ, WRITE, CURATE = Scope.READ, Scope.WRITE, Scope.CURATE
+
+
+@pytest.mark.parametrize(
+    ("scopes", "implied"),
+    [((), ()), ((READ,), (READ,)), ((WRITE,), (READ, WRITE)), ((CURATE,), (READ, WRITE, CURATE))],
+)
+def test_a_scope_implies_those_before_it(
+    scopes: tuple[Scope, ...], implied: tuple[Scope, ...]
+) -> None:
+    assert with_implied_scopes(frozenset(scopes)) == frozenset(implied)
+
+
+@pytest.mark.parametrize(
+    ("role", "included"),
+    [
+        (Role.READER, {Role.READER}),
+        (Role.EDITOR, {Role.READER, Role.EDITOR}),
+        (Role.OWNER, set(Role)),
+    ],
+)
+def test_a_role_includes_those_before_it(role: Role, included: set[Role]) -> None:
+    assert {other for other in Role if role.includes(other)} == included
+
+
+def test_curating_needs_the_role_and_the_scope() -> None:
+    """A grant from before there were roles has the scope `carrel:write`, and gains nothing."""
+    earlier_grant = Caller.of("anna", frozenset({READ, WRITE}), role=Role.OWNER)
+    reader = Caller.of("anna", FULL_ACCESS)
+    owner = Caller.of("anna", FULL_ACCESS, role=Role.OWNER)
+    assert not earlier_grant.may_call(Tier.REGISTERED, CURATE, Role.OWNER)
+    assert not reader.may_call(Tier.REGISTERED, CURATE, Role.OWNER)
+    assert owner.may_call(Tier.REGISTERED, CURATE, Role.OWNER)
+
+
+def test_an_anonymous_caller_is_a_reader() -> None:
+    assert Caller().role is Role.READER

@@ -1,0 +1,84 @@
+"""Sources as Markdown: names of files, and the rules of the Open Knowledge Format."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+
+from infra.export.markdown import file_name, front_matter, index_entry, passage
+from shared.knowledge.chunk import Chunk
+from shared.knowledge.knowledge_card import KnowledgeCard
+from shared.knowledge.source_repository import StoredSource
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+SOURCE = StoredSource(
+    source_id="file-a",
+    title='A "b" [c] \\: d #e',
+    author="Zoë",
+    category="books",
+    tags=("x", "no"),
+    source_url="https://example.com",
+    chunk_count=2,
+    updated_at=NOON,
+)
+CHUNK = Chunk(
+    chunk_id="file-a-0", source_id="file-a", title=SOURCE.title, tags=("x", "no"),
+    start=0, end=9, position=1, total=2, content="One. Two.",
+)  # fmt: skip
+
+
+def test_names_differ_on_file_systems_that_ignore_case() -> None:
+    names = [file_name(source_id) for source_id in ("file-a", "file-A", "FILE-A", "File-a")]
+    assert names[0] == "file-a.md"
+    assert len({name.lower() for name in names}) == 4
+
+
+@pytest.mark.parametrize("reserved", ["index", "log", "con", "CON", "lpt1", "-a", "_a"])
+def test_reserved_names_are_avoided(reserved: str) -> None:
+    name = file_name(reserved)
+    assert name.startswith(f"{reserved.lower()}-")
+    assert name.endswith(".md")
+
+
+def test_front_matter_has_the_fields_of_the_format() -> None:
+    head = front_matter(SOURCE, "carrel/1.0")
+    _, block, body = head.split("---\n", 2)
+    assert yaml.safe_load(block) == {
+        "type": "books",
+        "title": SOURCE.title,
+        "resource": "https://example.com",
+        "tags": ["x", "no"],
+        "generated": {"by": "carrel/1.0", "at": NOON.isoformat()},
+        "author": "Zoë",
+        "origin": "file",
+        "source_id": "file-a",
+    }
+    assert body == f"\n# {SOURCE.title}\n"
+
+
+def test_an_entry_of_the_index_is_a_link() -> None:
+    assert index_entry(SOURCE) == (
+        '* [A "b" \\[c\\] \\\\: d #e](sources/file-a.md) - Zoë, books\n'
+    )  # fmt: skip
+
+
+def test_a_passage_comes_with_its_card_and_its_own_facts() -> None:
+    chunk = replace(
+        CHUNK,
+        tags=("x", "no", "own"),
+        highlighted_at=NOON,
+        highlight_url="https://example.com/#1",
+        knowledge_card=KnowledgeCard("Sum\nmary.", ("First.",)),
+    )
+    assert passage(chunk, SOURCE, 0) == (
+        "\nOne. Two.\n\n> 2026-01-31 · tags: own · https://example.com/#1\n"
+        "> **Summary:** Sum mary.\n> - First.\n"
+    )
+
+
+def test_what_two_passages_share_is_printed_once() -> None:
+    chunk = replace(CHUNK, start=5, end=16, content="Two. Three.")
+    assert passage(chunk, SOURCE, 9) == "\nThree.\n"

@@ -1,0 +1,125 @@
+"""A folder is replaced as a whole, and only if it is an earlier one."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.export.replaced_folder import replaced_folder
+from shared.core.errors import Conflict, InvalidInput
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MANIFEST = "manifest"
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from infra.export.replaced_folder import replaced_folder
+
+target, moment = Path(sys.argv[1]), sys.argv[2]
+rename = Path.rename
+
+def kill(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def rename_once(path, target):
+    rename(path, target)
+    kill()
+
+if moment == "between":
+    Path.rename = rename_once
+with replaced_folder(target, "manifest", ["*"]) as new:
+    (new / "manifest").write_text("second")
+    if moment == "before":
+        kill()
+"""
+
+
+def names_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+def write(target: Path, text: str) -> None:
+    with replaced_folder(target, MANIFEST, ["*"]) as new:
+        (new / MANIFEST).write_text(text)
+
+
+def test_a_new_folder_is_private(tmp_path: Path) -> None:
+    write(tmp_path / "a/export", "first")
+    assert (tmp_path / "a/export" / MANIFEST).read_text() == "first"
+    assert (tmp_path / "a/export").stat().st_mode & 0o777 == 0o700
+    assert names_in(tmp_path / "a") == ["export"]
+
+
+def test_an_empty_folder_and_an_earlier_one_are_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "export"
+    target.mkdir()
+    write(target, "first")
+    (target / "gone").touch()
+    write(target, "second")
+    assert names_in(target) == [MANIFEST]
+    assert (target / MANIFEST).read_text() == "second"
+
+
+def test_a_link_to_a_folder_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    write(tmp_path / "link", "first")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / MANIFEST).read_text() == "first"
+
+
+def test_other_folders_and_files_are_rejected(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/note.md").touch()
+    for name in ("mine", "mine/note.md"):
+        with pytest.raises(InvalidInput, match=r"new or an? empty"):
+            write(tmp_path / name, "first")
+    assert names_in(tmp_path / "mine") == ["note.md"]
+
+
+def test_files_added_to_an_earlier_folder_are_not_deleted(tmp_path: Path) -> None:
+    target = tmp_path / "export"
+    write(target, "first")
+    (target / ".git").mkdir()
+    with (
+        pytest.raises(InvalidInput, match=r"also has \.git"),
+        replaced_folder(target, MANIFEST, ["*.jsonl"]),
+    ):
+        pass
+    assert {path.name for path in target.iterdir()} == {".git", MANIFEST}
+
+
+def test_an_error_leaves_the_earlier_folder(tmp_path: Path) -> None:
+    write(tmp_path / "export", "first")
+    with pytest.raises(ZeroDivisionError), replaced_folder(tmp_path / "export", MANIFEST, ["*"]):
+        raise ZeroDivisionError
+    assert (tmp_path / "export" / MANIFEST).read_text() == "first"
+    assert names_in(tmp_path) == ["export"]
+
+
+def test_two_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+    with (
+        replaced_folder(tmp_path / "export", MANIFEST, ["*"]),
+        pytest.raises(Conflict, match="Another"),
+    ):
+        write(tmp_path / "export", "second")
+    write(tmp_path / "export", "third")
+
+
+@pytest.mark.parametrize("moment", ["before", "between"])
+def test_a_kill_loses_nothing(tmp_path: Path, moment: str) -> None:
+    target = tmp_path / "export"
+    write(target, "first")
+    process = subprocess.run([sys.executable, "-c", KILLED, str(target), moment], check=False)
+    assert process.returncode == -signal.SIGKILL
+    with pytest.raises(ZeroDivisionError), replaced_folder(target, MANIFEST, ["*"]):
+        raise ZeroDivisionError
+    assert (target / MANIFEST).read_text() == "first"
+    write(target, "third")
+    assert names_in(tmp_path) == ["export"]

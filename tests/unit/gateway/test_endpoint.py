@@ -1,0 +1,312 @@
+"""The MCP endpoint answers as the SDK's own app does, and says what to do about an error."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx2
+import pytest
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import INTERNAL_ERROR
+from pydantic import TypeAdapter
+
+from functions.gateway.auth.visitor import LOCAL_USER, Visitor
+from functions.gateway.mcp.endpoint import McpEndpoint
+from functions.gateway.mcp.prompts import Prompt
+from functions.gateway.mcp.server import mcp_server
+from shared.core.caller import Caller
+from shared.core.errors import INTERNAL_ERROR_MESSAGE
+from tests.support.fake_catalog import CATALOG, FakeDispatcher, make_pipeline
+from tests.support.mcp_wire import ENVELOPE, HANDSHAKE, HEADERS, MODERN, initialize, message
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from mcp.server.lowlevel import Server
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+pytestmark = pytest.mark.anyio
+
+URL: Final = "http://carrel.example/mcp"
+SECURITY: Final = TransportSecuritySettings(
+    allowed_hosts=["carrel.example"], allowed_origins=["https://notebook.example"]
+)
+SECRET: Final = "what-nobody-may-read"
+PROMPT: Final = Prompt(
+    name="greet", title="Greet", description="Greets.", arguments=(), text=lambda _: "Hello."
+)
+REQUESTS: Final[dict[str, dict[str, Any]]] = {
+    "tools": message("tools/list"),
+    "a call": message("tools/call", name="get_book", arguments={"book_id": "über"}),
+    "an unknown tool": message("tools/call", name="nope", arguments={}),
+    "no name": message("tools/call", arguments={}),
+    "a name of a wrong type": message("tools/call", name=5),
+    "arguments of a wrong type": message("tools/call", name="get_book", arguments=[1]),
+    "prompts": message("prompts/list"),
+    "a prompt": message("prompts/get", name="greet"),
+    "an unknown prompt": message("prompts/get", name="nope"),
+    "resources": message("resources/list"),
+    "a wrong cursor": message("resources/list", cursor="nope"),
+    "templates": message("resources/templates/list"),
+    "a resource": message("resources/read", uri="carrel://book/b"),
+    "an unknown resource": message("resources/read", uri="carrel://nope/b"),
+    "completion": message(
+        "completion/complete",
+        ref={"type": "ref/prompt", "name": "greet"},
+        argument={"name": "none", "value": ""},
+    ),
+    "discovery": message("server/discover"),
+    "a handshake": initialize(HANDSHAKE[0]),
+    "ping": message("ping"),
+    "a subscription": message("resources/subscribe", uri="carrel://book/b"),
+    "an unknown method": message("tools/invent"),
+    "an id that is a string": message("tools/list") | {"id": "a"},
+    "an empty id": message("tools/list") | {"id": ""},
+    "a field of later versions": message("tools/list") | {"later": 1},
+    "a result beside the method": message("tools/list") | {"result": {}},
+    "a notification": {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {}},
+    "a response": {"jsonrpc": "2.0", "id": 1, "result": {}},
+    "an error": {"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "m"}},
+}
+WRONG_MESSAGES: Final[dict[str, Any]] = {
+    "a batch": [message("tools/list")],
+    "null": None,
+    "no version": {"id": 1, "method": "tools/list"},
+    "no id": message("tools/list") | {"id": None},
+    "an id of a wrong type": message("tools/list") | {"id": 1.5},
+    "an id that is true": message("tools/list") | {"id": True},
+    "a method of a wrong type": message("tools/list") | {"method": 5},
+    "params of a wrong type": message("tools/list") | {"params": [1]},
+    "no method": {"jsonrpc": "2.0", "id": 1},
+    "a notification with wrong params": {"jsonrpc": "2.0", "method": "m", "params": 5},
+    "an error without an id": {"jsonrpc": "2.0", "error": {"code": 1, "message": "m"}},
+}
+VERSION_KEY, CAPABILITIES_KEY = (
+    "io.modelcontextprotocol/protocolVersion",
+    "io.modelcontextprotocol/clientCapabilities",
+)
+LIST: Final = {"mcp-protocol-version": MODERN, "mcp-method": "tools/list"}
+CALL: Final = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "get_book"}
+WRONG_ENVELOPES: Final[dict[str, tuple[dict[str, Any], list[tuple[str, str]]]]] = {
+    "no method header": (
+        message("tools/list", _meta=ENVELOPE),
+        [("mcp-protocol-version", MODERN)],
+    ),
+    "another method header": (message("prompts/list", _meta=ENVELOPE), [*LIST.items()]),
+    "two method headers": (
+        message("tools/list", _meta=ENVELOPE),
+        [*LIST.items(), ("mcp-method", "tools/list")],
+    ),
+    "two versions": (
+        message("tools/list", _meta=ENVELOPE),
+        [*LIST.items(), ("mcp-protocol-version", MODERN)],
+    ),
+    "no name header": (
+        message("tools/call", name="get_book", _meta=ENVELOPE),
+        [*LIST.items(), ("mcp-method", "tools/call")][::2],
+    ),
+    "another name header": (
+        message("tools/call", name="get_shelf", _meta=ENVELOPE),
+        [*CALL.items()],
+    ),
+    "a name header in wrong base64": (
+        message("tools/call", name="get_book", _meta=ENVELOPE),
+        [*(CALL | {"mcp-name": "=?base64?%?="}).items()],
+    ),
+    "no params": ({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, [*LIST.items()]),
+    "no envelope": (message("tools/list"), [*LIST.items()]),
+    "an envelope of a wrong type": (message("tools/list", _meta=5), [*LIST.items()]),
+    "no version in the envelope": (
+        message("tools/list", _meta={CAPABILITIES_KEY: {}}),
+        [*LIST.items()],
+    ),
+    "no capabilities": (message("tools/list", _meta={VERSION_KEY: MODERN}), [*LIST.items()]),
+    "another version in the envelope": (
+        message("tools/list", _meta=ENVELOPE | {VERSION_KEY: "2099-01-01"}),
+        [*LIST.items()],
+    ),
+    "an unknown version": (
+        message("tools/list", _meta=ENVELOPE | {VERSION_KEY: "2099-01-01"}),
+        [*(LIST | {"mcp-protocol-version": "2099-01-01"}).items()],
+    ),
+    "an unknown version without an envelope": (
+        message("tools/list"),
+        [("mcp-protocol-version", "2099-01-01")],
+    ),
+    "an empty version": (message("tools/list"), [("mcp-protocol-version", "")]),
+    "a notification of an unknown version": (
+        {"jsonrpc": "2.0", "method": "notifications/cancelled"},
+        [("mcp-protocol-version", "2099-01-01")],
+    ),
+}
+
+
+def make_server(prompt: Prompt = PROMPT) -> Server[Any]:
+    """Make a server whose tools return their arguments."""
+    dispatcher = FakeDispatcher(lambda _, arguments: {"arguments": arguments})
+    return mcp_server(CATALOG, make_pipeline(dispatcher), [prompt])
+
+
+def attach_owner(app: ASGIApp) -> ASGIApp:
+    """Wrap an app so that each request comes from the machine's owner."""
+
+    async def attached(scope: Scope, receive: Receive, send: Send) -> None:
+        Visitor(Caller.of(LOCAL_USER), rate_limit_key=None).attach(scope)
+        await app(scope, receive, send)
+
+    return attached
+
+
+async def post_to(app: ASGIApp, body: object, headers: list[tuple[str, str]]) -> httpx2.Response:
+    """Post a JSON value, or bytes as they are."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return await post_content(app, content, [*HEADERS.items(), *headers])
+
+
+async def post_content(
+    app: ASGIApp, content: bytes, headers: list[tuple[str, str]]
+) -> httpx2.Response:
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(attach_owner(app))) as client:
+        return await client.post(URL, content=content, headers=headers)
+
+
+def post_headers(body: Mapping[str, Any], version: str) -> list[tuple[str, str]]:
+    """Return the headers that a client of this revision sends with a request."""
+    headers = [("mcp-protocol-version", version)]
+    if version == MODERN and "method" in body:
+        headers.append(("mcp-method", body["method"]))
+        name = body.get("params", {}).get("name") or body.get("params", {}).get("uri")
+        headers += [("mcp-name", str(name))] if name else []
+    return headers
+
+
+@asynccontextmanager
+async def sdk_app() -> AsyncIterator[ASGIApp]:
+    """The SDK's own app of the same server."""
+    app = make_server().streamable_http_app(
+        stateless_http=True, json_response=True, transport_security=SECURITY
+    )
+    async with app.router.lifespan_context(app):
+        yield app
+
+
+async def answers(body: object, headers: list[tuple[str, str]]) -> list[httpx2.Response]:
+    """Return the responses of the endpoint and of the SDK's app."""
+    endpoint = McpEndpoint(make_server(), SECURITY)
+    async with sdk_app() as app:
+        return [await post_to(endpoint, body, headers), await post_to(app, body, headers)]
+
+
+def rpc_error(response: httpx2.Response) -> dict[str, Any]:
+    """Return the JSON-RPC error of a response."""
+    return dict(response.json()["error"])
+
+
+def comparable(response: httpx2.Response) -> object:
+    """Return the body of a response without the words of an error."""
+    if not response.content:
+        return None
+    assert response.headers["content-type"] == "application/json"
+    body = response.json()
+    if "error" in body:
+        body["error"] = {"code": body["error"]["code"], "data": body["error"].get("data") or None}
+    return body
+
+
+@pytest.mark.parametrize("version", [MODERN, *HANDSHAKE])
+@pytest.mark.parametrize("name", REQUESTS)
+async def test_a_message_is_answered_as_by_the_sdk(name: str, version: str) -> None:
+    body = REQUESTS[name]
+    if version == MODERN and "params" in body:
+        body = body | {"params": body["params"] | {"_meta": ENVELOPE}}
+    ours, theirs = await answers(body, post_headers(body, version))
+    assert ours.status_code == theirs.status_code
+    assert comparable(ours) == comparable(theirs)
+
+
+@pytest.mark.parametrize("name", WRONG_MESSAGES)
+async def test_a_wrong_message_has_the_code_of_the_sdk(name: str) -> None:
+    ours, theirs = await answers(WRONG_MESSAGES[name], [*LIST.items()])
+    assert (ours.status_code, theirs.status_code) == (400, 400)
+    assert rpc_error(ours)["code"] == rpc_error(theirs)["code"]
+    assert "Send one object" in rpc_error(ours)["message"]
+
+
+@pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'{"a": 1,}'])
+async def test_text_other_than_json_has_the_code_of_the_sdk(body: bytes, version: str) -> None:
+    ours, theirs = await answers(body, [("mcp-protocol-version", version)])
+    assert (ours.status_code, theirs.status_code) == (400, 400)
+    assert rpc_error(ours)["code"] == rpc_error(theirs)["code"]
+    assert rpc_error(ours)["message"].endswith("Correct it and send it again.")
+
+
+@pytest.mark.parametrize("name", WRONG_ENVELOPES)
+async def test_a_wrong_envelope_gets_advice(name: str) -> None:
+    body, headers = WRONG_ENVELOPES[name]
+    ours, theirs = await answers(body, headers)
+    expected = rpc_error(theirs)
+    assert ours.status_code == theirs.status_code == 400
+    assert ours.json()["id"] == theirs.json()["id"]
+    assert rpc_error(ours)["code"] == expected["code"]
+    assert rpc_error(ours).get("data") == expected.get("data")
+    assert rpc_error(ours)["message"].startswith(f"{expected['message']}. ")
+    assert rpc_error(ours)["message"].endswith(".")
+
+
+@pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
+@pytest.mark.parametrize(
+    ("header", "status", "advice"),
+    [
+        ({"accept": "text/html"}, 406, "Send the header Accept"),
+        ({"host": "evil.example"}, 421, "Use the URL"),
+        ({"origin": "https://evil.example"}, 403, "ALLOWED_ORIGINS"),
+    ],
+)
+async def test_a_wrong_header_has_the_status_of_the_sdk(
+    version: str, header: dict[str, str], status: int, advice: str
+) -> None:
+    content = json.dumps(message("tools/list", _meta=ENVELOPE)).encode()
+    sent = [*(HEADERS | dict(post_headers(message("tools/list"), version)) | header).items()]
+    async with sdk_app() as app:
+        theirs = await post_content(app, content, sent)
+    ours = await post_content(McpEndpoint(make_server(), SECURITY), content, sent)
+    assert (ours.status_code, theirs.status_code) == (status, status)
+    assert advice in rpc_error(ours)["message"]
+
+
+@pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
+async def test_invalid_parameters_are_named(version: str) -> None:
+    body = message("tools/call", arguments={}, _meta=ENVELOPE)
+    response = await post_to(
+        McpEndpoint(make_server(), SECURITY), body, post_headers(body, version)
+    )
+    problem = "tools/call was not run. params.name: Field required."
+    assert rpc_error(response)["message"] == f"{problem} Correct this and send it again."
+
+
+@pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda _: str(int(SECRET)),
+        lambda _: str(TypeAdapter(int).validate_python(SECRET)),
+    ],
+    ids=["ValueError", "ValidationError"],
+)
+async def test_an_error_in_a_handler_is_an_internal_error(
+    fault: Any, version: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prompt = Prompt(name="greet", title="Greet", description="Greets.", arguments=(), text=fault)
+    body = message("prompts/get", name="greet", _meta=ENVELOPE)
+    endpoint = McpEndpoint(make_server(prompt), SECURITY)
+    response = await post_to(endpoint, body, post_headers(body, version))
+    [line] = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert response.status_code == 200
+    assert response.json()["id"] == 1
+    assert rpc_error(response) == {"code": INTERNAL_ERROR, "message": INTERNAL_ERROR_MESSAGE}
+    assert line["message"] == "fault"
+    assert line["method"] == "prompts/get"
+    assert SECRET not in json.dumps(line)

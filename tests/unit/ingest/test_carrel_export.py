@@ -1,0 +1,157 @@
+"""Exports of Carrel are read as they are; what is not complete or not valid is reported."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shared.core.errors import InvalidInput
+from shared.knowledge.export_lines import HEADER
+from shared.knowledge.knowledge_card import KnowledgeCard
+from shared.knowledge.source import Section, Source
+from tests.support.source_files import json_lines, read_one, read_problems, read_sources, write_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+SOURCE: dict[str, Any] = {"source_id": "a", "title": "A"}
+CHUNK: dict[str, Any] = {"chunk_id": "a-1", "start": 0, "text": "One."}
+
+
+def export(folder: Path, *lines: dict[str, Any], manifest: bool = False) -> Path:
+    if manifest:
+        write_file(folder, "carrel-export.json", "{}")
+        write_file(folder, "traces.jsonl", json_lines({"id": "t", "text": "A trace."}))
+        write_file(folder, "markdown/sources/a.md", "A copy for people.")
+        write_file(folder, "knowledge-00001.jsonl", json_lines(HEADER, *lines))
+        return folder
+    return write_file(folder, "export.jsonl", json_lines(HEADER, *lines))
+
+
+def test_everything_is_taken_as_it_is(tmp_path: Path) -> None:
+    source = {
+        "source_id": "a",
+        "title": " A\x1b ",
+        "author": "Ann",
+        "origin": "kindle",
+        "category": "books",
+        "tags": ["#x", "y, z"],
+        "readwise_url": "https://readwise.io/1",
+        "source_url": "https://example.com",
+        "language": "en",
+        "created_at": "2026-01-31T13:00:00+01:00",
+        "updated_at": NOON.isoformat(),
+    }
+    card = {
+        "summary": "S",
+        "takeaways": ["T"],
+        "model": "m",
+        "generated_at": NOON.isoformat(),
+    }
+    chunk = {
+        "start": 7,
+        "text": " One.\r\n",
+        "tags": ["own"],
+        "readwise_url": "https://readwise.io/open/1",
+        "highlight_url": "https://example.com/#1",
+        "highlighted_at": NOON.isoformat(),
+        "dated_at": NOON.isoformat(),
+        "card": card,
+    }
+    read = read_one(export(tmp_path, {"source": source}, {"chunk": chunk}, {"chunks": 1}))
+    section = Section(
+        " One.\r\n",
+        tags=("own",),
+        readwise_url="https://readwise.io/open/1",
+        highlight_url="https://example.com/#1",
+        highlighted_at=NOON,
+        written_at=NOON,
+        start=7,
+        card=KnowledgeCard("S", ("T",), "m", NOON),
+    )
+    assert read == Source(
+        source_id="a",
+        title=" A\x1b ",
+        author="Ann",
+        origin="kindle",
+        category="books",
+        tags=("#x", "y, z"),
+        readwise_url="https://readwise.io/1",
+        source_url="https://example.com",
+        language="en",
+        sections=(section,),
+        created_at=NOON,
+        updated_at=NOON,
+    )
+    [stored] = read.sections
+    assert stored.card
+    assert (stored.card.model, stored.card.generated_at) == ("m", NOON)
+
+
+def test_a_folder_that_is_an_export_is_read_by_its_lines_alone(tmp_path: Path) -> None:
+    folder = export(
+        tmp_path / "export", {"source": SOURCE}, {"chunk": CHUNK}, {"chunks": 1}, manifest=True
+    )
+    assert [source.source_id for source in read_sources(folder)] == ["a"]
+
+
+def test_an_export_without_its_lines_is_an_error(tmp_path: Path) -> None:
+    write_file(tmp_path, "carrel-export.json", "{}")
+    write_file(tmp_path, "markdown/sources/a.md", "A copy for people.")
+    with pytest.raises(InvalidInput, match="are missing"):
+        read_sources(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("source", "chunk", "end", "reason"),
+    [
+        ({}, None, None, "is not complete: 0 passages were read"),
+        ({}, None, 0, "is not complete: 0 passages were read"),
+        ({}, {}, None, "is not complete: 0 passages were read"),
+        ({}, {}, 2, "is not complete: 1 passages were read"),
+        (None, {}, 1, "is not complete: 0 passages were read"),
+        ({"source_id": "a/b"}, {}, 1, "source_id: "),
+        ({"title": None}, {}, 1, "title: "),
+        ({"author": 7}, {}, 1, "author: "),
+        ({"title": "\ud800"}, {}, 1, "line 2 has a character"),
+        ({}, {"start": -1}, 1, "start: "),
+        ({}, {"text": ""}, 1, "text: "),
+        ({}, {"text": "\ud800"}, 1, "line 3 has a character"),
+        ({}, {"tags": ["\ud800"]}, 1, "line 3 has a character"),
+    ],
+)
+def test_what_is_not_valid_is_reported_and_the_rest_is_read(
+    tmp_path: Path,
+    source: dict[str, Any] | None,
+    chunk: dict[str, Any] | None,
+    end: int | None,
+    reason: str,
+) -> None:
+    lines: list[dict[str, Any]] = []
+    lines += [] if source is None else [{"source": SOURCE | source}]
+    lines += [] if chunk is None else [{"chunk": CHUNK | chunk}]
+    lines += [] if end is None else [{"chunks": end}]
+    lines += [{"source": {**SOURCE, "source_id": "good"}}, {"chunk": CHUNK}, {"chunks": 1}]
+    path = export(tmp_path, *lines)
+    [(name, problem)] = read_problems(path)
+    assert name == "export.jsonl line 2"
+    assert problem.startswith(reason)
+    assert [entry.source_id for entry in read_sources(path)] == ["good"]
+
+
+def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:
+    lines = [json.dumps(HEADER), json.dumps({"source": SOURCE}), "{", json.dumps({"chunks": 1})]
+    path = write_file(tmp_path, "export.jsonl", "\n".join(lines))
+    [(name, reason)] = read_problems(path)
+    assert (name, reason[:18]) == ("export.jsonl line 2", "line 3 is not JSON")
+
+
+def test_an_export_of_a_newer_version_is_not_read(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "export.jsonl", json_lines({"carrel_export": 2}))
+    assert read_problems(path) == [
+        ("export.jsonl", "is an export of another version of Carrel: update this one")
+    ]
