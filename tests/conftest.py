@@ -146,6 +146,16 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(autouse=True)
+def restored_environment() -> Iterator[None]:
+    """Restore environment variables after each test, since commands set and unset them."""
+    before = dict(os.environ)
+    yield
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    os.environ.update(before)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def single_ca_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Trust one CA certificate, since each Google client would load the bundle three times.
@@ -176,7 +186,7 @@ async def monotonic(monkeypatch: pytest.MonkeyPatch) -> Monotonic:
 def sleepless(monotonic: Monotonic, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `asyncio.sleep` and `time.sleep` advance `monotonic` and return at once."""
     monkeypatch.setattr(asyncio, "sleep", monotonic.sleep)
-    monkeypatch.setattr(time, "sleep", monotonic.turn)
+    monkeypatch.setattr(time, "sleep", monotonic.advance)
 
 
 @pytest.fixture
@@ -193,7 +203,7 @@ def project() -> str:
 
 @pytest.fixture
 def settings(project: str) -> Settings:
-    """The settings of a laptop, with the test's own database."""
+    """The settings of a local deployment, with the test's own database."""
     return Settings(google_cloud_project=project)
 
 
@@ -205,7 +215,7 @@ def local_embedder() -> LocalEmbedder:
 
 @pytest.fixture
 def embedder() -> Embedder:
-    """A cheap embedder by words, which a test can make fail."""
+    """An embedder without a model, which a test can make fail."""
     return WordEmbedder()
 
 
@@ -217,7 +227,7 @@ def clock() -> SettableClock:
 
 @pytest.fixture
 async def app(settings: Settings, embedder: Embedder, clock: SettableClock) -> AsyncIterator[App]:
-    """The app of the process, closed after the test."""
+    """The app with the test's settings, clock and embedder, closed after the test."""
     opened = App(settings, clock=clock, embedder=embedder)
     yield opened
     await opened.aclose()
@@ -225,11 +235,11 @@ async def app(settings: Settings, embedder: Embedder, clock: SettableClock) -> A
 
 @pytest.fixture
 def meter() -> Meter:
-    """The meter of `ctx`."""
+    """The meter that `ctx` uses."""
     return Meter()
 
 
 @pytest.fixture
 def ctx(app: App, meter: Meter) -> Context:
-    """The context of one call."""
+    """The context of one call by the user "reader"."""
     return app.context(Caller.of("reader"), meter)
