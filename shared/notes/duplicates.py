@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.knowledge.chunk_repository import Chunks
 from shared.notes.note import NOTES
+from shared.notes.repository import Notes
 from shared.text.terms import MIN_COPY, resemblance, terms
 
 if TYPE_CHECKING:
@@ -16,30 +17,41 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Vector
     from shared.firestore.database import Database
     from shared.knowledge.chunk import Chunk
+    from shared.notes.repository import StoredNote
 
 MAX_CANDIDATES: Final = 5
-"""A chunk is compared with at most this many of the nearest chunks of notes."""
+"""The first chunk is compared with at most this many of the nearest chunks of notes."""
 _NUMBER: Final = re.compile(r"\d+")
 
 
 async def find_duplicate(
-    chunks: Sequence[Chunk], vectors: Sequence[Vector], database: Database
-) -> str | None:
-    """Return the id of the stored note, if any, each of whose chunks says the same.
+    chunks: Sequence[Chunk], first_vector: Vector, database: Database
+) -> StoredNote | None:
+    """Return the stored note, if any, whose chunks say the same, each in its place.
 
-    Notes about different passages say different things in the same words.
+    Notes about different passages say different things in the same words. Only the first chunk is
+    searched for: vector search costs more than reading the few notes that begin with the same.
 
-    Costs one round trip.
+    Costs one round trip, and another if a note begins with the same.
+
+    Args:
+        chunks: The chunks of the new note.
+        first_vector: The vector of the first of them.
+        database: The database.
     """
-    stored = Chunks(database)
-    neighbours = await asyncio.gather(
-        *(stored.nearest(vector, MAX_CANDIDATES, [NOTES.id]) for vector in vectors)
+    hits = await Chunks(database).nearest(first_vector, MAX_CANDIDATES, [NOTES.id])
+    beginnings = [hit.document for hit in hits if _is_copy(chunks[0], hit.document)]
+    stored = Notes(database)
+    notes = await asyncio.gather(*(stored.get(chunk.source_id) for chunk in beginnings))
+    return next((note for note in notes if note and _says_the_same(chunks, note)), None)
+
+
+def _says_the_same(chunks: Sequence[Chunk], note: StoredNote) -> bool:
+    by_position = {chunk.position: chunk for chunk in note.stored_chunks()}
+    return all(
+        chunk.position in by_position and _is_copy(chunk, by_position[chunk.position])
+        for chunk in chunks
     )
-    copies = [
-        [hit.document.source_id for hit in hits if _is_copy(chunk, hit.document)]
-        for chunk, hits in zip(chunks, neighbours, strict=True)
-    ]
-    return next((name for name in copies[0] if all(name in names for names in copies)), None)
 
 
 def _is_copy(chunk: Chunk, other: Chunk) -> bool:

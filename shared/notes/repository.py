@@ -87,6 +87,11 @@ class StoredNote:
     snapshot: DocumentSnapshot[Any]
     chunks: Snapshots
 
+    def stored_chunks(self) -> list[Chunk]:
+        """Return its chunks."""
+        chunks = self.chunks.values()
+        return [documents.to_chunk(chunk.id, chunk.to_dict() or {}) for chunk in chunks]
+
     def to_embed(self, chunks: Iterable[Chunk]) -> list[Chunk]:
         """Return those chunks of a new revision whose texts have no vector yet."""
         return [chunk for chunk in chunks if not self._has_vector(chunk)]

@@ -152,6 +152,13 @@ async def test_a_note_that_says_something_else_is_stored(app: App, other: str) -
     assert not (await save(app, other))["duplicate"]
 
 
+async def test_a_note_that_only_begins_with_the_same_is_stored(app: App, ctx: Context) -> None:
+    await save(app, LONG)
+    other = LONG[: len(LONG) // 2] + " ".join(["Rye needs a sourdough."] * (len(LONG) // 46))
+    assert not (await save(app, other))["duplicate"]
+    assert len(await documents(ctx, "sources")) == 2
+
+
 async def test_a_passage_of_a_book_is_no_duplicate(app: App, ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     assert not (await save(app, BAKING.sections[1].text))["duplicate"]

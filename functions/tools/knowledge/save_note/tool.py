@@ -36,8 +36,9 @@ async def save_note(args: In, ctx: Context) -> Out:
     """Store and index a note, so that search finds it with the next call.
 
     Three round trips. For a new note: the embedding space and the passage; the nearest notes; the
-    commit. For a change: the note, the revision to bring back and the passage; the embedding space;
-    the commit. Equal notes that are sent at the same moment are both stored.
+    commit. Another one for notes that begin with the same. For a change: the note, the revision to
+    bring back and the passage; the embedding space; the commit. Equal notes that are sent at the
+    same moment are both stored.
 
     Raises:
         InvalidInput: Arguments are missing or exclude each other, or a text contains a secret.
@@ -64,11 +65,10 @@ async def _save_new(args: In, ctx: Context) -> Out:
 
 async def _store(note: ChunkedSource, vectors: ChunkVectors, args: In, ctx: Context) -> Out:
     if vectors.by_chunk and not args.again:
-        in_order = [vectors.by_chunk[chunk.chunk_id] for chunk in note.chunks]
-        duplicate = await find_duplicate(note.chunks, in_order, ctx.database)
-        stored = await Notes(ctx.database).get(duplicate) if duplicate else None
-        if stored:
-            return duplicate_result(stored, ctx)
+        first_vector = vectors.by_chunk[note.chunks[0].chunk_id]
+        duplicate = await find_duplicate(note.chunks, first_vector, ctx.database)
+        if duplicate:
+            return duplicate_result(duplicate, ctx)
     user_id = str(ctx.caller.user_id)
     writes = Notes(ctx.database).create(note, user_id, vectors, ctx.clock())
     waiting = len(note.chunks) - len(vectors.by_chunk)
