@@ -49,6 +49,8 @@ class ForgottenSource:
         reason: Why, in the user's words.
         expires_at: When the whole source is deleted for good, or None once it is.
         document: The stored fields of the source's document, until then.
+        missing: Whether ingest forgot it because its origin no longer had it. It is restored when
+            the origin has it again.
     """
 
     source_id: str
@@ -60,10 +62,11 @@ class ForgottenSource:
     reason: str | None = None
     expires_at: datetime | None = None
     document: dict[str, Any] | None = None
+    missing: bool = False
 
 
 _CODEC: Final = Codec(ForgottenSource, "source_id", readers={"unfinished": Unfinished})
-_INGEST_FIELDS: Final = ("whole", "chunk_ids", "unfinished")
+_INGEST_FIELDS: Final = ("whole", "chunk_ids", "unfinished", "missing")
 
 
 class ForgottenSources:

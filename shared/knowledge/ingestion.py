@@ -21,6 +21,7 @@ from shared.index.facets import Kind
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.forgotten_repository import ForgottenSources
+from shared.knowledge.source import Source
 from shared.knowledge.source_repository import (
     COLLECTION,
     note_fields,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database, Document, Write
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.forgotten_repository import ForgottenSource
-    from shared.knowledge.source import Source
 
 BATCH_SIZE: Final = 30
 """At most this many sources are compared at once: Firestore takes 30 values in one `in`."""
@@ -71,6 +71,11 @@ class ChunkedSource:
     source: Source
     chunks: list[Chunk]
     forgotten_ids: frozenset[str] = frozenset()
+
+    @classmethod
+    def deleted(cls, source_id: str) -> ChunkedSource:
+        """Return a source without chunks, which `Ingestion.save` deletes."""
+        return cls(Source(source_id, title=source_id), [])
 
     @property
     def stored_chunks(self) -> list[Chunk]:
@@ -112,10 +117,13 @@ class SaveResult:
     Attributes:
         counts: The counts of `Ingestion.save`.
         refused: The ids of the sources that the database refuses, each with the reason.
+        missing: The ids of sources that were forgotten while their origin did not have them. They
+            are not saved: restore them first.
     """
 
     counts: Counter[str]
     refused: dict[str, str]
+    missing: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +171,11 @@ class Ingestion:
         """
         counts: Counter[str] = Counter()
         refused: dict[str, str] = {}
+        missing: set[str] = set()
 
         async def save(batch: Sequence[ChunkedSource]) -> None:
             try:
-                await self._save(batch, now, counts)
+                missing.update(await self._save(batch, now, counts))
             except (PlatformFault, ValueError) as error:
                 if reason := _refusal(error):
                     raise _Refusal(reason) from error
@@ -178,7 +187,7 @@ class Ingestion:
                 [source] = batch
                 refused[source.source.source_id] = str(refusal)
                 await self._take_back(source, now, counts)
-        return SaveResult(counts, refused)
+        return SaveResult(counts, refused, frozenset(missing))
 
     async def _take_back(self, source: ChunkedSource, now: datetime, counts: Counter[str]) -> None:
         """Delete what was written of a new source before the database refused the rest."""
@@ -187,23 +196,27 @@ class Ingestion:
 
     async def _save(
         self, sources: Sequence[ChunkedSource], now: datetime, counts: Counter[str]
-    ) -> None:
-        """Write what differs, and count the writes of each commit.
+    ) -> set[str]:
+        """Write what differs, count the writes of each commit, and return what to restore first.
 
         What is forgotten or changed by somebody else in the meantime is read again.
         """
-        forgotten = await self._database.retry_on_conflict(
+        forgotten: Mapping[str, ForgottenSource] = await self._database.retry_on_conflict(
             lambda: self._attempt(sources, now, counts)
         )
-        counts.update(["forgotten"] * forgotten)
+        whole = [record for record in forgotten.values() if record.whole]
+        counts.update("forgotten" for record in whole if not record.missing)
+        present = {source.source.source_id for source in sources if source.chunks}
+        return present.intersection(record.source_id for record in whole if record.missing)
 
     async def _attempt(
         self, sources: Sequence[ChunkedSource], now: datetime, counts: Counter[str]
-    ) -> int:
-        """Write what differs, and return the number of sources that were forgotten."""
+    ) -> dict[str, ForgottenSource]:
+        """Write what differs, and return what was forgotten of it."""
         stored = await self._stored_sources(sources)
         different = [source for source in sources if _has_changed(source, stored)]
         source_ids = [source.source.source_id for source in different]
+        forgotten: dict[str, ForgottenSource]
         chunks, forgotten = await asyncio.gather(
             self._stored_chunks(source_ids),
             ForgottenSources(self._database).of_sources(source_ids),
@@ -216,7 +229,7 @@ class Ingestion:
         for commit in _commits(changes):
             await self._database.commit(change.write for change in commit)
             counts.update(change.kind for change in commit)
-        return sum(record.whole for record in forgotten.values())
+        return forgotten
 
     async def _stored_sources(self, sources: Sequence[ChunkedSource]) -> dict[str, Document]:
         references = [self._reference(COLLECTION, source.source.source_id) for source in sources]
@@ -305,8 +318,8 @@ def _without_forgotten(
 ) -> Iterator[ChunkedSource]:
     """Leave out what was forgotten.
 
-    A source that is being forgotten is left alone. One that is forgotten has nothing to store, so
-    that what an interrupted run wrote of it is deleted.
+    A source that is being forgotten is left alone, and so is one to restore. One that is forgotten
+    has nothing to store, so that what an interrupted run wrote of it is deleted.
     """
     for source in sources:
         record = forgotten.get(source.source.source_id)
@@ -314,7 +327,7 @@ def _without_forgotten(
             yield source
         elif not record.whole:
             yield replace(source, forgotten_ids=record.chunk_ids)
-        elif record.unfinished is None:
+        elif record.unfinished is None and not (record.missing and source.chunks):
             yield replace(source, forgotten_ids=frozenset(chunk.id for chunk in source.chunks))
 
 

@@ -114,11 +114,13 @@ class Forgetter:
         user_id: The user.
         reason: The reason in the user's words, if any.
         now: The time.
+        missing: Whether it is forgotten only for as long as its origin does not have it.
     """
 
     user_id: str
     reason: str | None
     now: datetime
+    missing: bool = False
 
     def fields(self) -> dict[str, Any]:
         """Return the stored fields."""
@@ -177,6 +179,13 @@ class Forgetting:
             return [_deletion(snapshot)]
         remaining = ForgottenSource(source_id=record.source_id, chunk_ids=record.chunk_ids)
         return [put_if_unchanged(snapshot, forgotten_fields(remaining))]
+
+    def keep_forgotten(
+        self, record: ForgottenSource, snapshot: Snapshot, forgetter: Forgetter
+    ) -> list[Write]:
+        """Build the write after which a missing source stays forgotten when it comes back."""
+        expiry = forgetter.fields() if record.document else {}
+        return [put_if_unchanged(snapshot, {"missing": False} | expiry)]
 
     async def forget_chunk(self, chunk: Snapshot, forgetter: Forgetter) -> list[Write]:
         """Build the writes that forget a chunk alone; the source has others."""
@@ -344,12 +353,16 @@ class SourceMove(Forgetting):
         source = await database.get(database.document(SOURCES, source_id))
         record, snapshot = await ForgottenSources(database).get(source_id)
         begun = replace(
-            record, whole=True, unfinished=Unfinished.FORGETTING, document=source.to_dict()
+            record,
+            whole=True,
+            unfinished=Unfinished.FORGETTING,
+            document=source.to_dict(),
+            missing=forgetter.missing,
         )
         results = await database.commit(
             [
                 put_if_unchanged(snapshot, forgotten_fields(begun) | forgetter.fields()),
-                put_if_unchanged(source, {"forgotten_at": forgetter.now}),
+                put_if_unchanged(source, {"forgotten_at": forgetter.now} | _READ_AGAIN),
             ]
         )
         return cls(database, source_id, results[0].update_time)
@@ -369,6 +382,22 @@ class SourceMove(Forgetting):
             [put_if_unchanged(snapshot, begun), lambda batch: batch.set(source, document)]
         )
         return cls(database, record.source_id, results[0].update_time)
+
+    async def complete(
+        self, record: ForgottenSource, now: datetime
+    ) -> AsyncIterator[ContentCounts]:
+        """Complete the operation that the record says, and yield what each commit moved.
+
+        Raises:
+            MovedElsewhere: Somebody else moves the source.
+            WriteConflict: Somebody else has completed it.
+        """
+        forgets = record.unfinished is Unfinished.FORGETTING
+        async for moved in self.move_chunks(now) if forgets else self.restore_chunks(now):
+            yield moved
+        await self._database.commit(
+            self.finish_forgetting() if forgets else self.finish_restoring(record)
+        )
 
     async def move_chunks(self, now: datetime) -> AsyncIterator[ContentCounts]:
         """Move the chunks of a source that is being forgotten, and yield what each commit moved.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from shared.firestore.database import WriteConflict
-from shared.knowledge.forgotten_repository import ForgottenSources, Unfinished
+from shared.knowledge.forgotten_repository import ForgottenSources
 from shared.pipeline.forgetting import PAGE, MovedElsewhere, SourceMove
 from shared.pipeline.worker import run_isolated
 
@@ -29,15 +29,10 @@ async def _finish(
     record: ForgottenSource, update_time: Any, ctx: Context, budget: Budget, report: Report
 ) -> None:
     move = SourceMove(ctx.database, record.source_id, update_time)
-    forgets = record.unfinished is Unfinished.FORGETTING
-    moves = move.move_chunks(ctx.clock()) if forgets else move.restore_chunks(ctx.clock())
     try:
-        async for moved in moves:
+        async for moved in move.complete(record, ctx.clock()):
             report.counts["moved"] += moved.chunks
             if budget.spent:
                 return
-        await ctx.database.commit(
-            move.finish_forgetting() if forgets else move.finish_restoring(record)
-        )
     except (MovedElsewhere, WriteConflict):
         return  # A call completes it.

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from functions.jobs.ingest.missing_sources import MissingSources
 from functions.jobs.ingest.readers.decoding import Unreadable
 from shared.knowledge.chunk import split_source
 from shared.knowledge.ingestion import BATCH_SIZE, ChunkedSource, Ingestion
-from shared.knowledge.source import Source
 from shared.text.chunking import split_chunks
 from shared.text.spans import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from shared.knowledge.source import Source
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
@@ -78,23 +79,46 @@ def batches(sources: Iterable[Source]) -> Iterator[SourceBatch]:
         yield batch
 
 
-def deleted_source(source_id: str) -> ChunkedSource:
-    """Return a source without chunks, which `Ingestion.save` deletes."""
-    return ChunkedSource(Source(source_id, title=source_id), [])
+async def save_sources(
+    sources: Sequence[ChunkedSource], ctx: Context, report: Report
+) -> dict[str, str]:
+    """Save the sources that differ from the database, and forget those without chunks.
+
+    A source that was missing and has come back is restored before it is compared.
+
+    Args:
+        sources: At most 30 sources with different ids.
+        ctx: The context of the run.
+        report: Gets the counts of `Ingestion.save`, and of chunks that were `restored`.
+
+    Returns:
+        The ids of the sources that the database refuses, each with the reason.
+    """
+    missing = MissingSources(ctx, report)
+    await missing.forget([chunked.source.source_id for chunked in sources if not chunked.chunks])
+    ingestion = Ingestion(ctx.database)
+    saved = await ingestion.save_each(
+        [chunked for chunked in sources if chunked.chunks], ctx.clock()
+    )
+    report.counts += saved.counts
+    if not saved.missing:
+        return saved.refused
+    await missing.restore(sorted(saved.missing))
+    returned = [chunked for chunked in sources if chunked.source.source_id in saved.missing]
+    saved_again = await ingestion.save_each(returned, ctx.clock())
+    report.counts += saved_again.counts
+    return saved.refused | saved_again.refused
 
 
 async def save_batch(
     batch: SourceBatch, ctx: Context, budget: Budget, report: Report
 ) -> list[tuple[Source, str]]:
     """Save the sources that differ from the database; return those not saved, with the reasons."""
-    saved = await Ingestion(ctx.database).save_each(batch.accepted, ctx.clock())
+    refused = await save_sources(batch.accepted, ctx, report)
     sources = (chunked.source for chunked in batch.accepted)
     rejected = [
-        (source, saved.refused[source.source_id])
-        for source in sources
-        if source.source_id in saved.refused
+        (source, refused[source.source_id]) for source in sources if source.source_id in refused
     ]
-    report.counts += saved.counts
     report.counts["read"] += len(batch.accepted) - len(rejected)
     budget.progress(len(batch))
     return batch.rejected + rejected

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from shared.knowledge.bucket_sync import SHARDS, BucketSync, ObjectState, assign_shard, digest
+from shared.knowledge.followed_files import SHARDS, FileState, FollowedFiles, assign_shard, digest
 from tests.support.database_dump import read_all_documents
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ pytestmark = pytest.mark.anyio
 ADDRESS: Final = "gs://library/notes"
 
 
-async def open_sync(ctx: Context, address: str = ADDRESS) -> BucketSync:
+async def open_sync(ctx: Context, address: str = ADDRESS) -> FollowedFiles:
     """Return the stored state."""
-    sync = BucketSync(ctx.database, address)
+    sync = FollowedFiles(ctx.database, address)
     await sync.digests()
     return sync
 
@@ -33,7 +33,7 @@ async def test_many_records_are_sharded_below_a_megabyte(
 ) -> None:
     ids = [f"notes-{hashlib.sha256(b'%d' % number).hexdigest()[:32]}" for number in range(150_000)]
     shard = assign_shard("many.jsonl")
-    states = {"many.jsonl": ObjectState(3, tuple(ids))}
+    states = {"many.jsonl": FileState(3, tuple(ids))}
     await (await open_sync(ctx)).store({shard: states})
     assert await (await open_sync(ctx)).objects([shard]) == states
     paths = list(await read_all_documents(ctx.database.client))
@@ -43,10 +43,10 @@ async def test_many_records_are_sharded_below_a_megabyte(
 async def test_saved_shard_replaces_its_predecessor(ctx: Context) -> None:
     sync = await open_sync(ctx)
     shard = assign_shard("a.md")
-    await sync.store({shard: {"a.md": ObjectState(1, ("file-a",))}})
-    await sync.store({shard: {"a.md": ObjectState(2, ("file-a",))}})
+    await sync.store({shard: {"a.md": FileState(1, ("file-a",))}})
+    await sync.store({shard: {"a.md": FileState(2, ("file-a",))}})
     again = await open_sync(ctx)
-    assert await again.objects([shard]) == {"a.md": ObjectState(2, ("file-a",))}
+    assert await again.objects([shard]) == {"a.md": FileState(2, ("file-a",))}
     assert {shard: digest({"a.md": 2})} == await again.digests()
     await again.store({shard: {}})
     assert await (await open_sync(ctx)).digests() == {}
@@ -55,9 +55,7 @@ async def test_saved_shard_replaces_its_predecessor(ctx: Context) -> None:
 
 
 async def test_prefixes_have_separate_state(ctx: Context) -> None:
-    await (await open_sync(ctx)).store(
-        {assign_shard("a.md"): {"a.md": ObjectState(1, ("file-a",))}}
-    )
+    await (await open_sync(ctx)).store({assign_shard("a.md"): {"a.md": FileState(1, ("file-a",))}})
     other = await open_sync(ctx, "gs://library/other")
     assert await other.objects(range(SHARDS)) == {}
 
@@ -73,11 +71,11 @@ async def test_object_with_omitted_records_is_read_again(
     """Earlier versions omitted a record whose id another object had, and stored that."""
     sync = await open_sync(ctx)
     shard = assign_shard("a.jsonl")
-    await sync.store({shard: {"a.jsonl": ObjectState(7, ("a",))}})
+    await sync.store({shard: {"a.jsonl": FileState(7, ("a",))}})
     dump = await read_all_documents(ctx.database.client)
     [path] = [name for name in dump if "/objects/" in name]
     layout, objects = json.loads(zlib.decompress(dump[path].get("data")))
     assert objects == {"a.jsonl": [7, ["a"], False]}
     stored = zlib.compress(json.dumps([layout, {"a.jsonl": [7, ["a"], True]}]).encode())
     await ctx.database.client.document(path).set({"data": stored})
-    assert await (await open_sync(ctx)).objects([shard]) == {"a.jsonl": ObjectState(0, ("a",))}
+    assert await (await open_sync(ctx)).objects([shard]) == {"a.jsonl": FileState(0, ("a",))}

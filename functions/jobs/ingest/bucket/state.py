@@ -7,15 +7,15 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers.reading import MULTI_RECORD_ENDINGS
-from shared.knowledge.bucket_sync import SHARDS, ObjectState, assign_shard, digest
+from shared.knowledge.followed_files import SHARDS, FileState, assign_shard, digest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from functions.jobs.ingest.bucket.storage import ListedObject
-    from shared.knowledge.bucket_sync import BucketSync
+    from shared.knowledge.followed_files import FollowedFiles
 
-_UNREAD: Final = ObjectState(0)
+_UNREAD: Final = FileState(0)
 
 
 class BucketState:
@@ -26,7 +26,7 @@ class BucketState:
     of sources come from the names of the files and are unique.
     """
 
-    def __init__(self, sync: BucketSync, listing: Mapping[str, ListedObject]) -> None:
+    def __init__(self, sync: FollowedFiles, listing: Mapping[str, ListedObject]) -> None:
         """Store the arguments. Nothing is loaded yet.
 
         Args:
@@ -35,7 +35,7 @@ class BucketState:
         """
         self._sync = sync
         self._listing = listing
-        self._shards: dict[int, dict[str, ObjectState]] = {}
+        self._shards: dict[int, dict[str, FileState]] = {}
         self._changed: set[int] = set()
 
     async def load(self) -> bool:
@@ -66,7 +66,7 @@ class BucketState:
         deleted = (name for name in names if name not in self._listing)
         return sorted(deleted, key=lambda name: (assign_shard(name), name))
 
-    def get(self, name: str) -> ObjectState:
+    def get(self, name: str) -> FileState:
         """Return the state of an object."""
         return self._shards[assign_shard(name)].get(name, _UNREAD)
 
@@ -74,9 +74,9 @@ class BucketState:
         """Record the sources of an object before they are written, so that none is ever lost."""
         previous = self.get(name)
         if added := sorted(set(ids).difference(previous.ids)):
-            self.put(name, ObjectState(0, (*previous.ids, *added)))
+            self.put(name, FileState(0, (*previous.ids, *added)))
 
-    def put(self, name: str, state: ObjectState) -> None:
+    def put(self, name: str, state: FileState) -> None:
         """Set the state of an object."""
         self._shards[assign_shard(name)][name] = state
         self._changed.add(assign_shard(name))

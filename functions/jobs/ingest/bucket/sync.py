@@ -1,6 +1,6 @@
 """Synchronization with a Cloud Storage prefix.
 
-New objects are read, and the sources of deleted objects are deleted.
+New objects are read, and the sources of deleted objects are forgotten.
 Each generation of an object is read once. To find changes, a run lists the prefix (one request per
 thousand objects) and compares digests (one read).
 """
@@ -15,16 +15,17 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from functions.jobs.ingest.batches import batches, deleted_source, save_batch
+from functions.jobs.ingest.batches import batches, save_batch
 from functions.jobs.ingest.bucket.contents import ObjectContents, read_sources
 from functions.jobs.ingest.bucket.state import BucketState, is_multi_record
 from functions.jobs.ingest.bucket.storage import BucketObjects, ObjectChanged, ObjectUnreadable
+from functions.jobs.ingest.missing_sources import MissingSources
 from functions.jobs.ingest.readers.decoding import SourceFile
 from functions.jobs.ingest.readers.fields import to_one_line
 from functions.jobs.ingest.readers.reading import ENDINGS, count_kinds, file_ending, too_large
 from functions.jobs.ingest.readers.readwise_export import is_book
-from shared.knowledge.bucket_sync import BucketSync, ObjectState
-from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
+from shared.knowledge.followed_files import FileState, FollowedFiles
+from shared.knowledge.ingestion import BATCH_SIZE
 from shared.runtime.job import Failure
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ async def sync_bucket(address: str, ctx: Context, budget: Budget, report: Report
             file_ending(PurePosixPath(name)) for name in visible.keys() - readable
         ):
             report.note = f"Not read: {count_kinds(others)}."
-        state = BucketState(BucketSync(ctx.database, objects.address), readable)
+        state = BucketState(FollowedFiles(ctx.database, objects.address), readable)
         was_read_before = await state.load()
         if was_read_before and not listing:
             reason = "is suddenly empty; to delete everything read from it, put any file there"
@@ -98,7 +99,7 @@ class _SyncRun:
         self._read_names: set[str] = set()
 
     async def complete(self, listing: Mapping[str, ListedObject]) -> None:
-        """Read new objects; then delete the sources of deleted ones that no other object has."""
+        """Read new objects; then forget the sources of deleted ones that no other object has."""
         for names in _download_batches(self._state.new(), listing):
             with tempfile.TemporaryDirectory(prefix="carrel-ingest-") as folder:
                 await self._read(names, listing, Path(folder))
@@ -187,13 +188,13 @@ class _SyncRun:
                 self._fail(record, reason)
 
     async def _settle(self, contents: ObjectContents) -> None:
-        """Record the sources of an object, and delete those that it no longer has.
+        """Record the sources of an object, and forget those that it no longer has.
 
-        If some of its records are broken, none of its previous sources is deleted.
+        If some of its records are broken, none of its previous sources is forgotten.
         """
         previous = self._state.get(contents.name).ids
         ids = dict.fromkeys([*previous, *contents.ids] if contents.broken else contents.ids)
-        self._state.put(contents.name, ObjectState(contents.generation, tuple(ids)))
+        self._state.put(contents.name, FileState(contents.generation, tuple(ids)))
         await self._release([source_id for source_id in previous if source_id not in ids])
         shared = self._state.holders(contents.ids) if is_multi_record(contents.name) else {}
         for name, common in shared.items():
@@ -202,7 +203,7 @@ class _SyncRun:
                 self._report.warnings.append(self._failure(contents.name, warning))
 
     async def _release(self, ids: Sequence[str]) -> None:
-        """Delete the sources that no object has any more.
+        """Forget the sources that no object has any more.
 
         If another object has such a source, the stored text may come from the object that lost it.
         So the next run reads the other object again, unless this run has read it.
@@ -210,14 +211,10 @@ class _SyncRun:
         holders = self._state.holders(ids) if ids else {}
         for name in filter(self._state.is_current, holders.keys() - self._read_names):
             self._state.put(name, replace(self._state.get(name), generation=0))
-        await self._delete(sorted(set(ids).difference(*holders.values())))
-
-    async def _delete(self, ids: Sequence[str]) -> None:
-        for block in _blocks(source_id for source_id in ids if not self._is_excluded(source_id)):
-            sources = [deleted_source(source_id) for source_id in block]
-            self._report.counts += await Ingestion(self._context.database).save(
-                sources, self._context.clock()
-            )
+        missing = sorted(set(ids).difference(*holders.values()))
+        await MissingSources(self._context, self._report).forget(
+            [source_id for source_id in missing if not self._is_excluded(source_id)]
+        )
 
     def _is_excluded(self, source_id: str) -> bool:
         """Return whether a source is a book that Readwise itself keeps up to date."""

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.jobs.ingest.batches import chunk_source, deleted_source
+from functions.jobs.ingest.batches import chunk_source
 from functions.jobs.ingest.readers.decoding import Unreadable
 from functions.jobs.ingest.readers.readwise_export import parse_book_name, source_id_of, source_of
+from shared.knowledge.ingestion import ChunkedSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from shared.knowledge.ingestion import ChunkedSource
 
 _ID: Final = re.compile(r"[0-9a-zA-Z_-]{1,64}", re.ASCII)
 
@@ -113,7 +112,7 @@ def read_books(
 def _read_book(book_id: str, change: BookChange, parts: BookParts | None) -> ChunkedSource | str:
     """Chunk a book. A book or highlight missing from the answer is not deleted."""
     if parts is None and change.deleted:
-        return deleted_source(source_id_of(book_id))
+        return ChunkedSource.deleted(source_id_of(book_id))
     if parts is None:
         return "was requested, but is not in the answer"
     if change.has_highlights and parts.highlights == {} and not parts.book.get("is_deleted"):

@@ -1,4 +1,4 @@
-"""Following a Readwise library: changed books are read, and deleted ones deleted.
+"""Following a Readwise library: changed books are read, and deleted ones forgotten.
 
 An export of changes has only the changed highlights. So a run first lists the changes, to learn
 which books they are in, and then requests these books completely, by id.
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from functions.jobs.ingest.batches import save_sources
 from functions.jobs.ingest.readers.fields import headline, to_one_line
 from functions.jobs.ingest.readers.readwise_export import parse_book_name
 from functions.jobs.ingest.readwise.books import (
@@ -22,7 +23,7 @@ from functions.jobs.ingest.readwise.books import (
     read_books,
 )
 from functions.jobs.ingest.readwise.client import OutOfTime, ReadwiseClient
-from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
+from shared.knowledge.ingestion import BATCH_SIZE
 from shared.knowledge.readwise_sync import (
     MAX_FAILED_BOOKS,
     FailedBook,
@@ -180,16 +181,15 @@ class _SyncRun:
     async def _save(self, books: Mapping[str, ChunkedSource | str]) -> dict[str, str | None]:
         """Save the readable books, and return for each the reason if it was not saved, or None."""
         sources = [book for book in books.values() if not isinstance(book, str)]
-        saved = await Ingestion(self._context.database).save_each(sources, self._context.clock())
-        self._report.counts += saved.counts
-        self._report.counts["read"] += len(sources) - len(saved.refused)
+        refused = await save_sources(sources, self._context, self._report)
+        self._report.counts["read"] += len(sources) - len(refused)
         self._report.warnings += [
             _failure(chunked.source.title, warning)
             for chunked in sources
             for warning in chunked.source.warnings
         ]
         return {
-            book_id: book if isinstance(book, str) else saved.refused.get(book.source.source_id)
+            book_id: book if isinstance(book, str) else refused.get(book.source.source_id)
             for book_id, book in books.items()
         }
 

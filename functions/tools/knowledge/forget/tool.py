@@ -26,6 +26,9 @@ from shared.runtime.tool import Effect, Tool
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
+    from google.cloud.firestore import DocumentSnapshot
+
+    from shared.knowledge.forgotten_repository import ForgottenSource
     from shared.runtime.context import Context
 
 MOVE_SECONDS: Final = 20.0
@@ -163,6 +166,8 @@ class _Call:
         if source is None:
             if not record.whole:
                 raise _unknown("source", source_id, "list_sources")
+            if record.missing:
+                return await self._keep_forgotten(record, snapshot)
             return _unchanged(None, source_id, _title(record.document), forgotten=True)
         self._check_permission(source.to_dict() or {})
         if record.unfinished is Unfinished.RESTORING:
@@ -216,6 +221,16 @@ class _Call:
         if writes is None:
             raise _not_restorable("passage", chunk_id)
         out = self._changed(chunk_id, parse_source_id(chunk_id), _title(None), ContentCounts())
+        return await self._ctx.commit(writes, out)
+
+    async def _keep_forgotten(
+        self, record: ForgottenSource, snapshot: DocumentSnapshot[Any]
+    ) -> Out:
+        """Forget for good what ingest forgot only until its file comes back."""
+        self._check_permission(record.document or {})
+        title = _title(record.document)
+        out = self._changed(None, record.source_id, title, ContentCounts())
+        writes = self._forgetting.keep_forgotten(record, snapshot, self._forgetter)
         return await self._ctx.commit(writes, out)
 
     def _check_permission(self, source: Mapping[str, Any]) -> None:

@@ -28,7 +28,7 @@ from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.readwise import START, FakeReadwise
 from tests.support.readwise_runs import progress, run_ingest, stored_state, stored_texts
 from tests.support.source_files import write_export
-from tests.support.stored_documents import nothing, one_step
+from tests.support.stored_documents import documents, nothing, one_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,6 +155,7 @@ async def test_deleted_highlights_and_books_are_removed(
     readwise.delete(8)
     assert (await run_ingest(app)).failures == []
     assert await stored_texts(ctx) == {"readwise-7": ["Heave to."]}
+    assert set(await documents(ctx, "forgotten_sources")) == {"readwise-8"}
 
 
 async def test_deleted_book_that_is_not_returned_is_removed(

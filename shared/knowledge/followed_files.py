@@ -2,7 +2,7 @@
 
 A hash of its name assigns each object to one of 64 shards. `buckets/{key}` {address, shards} has a
 digest of the objects and generations of each shard, so that one read shows which shards changed.
-The states of a shard's objects (`ObjectState`) are compressed and split into the documents
+The states of a shard's objects (`FileState`) are compressed and split into the documents
 `buckets/{key}/objects/{shard}.{version}.{part}`, each below Firestore's limit of a megabyte.
 `buckets/{key}` is written last, which makes the new version of a shard visible.
 """
@@ -34,7 +34,7 @@ _OBJECTS: Final = "objects"
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectState:
+class FileState:
     """The state of an object in the knowledge base.
 
     Attributes:
@@ -55,7 +55,7 @@ class _Shard:
     parts: int
 
 
-class BucketSync:
+class FollowedFiles:
     """Stores the states of the objects below one prefix."""
 
     def __init__(self, database: Database, address: str) -> None:
@@ -74,7 +74,7 @@ class BucketSync:
         self._shards = {int(number): _Shard(**shard) for number, shard in shards.items()}
         return {number: shard.digest for number, shard in self._shards.items()}
 
-    async def objects(self, shards: Iterable[int]) -> dict[str, ObjectState]:
+    async def objects(self, shards: Iterable[int]) -> dict[str, FileState]:
         """Load the states of the objects in these shards, by name. Each part costs a read."""
         parts = {number: self._parts(number) for number in shards if number in self._shards}
         references = [part for shard_parts in parts.values() for part in shard_parts]
@@ -86,7 +86,7 @@ class BucketSync:
             for name, state in _unpack(b"".join(data[part.id] for part in shard_parts)).items()
         }
 
-    async def store(self, shards: Mapping[int, Mapping[str, ObjectState]]) -> None:
+    async def store(self, shards: Mapping[int, Mapping[str, FileState]]) -> None:
         """Replace the contents of these shards. Readers see all the new contents or none."""
         old_parts = [part for number in shards for part in self._parts(number)]
         new_parts = [
@@ -98,7 +98,7 @@ class BucketSync:
         await self._database.commit([*last, self._index_write(), *map(_deletion, old_parts)])
 
     def _replace(
-        self, number: int, states: Mapping[str, ObjectState]
+        self, number: int, states: Mapping[str, FileState]
     ) -> Iterator[tuple[AsyncDocumentReference, bytes]]:
         """Yield the parts of the next version of a shard."""
         previous = self._shards.pop(number, _Shard("", 0, 0))
@@ -132,12 +132,12 @@ def digest(generations: Mapping[str, int]) -> str:
     return hashlib.sha256(json.dumps(items).encode()).hexdigest()[:20]
 
 
-def _pack(states: Mapping[str, ObjectState]) -> bytes:
+def _pack(states: Mapping[str, FileState]) -> bytes:
     rows = {name: (state.generation, state.ids, False) for name, state in states.items()}
     return zlib.compress(json.dumps([LAYOUT, rows]).encode())
 
 
-def _unpack(data: bytes) -> dict[str, ObjectState]:
+def _unpack(data: bytes) -> dict[str, FileState]:
     """Read back what `_pack` wrote.
 
     An object counts as unread (generation 0) if the layout of chunks has changed since, or if its
@@ -145,7 +145,7 @@ def _unpack(data: bytes) -> dict[str, ObjectState]:
     """
     layout, rows = json.loads(zlib.decompress(data))
     return {
-        name: ObjectState(generation if layout == LAYOUT and not incomplete else 0, tuple(ids))
+        name: FileState(generation if layout == LAYOUT and not incomplete else 0, tuple(ids))
         for name, (generation, ids, incomplete) in rows.items()
     }
 

@@ -1,0 +1,103 @@
+"""Sources that an origin no longer has: they are forgotten, and restored when it has them again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from shared.knowledge.forgotten_repository import (
+    ForgottenSource,
+    ForgottenSources,
+    Unfinished,
+)
+from shared.knowledge.ingestion import BATCH_SIZE, ChunkedSource, Ingestion
+from shared.knowledge.source_repository import Sources
+from shared.pipeline.forgetting import Forgetter, Forgetting, SourceMove
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from shared.runtime.context import Context
+    from shared.runtime.job import Report
+
+FORGETTER: Final = "ingest"
+"""Instead of a user, this name is in the record of what ingest forgot."""
+
+
+class MissingSources:
+    """Forgets and restores sources, as `forget` does.
+
+    What a user forgot stays forgotten. What was forgotten because it was missing is restored with
+    its vectors and knowledge cards.
+    """
+
+    def __init__(self, ctx: Context, report: Report) -> None:
+        """Count in the report: `sources`, `deleted` chunks and `restored` chunks."""
+        self._context = ctx
+        self._database = ctx.database
+        self._counts = report.counts
+
+    async def forget(self, source_ids: Sequence[str]) -> None:
+        """Forget sources. Costs one round trip for those that are not stored, in blocks of 30.
+
+        Raises:
+            MovedElsewhere: Another call or job is moving a source at the same time.
+        """
+        for start in range(0, len(source_ids), BATCH_SIZE):
+            block = source_ids[start : start + BATCH_SIZE]
+            stored = {source.source_id for source in await Sources(self._database).get_all(block)}
+            for source_id in block:
+                if source_id in stored:
+                    await self._database.retry_on_conflict(partial(self._forget, source_id))
+            await self._delete_remains(source_id for source_id in block if source_id not in stored)
+
+    async def restore(self, source_ids: Iterable[str]) -> None:
+        """Restore sources; of one that was deleted for good, only the record is removed.
+
+        Raises:
+            MovedElsewhere: Another call or job is moving a source at the same time.
+        """
+        for source_id in source_ids:
+            await self._database.retry_on_conflict(partial(self._restore, source_id))
+
+    async def _forget(self, source_id: str) -> None:
+        await self._complete_unfinished(source_id)
+        if await Forgetting(self._database).source(source_id) is None:
+            return
+        forgetter = Forgetter(FORGETTER, None, self._context.clock(), missing=True)
+        move = await SourceMove.begin_forgetting(self._database, source_id, forgetter)
+        record = ForgottenSource(source_id=source_id, unfinished=Unfinished.FORGETTING)
+        await self._complete(move, record)
+
+    async def _restore(self, source_id: str) -> None:
+        await self._complete_unfinished(source_id)
+        record, snapshot = await ForgottenSources(self._database).get(source_id)
+        if not record.missing:
+            return
+        if record.document is None:
+            await self._database.commit(Forgetting(self._database).admit_source(record, snapshot))
+            return
+        move = await SourceMove.begin_restoring(self._database, record, snapshot)
+        await self._complete(move, replace(record, unfinished=Unfinished.RESTORING))
+
+    async def _complete_unfinished(self, source_id: str) -> None:
+        """Complete what a killed run left unfinished."""
+        record, snapshot = await ForgottenSources(self._database).get(source_id)
+        if record.unfinished:
+            move = SourceMove(self._database, source_id, snapshot.update_time)
+            await self._complete(move, record)
+
+    async def _complete(self, move: SourceMove, record: ForgottenSource) -> None:
+        kind = "deleted" if record.unfinished is Unfinished.FORGETTING else "restored"
+        async for moved in move.complete(record, self._context.clock()):
+            self._counts[kind] += moved.chunks
+        self._counts["sources"] += 1
+
+    async def _delete_remains(self, source_ids: Iterable[str]) -> None:
+        """Delete the chunks of sources that a killed run did not store completely."""
+        remains = [ChunkedSource.deleted(name) for name in source_ids]
+        if remains:
+            self._counts.update(
+                await Ingestion(self._database).save(remains, self._context.clock())
+            )

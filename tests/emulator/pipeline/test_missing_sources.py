@@ -1,0 +1,156 @@
+"""What an origin no longer has is forgotten, and restored when the origin has it again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from functions.jobs.ingest.missing_sources import MissingSources
+from functions.jobs.purge.job import purge
+from shared.core.caller import Caller, Role
+from shared.core.settings import Settings
+from shared.runtime.job import Report
+from tests.support.commit_hooks import WatchedApp, after
+from tests.support.fakes.cloud_storage import FakeCloudStorage
+from tests.support.knowledge import set_fields
+from tests.support.readwise_runs import run_ingest
+from tests.support.stored_documents import ample, chunks, documents
+from tests.support.tool_calls import call_result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shared.runtime.context import App, Context
+    from tests.support.clock import SettableClock
+
+pytestmark = pytest.mark.anyio
+
+BUCKET: Final = "library"
+OWNER: Final = Caller.of("anna", role=Role.OWNER)
+CARD: Final = {"summary": "Shorten sail in time.", "takeaways": ["Reef early"]}
+
+
+class Killed(Exception):
+    """The run ends here."""
+
+
+@pytest.fixture
+def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
+    """A server for Cloud Storage with an empty bucket."""
+    with FakeCloudStorage(BUCKET) as server:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
+        yield server
+
+
+@pytest.fixture
+def settings(project: str, storage: FakeCloudStorage) -> Settings:  # noqa: ARG001 - must be there
+    """Settings by which ingest follows the bucket."""
+    return Settings(google_cloud_project=project, ingest_bucket=f"gs://{BUCKET}")
+
+
+@pytest.fixture
+async def source_id(app: App, ctx: Context, storage: FakeCloudStorage) -> str:
+    """Ingest two files; return the source of one, whose passage has a card and a vector."""
+    storage.put(BUCKET, "a.md", "Reef early.")
+    storage.put(BUCKET, "b.md", "Knead well.")
+    await run_ingest(app)
+    stored = await chunks(ctx)
+    [chunk_id] = [name for name, chunk in stored.items() if chunk["content"] == "Reef early."]
+    await set_fields(ctx, f"chunks/{chunk_id}", {"knowledge_card": CARD})
+    return str(stored[chunk_id]["source_id"])
+
+
+async def card_of(ctx: Context, text: str) -> Any:
+    """Return the card of the passage with this text."""
+    [chunk] = [chunk for chunk in (await chunks(ctx)).values() if chunk["content"] == text]
+    return chunk.get("knowledge_card")
+
+
+async def texts(ctx: Context) -> set[str]:
+    return {chunk["content"] for chunk in (await chunks(ctx)).values()}
+
+
+async def test_a_missing_source_can_be_restored_by_hand(
+    app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
+) -> None:
+    storage.remove(BUCKET, "a.md")
+    assert (await run_ingest(app)).counts == {"sources": 1, "deleted": 1}
+    assert await texts(ctx) == {"Knead well."}
+    record = (await documents(ctx, "forgotten_sources"))[source_id]
+    assert (record["forgotten_by"], record["missing"]) == ("ingest", True)
+    out = await call_result(app, "forget", OWNER, source_id=source_id, forgotten=False)
+    assert out["restored"]["cards"] == 1
+    await run_ingest(app)
+    assert await texts(ctx) == {"Knead well.", "Reef early."}
+
+
+async def test_a_returned_source_has_its_card_again(
+    app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
+) -> None:
+    storage.remove(BUCKET, "a.md")
+    await run_ingest(app)
+    storage.put(BUCKET, "a.md", "Reef early.")
+    report = await run_ingest(app)
+    assert report.counts == {"read": 1, "sources": 1, "restored": 1}
+    assert await card_of(ctx, "Reef early.") == CARD
+    assert await documents(ctx, "forgotten_sources") == {}
+    assert source_id in await documents(ctx, "sources")
+
+
+async def test_a_source_that_returns_edited_has_its_new_text(
+    app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
+) -> None:
+    storage.remove(BUCKET, "a.md")
+    await run_ingest(app)
+    storage.put(BUCKET, "a.md", "Reef before you think of it.")
+    await run_ingest(app)
+    assert await texts(ctx) == {"Knead well.", "Reef before you think of it."}
+    assert source_id in await documents(ctx, "sources")
+
+
+async def test_what_a_user_forgot_does_not_return(
+    app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
+) -> None:
+    """That includes what was already missing."""
+    storage.remove(BUCKET, "a.md")
+    await run_ingest(app)
+    out = await call_result(app, "forget", OWNER, source_id=source_id, reason="wrong")
+    assert out["changed"]
+    storage.put(BUCKET, "a.md", "Reef early.")
+    assert (await run_ingest(app)).counts == {"read": 1, "forgotten": 1}
+    assert await texts(ctx) == {"Knead well."}
+    await call_result(app, "forget", OWNER, source_id=source_id, forgotten=False)
+    assert await texts(ctx) == {"Knead well.", "Reef early."}
+
+
+async def test_a_source_returns_after_it_was_deleted_for_good(
+    app: App, ctx: Context, storage: FakeCloudStorage, source_id: str, clock: SettableClock
+) -> None:
+    storage.remove(BUCKET, "a.md")
+    await run_ingest(app)
+    clock.now += timedelta(days=31)
+    await purge(ctx, ample())
+    assert await documents(ctx, "forgotten") == {}
+    storage.put(BUCKET, "a.md", "Reef early.")
+    await run_ingest(app)
+    assert await card_of(ctx, "Reef early.") is None
+    assert source_id in await documents(ctx, "sources")
+
+
+@pytest.mark.parametrize("commit", [1, 2])
+async def test_a_source_returns_after_a_killed_forgetting(
+    app: App, ctx: Context, settings: Settings, source_id: str, commit: int
+) -> None:
+    async def die() -> None:
+        raise Killed
+
+    dying = WatchedApp(settings, after(commit, die))
+    with pytest.raises(Killed):
+        await MissingSources(dying.context(Caller(), ctx.meter), Report()).forget([source_id])
+    await dying.aclose()
+    await MissingSources(ctx, Report()).restore([source_id])
+    assert await card_of(ctx, "Reef early.") == CARD
+    assert await documents(ctx, "forgotten_sources") == {}
+    assert (await run_ingest(app)).failures == []
