@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from shared.firestore.codec import added_field
 from shared.index.facets import FIRST, HAS_CARD, LATER, Facet, Kind, month_facet, named_facet
 from shared.knowledge.source import FACET_FIELDS, SECTION_SEPARATOR, SOURCE_FIELDS, SourceFields
 
@@ -34,6 +35,7 @@ class Chunk(SourceFields):
         total: The number of chunks of the source.
         dated_at: The date of the highlight, else the date of writing that the file named when the
             chunk was first stored, else the date of storing. Before that, the date in the file.
+        own_tags: The tags that it has beside those of its source, if the owner set the latter.
     """
 
     chunk_id: str
@@ -47,6 +49,7 @@ class Chunk(SourceFields):
     dated_at: datetime | None = None
     knowledge_card: KnowledgeCard | None = None
     cluster_id: tuple[str, ...] = ()
+    own_tags: tuple[str, ...] | None = added_field()
 
     @property
     def id(self) -> str:

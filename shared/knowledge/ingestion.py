@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from google.api_core.exceptions import InvalidArgument
@@ -21,12 +21,16 @@ from shared.index.facets import Kind
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.forgotten_repository import ForgottenSources
+from shared.knowledge.overrides import updated_chunk
 from shared.knowledge.source import Source
 from shared.knowledge.source_repository import (
     COLLECTION,
+    OVERRIDE_FIELDS,
     note_fields,
+    origin_fields,
     removed_fields,
     source_fields,
+    stored_overrides,
     title_key,
 )
 
@@ -66,11 +70,22 @@ class ChunkedSource:
         source: The source.
         chunks: All chunks of its text, none if it is to be deleted.
         forgotten_ids: The ids of chunks that were forgotten, which are not stored.
+        origin_values: What the origin says of the fields that the owner set, by field name.
     """
 
     source: Source
     chunks: list[Chunk]
     forgotten_ids: frozenset[str] = frozenset()
+    origin_values: Mapping[str, Any] = field(default_factory=dict)
+
+    def overridden(self, values: Mapping[str, Any]) -> ChunkedSource:
+        """Return the source with what the owner set, by field name, in place of these fields."""
+        if not values:
+            return self
+        origin_values = {name: getattr(self.source, name) for name in values}
+        source = replace(self.source, **values)
+        chunks = [updated_chunk(chunk, source, origin_values) for chunk in self.chunks]
+        return replace(self, source=source, chunks=chunks, origin_values=origin_values)
 
     @classmethod
     def deleted(cls, source_id: str) -> ChunkedSource:
@@ -86,7 +101,7 @@ class ChunkedSource:
     def content_hash(self) -> str:
         """A hash of everything that ingest writes of the source and its chunks."""
         parts = [
-            source_fields(self.source),
+            source_fields(self.source) | origin_fields(self.origin_values),
             *(documents.fingerprint(chunk) for chunk in self.chunks),
         ]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
@@ -100,7 +115,7 @@ class ChunkedSource:
                 f"has a passage of {largest:,} bytes with its tags; at most {MAX_CHUNK_BYTES:,} are"
                 " allowed: remove tags from it"
             )
-        tags = [facet for facet in _facets(self) if facet.startswith(Kind.TAG)]
+        tags = [facet for facet in source_facets(self.stored_chunks) if facet.startswith(Kind.TAG)]
         tag_bytes = sum(len(tag.encode()) for tag in tags)
         if len(tags) > MAX_TAGS or tag_bytes > MAX_TAG_BYTES:
             return (
@@ -127,7 +142,7 @@ class SaveResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
+class Change:
     """A write: the count that it adds to, and its approximate size in bytes."""
 
     kind: str
@@ -154,7 +169,8 @@ class Ingestion:
 
         Returns:
             The number of `sources` that differed, and of chunks `created`, `updated`, `deleted`;
-            and of sources that were `forgotten`, of which nothing is written.
+            and of sources that were `forgotten`, of which nothing is written, or of which `edits
+            kept` what the owner set.
 
         Raises:
             PlatformFault: The database refuses a source; others may have been written.
@@ -214,6 +230,7 @@ class Ingestion:
     ) -> dict[str, ForgottenSource]:
         """Write what differs, and return what was forgotten of it."""
         stored = await self._stored_sources(sources)
+        sources = [_with_overrides(source, stored) for source in sources]
         different = [source for source in sources if _has_changed(source, stored)]
         source_ids = [source.source.source_id for source in different]
         forgotten: dict[str, ForgottenSource]
@@ -221,19 +238,22 @@ class Ingestion:
             self._stored_chunks(source_ids),
             ForgottenSources(self._database).of_sources(source_ids),
         )
-        changes: list[_Change] = []
+        changes: list[Change] = []
         for source in _without_forgotten(different, forgotten):
             source_id = source.source.source_id
             changes += self._chunk_changes(source, chunks.get(source_id, {}), now)
             changes += self._source_change(source, stored.get(source_id), now)
-        for commit in _commits(changes):
+        for commit in split_commits(changes):
             await self._database.commit(change.write for change in commit)
             counts.update(change.kind for change in commit)
+        edited = sum(bool(source.origin_values) for source in sources)
+        counts.update(["edits kept"] * edited)
         return forgotten
 
     async def _stored_sources(self, sources: Sequence[ChunkedSource]) -> dict[str, Document]:
         references = [self._reference(COLLECTION, source.source.source_id) for source in sources]
-        snapshots = await self._database.get_all(references, ["content_hash", "revision"])
+        fields = ["content_hash", "revision", *OVERRIDE_FIELDS]
+        snapshots = await self._database.get_all(references, fields)
         return {snapshot.id: snapshot for snapshot in snapshots}
 
     async def _stored_chunks(self, source_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -248,24 +268,24 @@ class Ingestion:
 
     def _chunk_changes(
         self, source: ChunkedSource, stored: dict[str, Any], now: datetime
-    ) -> Iterator[_Change]:
+    ) -> Iterator[Change]:
         for chunk in source.stored_chunks:
             yield from self._chunk_change(chunk, stored.get(chunk.chunk_id), now)
         for chunk_id in stored.keys() - {chunk.chunk_id for chunk in source.stored_chunks}:
             yield self._deletion(chunk_id, now)
 
-    def _deletion(self, chunk_id: str, now: datetime) -> _Change:
+    def _deletion(self, chunk_id: str, now: datetime) -> Change:
         """Mark a chunk as deleted; the index job removes it from the index, and deletes it."""
         reference = self._reference(CHUNKS, chunk_id)
         update = documents.deletion_update(now)
-        return _Change("deleted", lambda batch: batch.update(reference, update), _DELETION_BYTES)
+        return Change("deleted", lambda batch: batch.update(reference, update), _DELETION_BYTES)
 
     def _source_change(
         self,
         source: ChunkedSource,
         stored: Document | None,
         now: datetime,
-    ) -> Iterator[_Change]:
+    ) -> Iterator[Change]:
         reference = self._reference(COLLECTION, source.source.source_id)
         if source.stored_chunks:
             data = source_document(source, now)
@@ -273,27 +293,27 @@ class Ingestion:
             size = documents.write_size(source.chunks[0]) + 4 * sum(map(len, data["facets"]))
             if stored:
                 data |= removed_fields(source.source)
-                yield _Change("sources", put_if_unchanged(stored, data), size)
+                yield Change("sources", put_if_unchanged(stored, data), size)
             else:
                 data |= _first_fields(source.source, now)
-                yield _Change("sources", lambda batch: batch.create(reference, data), size)
+                yield Change("sources", lambda batch: batch.create(reference, data), size)
         elif stored:
             option = LastUpdateOption(stored.update_time)
-            yield _Change("sources", lambda batch: batch.delete(reference, option))
+            yield Change("sources", lambda batch: batch.delete(reference, option))
 
     def _chunk_change(
         self, chunk: Chunk, stored: dict[str, Any] | None, now: datetime
-    ) -> Iterator[_Change]:
+    ) -> Iterator[Change]:
         reference = self._reference(CHUNKS, chunk.chunk_id)
         size = documents.write_size(chunk)
         if stored is None:
             new = documents.new_document(chunk, now)
-            yield _Change("created", lambda batch: batch.set(reference, new, merge=True), size)
+            yield Change("created", lambda batch: batch.set(reference, new, merge=True), size)
         elif stored["fingerprint"] != documents.fingerprint(chunk):
             same_text = stored["content_hash"] == chunk.content_hash
             update = documents.edit_update if same_text else documents.rewrite_update
             edit = update(chunk, stored, now)
-            yield _Change("updated", lambda batch: batch.update(reference, edit), size)
+            yield Change("updated", lambda batch: batch.update(reference, edit), size)
 
     def _reference(self, collection: str, document_id: str) -> AsyncDocumentReference:
         return self._database.document(collection, document_id)
@@ -311,6 +331,15 @@ def chunks_of_sources_query(client: AsyncClient, source_ids: Sequence[str]) -> A
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Yield every query of this module, to prove that each has its index."""
     yield chunks_of_sources_query(client, ["a", "b"])
+
+
+def _with_overrides(source: ChunkedSource, stored: Mapping[str, Document]) -> ChunkedSource:
+    """Apply what the owner set of a stored source, or of a new one from an export."""
+    if not source.chunks:
+        return source
+    document = stored.get(source.source.source_id)
+    values = stored_overrides(_fields(document)) if document else source.source.overrides
+    return source.overridden(values)
 
 
 def _without_forgotten(
@@ -344,9 +373,10 @@ def _has_changed(source: ChunkedSource, stored: Mapping[str, Document]) -> bool:
 
 def source_document(source: ChunkedSource, now: datetime) -> dict[str, Any]:
     """Return the fields that every write of a source sets."""
-    return source_fields(source.source) | {
+    fields = source_fields(source.source) | origin_fields(source.origin_values)
+    return fields | {
         "title_key": title_key(source.source.title),
-        "facets": _facets(source),
+        "facets": source_facets(source.stored_chunks),
         "chunk_count": len(source.stored_chunks),
         "content_hash": source.content_hash,
         "updated_at": now,
@@ -359,8 +389,9 @@ def _first_fields(source: Source, now: datetime) -> dict[str, Any]:
     return dates | (note_fields(source.note) if source.note else {})
 
 
-def _facets(source: ChunkedSource) -> list[str]:
-    facets = {facet for chunk in source.stored_chunks for facet in chunk.facets}
+def source_facets(chunks: Iterable[Chunk]) -> list[str]:
+    """Return the ids of the facets of chunks that their source can be filtered by."""
+    facets = {facet for chunk in chunks for facet in chunk.facets}
     return sorted(facet.id for facet in facets if facet.kind in _SOURCE_FILTERS)
 
 
@@ -380,9 +411,9 @@ def _refusal(error: PlatformFault | ValueError) -> str | None:
     return None
 
 
-def _commits(changes: Sequence[_Change]) -> Iterator[list[_Change]]:
+def split_commits(changes: Sequence[Change]) -> Iterator[list[Change]]:
     """Split changes into commits that Firestore accepts, in order."""
-    commit: list[_Change] = []
+    commit: list[Change] = []
     size = 0
     for change in changes:
         if commit and (len(commit) == MAX_WRITES or size + change.size > MAX_BYTES):

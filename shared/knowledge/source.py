@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, fields
-from typing import TYPE_CHECKING, Final
+from dataclasses import KW_ONLY, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Final
 
 from shared.core.caller import Role
 from shared.firestore.codec import added_field
 from shared.index.facets import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from shared.core.caller import Caller
@@ -80,11 +81,11 @@ class SourceFields:
     about_source_id: str | None = added_field()
 
 
-SOURCE_FIELDS: Final = tuple(field.name for field in fields(SourceFields))
+SOURCE_FIELDS: Final = tuple(declared.name for declared in fields(SourceFields))
 FACET_FIELDS: Final = {
-    field.name: field.metadata["facet"]
-    for field in fields(SourceFields)
-    if "facet" in field.metadata
+    declared.name: declared.metadata["facet"]
+    for declared in fields(SourceFields)
+    if "facet" in declared.metadata
 }
 """The fields that declare a facet of their own, with its kind."""
 
@@ -114,6 +115,8 @@ class Source(SourceFields):
         created_at: When it was first stored, if it comes from an export.
         updated_at: When it last changed, likewise.
         note: What makes it a note, likewise.
+        overrides: What the owner set in place of the fields here, by field name, likewise. It
+            applies to a new source; one that is stored has its own.
     """
 
     sections: tuple[Section, ...] = ()
@@ -121,6 +124,7 @@ class Source(SourceFields):
     created_at: datetime | None = None
     updated_at: datetime | None = None
     note: NoteFields | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def text(self) -> str:

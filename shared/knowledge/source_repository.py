@@ -12,10 +12,11 @@ from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 from shared.core.dates import from_microseconds, to_microseconds
 from shared.firestore.codec import Codec, added_field
 from shared.index.facets import Facet, Kind, named_facet
+from shared.knowledge.overrides import EDITABLE, read_values
 from shared.knowledge.source import SOURCE_FIELDS, NoteFields, SourceFields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
@@ -50,7 +51,9 @@ class StoredSource(SourceFields):
         title_key: The title in the form used for comparison and sorting.
         updated_at: When it last changed.
         created_at: When it was first stored.
-        revision: Of a note, the number of its revision.
+        revision: The number of its revision, which each edit raises. A note begins with 1, and any
+            other source without one.
+        origin_values: What its origin says of the fields that the owner set, by field name.
     """
 
     chunk_count: int
@@ -59,6 +62,12 @@ class StoredSource(SourceFields):
     title_key: str = ""
     created_at: datetime | None = field(default=None, compare=False)
     revision: int | None = added_field()
+    origin_values: Mapping[str, Any] | None = added_field()
+
+    @property
+    def edited(self) -> list[str]:
+        """The fields that the owner set."""
+        return list(self.origin_values or ())
 
     @property
     def updated(self) -> str:
@@ -76,7 +85,15 @@ class StoredSource(SourceFields):
 
 STORED_AS: Final = {"origin": "source", "category": "type", "source_url": "url"}
 """The stored names of fields of a source, where the two differ."""
-_CODEC: Final = Codec(StoredSource, "source_id", stored_as=STORED_AS)
+READ_AGAIN: Final = {"content_hash": ""}
+"""With this update of a source, the next ingest compares all its chunks."""
+REWRITE: Final = {"rewriting": True}
+"""With this update of a source, the index job rewrites chunks that have former values of it."""
+OVERRIDE_FIELDS: Final = ("origin_values", *EDITABLE)
+"""The stored fields that show what the owner set."""
+_CODEC: Final = Codec(
+    StoredSource, "source_id", stored_as=STORED_AS, readers={"origin_values": read_values}
+)
 _NOTE: Final = Codec(NoteFields)
 
 
@@ -88,6 +105,27 @@ def source_fields(source: SourceFields) -> dict[str, Any]:
 def note_fields(note: NoteFields) -> dict[str, Any]:
     """Return the stored fields that make a source a note."""
     return _NOTE.write(note)
+
+
+def edited_fields(source: StoredSource) -> dict[str, Any]:
+    """Build the part of an update that stores what the owner set, or deletes what was reset."""
+    names = (*EDITABLE, "origin_values", "revision")
+    absent = dict.fromkeys(_CODEC.absent_names(source, names), DELETE_FIELD)
+    return _CODEC.write(source, names) | absent
+
+
+def origin_fields(origin_values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the stored field of what an origin says of overridden fields; none without any."""
+    values = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in origin_values.items()
+    }
+    return {"origin_values": values} if values else {}
+
+
+def stored_overrides(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the owner set of a source, by field name, from its `OVERRIDE_FIELDS`."""
+    return read_values({name: data[name] for name in data.get("origin_values") or ()})
 
 
 def removed_fields(source: SourceFields) -> dict[str, Any]:
@@ -110,7 +148,7 @@ class Sources:
         """Load these sources in this order, without missing ones. Costs one round trip."""
         references = [self._database.document(COLLECTION, source_id) for source_id in source_ids]
         snapshots = await self._database.get_all(references, _CODEC.stored_names)
-        sources = {snapshot.id: _source(snapshot) for snapshot in snapshots}
+        sources = {snapshot.id: to_source(snapshot) for snapshot in snapshots}
         return [sources[source_id] for source_id in source_ids if source_id in sources]
 
     async def page(
@@ -129,7 +167,7 @@ class Sources:
             after: The cursor of the previous page's last source.
         """
         query = list_query(self._database.client, order, limit, facet, after)
-        return [_source(snapshot) for snapshot in await self._database.find(query)]
+        return [to_source(snapshot) for snapshot in await self._database.find(query)]
 
     async def after(
         self, source_id: str | None, limit: int
@@ -147,7 +185,7 @@ class Sources:
     async def titled(self, beginning: str, limit: int) -> list[StoredSource]:
         """Load the sources whose title begins with a prefix in any case. Costs one round trip."""
         query = titled_query(self._database.client, title_key(beginning), limit)
-        return [_source(snapshot) for snapshot in await self._database.find(query)]
+        return [to_source(snapshot) for snapshot in await self._database.find(query)]
 
     async def count(self) -> int:
         """Count the sources. Costs one round trip."""
@@ -206,10 +244,11 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield sources_query(client)
 
 
-def _source(snapshot: DocumentSnapshot[Any]) -> StoredSource:
+def to_source(snapshot: DocumentSnapshot[Any]) -> StoredSource:
+    """Read a source from its document."""
     return _CODEC.read(snapshot.id, snapshot.to_dict() or {})
 
 
 def _with_note(snapshot: DocumentSnapshot[Any]) -> tuple[StoredSource, NoteFields | None]:
     data = snapshot.to_dict() or {}
-    return _source(snapshot), _NOTE.load(data) if "saved_by" in data else None
+    return to_source(snapshot), _NOTE.load(data) if "saved_by" in data else None

@@ -172,14 +172,21 @@ class Notes:
         former = stored.note
         data = source_document(note, now) | removed_fields(note.source)
         data |= {"text": note.source.text, "revision": former.revision + 1}
-        revision = self._revision(former.source_id, former.revision)
-        kept = _REVISION.write(former.content)
-        kept |= {"written_at": former.updated_at, "purge_at": now + REVISION_RETENTION}
         return [
             put_if_unchanged(stored.snapshot, data),
-            lambda batch: batch.set(revision, kept),
+            *self.keep_revision(stored.snapshot, now),
             *self._chunk_writes(note.chunks, stored.chunks, remains, vectors, now),
         ]
+
+    def keep_revision(self, snapshot: DocumentSnapshot[Any], now: datetime) -> list[Write]:
+        """Build the write that keeps a note as it is before a change; none for another source."""
+        note = _to_note(snapshot)
+        if note is None:
+            return []
+        revision = self._revision(note.source_id, note.revision)
+        kept = _REVISION.write(note.content)
+        kept |= {"written_at": note.updated_at, "purge_at": now + REVISION_RETENTION}
+        return [lambda batch: batch.set(revision, kept)]
 
     def _chunk_writes(
         self,

@@ -50,6 +50,7 @@ from shared.knowledge.forgotten_repository import (
     forgotten_fields,
 )
 from shared.knowledge.source_repository import COLLECTION as SOURCES
+from shared.knowledge.source_repository import READ_AGAIN, REWRITE
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -75,8 +76,6 @@ if TYPE_CHECKING:
     Snapshot = DocumentSnapshot[Any]
 
 COLLECTION: Final = "forgotten"
-_READ_AGAIN: Final = {"content_hash": ""}
-"""With this update of a source, the next ingest compares all its chunks."""
 PAGE: Final = 25
 """One commit moves at most this many chunks: Firestore counts the index entries that it deletes,
 too, and a chunk has one with its vector for each facet."""
@@ -170,7 +169,7 @@ class Forgetting:
             lambda batch: batch.set(record, {"chunk_ids": chunk_ids}, merge=True),
         ]
         if source := await self.source(source_id):
-            writes.append(put_if_unchanged(source, _READ_AGAIN))
+            writes.append(put_if_unchanged(source, READ_AGAIN))
         return writes
 
     def admit_source(self, record: ForgottenSource, snapshot: Snapshot) -> list[Write]:
@@ -194,7 +193,7 @@ class Forgetting:
         record = self._database.document(FORGOTTEN_SOURCES, source_id)
         return [
             *await self._moves([chunk], forgetter.fields(), forgetter.now),
-            lambda batch: batch.update(source, {"chunk_count": Increment(-1)} | _READ_AGAIN),
+            lambda batch: batch.update(source, {"chunk_count": Increment(-1)} | READ_AGAIN),
             lambda batch: batch.set(record, {"chunk_ids": chunk_ids}, merge=True),
         ]
 
@@ -204,9 +203,10 @@ class Forgetting:
         source = self._database.document(SOURCES, source_id)
         record = self._database.document(FORGOTTEN_SOURCES, source_id)
         chunk_ids = ArrayRemove([forgotten.id])
+        update = {"chunk_count": Increment(1)} | READ_AGAIN | REWRITE
         return [
             *await self._restorations([forgotten], now),
-            lambda batch: batch.update(source, {"chunk_count": Increment(1)} | _READ_AGAIN),
+            lambda batch: batch.update(source, update),
             lambda batch: batch.set(record, {"chunk_ids": chunk_ids}, merge=True),
         ]
 
@@ -362,7 +362,7 @@ class SourceMove(Forgetting):
         results = await database.commit(
             [
                 put_if_unchanged(snapshot, forgotten_fields(begun) | forgetter.fields()),
-                put_if_unchanged(source, {"forgotten_at": forgetter.now} | _READ_AGAIN),
+                put_if_unchanged(source, {"forgotten_at": forgetter.now} | READ_AGAIN),
             ]
         )
         return cls(database, source_id, results[0].update_time)

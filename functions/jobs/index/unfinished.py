@@ -1,11 +1,12 @@
-"""Complete what calls of `forget` left unfinished."""
+"""Complete what calls of `forget` and `edit_source` left unfinished."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from shared.firestore.database import WriteConflict
 from shared.knowledge.forgotten_repository import ForgottenSources
+from shared.knowledge.source_editing import SourceEditing
 from shared.pipeline.forgetting import PAGE, MovedElsewhere, SourceMove
 from shared.pipeline.worker import run_isolated
 
@@ -14,18 +15,26 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
+MAX_EDITS: Final = 300
+"""A run completes the edits of at most this many sources."""
+
 
 async def finish_unfinished(ctx: Context, budget: Budget, report: Report) -> None:
-    """Complete what calls left unfinished. Costs one read if there is nothing to do."""
+    """Complete what calls left unfinished. Costs two reads if there is nothing to do."""
+    await _finish_moves(ctx, budget, report)
+    await _finish_edits(ctx, budget, report)
+
+
+async def _finish_moves(ctx: Context, budget: Budget, report: Report) -> None:
     for record, update_time in await ForgottenSources(ctx.database).unfinished(PAGE):
-        work = _finish(record, update_time, ctx, budget, report)
+        work = _finish_move(record, update_time, ctx, budget, report)
         await run_isolated(f"sources/{record.source_id}", work, ctx, report)
         if budget.spent:
             report.finished = False
             return
 
 
-async def _finish(
+async def _finish_move(
     record: ForgottenSource, update_time: Any, ctx: Context, budget: Budget, report: Report
 ) -> None:
     move = SourceMove(ctx.database, record.source_id, update_time)
@@ -36,3 +45,23 @@ async def _finish(
                 return
     except (MovedElsewhere, WriteConflict):
         return  # A call completes it.
+
+
+async def _finish_edits(ctx: Context, budget: Budget, report: Report) -> None:
+    for source_id in await SourceEditing(ctx.database).unfinished(MAX_EDITS):
+        await run_isolated(
+            f"sources/{source_id}", _finish_edit(source_id, ctx, budget, report), ctx, report
+        )
+        if budget.spent:
+            report.finished = False
+            return
+
+
+async def _finish_edit(source_id: str, ctx: Context, budget: Budget, report: Report) -> None:
+    try:
+        async for count in SourceEditing(ctx.database).rewrite_chunks(source_id, ctx.clock()):
+            report.counts["rewritten"] += count
+            if budget.spent:
+                return
+    except WriteConflict:
+        return  # It was edited again, or a chunk changed: the next run compares all of it.

@@ -65,7 +65,8 @@ async def test_a_source_and_its_passages_are_returned(ctx: Context) -> None:
                 "highlight_url": "https://example.com/bread#11",
             }
         ],
-        "revision": None,
+        "revision": 0,
+        "edited": [],
         "about_chunk_id": None,
         "notes": [],
     }

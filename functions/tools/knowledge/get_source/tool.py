@@ -71,7 +71,13 @@ class Out(SourceSummary):
 
     chunks: list[SourcePassage] = Field(description="Its passages, in the order of the source.")
     next_cursor: str | None = Field(description="For the next page; missing on the last.")
-    revision: int | None = Field(description="Of a note, its revision, to change it by save_note.")
+    revision: int = Field(
+        description="Its revision, to change it by edit_source, or a note by save_note; 0 if it was"
+        " never edited."
+    )
+    edited: list[str] = Field(
+        description="Fields that edit_source set, in place of what its file or library says."
+    )
     about_chunk_id: str | None = Field(description="Of a note, the passage that it is about.")
     notes: list[NoteSummary] = Field(
         description="Notes about its passages, the newest first; on the first page only."
@@ -99,6 +105,7 @@ async def get_source(args: In, ctx: Context) -> Out:
     return Out.of(
         source,
         source=source.origin,
+        revision=source.revision or 0,
         chunks=passages,
         next_cursor=_next_cursor(args, chunks, len(passages)),
         notes=note_summaries(notes),

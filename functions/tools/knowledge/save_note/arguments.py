@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
 
 from shared.core.errors import InvalidInput
-from shared.core.text_validation import validate_line, validate_prose, validation_error
+from shared.core.text_validation import validate_prose, validation_error
+from shared.knowledge.schemas import Tag, Title, distinct_tags
 from shared.notes.note import NoteContent, default_title
 from shared.runtime.schemas import DocumentId, IdempotentArguments
 
@@ -29,21 +30,11 @@ def _text(text: str) -> str:
     return validate_prose(text).strip()
 
 
-def _title(text: str) -> str:
-    return validate_line(" ".join(text.split()))
-
-
-def _tag(text: str) -> str:
-    return validate_line(text).lstrip("#")
-
-
 NoteText = Annotated[
     str,
     AfterValidator(_text),
     WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_TEXT_LENGTH}),
 ]
-Title = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_title)]
-Tag = Annotated[str, StringConstraints(min_length=1, max_length=100), AfterValidator(_tag)]
 Url = Annotated[str, StringConstraints(pattern=r"^https?://\S+$", max_length=2_000)]
 
 
@@ -89,7 +80,7 @@ class In(IdempotentArguments):
         """The given fields of the note's content."""
         given: dict[str, Any] = {"title": self.title, "text": self.text, "source_url": self.url}
         given["about_chunk_id"] = self.chunk_id
-        given["tags"] = None if self.tags is None else tuple(dict.fromkeys(filter(None, self.tags)))
+        given["tags"] = None if self.tags is None else distinct_tags(self.tags)
         return {name: value for name, value in given.items() if value is not None}
 
     def require_consistent(self) -> None:

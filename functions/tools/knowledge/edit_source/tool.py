@@ -1,0 +1,273 @@
+"""Edit the title, the author or the tags of a source."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, Field
+
+from shared.core.caller import Role, Scope, Tier
+from shared.core.errors import Conflict, Forbidden, InvalidInput, NotFound
+from shared.core.text_validation import validate_line
+from shared.knowledge.overrides import EDITABLE
+from shared.knowledge.schemas import Tag, Title, distinct_tags
+from shared.knowledge.source import may_edit
+from shared.knowledge.source_editing import EditableSource, SourceEditing
+from shared.notes.repository import Notes
+from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
+from shared.runtime.tool import Effect, Tool
+from shared.screening.screen import require_no_secrets
+
+if TYPE_CHECKING:
+    from shared.knowledge.source_repository import StoredSource
+    from shared.runtime.context import Context
+
+MAX_TAGS: Final = 200
+"""Ingest takes up to this many tags of a file."""
+
+
+def _author(text: str) -> str:
+    return validate_line(" ".join(text.split())) if text.strip() else ""
+
+
+class In(IdempotentArguments):
+    """An edit of a source."""
+
+    source_id: DocumentId = Field(description="The source's id, from search_kb or list_sources.")
+    revision: int = Field(
+        ge=0, le=1_000_000, description="The revision that you edit, from get_source."
+    )
+    title: Title | None = Field(default=None, description="Its new title.")
+    author: Annotated[str, Field(max_length=500), AfterValidator(_author)] | None = Field(
+        default=None, description='Its new author; "" for none. Not for a note.'
+    )
+    tags: list[Tag] | None = Field(
+        default=None,
+        max_length=MAX_TAGS,
+        description="All its tags from now on, those to keep included; [] removes all. Other tags"
+        " of single highlights stay.",
+    )
+    reset: list[Literal["title", "author", "tags"]] = Field(
+        default_factory=list,
+        max_length=len(EDITABLE),
+        description="Edited fields to take back from the file or the library that the source came"
+        " from, as they are there now. Not for a note.",
+    )
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The given values, by field name."""
+        given: dict[str, Any] = {}
+        if self.title is not None:
+            given["title"] = self.title
+        if self.author is not None:
+            given["author"] = self.author or None
+        if self.tags is not None:
+            given["tags"] = distinct_tags(self.tags)
+        return given
+
+
+class OriginValues(Result):
+    """What the file or the library says of the edited fields."""
+
+    title: str | None = Field(default=None, description="Its title there.")
+    author: str | None = Field(default=None, description="Its author there.")
+    tags: list[str] | None = Field(default=None, description="Its tags there.")
+
+
+class Out(Result):
+    """The source as it is now, and how to undo the edit."""
+
+    source_id: str = Field(description="Its id.")
+    revision: int = Field(description="The number of its revision now, to edit it again.")
+    title: str = Field(description="Its title.")
+    author: str | None = Field(description="Its author, if it has one.")
+    tags: list[str] = Field(description="Its tags.")
+    changed: list[str] = Field(description="The fields that this call changed.")
+    edited: list[str] = Field(
+        description="The fields that stay as they were edited when its file or library is read"
+        " again."
+    )
+    origin: OriginValues | None = Field(
+        description="What the file or the library says of the edited fields."
+    )
+    waiting: int = Field(
+        description="How many of its passages wait for the jobs, which bring filters, suggested"
+        " names and vectors up to date."
+    )
+    undo: Undo | None = Field(description="How to undo it; missing if nothing changed.")
+
+
+async def edit_source(args: In, ctx: Context) -> Out:
+    """Store an edit with the source and its first 200 passages; the index job follows with others.
+
+    Two round trips: the source with its passages, and the commit.
+
+    Raises:
+        InvalidInput: There is nothing to change, a field is given and reset, or a text contains a
+            secret.
+        NotFound: There is no such source.
+        Forbidden: The caller is not the owner, and did not save it.
+        Conflict: The source has another revision, or is being forgotten.
+    """
+    if not args.values and not args.reset:
+        raise InvalidInput("Pass at least one of title, author, tags and reset.")
+    if both := args.values.keys() & set(args.reset):
+        raise InvalidInput(f"Pass {min(both)} either as a value or in reset, not as both.")
+    await require_no_secrets(
+        {
+            "title": args.title or "",
+            "author": args.author or "",
+            "tags": "\n".join(args.tags or ()),
+        }
+    )
+    return await ctx.database.retry_on_conflict(lambda: _edit(args, ctx))
+
+
+async def _edit(args: In, ctx: Context) -> Out:
+    editing = SourceEditing(ctx.database)
+    stored = _require_editable(await editing.get(args.source_id), args, ctx)
+    before = stored.source
+    after = _edited(stored, args)
+    changed = [name for name in EDITABLE if _state(before, name) != _state(after, name)]
+    if not changed:
+        return _result(before, before, [])
+    now = ctx.clock()
+    writes = Notes(ctx.database).keep_revision(stored.snapshot, now)
+    writes += editing.writes(stored, after, now)
+    return await ctx.commit(writes, _result(before, after, changed))
+
+
+def _require_editable(stored: EditableSource | None, args: In, ctx: Context) -> EditableSource:
+    """Return the source that the call edits.
+
+    Raises:
+        NotFound: There is no such source.
+        Forbidden: The caller may not edit it.
+        InvalidInput: It is a note, of which the call edits what notes do not have.
+        Conflict: It has another revision, or is being forgotten.
+    """
+    details = {"source_id": args.source_id}
+    if stored is None:
+        raise NotFound(
+            f"There is no source {args.source_id}. list_sources shows the ids. One that was"
+            " forgotten is edited after forget has restored it.",
+            details=details,
+        )
+    if not may_edit(stored.saved_by, ctx.caller):
+        raise Forbidden(
+            f"Only an owner may edit this; as {ctx.caller.role}, you may edit the notes that you"
+            " saved. The operator of this server can change your role: carrel accounts role"
+            f" {ctx.caller.user_id} owner",
+            details=details,
+        )
+    if stored.saved_by is not None and (args.author is not None or args.reset):
+        raise InvalidInput(
+            "A note has no author, and nothing to reset. save_note brings back former revisions.",
+            details=details,
+        )
+    if stored.is_leaving:
+        raise Conflict(
+            "The source is being forgotten. Restore it with forget first.", details=details
+        )
+    source = stored.source
+    if (source.revision or 0) != args.revision:
+        raise Conflict(
+            f"The source was edited since: it is at revision {source.revision or 0}. Nothing was"
+            " stored. Its present fields are in `details`: edit these.",
+            details={
+                "revision": source.revision or 0,
+                "title": source.title,
+                "author": source.author,
+                "tags": list(source.tags),
+            },
+        )
+    return stored
+
+
+def _edited(stored: EditableSource, args: In) -> StoredSource:
+    """Return the source after the edit, with what its origin says of the edited fields."""
+    source = stored.source
+    origin_values = dict(source.origin_values or {})
+    fields: dict[str, Any] = {
+        name: origin_values.pop(name) for name in args.reset if name in origin_values
+    }
+    for name, value in args.values.items():
+        if value != getattr(source, name):
+            fields[name] = value
+            if stored.saved_by is None:
+                origin_values.setdefault(name, getattr(source, name))
+    revision = (source.revision or 0) + 1
+    return replace(source, **fields, origin_values=origin_values or None, revision=revision)
+
+
+def _state(source: StoredSource, name: str) -> tuple[Any, bool]:
+    """Return a field, and whether it is edited."""
+    return getattr(source, name), name in source.edited
+
+
+def _result(before: StoredSource, after: StoredSource, changed: list[str]) -> Out:
+    is_visible = any(getattr(before, name) != getattr(after, name) for name in changed)
+    return Out(
+        source_id=after.source_id,
+        revision=after.revision or 0,
+        title=after.title,
+        author=after.author,
+        tags=list(after.tags),
+        changed=changed,
+        edited=after.edited,
+        origin=OriginValues(**after.origin_values) if after.origin_values else None,
+        waiting=after.chunk_count if is_visible else 0,
+        undo=_undo(before, after, changed) if changed else None,
+    )
+
+
+def _undo(before: StoredSource, after: StoredSource, changed: list[str]) -> Undo:
+    """Return the call that gives the changed fields their former values, or those of the origin."""
+    arguments: dict[str, Any] = {"source_id": after.source_id, "revision": after.revision}
+    reset = [name for name in changed if name in after.edited and name not in before.edited]
+    for name in changed:
+        if name not in reset:
+            value = getattr(before, name)
+            arguments[name] = list(value) if name == "tags" else value or ""
+    return Undo(tool="edit_source", arguments=arguments | ({"reset": reset} if reset else {}))
+
+
+def in_words(out: Out) -> str:
+    """Return the result as text."""
+    name = f'"{out.title}" (source_id: {out.source_id}, revision {out.revision})'
+    if not out.changed:
+        return f"Nothing changed: {name} is like that already."
+    lines = [f"Changed {' and '.join(out.changed)} of {name}."]
+    if out.edited:
+        lines.append(f"Ingest leaves these fields as they are now: {', '.join(out.edited)}.")
+    if out.waiting:
+        lines.append(
+            f"{out.waiting} passages wait for the jobs `index` and `embed`: until these have run,"
+            " filters and suggested names have the former values."
+        )
+    if out.undo:
+        lines.append(out.undo.in_words())
+    return " ".join(lines)
+
+
+TOOL = Tool(
+    name="edit_source",
+    title="Edit a source",
+    description=(
+        "Correct the title, the author or the tags of a book, article, document or note, when the"
+        " user says that they are wrong or wants other tags. The edit stands when the file or the"
+        " library that it came from is read again, and can be taken back with reset. Read the"
+        " source with get_source first: you need its revision, and its tags to add one. To change"
+        " the text of a note use save_note; to take a source out use forget."
+    ),
+    input=In,
+    output=Out,
+    run=edit_source,
+    text=in_words,
+    effect=Effect.WRITE,
+    tier=Tier.REGISTERED,
+    role=Role.EDITOR,
+    required_scope=Scope.CURATE,
+)

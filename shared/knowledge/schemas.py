@@ -1,0 +1,29 @@
+"""The arguments by which people name and tag what is in the knowledge base."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator, StringConstraints
+
+from shared.core.text_validation import validate_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def _title(text: str) -> str:
+    return validate_line(" ".join(text.split()))
+
+
+def _tag(text: str) -> str:
+    return validate_line(text).lstrip("#")
+
+
+Title = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_title)]
+Tag = Annotated[str, StringConstraints(min_length=1, max_length=100), AfterValidator(_tag)]
+
+
+def distinct_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """Return tags in their order, without duplicates and empty ones."""
+    return tuple(dict.fromkeys(filter(None, tags)))

@@ -1,0 +1,174 @@
+"""Editing a source: its document first, then its chunks, which repeat its fields.
+
+The commit that changes the source also sets its field `rewriting` and rewrites the first chunks.
+The index job rewrites the rest, and then deletes the field. It compares every chunk with the
+source, so that a run that was killed is repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from google.cloud.firestore import DELETE_FIELD
+from google.cloud.firestore_v1.base_query import FieldFilter
+
+from shared.firestore.writes import put_if_unchanged
+from shared.index.facets import Kind, named_facet
+from shared.knowledge import chunk_repository as documents
+from shared.knowledge.chunk_repository import of_source_query
+from shared.knowledge.ingestion import MAX_WRITES, Change, source_facets, split_commits
+from shared.knowledge.overrides import updated_chunk
+from shared.knowledge.source_repository import (
+    COLLECTION,
+    READ_AGAIN,
+    REWRITE,
+    edited_fields,
+    title_key,
+    to_source,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Iterator
+    from datetime import datetime
+
+    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
+
+    from shared.firestore.database import Database, Write
+    from shared.knowledge.chunk import Chunk
+    from shared.knowledge.source_repository import StoredSource
+
+    Snapshot = DocumentSnapshot[Any]
+
+_CHUNK_FIELDS: Final = (*documents.READ_FIELDS, "created_at")
+
+
+@dataclass(frozen=True, slots=True)
+class EditableSource:
+    """A source as it was read.
+
+    Attributes:
+        source: The source.
+        saved_by: The user who saved it, if it is a note.
+        is_leaving: Whether it is being forgotten.
+        snapshot: Its document. A write fails if the document has changed since.
+        chunks: The documents of its first chunks. A write fails if one has changed since.
+    """
+
+    source: StoredSource
+    saved_by: str | None
+    is_leaving: bool
+    snapshot: Snapshot
+    chunks: list[Snapshot]
+
+
+class SourceEditing:
+    """Sources to edit, and the writes that edit them."""
+
+    def __init__(self, database: Database) -> None:
+        """Store the database client. Nothing is read yet."""
+        self._database = database
+
+    async def get(self, source_id: str) -> EditableSource | None:
+        """Load a source with its first chunks, or None. Costs one round trip."""
+        reference = self._database.document(COLLECTION, source_id)
+        snapshot, chunks = await asyncio.gather(
+            self._database.get(reference), self._page(source_id, 1)
+        )
+        data = snapshot.to_dict()
+        if data is None:
+            return None
+        return EditableSource(
+            to_source(snapshot), data.get("saved_by"), "forgotten_at" in data, snapshot, chunks
+        )
+
+    def writes(self, stored: EditableSource, edited: StoredSource, now: datetime) -> list[Write]:
+        """Build the writes that replace the fields of a source, in it and in its first chunks.
+
+        The next ingest compares all chunks, in case that one is running.
+        """
+        data = edited_fields(edited) | READ_AGAIN | REWRITE
+        data |= {
+            "title_key": title_key(edited.title),
+            "facets": _edited_facets(stored.source, edited),
+            "updated_at": now,
+        }
+        first = next(split_commits(list(_changes(stored.chunks, edited, now))), [])
+        return [put_if_unchanged(stored.snapshot, data), *(change.write for change in first)]
+
+    async def unfinished(self, limit: int) -> list[str]:
+        """Load the ids of sources whose chunks may have former values. Costs one round trip."""
+        query = unfinished_query(self._database.client, limit)
+        return [snapshot.id for snapshot in await self._database.find(query)]
+
+    async def rewrite_chunks(self, source_id: str, now: datetime) -> AsyncIterator[int]:
+        """Rewrite the chunks that differ from their source; yield the number of each commit.
+
+        Raises:
+            WriteConflict: The source or a chunk changed since it was read.
+        """
+        snapshot = await self._database.get(self._database.document(COLLECTION, source_id))
+        if not (snapshot.to_dict() or {}).get("rewriting"):
+            return
+        source = to_source(snapshot)
+        facets: set[str] = set()
+        first = 1
+        while page := await self._page(source_id, first):
+            for commit in split_commits(list(_changes(page, source, now))):
+                # The condition is that the source has not changed. Its own write changes nothing.
+                unchanged = put_if_unchanged(snapshot, REWRITE)
+                await self._database.commit([unchanged, *(change.write for change in commit)])
+                yield len(commit)
+            chunks = [
+                updated_chunk(_chunk(item), source, source.origin_values or {}) for item in page
+            ]
+            facets.update(source_facets(chunks))
+            first = chunks[-1].position + 1
+        done = {"rewriting": DELETE_FIELD, "facets": sorted(facets)}
+        await self._database.commit([put_if_unchanged(snapshot, done)])
+
+    async def _page(self, source_id: str, first: int) -> list[Snapshot]:
+        query = of_source_query(self._database.client, source_id, MAX_WRITES, first)
+        return await self._database.find(query.select(_CHUNK_FIELDS))
+
+
+def unfinished_query(client: AsyncClient, limit: int) -> AsyncQuery:
+    """Query sources whose chunks may have former values."""
+    unfinished = FieldFilter("rewriting", "==", value=True)
+    return client.collection(COLLECTION).where(filter=unfinished).select([]).limit(limit)
+
+
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
+    """Yield every query of this module, to prove that each has its index."""
+    yield unfinished_query(client, 1)
+    yield of_source_query(client, "a", 1, 1)
+
+
+def _changes(chunks: Iterable[Snapshot], source: StoredSource, now: datetime) -> Iterator[Change]:
+    """Yield the writes of those chunks that differ from their source."""
+    for snapshot in chunks:
+        former, data = _chunk(snapshot), snapshot.to_dict() or {}
+        chunk = updated_chunk(former, source, source.origin_values or {})
+        if chunk == former:
+            continue
+        same_text = chunk.content_hash == former.content_hash
+        update = documents.edit_update if same_text else documents.rewrite_update
+        write = put_if_unchanged(snapshot, update(chunk, data, now))
+        yield Change("updated", write, documents.write_size(chunk))
+
+
+def _edited_facets(before: StoredSource, after: StoredSource) -> list[str]:
+    """Return the facets of an edited source, until those of all its chunks are counted again."""
+    kept = before.facets - set(_own_facets(before))
+    return sorted(kept | set(_own_facets(after)))
+
+
+def _own_facets(source: StoredSource) -> Iterator[str]:
+    if source.author:
+        yield named_facet(Kind.AUTHOR, source.author).id
+    yield from (named_facet(Kind.TAG, tag).id for tag in source.tags)
+
+
+def _chunk(snapshot: Snapshot) -> Chunk:
+    return documents.to_chunk(snapshot.id, snapshot.to_dict() or {})

@@ -1,0 +1,428 @@
+"""`edit_source`: what an owner sets stays with the source, and its passages and search follow."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.jobs.repair.job import repair
+from shared.core.caller import Caller, Role
+from shared.core.meter import Meter
+from shared.firestore.database import WriteConflict
+from shared.knowledge import source_editing
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.source import Section
+from shared.knowledge.source_editing import SourceEditing
+from shared.runtime.context import App
+from tests.support.commit_hooks import WatchedApp, after
+from tests.support.commit_hooks import before as hook_before
+from tests.support.database_state import differences, read_state
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.knowledge import (
+    BAKING,
+    SAILING,
+    embed_all,
+    index_all,
+    set_fields,
+    store_sources,
+    with_chunks,
+)
+from tests.support.stored_documents import ample, chunks, documents
+from tests.support.tool_calls import call, call_error, call_result, call_text
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from shared.core.settings import Settings
+    from shared.knowledge.source import Source
+    from shared.runtime.context import Context
+    from tests.support.database_state import State
+
+pytestmark = pytest.mark.anyio
+
+OWNER = Caller.of("anna", role=Role.OWNER)
+EDITOR = Caller.of("ed", role=Role.EDITOR)
+LONG = replace(
+    BAKING,
+    source_id="long",
+    title="Sixty Breads",
+    sections=tuple(
+        Section(text=f"Bread number {number} needs rye flour.", tags=("rye",) if number < 2 else ())
+        for number in range(60)
+    ),
+)
+"""A source of more passages than the commits of these tests write."""
+
+
+async def edit(app: App, source_id: str = "baking", revision: int = 0, **fields: Any) -> Any:
+    arguments = {"source_id": source_id, "revision": revision, **fields}
+    return await call_result(app, "edit_source", OWNER, **arguments)
+
+
+async def save(ctx: Context, *sources: Source) -> Counter[str]:
+    """Store sources as ingest does; return the counts."""
+    chunked = [with_chunks(source) for source in sources]
+    return await Ingestion(ctx.database).save(chunked, ctx.clock())
+
+
+async def work_off(ctx: Context) -> None:
+    """Run the jobs that an edit waits for."""
+    await index_all(ctx)
+    await embed_all(ctx)
+
+
+async def fields_of(ctx: Context, source_id: str = "baking") -> dict[str, Any]:
+    """Return the editable fields of a source, as they are stored."""
+    source = (await documents(ctx, "sources"))[source_id]
+    return {name: source[name] for name in ("title", "author", "tags")}
+
+
+async def state_of(ctx: Context) -> State:
+    """Return the state of the knowledge base, without what says when it was written."""
+    state = await read_state(ctx)
+    state.pop("replays", None)
+    state["sources"] = {
+        name: {
+            key: value for key, value in source.items() if key not in ("content_hash", "revision")
+        }
+        for name, source in state["sources"].items()
+    }
+    for chunk in state["chunks"].values():
+        chunk.pop("pending", None)
+    for postings in (*state["lexicon"].values(), *state["facets"].values()):
+        del postings["held"]  # an upper bound, which depends on the history
+    return {name: results for name, results in state.items() if results}
+
+
+async def search(app: App, **arguments: Any) -> list[dict[str, Any]]:
+    return list((await call_result(app, "search_kb", OWNER, **arguments))["results"])
+
+
+async def test_an_edit_is_shown_at_once(app: App, ctx: Context) -> None:
+    await store_sources(ctx, BAKING, SAILING)
+    out = await edit(app, title="Loaves", author="Ida Crumb", tags=["bread", "#home"])
+    assert out["changed"] == out["edited"] == ["title", "author", "tags"]
+    assert out["origin"] == {"title": "Bread at Home", "author": "Ida Loaf", "tags": ["food"]}
+    assert (out["revision"], out["waiting"]) == (1, 3)
+    source = await call_result(app, "get_source", OWNER, source_id="baking")
+    assert (source["title"], source["author"]) == ("Loaves", "Ida Crumb")
+    assert (source["tags"], source["revision"]) == (["bread", "home"], 1)
+    assert source["edited"] == ["title", "author", "tags"]
+    assert [passage["tags"] for passage in source["chunks"]] == [
+        ["bread", "home", "dough"],
+        ["bread", "home"],
+        ["bread", "home"],
+    ]
+    [hit, *_] = await search(app, query="knead the dough")
+    assert (hit["title"], hit["author"]) == ("Loaves", "Ida Crumb")
+    [listed] = (await call_result(app, "list_sources", OWNER, author="Ida Crumb"))["sources"]
+    assert listed["source_id"] == "baking"
+    assert (await call_result(app, "list_sources", OWNER, tag="food"))["sources"] == []
+
+
+async def test_search_follows_with_the_jobs(app: App, ctx: Context) -> None:
+    await store_sources(ctx, BAKING, SAILING)
+    await edit(app, title="Loaves", author="Ida Crumb", tags=["bread"])
+    await work_off(ctx)
+    for filters in ({"author": "Ida Crumb"}, {"tags": ["bread"]}, {"source": "Loaves"}):
+        hits = await search(app, query="oven", filters=filters)
+        assert {hit["source_id"] for hit in hits} == {"baking"}, filters
+    assert (await search(app, query="loaves", mode="lexical"))[0]["source_id"] == "baking"
+    assert await search(app, query="oven", filters={"tags": ["food"]}) == []
+    for kind, name in (("author", "Ida Crumb"), ("tag", "bread")):
+        names = (await call_result(app, "complete_name", kind=kind, prefix=name[:2]))["names"]
+        assert name in {entry["name"] for entry in names}
+    assert {chunk["embedding_model"] for chunk in (await chunks(ctx)).values()}
+    assert "mended" not in (await repair(ctx, ample())).counts
+    sources = await documents(ctx, "sources")
+    assert "rewriting" not in sources["baking"]
+
+
+async def test_an_edited_base_is_as_if_it_had_been_ingested_so(app: App, ctx: Context) -> None:
+    """The next ingest finds chunks and postings as it would have made them."""
+    await store_sources(ctx, BAKING, SAILING)
+    await edit(app, title="Loaves", author="", tags=["dough", "bread"])
+    await work_off(ctx)
+    before = await state_of(ctx)
+    assert await save(ctx, BAKING, SAILING) == {"sources": 1, "edits kept": 1}
+    assert await save(ctx, BAKING, SAILING) == {"edits kept": 1}
+    await work_off(ctx)
+    assert differences(before, await state_of(ctx)) == ""
+
+
+async def test_an_edit_wins_over_the_next_ingest(app: App, ctx: Context) -> None:
+    await store_sources(ctx, BAKING)
+    await edit(app, title="Loaves", tags=["bread"])
+    changed = replace(BAKING, title="Bread, 2nd ed.", author="I. Loaf", tags=("food", "new"))
+    counts = await save(ctx, changed)
+    assert counts == {"sources": 1, "updated": 3, "edits kept": 1}
+    assert await fields_of(ctx) == {"title": "Loaves", "author": "I. Loaf", "tags": ["bread"]}
+    stored = await chunks(ctx)
+    assert {chunk["title"] for chunk in stored.values()} == {"Loaves"}
+    assert {chunk["author"] for chunk in stored.values()} == {"I. Loaf"}
+    assert await save(ctx, changed) == {"edits kept": 1}
+
+
+async def test_a_reset_brings_back_what_the_origin_says_now(app: App, ctx: Context) -> None:
+    await store_sources(ctx, BAKING)
+    await edit(app, title="Loaves", author="", tags=[])
+    changed = replace(BAKING, title="Bread, 2nd ed.", tags=("food", "new"))
+    await save(ctx, changed)
+    out = await edit(app, revision=1, reset=["title", "author", "tags"])
+    assert out["changed"] == ["title", "author", "tags"]
+    assert out["edited"] == []
+    assert "origin" not in out
+    await work_off(ctx)
+    edited = await state_of(ctx)
+    await save(ctx, changed)
+    await work_off(ctx)
+    assert differences(edited, await state_of(ctx)) == ""
+    assert await fields_of(ctx) == {
+        "title": "Bread, 2nd ed.",
+        "author": "Ida Loaf",
+        "tags": ["food", "new"],
+    }
+    assert await save(ctx, changed) == {}
+
+
+async def test_a_highlight_keeps_its_own_tags(app: App, ctx: Context) -> None:
+    """Also one that the source has for a while."""
+    [first, *_] = await store_sources(ctx, BAKING)
+    await edit(app, tags=["dough"])
+    await save(ctx, BAKING)
+    await edit(app, revision=1, tags=[])
+    assert (await chunks(ctx))[first.chunk_id]["tags"] == ["dough"]
+    await edit(app, revision=2, reset=["tags"])
+    assert (await chunks(ctx))[first.chunk_id]["tags"] == ["food", "dough"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"title": "Loaves"}, {"author": ""}, {"tags": ["bread"]}, {"reset": ["author", "tags"]}],
+)
+async def test_undo_restores_fields_and_edits(
+    app: App, ctx: Context, fields: dict[str, Any]
+) -> None:
+    await store_sources(ctx, BAKING)
+    await edit(app, author="Ida Crumb", tags=["rye"])
+    await work_off(ctx)
+    before = await state_of(ctx)
+    out = await edit(app, revision=1, **fields)
+    assert "edit_source" in out["undo"]["tool"]
+    await call_result(app, out["undo"]["tool"], OWNER, **out["undo"]["arguments"])
+    await work_off(ctx)
+    assert differences(before, await state_of(ctx)) == ""
+
+
+async def test_of_two_edits_at_once_one_is_told_of_the_other(app: App, ctx: Context) -> None:
+    await store_sources(ctx, BAKING)
+    arguments: dict[str, Any] = {"source_id": "baking", "revision": 0}
+    outcomes = await asyncio.gather(
+        call(app, "edit_source", OWNER, title="Loaves", **arguments),
+        call(app, "edit_source", OWNER, tags=["bread"], **arguments),
+    )
+    errors = [outcome.error for outcome in outcomes if outcome.error]
+    assert [error.code for error in errors] == ["CONFLICT"]
+    present = await fields_of(ctx)
+    details = errors[0].details
+    assert {name: details[name] for name in present} == present
+    assert details["revision"] == 1
+
+
+async def test_repeating_an_edit_changes_nothing(app: App, ctx: Context) -> None:
+    await store_sources(ctx, BAKING)
+    once = await edit(app, title="Loaves", idempotency_key="k")
+    before = await documents(ctx, "sources")
+    assert await edit(app, title="Loaves", idempotency_key="k") == once
+    out = await edit(app, revision=1, title="Loaves", reset=["author"])
+    assert (out["changed"], out["revision"], out["waiting"]) == ([], 1, 0)
+    assert "undo" not in out
+    assert await documents(ctx, "sources") == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ({}, "VALIDATION_ERROR", "at least one of title, author, tags and reset"),
+        ({"title": "A", "reset": ["title"]}, "VALIDATION_ERROR", "not as both"),
+        ({"title": " \u3164 "}, "VALIDATION_ERROR", "title"),
+        ({"tags": ["a\nb"]}, "VALIDATION_ERROR", "tags"),
+        ({"title": "A", "source_id": "none"}, "NOT_FOUND", "list_sources"),
+        ({"title": "A", "revision": 3}, "CONFLICT", "revision 0"),
+    ],
+)
+async def test_an_invalid_edit_says_what_to_do(
+    app: App, ctx: Context, arguments: dict[str, Any], code: str, message: str
+) -> None:
+    await store_sources(ctx, SAILING)
+    fields = {"source_id": "sailing", "revision": 0, **arguments}
+    error = await call_error(app, "edit_source", OWNER, **fields)
+    assert error.code == code
+    assert message in f"{error.message} {error.details}"
+
+
+async def test_secrets_are_rejected(app: App, ctx: Context) -> None:
+    await store_sources(ctx, SAILING)
+    secret = {"tags": ["ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"]}
+    error = await call_error(app, "edit_source", OWNER, source_id="sailing", revision=0, **secret)
+    assert "tags" in error.details
+    assert (await fields_of(ctx, "sailing"))["tags"] == []
+
+
+async def test_only_an_owner_edits_what_others_saved(app: App, ctx: Context) -> None:
+    await store_sources(ctx, BAKING)
+    arguments = {"source_id": "baking", "revision": 0, "title": "Mine"}
+    error = await call_error(app, "edit_source", EDITOR, **arguments)
+    assert error.code == "FORBIDDEN"
+    assert "carrel accounts role ed owner" in error.message
+    assert (await call_error(app, "edit_source", Caller.of("ann"), **arguments)).code == "FORBIDDEN"
+    assert (await fields_of(ctx))["title"] == BAKING.title
+
+
+async def test_an_edited_note_keeps_its_former_revision(app: App) -> None:
+    saved = await call_result(app, "save_note", EDITOR, text="Rye is weak.", tags=["rye"])
+    note = {"source_id": saved["source_id"]}
+    out = await call_result(app, "edit_source", EDITOR, **note, revision=1, tags=["rye", "flour"])
+    assert (out["revision"], out["edited"]) == (2, [])
+    read = await call_result(app, "get_source", EDITOR, **note)
+    assert (read["tags"], read["revision"]) == (["rye", "flour"], 2)
+    error = await call_error(app, "edit_source", EDITOR, **note, revision=2, author="Ed")
+    assert error.code == "VALIDATION_ERROR"
+    restored = {"revision": 2, "restore_revision": 1}
+    assert (await call_result(app, "save_note", EDITOR, **note, **restored))["tags"] == ["rye"]
+    other = Caller.of("eve", role=Role.EDITOR)
+    assert (await call_error(app, "edit_source", other, **note, revision=3, tags=[])).code == (
+        "FORBIDDEN"
+    )
+
+
+async def test_forgetting_and_restoring_keeps_an_edit(app: App, ctx: Context) -> None:
+    """Also of a passage that was forgotten before the edit."""
+    [first, *_] = await store_sources(ctx, BAKING)
+    await call_result(app, "forget", OWNER, chunk_id=first.chunk_id)
+    await edit(app, title="Loaves", tags=["bread"])
+    await call_result(app, "forget", OWNER, source_id="baking")
+    error = await call_error(app, "edit_source", OWNER, source_id="baking", revision=1, title="A")
+    assert error.code == "NOT_FOUND"
+    await call_result(app, "forget", OWNER, source_id="baking", forgotten=False)
+    await call_result(app, "forget", OWNER, chunk_id=first.chunk_id, forgotten=False)
+    await work_off(ctx)
+    stored = await chunks(ctx)
+    assert {chunk["title"] for chunk in stored.values()} == {"Loaves"}
+    assert stored[first.chunk_id]["tags"] == ["bread", "dough"]
+    assert await save(ctx, BAKING) == {"sources": 1, "edits kept": 1}
+
+
+async def test_a_long_source_is_completed_by_the_index_job(
+    app: App, ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_editing, "MAX_WRITES", 25)
+    await store_sources(ctx, LONG)
+    assert (await edit(app, "long", title="Many Breads", tags=["bread"]))["waiting"] == 60
+    titles = [chunk["title"] for chunk in (await chunks(ctx)).values()]
+    assert titles.count("Many Breads") == 25
+    await work_off(ctx)
+    assert {chunk["title"] for chunk in (await chunks(ctx)).values()} == {"Many Breads"}
+    source = (await documents(ctx, "sources"))["long"]
+    assert "tag:rye" in source["facets"]
+    assert "rewriting" not in source
+    assert await save(ctx, LONG) == {"sources": 1, "edits kept": 1}
+
+
+class _Killed(Exception):
+    """The process ended here."""
+
+
+async def _die() -> None:
+    raise _Killed
+
+
+@pytest.mark.parametrize("commit", [0, 1, 2, 3, 4, 5])
+async def test_a_killed_run_is_repeated(
+    settings: Settings, app: App, ctx: Context, monkeypatch: pytest.MonkeyPatch, commit: int
+) -> None:
+    monkeypatch.setattr(source_editing, "MAX_WRITES", 15)
+    await store_sources(ctx, LONG)
+    await edit(app, "long", title="Many Breads", tags=["bread"])
+    dying = WatchedApp(settings, after(commit, _die), embedder=WordEmbedder())
+    with pytest.raises(_Killed) if commit < 5 else pytest.raises(StopAsyncIteration):
+        await _rewrite_all(dying.context(Caller(), Meter()))
+    await work_off(ctx)
+    assert {chunk["title"] for chunk in (await chunks(ctx)).values()} == {"Many Breads"}
+    assert await save(ctx, LONG) == {"sources": 1, "edits kept": 1}
+    await dying.aclose()
+
+
+async def _rewrite_all(ctx: Context) -> None:
+    rewriting = SourceEditing(ctx.database).rewrite_chunks("long", ctx.clock())
+    while True:
+        await anext(rewriting)
+
+
+@pytest.mark.parametrize("commit", [1, 2, 3])
+async def test_an_edit_during_the_job_wins(
+    settings: Settings, ctx: Context, monkeypatch: pytest.MonkeyPatch, commit: int
+) -> None:
+    """The job has read the source, and writes no value of before."""
+    monkeypatch.setattr(source_editing, "MAX_WRITES", 15)
+    await store_sources(ctx, LONG)
+    calm = App(settings, embedder=WordEmbedder())
+    await edit(calm, "long", title="Many Breads", tags=["bread"])
+
+    async def edit_again() -> None:
+        await edit(calm, "long", revision=1, title="All Breads", tags=["rye"])
+
+    racing = WatchedApp(settings, hook_before(commit, edit_again), embedder=WordEmbedder())
+    with pytest.raises(WriteConflict):
+        await _rewrite_all(racing.context(Caller(), Meter()))
+    await work_off(ctx)
+    assert {chunk["title"] for chunk in (await chunks(ctx)).values()} == {"All Breads"}
+    assert await save(ctx, LONG) == {"sources": 1, "edits kept": 1}
+    await calm.aclose()
+    await racing.aclose()
+
+
+@pytest.mark.parametrize("commit", [1, 2])
+async def test_an_edit_during_ingest_wins(settings: Settings, ctx: Context, commit: int) -> None:
+    """Ingest has read the source, and wrote some of its chunks or none."""
+    many = replace(LONG, sections=tuple(Section(text=f"Loaf {n} rests.") for n in range(210)))
+    await store_sources(ctx, many)
+    calm = App(settings, embedder=WordEmbedder())
+
+    async def edit_meanwhile() -> None:
+        await edit(calm, "long", title="Many Breads")
+
+    racing = WatchedApp(settings, hook_before(commit, edit_meanwhile), embedder=WordEmbedder())
+    changed = replace(many, title="Breads", author="Ida Crumb")
+    counts = await save(racing.context(Caller(), Meter()), changed)
+    assert counts["edits kept"] == 1
+    await work_off(ctx)
+    stored = (await chunks(ctx)).values()
+    assert {(chunk["title"], chunk["author"]) for chunk in stored} == {("Many Breads", "Ida Crumb")}
+    out = await edit(calm, "long", revision=1, reset=["title"])
+    assert out["title"] == "Breads"
+    await calm.aclose()
+    await racing.aclose()
+
+
+async def test_the_answer_says_what_follows(app: App, ctx: Context) -> None:
+    await store_sources(ctx, SAILING)
+    fields = {"source_id": "sailing", "revision": 0, "title": "Sails", "tags": ["sea"]}
+    text = await call_text(app, "edit_source", OWNER, **fields)
+    assert 'Changed title and tags of "Sails"' in text
+    assert "Ingest leaves these fields as they are now: title, tags." in text
+    assert "2 passages wait for the jobs" in text
+    assert "edit_source" in text
+    assert "reset" in text
+
+
+async def test_a_chunk_of_an_earlier_edit_is_compared(app: App, ctx: Context) -> None:
+    """A chunk that somebody else wrote with former values is rewritten by the job."""
+    [first, *_] = await store_sources(ctx, SAILING)
+    await edit(app, "sailing", title="Sails")
+    await set_fields(ctx, f"chunks/{first.chunk_id}", {"title": SAILING.title})
+    await work_off(ctx)
+    assert (await chunks(ctx))[first.chunk_id]["title"] == "Sails"
