@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -25,6 +26,8 @@ PYTHON_VERSION: Final = "3.11"
 constraints.txt."""
 CONSTRAINTS: Final = ROOT / "constraints.txt"
 _TARGET: Final = ("--python-version", PYTHON_VERSION, "--python-platform", "x86_64-manylinux_2_28")
+_OUTPUT: Final = ("--generate-hashes", "--no-strip-extras", "--no-header", "--no-annotate")
+_PIN_WITH_EXTRAS: Final = re.compile(r"^([\w.-]+)\[[^]]+](==.*\n(?: .*\n)*)", re.MULTILINE)
 _TIME_ZONES: Final = "tzdata"
 """The standard library's `zoneinfo` needs this distribution, because the cloud's images have no
 time zone files."""
@@ -65,7 +68,7 @@ def lock_requirements(requirements: Collection[str], cache: Path) -> str:
         InvalidInput: uv cannot resolve the requirements, or a version is not in constraints.txt.
     """
     lines = "".join(f"{requirement}\n" for requirement in sorted(requirements))
-    key = sha256(f"{_TARGET}{lines}{CONSTRAINTS.read_text()}".encode()).hexdigest()[:16]
+    key = sha256(f"{_TARGET}{_OUTPUT}{lines}{CONSTRAINTS.read_text()}".encode()).hexdigest()[:16]
     path = cache / f"{key}.txt"
     if not path.exists():
         text = _compile(lines)
@@ -74,14 +77,13 @@ def lock_requirements(requirements: Collection[str], cache: Path) -> str:
         temporary = cache / f"{key}.temporary"
         temporary.write_text(text)
         temporary.replace(path)
-    return path.read_text()
+    return _pin_without_extras(path.read_text())
 
 
 def _compile(lines: str) -> str:
-    command = [sys.executable, "-m", "uv", "pip", "compile", "-", *_TARGET]
-    options = ["--generate-hashes", "--no-header", "--no-annotate", "-c", str(CONSTRAINTS)]
+    command = [sys.executable, "-m", "uv", "pip", "compile", "-", *_TARGET, *_OUTPUT]
     process = subprocess.run(  # noqa: S603 - uv
-        [*command, *options, "--quiet"],
+        [*command, "--quiet", "-c", str(CONSTRAINTS)],
         input=lines,
         capture_output=True,
         text=True,
@@ -95,17 +97,28 @@ def _compile(lines: str) -> str:
     return process.stdout
 
 
+def _pin_without_extras(text: str) -> str:
+    """Pin distributions that are locked with extras a second time, without them.
+
+    With only one of the two lines, pip 23 rejects the file if the index has a newer version and
+    other distributions require both forms, such as `google-auth` and `google-auth[requests]`.
+    """
+    return _PIN_WITH_EXTRAS.sub(r"\1\2\g<0>", text)
+
+
 def _require_pins(text: str) -> None:
-    pinned = {_normalize(line) for line in CONSTRAINTS.read_text().splitlines() if "==" in line}
-    lines = [line.split()[0] for line in text.splitlines() if "==" in line]
-    if missing := sorted({_normalize(line) for line in lines} - pinned):
+    pinned, required = (
+        {_normalize(line) for line in pins.splitlines() if "==" in line}
+        for pins in (CONSTRAINTS.read_text(), text)
+    )
+    if missing := sorted(required - pinned):
         raise InvalidInput(f"constraints.txt lacks {', '.join(missing)}. Run `make lock`.")
 
 
 def _normalize(pin: str) -> str:
-    """Remove a pin's marker and normalize its name."""
-    name, _, version = pin.partition(";")[0].strip().partition("==")
-    return f"{canonicalize_name(name)}=={version}"
+    """Return the distribution and version of a line, without extras, marker and hashes."""
+    requirement = Requirement(pin.rstrip("\\"))
+    return f"{canonicalize_name(requirement.name)}{requirement.specifier}"
 
 
 @cache
