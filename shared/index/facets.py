@@ -63,7 +63,7 @@ class Facet:
 
 
 FIRST: Final = Facet(Kind.POSITION, "first")
-"""The facet of the first chunk of each source. Its postings count the sources."""
+"""The facet of chunks with which their source begins, unless that was forgotten."""
 LATER: Final = Facet(Kind.POSITION, "later")
 """The facet of all other chunks."""
 HAS_CARD: Final = Facet(Kind.CARD, "yes")

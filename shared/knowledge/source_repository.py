@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     """The place of a source in an order: its sort key and its id."""
 
 COLLECTION: Final = "sources"
+MOVING: Final = "forgotten_at"
+"""A source has this field while it is being forgotten or restored. Then nobody else changes it."""
 _KEY_LENGTH: Final = 300
 """Number of characters of a title that sources are sorted by. Cursors contain them too."""
 _UP, _DOWN = BaseQuery.ASCENDING, BaseQuery.DESCENDING

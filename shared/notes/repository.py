@@ -25,7 +25,7 @@ from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import of_source_query
 from shared.knowledge.ingestion import source_document
-from shared.knowledge.source_repository import COLLECTION, STORED_AS, removed_fields
+from shared.knowledge.source_repository import COLLECTION, MOVING, STORED_AS, removed_fields
 from shared.notes.note import Note, NoteContent
 
 if TYPE_CHECKING:
@@ -86,6 +86,11 @@ class StoredNote:
     note: Note
     snapshot: DocumentSnapshot[Any]
     chunks: Snapshots
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether it is being forgotten or restored."""
+        return MOVING in (self.snapshot.to_dict() or {})
 
     def stored_chunks(self) -> list[Chunk]:
         """Return its chunks."""

@@ -50,7 +50,7 @@ from shared.knowledge.forgotten_repository import (
     forgotten_fields,
 )
 from shared.knowledge.source_repository import COLLECTION as SOURCES
-from shared.knowledge.source_repository import READ_AGAIN, REWRITE
+from shared.knowledge.source_repository import MOVING, READ_AGAIN, REWRITE
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -186,27 +186,29 @@ class Forgetting:
         expiry = forgetter.fields() if record.document else {}
         return [put_if_unchanged(snapshot, {"missing": False} | expiry)]
 
-    async def forget_chunk(self, chunk: Snapshot, forgetter: Forgetter) -> list[Write]:
+    async def forget_chunk(
+        self, chunk: Snapshot, source: Snapshot, forgetter: Forgetter
+    ) -> list[Write]:
         """Build the writes that forget a chunk alone; the source has others."""
-        source_id, chunk_ids = chunk.get("source_id"), ArrayUnion([chunk.id])
-        source = self._database.document(SOURCES, source_id)
-        record = self._database.document(FORGOTTEN_SOURCES, source_id)
+        chunk_ids = ArrayUnion([chunk.id])
+        record = self._database.document(FORGOTTEN_SOURCES, source.id)
+        update = {"chunk_count": Increment(-1)} | READ_AGAIN
         return [
             *await self._moves([chunk], forgetter.fields(), forgetter.now),
-            lambda batch: batch.update(source, {"chunk_count": Increment(-1)} | READ_AGAIN),
+            put_if_unchanged(source, update),
             lambda batch: batch.set(record, {"chunk_ids": chunk_ids}, merge=True),
         ]
 
-    async def restore_chunk(self, forgotten: Snapshot, now: datetime) -> list[Write]:
+    async def restore_chunk(
+        self, forgotten: Snapshot, source: Snapshot, now: datetime
+    ) -> list[Write]:
         """Build the writes that restore a chunk that was forgotten alone."""
-        source_id = forgotten.get("document")["source_id"]
-        source = self._database.document(SOURCES, source_id)
-        record = self._database.document(FORGOTTEN_SOURCES, source_id)
+        record = self._database.document(FORGOTTEN_SOURCES, source.id)
         chunk_ids = ArrayRemove([forgotten.id])
         update = {"chunk_count": Increment(1)} | READ_AGAIN | REWRITE
         return [
             *await self._restorations([forgotten], now),
-            lambda batch: batch.update(source, update),
+            put_if_unchanged(source, update),
             lambda batch: batch.set(record, {"chunk_ids": chunk_ids}, merge=True),
         ]
 
@@ -362,7 +364,7 @@ class SourceMove(Forgetting):
         results = await database.commit(
             [
                 put_if_unchanged(snapshot, forgotten_fields(begun) | forgetter.fields()),
-                put_if_unchanged(source, {"forgotten_at": forgetter.now} | READ_AGAIN),
+                put_if_unchanged(source, {MOVING: forgetter.now} | READ_AGAIN),
             ]
         )
         return cls(database, source_id, results[0].update_time)
@@ -371,12 +373,13 @@ class SourceMove(Forgetting):
     async def begin_restoring(
         cls, database: Database, record: ForgottenSource, snapshot: Snapshot
     ) -> SourceMove:
-        """Restore the document of a source, before its chunks.
+        """Restore the document of a source, before its chunks. Until they are, nobody changes it.
 
         Raises:
             WriteConflict: The record changed since it was read.
         """
-        source, document = database.document(SOURCES, record.source_id), record.document or {}
+        source = database.document(SOURCES, record.source_id)
+        document = (record.document or {}) | {MOVING: record.forgotten_at}
         begun = {"unfinished": Unfinished.RESTORING.value, "expires_at": DELETE_FIELD}
         results = await database.commit(
             [put_if_unchanged(snapshot, begun), lambda batch: batch.set(source, document)]
@@ -437,15 +440,17 @@ class SourceMove(Forgetting):
         ]
 
     def finish_restoring(self, record: ForgottenSource) -> list[Write]:
-        """Build the write that ends the restoration of a source.
+        """Build the writes that end the restoration of a source.
 
         Chunks that were forgotten one by one stay forgotten.
         """
         option = LastUpdateOption(self._update_time)
+        done = {MOVING: DELETE_FIELD}
+        writes: list[Write] = [lambda batch: batch.update(self._source, done)]
         if not record.chunk_ids:
-            return [lambda batch: batch.delete(self._record, option)]
+            return [*writes, lambda batch: batch.delete(self._record, option)]
         whole = ForgottenSource(source_id=record.source_id, chunk_ids=record.chunk_ids)
-        return [lambda batch: batch.update(self._record, forgotten_fields(whole), option)]
+        return [*writes, lambda batch: batch.update(self._record, forgotten_fields(whole), option)]
 
     async def _commit(self, writes: Sequence[Write]) -> None:
         option = LastUpdateOption(self._update_time)

@@ -17,7 +17,7 @@ from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.index_postings import assert_exact
-from tests.support.knowledge import BAKING, set_fields, store_sources
+from tests.support.knowledge import BAKING, index_all, set_fields, store_sources
 from tests.support.notes import EDITOR, OTHER_EDITOR, OWNER, RYE, change, found, save
 from tests.support.stored_documents import ample, chunks, documents
 from tests.support.tool_calls import call, call_error, call_result
@@ -230,3 +230,33 @@ async def test_a_new_note_is_undone_by_forgetting_it(app: App) -> None:
     undo = (await save(app))["undo"]
     await call_result(app, undo["tool"], EDITOR, **undo["arguments"])
     assert await found(app, "linen", "lexical") == []
+
+
+@pytest.mark.parametrize("commit", [2, 3])
+@pytest.mark.parametrize("forgotten", [True, False])
+async def test_a_note_cannot_change_while_it_is_moved(
+    settings: Settings, app: App, ctx: Context, commit: int, *, forgotten: bool
+) -> None:
+    """Else `forget` would delete the new text, or restore passages of the former one beside it."""
+    note = await save(app)
+    target = {"source_id": note["source_id"]}
+    if not forgotten:
+        await call_result(app, "forget", OWNER, **target)
+    codes: list[str] = []
+
+    async def change_meanwhile() -> None:
+        answer = await call(app, "save_note", EDITOR, **target, revision=1, text=OATS)
+        codes.append(answer.error.code if answer.error else "")
+
+    moving = WatchedApp(settings, before(commit, change_meanwhile), embedder=WordEmbedder())
+    await call_result(moving, "forget", OWNER, **target, forgotten=forgotten)
+    await moving.aclose()
+    assert codes == ["CONFLICT"]
+    if forgotten:
+        assert await chunks(ctx) == {}
+        await call_result(app, "forget", OWNER, **target, forgotten=False)
+    assert await text_of(app, note) == RYE
+    await change(app, note, text=OATS)
+    assert await text_of(app, note) == OATS
+    await index_all(ctx)
+    await assert_nothing_to_repair(ctx)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -319,6 +320,35 @@ async def test_ingest_that_runs_meanwhile_brings_nothing_back(
     assert len(stored) == (0 if kind == "source" else 2)
     await calm.aclose()
     await racing.aclose()
+
+
+async def test_the_last_two_passages_can_be_forgotten_at_once(app: App, ctx: Context) -> None:
+    """One of the calls takes the source with it."""
+    chunks = await store_sources(ctx, SAILING)
+    await asyncio.gather(*(forget(app, chunk_id=chunk.chunk_id) for chunk in chunks))
+    await index_all(ctx)
+    assert await documents(ctx, "chunks") == {}
+    assert await documents(ctx, "sources") == {}
+
+
+async def test_a_passage_is_not_restored_while_its_source_is_forgotten(
+    settings: Settings, app: App, ctx: Context
+) -> None:
+    chunks = await store_sources(ctx, BAKING)
+    await forget(app, chunk_id=chunks[0].chunk_id)
+    codes: list[str] = []
+
+    async def restore_meanwhile() -> None:
+        target = {"chunk_id": chunks[0].chunk_id, "forgotten": False}
+        answer = await call(app, "forget", OWNER, **target)
+        codes.append(answer.error.code if answer.error else "")
+
+    racing = WatchedApp(settings, hook_before(3, restore_meanwhile), embedder=WordEmbedder())
+    await forget(racing, source_id="baking")
+    await racing.aclose()
+    assert codes == ["CONFLICT"]
+    await index_all(ctx)
+    assert await documents(ctx, "chunks") == {}
 
 
 async def test_a_restored_passage_follows_its_source_with_the_next_ingest(

@@ -19,6 +19,8 @@ from tests.support.many_sources import (
     read_cost,
     store_and_index,
 )
+from tests.support.notes import OWNER
+from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -89,7 +91,7 @@ async def test_the_ten_most_common_tags_are_returned(ctx: Context) -> None:
     assert out.top_tags[0].model_dump() == {"name": "tag5", "chunks": 3}
 
 
-async def test_documents_read_do_not_grow_with_the_base(
+async def test_documents_read_do_not_grow_with_the_passages(
     ctx: Context, app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A count costs a read for every 1,000 documents, in this test for each document."""
@@ -103,7 +105,8 @@ async def test_documents_read_do_not_grow_with_the_base(
                 await reference.update({"pending": {}})
         own, meter = metered(app)
         out = await get_stats(In(), own)
-        costs.append(read_cost(meter))
+        trips, reads = read_cost(meter)
+        costs.append((trips, reads - out.sources))
     assert (out.chunks, out.sources) == (120, 40)
     assert costs[0] == costs[1]
 
@@ -111,7 +114,7 @@ async def test_documents_read_do_not_grow_with_the_base(
 async def test_an_index_of_an_earlier_release_is_counted(ctx: Context, app: App) -> None:
     await store_and_index(ctx, BAKING, SAILING)
     await set_fields(ctx, "meta/lexicon", {"layout": 2})
-    await set_fields(ctx, "facets/position:first", {"df": 1})
+    await set_fields(ctx, "facets/position:later", {"df": 1})
     own, meter = metered(app)
     out = await get_stats(In(), own)
     assert out.chunks == 5
@@ -123,8 +126,16 @@ async def test_a_call_is_one_round_trip(ctx: Context, app: App) -> None:
     await store_and_index(ctx, BAKING, SAILING)
     own, meter = metered(app)
     await get_stats(In(), own)
-    counts, names, others = 1 + 4 + 5 + 4, 2 + 1 + 2, 3 + 4
+    counts, names, others = 1 + 4 + 5 + 4, 2 + 1 + 2, 3 + 5
     assert read_cost(meter) == (1, counts + names + others)
+
+
+async def test_a_source_counts_without_its_first_passage(ctx: Context, app: App) -> None:
+    first, *_ = await store_and_index(ctx, BAKING, SAILING)
+    await call_result(app, "forget", OWNER, chunk_id=first.chunk_id)
+    await index_all(ctx)
+    out = await get_stats(In(), ctx)
+    assert (out.chunks, out.sources) == (4, 2)
 
 
 async def test_extraction_is_pending_only_with_a_language_model(

@@ -13,6 +13,7 @@ from shared.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.forgotten_repository import RESTORABLE, ForgottenSources, Unfinished
 from shared.knowledge.source import may_edit
+from shared.knowledge.source_repository import MOVING
 from shared.pipeline.forgetting import (
     ContentCounts,
     Forgetter,
@@ -126,7 +127,8 @@ class _Call:
         if source is None or _goes_whole(source.to_dict() or {}):
             return await self.forget_source(source_id)
         self._check_permission(source.to_dict() or {})
-        writes = await self._forgetting.forget_chunk(chunk, self._forgetter)
+        _require_settled(source)
+        writes = await self._forgetting.forget_chunk(chunk, source, self._forgetter)
         counts = count_contents([chunk.to_dict() or {}])
         return await self._ctx.commit(writes, self._changed(chunk_id, source_id, title, counts))
 
@@ -148,14 +150,8 @@ class _Call:
                 details={"source_id": source_id},
             )
         self._check_permission(source.to_dict() or {})
-        now = self._forgetter.now
-        if "of_source" in (forgotten.to_dict() or {}):
-            raise Conflict(
-                "This passage was forgotten with its source, which is being restored. Try again in"
-                " a few minutes.",
-                details={"source_id": source_id},
-            )
-        writes = await self._forgetting.restore_chunk(forgotten, now)
+        _require_settled(source)
+        writes = await self._forgetting.restore_chunk(forgotten, source, self._forgetter.now)
         counts = count_contents([document])
         return await self._ctx.commit(writes, self._changed(chunk_id, source_id, title, counts))
 
@@ -313,6 +309,16 @@ def _not_restorable(kind: str, name: str) -> NotFound:
         f"There is no forgotten {kind} {name} to restore: it was never forgotten, or it is restored"
         " already."
     )
+
+
+def _require_settled(source: DocumentSnapshot[Any]) -> None:
+    """Check that a source is not being moved, which would also move its passages.
+
+    Raises:
+        Conflict: It is being forgotten or restored.
+    """
+    if MOVING in (source.to_dict() or {}):
+        raise _unfinished(source.id, "forgotten or restored")
 
 
 def _unfinished(source_id: str, state: str) -> Conflict:

@@ -104,8 +104,8 @@ class Out(Result):
 async def get_stats(_args: In, ctx: Context) -> Out:
     """Count everything.
 
-    Costs one round trip, with a read for each name and for every 1,000 pending passages. While
-    passages wait to be indexed, it costs two, and a read for every 1,000 passages and sources.
+    Costs one round trip, with a read for each name and for every 1,000 sources and pending
+    passages. While passages wait to be indexed, it costs two, and a read for every 1,000 passages.
     """
     database, steps = ctx.database, _steps(ctx)
     index, queue = InvertedIndex(database, KNOWLEDGE), ChunkQueue(database)
@@ -123,6 +123,7 @@ async def get_stats(_args: In, ctx: Context) -> Out:
         count_extractions(database),
         asyncio.gather(
             Clusters(database).count(),
+            Sources(database).count(),
             Chunks(database).newest(1),
             EmbeddingSpace(database).current(),
             SearchHealth(database).nights(),
@@ -130,9 +131,9 @@ async def get_stats(_args: In, ctx: Context) -> Out:
     )
     pending = dict(zip(steps, step_counts[0], strict=True))
     dead_letters = dict(zip(STEPS, step_counts[1], strict=True))
-    cluster_count, newest, space, nights = others
+    cluster_count, source_count, newest, space, nights = others
     is_indexed = not pending["index"] and not dead_letters["index"]
-    chunk_count, source_count, with_cards = (
+    chunk_count, with_cards = (
         _indexed_counts(indexed)
         if is_indexed and indexed.layout == LAYOUT
         else await _count_documents(database)
@@ -157,15 +158,15 @@ async def get_stats(_args: In, ctx: Context) -> Out:
 
 
 def _indexed_counts(indexed: FacetCounts) -> Sequence[int]:
-    """Return the numbers of chunks, of sources and of chunks with a card, from the index."""
+    """Return the numbers of chunks and of chunks with a card, from the index."""
     counts = indexed.documents
-    return counts[FIRST] + counts[LATER], counts[FIRST], counts[HAS_CARD]
+    return counts[FIRST] + counts[LATER], counts[HAS_CARD]
 
 
 async def _count_documents(database: Database) -> Sequence[int]:
-    """Count chunks, sources and chunks with a card. Costs a read for every 1,000 of each."""
+    """Count chunks and chunks with a card. Costs a read for every 1,000 of each."""
     chunks = Chunks(database)
-    return await asyncio.gather(chunks.count(), Sources(database).count(), chunks.count_with_card())
+    return await asyncio.gather(chunks.count(), chunks.count_with_card())
 
 
 def _steps(ctx: Context) -> list[str]:

@@ -44,7 +44,7 @@ async def save_note(args: In, ctx: Context) -> Out:
         InvalidInput: Arguments are missing or exclude each other, or a text contains a secret.
         NotFound: There is no such passage, note or revision.
         Forbidden: Someone else saved the note.
-        Conflict: The note has another revision.
+        Conflict: The note has another revision, or is being forgotten or restored.
     """
     args.require_consistent()
     if args.source_id is None:
@@ -110,7 +110,7 @@ def _require_changeable(
     Raises:
         NotFound: There is no such note.
         Forbidden: Someone else saved it.
-        Conflict: It has another revision.
+        Conflict: It has another revision, or is being forgotten or restored.
     """
     if stored is None:
         raise NotFound(
@@ -129,6 +129,12 @@ def _require_changeable(
         raise Forbidden(
             "Someone else saved this note: to change it, your credential needs the scope"
             f" {Scope.CURATE}. Sign in again and allow it, or save a note of your own.",
+            details={"source_id": source_id},
+        )
+    if stored.is_moving:
+        raise Conflict(
+            "This note is being forgotten or restored. Nothing was stored: try again in 15 minutes"
+            " at the latest.",
             details={"source_id": source_id},
         )
     if note.revision != args.revision:
