@@ -90,7 +90,8 @@ STORED_AS: Final = {"origin": "source", "category": "type", "source_url": "url"}
 READ_AGAIN: Final = {"content_hash": ""}
 """With this update of a source, the next ingest compares all its chunks."""
 REWRITE: Final = {"rewriting": True}
-"""With this update of a source, the index job rewrites chunks that have former values of it."""
+"""With this update of a source, the index job rewrites chunks that have former values of it, and
+counts the source's facets again."""
 OVERRIDE_FIELDS: Final = ("origin_values", *EDITABLE)
 """The stored fields that show what the owner set."""
 _CODEC: Final = Codec(

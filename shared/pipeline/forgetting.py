@@ -192,7 +192,7 @@ class Forgetting:
         """Build the writes that forget a chunk alone; the source has others."""
         chunk_ids = ArrayUnion([chunk.id])
         record = self._database.document(FORGOTTEN_SOURCES, source.id)
-        update = {"chunk_count": Increment(-1)} | READ_AGAIN
+        update = {"chunk_count": Increment(-1)} | READ_AGAIN | REWRITE
         return [
             *await self._moves([chunk], forgetter.fields(), forgetter.now),
             put_if_unchanged(source, update),

@@ -322,6 +322,18 @@ async def test_ingest_that_runs_meanwhile_brings_nothing_back(
     await racing.aclose()
 
 
+async def test_tags_of_a_forgotten_passage_leave_its_source(app: App, ctx: Context) -> None:
+    chunks = await store_sources(ctx, BAKING)
+    assert chunks[0].tags == ("food", "dough")
+    await forget(app, chunk_id=chunks[0].chunk_id)
+    await index_all(ctx)
+    for tag, count in (("dough", 0), ("food", 1)):
+        assert len((await call_result(app, "list_sources", OWNER, tag=tag))["sources"]) == count
+    await forget(app, chunk_id=chunks[0].chunk_id, forgotten=False)
+    await index_all(ctx)
+    assert (await call_result(app, "list_sources", OWNER, tag="dough"))["sources"]
+
+
 async def test_the_last_two_passages_can_be_forgotten_at_once(app: App, ctx: Context) -> None:
     """One of the calls takes the source with it."""
     chunks = await store_sources(ctx, SAILING)
@@ -339,8 +351,8 @@ async def test_a_passage_is_not_restored_while_its_source_is_forgotten(
     codes: list[str] = []
 
     async def restore_meanwhile() -> None:
-        target = {"chunk_id": chunks[0].chunk_id, "forgotten": False}
-        answer = await call(app, "forget", OWNER, **target)
+        chunk_id = chunks[0].chunk_id
+        answer = await call(app, "forget", OWNER, chunk_id=chunk_id, forgotten=False)
         codes.append(answer.error.code if answer.error else "")
 
     racing = WatchedApp(settings, hook_before(3, restore_meanwhile), embedder=WordEmbedder())
