@@ -15,7 +15,7 @@ from shared.core.log import error_fields, log
 from shared.core.meter import Meter
 from shared.runtime.idempotency import AlreadyCompleted, idempotency_guard
 from shared.runtime.messages import CallAnswer, Receipt
-from shared.runtime.outage_advice import WriteState, outage_error, with_advice
+from shared.runtime.outage_advice import WriteState, add_advice, make_outage_error
 from shared.runtime.outcome import Outcome, as_outcome, validate_facts
 from shared.runtime.tool import Effect
 
@@ -168,7 +168,7 @@ async def _run(
     seconds = request.deadline - time.time()
     if seconds <= 0:
         problem = f"{tool.name} was not run: no time was left"
-        raise outage_error(tool, request, problem, WriteState.NOTHING_DONE)
+        raise make_outage_error(tool, request, problem, WriteState.NOTHING_DONE)
     try:
         async with asyncio.timeout(seconds) as time_limit:
             return await _run_or_replay(tool, arguments, request, ctx)
@@ -176,9 +176,9 @@ async def _run(
         if not time_limit.expired():
             raise
         problem = f"{tool.name} did not finish within {round(seconds, 1):g} s"
-        raise outage_error(tool, request, problem, _write_state(ctx)) from None
+        raise make_outage_error(tool, request, problem, _write_state(ctx)) from None
     except Unavailable as error:
-        failure = with_advice(tool, request, error, _write_state(ctx))
+        failure = add_advice(tool, request, error, _write_state(ctx))
         failure.facts = error.facts
         raise failure from error
 

@@ -1,7 +1,8 @@
 """Errors for tools that are down or too slow, with advice on how to continue.
 
-A read can be skipped or repeated, and an idempotent write repeated. For any other write, the caller
-must know whether it took effect, which `details` also tells programs: `nothing_done` or `unknown`.
+The caller can skip or repeat a read, and repeat an idempotent write. Before repeating any other
+write, the caller must know whether the first call took effect. The message says so in words, and
+`details.outcome` says it to programs: `nothing_done` or `unknown`.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from shared.runtime.tool import Effect
 if TYPE_CHECKING:
     from shared.runtime.messages import CallRequest
 
-RETRY_AFTER: Final = 5.0
-"""Seconds to wait before the next call, which is enough for a new instance to start."""
+RETRY_AFTER_SECONDS: Final = 5.0
+"""The default time to wait before the next call. A new instance starts within it."""
 
 
 class WriteState(StrEnum):
-    """Whether a call that failed has written."""
+    """What is known about the write of a failed call."""
 
     NOTHING_DONE = "nothing_done"
     UNKNOWN = "unknown"
 
 
 class CalledTool(Protocol):
-    """The attributes of a tool that decide on the advice."""
+    """The attributes of a tool that determine the advice."""
 
     @property
     def name(self) -> str:
@@ -47,66 +48,79 @@ class CalledTool(Protocol):
         ...
 
 
-def outage_error(
+def make_outage_error(
     tool: CalledTool,
     request: CallRequest,
     problem: str,
-    outcome: WriteState,
-    retry_after: float = RETRY_AFTER,
+    write_state: WriteState,
+    retry_after: float = RETRY_AFTER_SECONDS,
 ) -> Unavailable:
     """Make the error for a tool that could not be reached, or ran out of time.
 
     Args:
         tool: The tool.
-        request: The call.
+        request: The failed call. Its idempotency key, if any, makes it safe to repeat.
         problem: The problem, without a full stop: `get_chunk is temporarily unreachable`.
-        outcome: Whether the call has written.
+        write_state: What is known about the call's write.
         retry_after: Seconds to wait before the next call.
     """
-    reads = tool.effect is Effect.READ
-    advice = _advice(tool, request, outcome, retry_after)
-    message = f"{problem}: {advice}" if reads else f"{problem}. {_sentence(advice)}"
-    return _unavailable(tool, message, outcome, {"tool": tool.name}, retry_after)
+    is_read = tool.effect is Effect.READ
+    advice = _make_advice(tool, request, write_state, retry_after)
+    message = f"{problem}: {advice}" if is_read else f"{problem}. {_capitalize_first(advice)}"
+    return _make_unavailable(tool, message, write_state, {"tool": tool.name}, retry_after)
 
 
-def with_advice(
-    tool: CalledTool, request: CallRequest, error: Unavailable, outcome: WriteState
+def add_advice(
+    tool: CalledTool, request: CallRequest, error: Unavailable, write_state: WriteState
 ) -> Unavailable:
-    """Add advice to an error that a tool raised. Its `details` may state the outcome."""
-    outcome = WriteState(error.details.get("outcome", outcome))
-    retry_after = error.retry_after or RETRY_AFTER
-    advice = _sentence(_advice(tool, request, outcome, retry_after, name=tool.name))
-    message = f"{error.message} {advice}"
-    return _unavailable(tool, message, outcome, error.details, retry_after)
+    """Return an error that a tool raised, with advice added.
+
+    If the error's `details` state an outcome, it replaces `write_state`.
+    """
+    write_state = WriteState(error.details.get("outcome", write_state))
+    retry_after = error.retry_after or RETRY_AFTER_SECONDS
+    advice = _make_advice(tool, request, write_state, retry_after, subject=tool.name)
+    message = f"{error.message} {_capitalize_first(advice)}"
+    return _make_unavailable(tool, message, write_state, error.details, retry_after)
 
 
-def _advice(
+def _make_advice(
     tool: CalledTool,
     request: CallRequest,
-    outcome: WriteState,
+    write_state: WriteState,
     retry_after: float,
-    name: str = "it",
+    subject: str = "it",
 ) -> str:
-    retry_advice = f"call it again in {math.ceil(retry_after)} s."
+    """Return the advice as a sentence that starts in lower case.
+
+    `subject` is the tool's name, or "it" where the sentence before already names the tool.
+    """
+    retry_advice = f"call it again in {math.ceil(retry_after)} s"
     if tool.effect is Effect.READ:
-        return f"go on without {name}, or {retry_advice}"
+        return f"continue without {subject}, or {retry_advice}."
     if tool.idempotent:
-        return f"call it again in {math.ceil(retry_after)} s: it continues where it stopped."
-    if outcome is WriteState.NOTHING_DONE:
-        return f"nothing was stored: {retry_advice}"
+        return f"{retry_advice}: it resumes where it stopped."
+    if write_state is WriteState.NOTHING_DONE:
+        return f"nothing was stored: {retry_advice}."
     if request.arguments.get(IDEMPOTENCY_KEY) is None:
-        return f"it is unknown whether {name} took effect: check before you call it again."
+        return f"it is unknown whether {subject} took effect: check before you call it again."
     replay_advice = f"send the same call again with the same {IDEMPOTENCY_KEY}"
-    return f"it is unknown whether {name} took effect: check, or {replay_advice}."
+    return f"it is unknown whether {subject} took effect: check, or {replay_advice}."
 
 
-def _unavailable(
-    tool: CalledTool, message: str, outcome: WriteState, details: dict[str, Any], retry_after: float
+def _make_unavailable(
+    tool: CalledTool,
+    message: str,
+    write_state: WriteState,
+    details: dict[str, Any],
+    retry_after: float,
 ) -> Unavailable:
-    repeatable = tool.idempotent or tool.effect is Effect.READ
-    extra = {} if repeatable else {"outcome": outcome.value}
-    return Unavailable(message, details=details | extra, retry_after=retry_after)
+    """Make the error. Calls that are safe to repeat need no outcome in `details`."""
+    is_repeatable = tool.idempotent or tool.effect is Effect.READ
+    outcome = {} if is_repeatable else {"outcome": write_state.value}
+    return Unavailable(message, details=details | outcome, retry_after=retry_after)
 
 
-def _sentence(advice: str) -> str:
-    return advice[0].upper() + advice[1:]
+def _capitalize_first(sentence: str) -> str:
+    """Return a sentence with a capital first letter, without changing the others."""
+    return sentence[0].upper() + sentence[1:]

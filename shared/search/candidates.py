@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Generic
 
 from shared.index import bm25
 from shared.index.searchable import DocumentT
-from shared.search.filter_plan import FEW, FilterScope
+from shared.search.filter_plan import SMALL_SCOPE_SIZE, FilterScope
 from shared.search.query import Candidate
 from shared.text.terms import terms
 
@@ -29,18 +29,19 @@ if TYPE_CHECKING:
 
 DENSE_POOL: Final = 50
 """Documents that a vector search without filters fetches."""
-MAX_RANKED_NEIGHBOURS: Final = FEW
-"""Neighbours that are ranked, beside lexical hits, however many were fetched to find enough that
-pass the filters."""
+MAX_RANKED_NEIGHBOURS: Final = SMALL_SCOPE_SIZE
+"""The maximum number of neighbours that are ranked in addition to lexical hits. More may be fetched
+to find enough that pass the filters."""
 LEXICAL_POOL: Final = 30
 """Lexical hits that are compared with the query's vector."""
 UNCHECKED_POOL: Final = 120
-"""Lexical hits that are compared where the postings cannot tell which of them pass the filters."""
+"""Lexical hits that are compared if the postings do not show which of them pass the filters."""
 SPARE: Final = 1.5
-"""A filtered vector search fetches this many times the documents that should be enough. The
-database applies one filter at most; the share of its hits that pass the others is an estimate."""
+"""A filtered vector search fetches this many times the documents that should be enough, because
+the database applies one filter at most, and the share of hits that pass the others is an
+estimate."""
 UNKNOWN_SHARE: Final = 0.5
-"""The share of documents that is expected to pass where no postings tell."""
+"""The share of documents that is expected to pass if no postings show it."""
 MAX_LEXICAL_HITS: Final = 200
 """Hits of a lexical search without a vector search, over all pages."""
 MAX_CHECKED: Final = 1_000
@@ -55,11 +56,11 @@ class CandidateSearch(Generic[DocumentT]):
 
     Attributes:
         selection: The filters.
-        plan: The facts that the filters' postings give about the documents that pass.
+        plan: What the filters' postings reveal about the documents that pass.
         terms: The query's terms, repeats included. Empty for a semantic search.
         postings: The terms' postings and the totals of the corpus.
-        scores: BM25 score by id of each document that is in the terms' postings and may pass the
-            filters.
+        scores: The BM25 score, by id, of each document that is in the terms' postings and may pass
+            the filters.
         documents: The reader of the documents.
         max_checked: The maximum number of documents checked against the filters.
     """
@@ -80,17 +81,21 @@ class CandidateSearch(Generic[DocumentT]):
         Returns:
             The candidates, and whether documents that pass the filters may be missing.
         """
-        if self.plan.scope is FilterScope.FEW and self._postings_truncated:
-            read = await self.documents.get_all(self.plan.small_scope_ids)
-            hits = [self._from_document(document) for document in self._passing(read)]
+        if self.plan.scope is FilterScope.SMALL and self._postings_truncated:
+            documents = await self.documents.get_all(self.plan.small_scope_ids)
+            hits = [self._from_document(document) for document in self._passing(documents)]
         elif self.plan.exact:
             hits = [self._from_postings(document_id) for document_id in self._top(MAX_LEXICAL_HITS)]
         else:
-            read = await self.documents.get_all(self._top(self.max_checked))
-            hits = [self._from_postings(document.id, document) for document in self._passing(read)]
-        scored = [hit for hit in hits if hit.bm25]
-        best = heapq.nsmallest(MAX_LEXICAL_HITS, scored, key=lambda hit: (-hit.bm25, hit.id))
-        return best, self._lexical_truncated(len(best))
+            documents = await self.documents.get_all(self._top(self.max_checked))
+            hits = [
+                self._from_postings(document.id, document) for document in self._passing(documents)
+            ]
+        matching_hits = [hit for hit in hits if hit.bm25]
+        best_hits = heapq.nsmallest(
+            MAX_LEXICAL_HITS, matching_hits, key=lambda hit: (-hit.bm25, hit.id)
+        )
+        return best_hits, self._may_miss_hits(len(best_hits))
 
     def lexical_pool(self) -> list[str]:
         """Return the ids of the lexical hits that are candidates of a hybrid search."""
@@ -102,26 +107,26 @@ class CandidateSearch(Generic[DocumentT]):
         lexical_pool: Sequence[str],
         unfiltered: Sequence[Neighbour[DocumentT]],
     ) -> list[Neighbour[DocumentT]]:
-        """Compare those lexical hits with the query that the vector search does not.
+        """Compare the query with the lexical hits that the vector search will not compare it with.
 
         Costs one round trip. Every candidate that has a vector then has both scores.
         """
-        in_vector_search = {*_ids(unfiltered), *(self._passing_ids(self._filtered_pool()) or ())}
+        compared_ids = {*_ids(unfiltered), *(self._passing_ids(self._filtered_pool()) or ())}
         return await self.documents.similarities(
-            vector, [name for name in lexical_pool if name not in in_vector_search]
+            vector, [name for name in lexical_pool if name not in compared_ids]
         )
 
     async def nearest(
         self, vector: Vector, unfiltered: Sequence[Neighbour[DocumentT]]
     ) -> Sequence[Neighbour[DocumentT]]:
-        """Run the vector search, wide enough that enough of its hits pass the filters.
+        """Run the vector search, and widen it until enough of its hits pass the filters.
 
-        One round trip, up to three where too few of the nearest documents pass, and none without
-        filters.
+        Costs one round trip, up to three if too few of the nearest documents pass, and none
+        without filters.
 
         Args:
             vector: The query's vector.
-            unfiltered: The nearest of all documents, which a search without filters already has.
+            unfiltered: The nearest of all documents, if the search has no filters.
         """
         if self.plan.scope is FilterScope.EVERYTHING and self._is_enough(unfiltered, DENSE_POOL):
             return unfiltered
@@ -136,15 +141,18 @@ class CandidateSearch(Generic[DocumentT]):
     def _filtered_pool(self) -> int:
         """Return how many documents to fetch so that enough of them should pass the filters."""
         plan = self.plan
-        if self.selection.single and plan.prefilter.facets:
+        if self.selection.is_single_filter and plan.prefilter.facets:
             return DENSE_POOL
-        searched = plan.prefilter.size or self.postings.totals.documents
-        passing = searched * UNKNOWN_SHARE if plan.max_passing is None else plan.max_passing
-        pool = SPARE * DENSE_POOL * max(1.0, searched / max(passing, 1))
+        # The database searches the documents that pass the prefilter, or all documents.
+        searched_count = plan.prefilter.size or self.postings.totals.documents
+        passing_count = (
+            searched_count * UNKNOWN_SHARE if plan.max_passing is None else plan.max_passing
+        )
+        pool = SPARE * DENSE_POOL * max(1.0, searched_count / max(passing_count, 1))
         return min(self.max_checked, math.ceil(pool))
 
     async def _nearest_filtered(self, vector: Vector, limit: int) -> Sequence[Neighbour[DocumentT]]:
-        """Compare all documents that pass if that reads no more than `limit`, or else search."""
+        """Compare all documents that pass if they are known and at most `limit`, or else search."""
         ids = self._passing_ids(limit)
         if ids is not None:
             return await self.documents.similarities(vector, ids)
@@ -153,9 +161,9 @@ class CandidateSearch(Generic[DocumentT]):
     def _passing_ids(self, limit: int) -> list[str] | None:
         """Return the ids of all documents that pass, or None if unknown or more than `limit`."""
         plan = self.plan
-        if plan.scope is FilterScope.FEW:
+        if plan.scope is FilterScope.SMALL:
             return plan.ids
-        return plan.ids if plan.scope is FilterScope.MANY and len(plan.ids) <= limit else None
+        return plan.ids if plan.scope is FilterScope.LARGE and len(plan.ids) <= limit else None
 
     def merge(
         self,
@@ -173,39 +181,44 @@ class CandidateSearch(Generic[DocumentT]):
         Returns:
             The candidates, and whether documents that pass the filters may be missing.
         """
-        passing = [hit for hit in nearest if self.selection.admits(hit.document)]
-        others = [hit for hit in compared if self.selection.admits(hit.document)]
-        neighbour_ids = set(_ids(passing))
-        ranked = passing[:MAX_RANKED_NEIGHBOURS]
-        ranked += [hit for hit in passing if hit.document.id in lexical_pool]
-        by_id = {hit.document.id: hit for hit in [*ranked, *others]}
+        neighbours = [hit for hit in nearest if self.selection.admits(hit.document)]
+        lexical_hits = [hit for hit in compared if self.selection.admits(hit.document)]
+        neighbour_ids = set(_ids(neighbours))
+        ranked_hits = neighbours[:MAX_RANKED_NEIGHBOURS]
+        # A neighbour beyond the limit is still ranked if it is a lexical hit, too.
+        ranked_hits += [hit for hit in neighbours if hit.document.id in lexical_pool]
+        hits_by_id = {hit.document.id: hit for hit in [*ranked_hits, *lexical_hits]}
         candidates = [
             replace(
                 self._from_document(hit.document),
                 similarity=hit.similarity,
                 is_neighbour=document_id in neighbour_ids,
             )
-            for document_id, hit in by_id.items()
+            for document_id, hit in hits_by_id.items()
         ]
         # Lexical hits that have no vector, or were not compared in time, are still candidates.
         # Their filters are checked when the result page is read.
-        checked = {*_ids(nearest), *_ids(compared)}
+        checked_ids = {*_ids(nearest), *_ids(compared)}
         candidates += [
             self._from_postings(document_id)
             for document_id in lexical_pool
-            if document_id not in checked
+            if document_id not in checked_ids
         ]
-        return candidates, len(nearest) >= self.max_checked and len(passing) < DENSE_POOL
+        return candidates, len(nearest) >= self.max_checked and len(neighbours) < DENSE_POOL
 
     @property
     def _postings_truncated(self) -> bool:
         """Whether a document may have one of the terms although the term's postings lack it."""
         return not all(postings.complete for postings in self.postings.terms.values())
 
-    def _lexical_truncated(self, hits: int) -> bool:
-        """Return whether passing documents may be missing from this many lexical hits."""
-        small_scope_ids = self.plan.scope in (FilterScope.EVERYTHING, FilterScope.FEW)
-        if small_scope_ids or hits >= MAX_LEXICAL_HITS:
+    def _may_miss_hits(self, hit_count: int) -> bool:
+        """Return whether documents that pass may be missing from this many lexical hits.
+
+        None is missing without filters, nor if all members of a small scope were examined. Enough
+        hits are enough, whichever they are.
+        """
+        is_complete = self.plan.scope in (FilterScope.EVERYTHING, FilterScope.SMALL)
+        if is_complete or hit_count >= MAX_LEXICAL_HITS:
             return False
         return self._postings_truncated or len(self.scores) > self.max_checked
 
@@ -218,19 +231,19 @@ class CandidateSearch(Generic[DocumentT]):
 
     def _is_enough(self, hits: Sequence[Neighbour[DocumentT]], limit: int) -> bool:
         """Return whether enough hits pass the filters, or fewer than `limit` exist."""
-        passing = sum(self.selection.admits(hit.document) for hit in hits)
-        return len(hits) < limit or passing >= DENSE_POOL
+        passing_count = sum(self.selection.admits(hit.document) for hit in hits)
+        return len(hits) < limit or passing_count >= DENSE_POOL
 
     def _from_postings(
         self, document_id: str, document: DocumentT | None = None
     ) -> Candidate[DocumentT]:
         """Score a document by the postings."""
-        in_document = frozenset(
+        matching_terms = frozenset(
             term
             for term, postings in self.postings.terms.items()
             if document_id in postings.entries
         )
-        return Candidate(document_id, self.scores.get(document_id, 0.0), in_document, document)
+        return Candidate(document_id, self.scores.get(document_id, 0.0), matching_terms, document)
 
     def _from_document(self, document: DocumentT) -> Candidate[DocumentT]:
         """Score a document by its own text where postings are truncated. Takes about 0.5 ms."""

@@ -1,4 +1,4 @@
-"""Filters, and what their postings tell about the documents that pass them."""
+"""Filters, and what their postings reveal about the documents that pass them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     Dates = dict[str, int]
     """Document id to the document's date, in microseconds since 1970."""
 
-FEW: Final = 120
-"""Where the filters leave no more documents than this, all of them are ranked."""
+SMALL_SCOPE_SIZE: Final = 120
+"""If the filters leave no more documents than this, all of them are ranked."""
 MAX_DAYS: Final = 366
-"""The longest span, in days, for which the postings of its months are read, 13 at most. Longer
-spans are checked on the documents themselves."""
+"""The longest span, in days, for which the postings of its months are read: 13 months at most.
+For a longer span, the date is checked on the documents themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +58,15 @@ class Selection:
         return not self.filters and self.span == ALL_DATES
 
     @property
-    def single(self) -> bool:
+    def is_single_filter(self) -> bool:
         """Whether this is a single filter without dates, which the server can apply alone."""
         return len(self.filters) == 1 and self.span == ALL_DATES
 
     @property
     def months(self) -> list[Facet]:
         """The months that the span touches, or none if the span is longer than MAX_DAYS."""
-        short = 0 <= (self.span.last - self.span.first).days < MAX_DAYS
-        return [Facet(Kind.MONTH, month) for month in self.span.months] if short else []
+        is_short = 0 <= (self.span.last - self.span.first).days < MAX_DAYS
+        return [Facet(Kind.MONTH, month) for month in self.span.months] if is_short else []
 
     @property
     def facets(self) -> list[Facet]:
@@ -95,15 +95,16 @@ def unknown_values(
 
 
 class FilterScope(Enum):
-    """What is known of the documents that pass."""
+    """What the postings reveal about the documents that pass the filters."""
 
     EVERYTHING = auto()
-    """Every document passes: there is no filter."""
-    FEW = auto()
-    """All that pass are in a known set, small enough to look at each member, maybe empty."""
-    MANY = auto()
-    """All that pass are a known, larger set."""
-    UNCHECKED = auto()
+    """Every document passes, because there is no filter."""
+    SMALL = auto()
+    """All documents that pass are in a known set of at most SMALL_SCOPE_SIZE members. It may be
+    empty, and it may contain documents that do not pass."""
+    LARGE = auto()
+    """The documents that pass are a known, larger set."""
+    UNKNOWN = auto()
     """Only the documents themselves show whether they pass."""
 
 
@@ -112,9 +113,9 @@ class FilterPlan:
     """The known set of documents that pass, and the filter for the server.
 
     Attributes:
-        scope: What is known of the documents that pass.
-        dates: A set that contains every document that passes, each with its date. None if no such
-            set is known.
+        scope: What the postings reveal about the documents that pass.
+        dates: The date of each document of a set that contains all documents that pass. None if no
+            such set is known.
         exact: Whether the postings alone show which documents pass.
         prefilter: The filter that the server can apply.
         max_passing: The maximum number of documents that pass, or None if it is not known.
@@ -133,8 +134,8 @@ class FilterPlan:
 
     @property
     def small_scope_ids(self) -> list[str]:
-        """The ids of `dates` if the scope is FEW, or none in any other scope."""
-        return self.ids if self.scope is FilterScope.FEW else []
+        """The ids of `dates` if the scope is SMALL, or none in any other scope."""
+        return self.ids if self.scope is FilterScope.SMALL else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,18 +160,19 @@ def plan_filters(selection: Selection, postings: Mapping[Facet, Postings]) -> Fi
     if selection.is_unrestricted:
         return FilterPlan(FilterScope.EVERYTHING, None, exact=True, prefilter=Prefilter())
     if selection.span.empty:
-        return FilterPlan(FilterScope.FEW, {}, exact=True, prefilter=Prefilter())
+        return FilterPlan(FilterScope.SMALL, {}, exact=True, prefilter=Prefilter())
     filters = [filter_.facets for filter_ in selection.filters]
     if selection.months:
         filters.append(selection.months)
     dates_by_filter = [_dates(facets, postings, selection) for facets in filters]
-    complete = [dates for dates in dates_by_filter if dates is not None]
-    dates = _intersection(complete) if complete else None
-    exact = dates is not None and (not dates or len(complete) == len(dates_by_filter))
-    if dates is not None and len(dates) <= FEW:
-        scope = FilterScope.FEW
+    complete_dates = [dates for dates in dates_by_filter if dates is not None]
+    dates = _intersection(complete_dates) if complete_dates else None
+    # An empty intersection is exact even if other postings are truncated.
+    exact = dates is not None and (not dates or len(complete_dates) == len(dates_by_filter))
+    if dates is not None and len(dates) <= SMALL_SCOPE_SIZE:
+        scope = FilterScope.SMALL
     else:
-        scope = FilterScope.MANY if exact else FilterScope.UNCHECKED
+        scope = FilterScope.LARGE if exact else FilterScope.UNKNOWN
     sizes = [_size(facets, postings) for facets in filters]
     sizes += [] if dates is None else [len(dates)]
     prefilter = smallest_prefilter(filters, postings)
@@ -180,15 +182,20 @@ def plan_filters(selection: Selection, postings: Mapping[Facet, Postings]) -> Fi
 def smallest_prefilter(
     filters: Sequence[Sequence[Facet]], postings: Mapping[Facet, Postings]
 ) -> Prefilter:
-    """Choose the filter that leaves the fewest documents. Each filter is given by its facets."""
-    in_use = [[facet for facet in facets if facet in postings] for facets in filters]
-    possible = [
+    """Choose the filter that leaves the fewest documents.
+
+    Args:
+        filters: The facets of each filter.
+        postings: The postings of the facets. A facet that no document has is missing.
+    """
+    used_facets = [[facet for facet in facets if facet in postings] for facets in filters]
+    prefilters = [
         Prefilter(tuple(facet.id for facet in facets), _size(facets, postings))
-        for facets in in_use
+        for facets in used_facets
         if not any(facet.kind in POSTINGS_ONLY for facet in facets)
         if 0 < len(facets) <= MAX_ANY
     ]
-    return min(possible, key=lambda prefilter: prefilter.size, default=Prefilter())
+    return min(prefilters, key=lambda prefilter: prefilter.size, default=Prefilter())
 
 
 def _size(facets: Sequence[Facet], postings: Mapping[Facet, Postings]) -> int:
@@ -200,25 +207,25 @@ def _dates(
     facets: Sequence[Facet], postings: Mapping[Facet, Postings], selection: Selection
 ) -> Dates | None:
     """Return the documents in the span with one of the facets, or None if some may be missing."""
-    moments = selection.span.microseconds
-    in_use = [postings[facet] for facet in facets if facet in postings]
+    span = selection.span.microseconds
+    postings_of_facets = [postings[facet] for facet in facets if facet in postings]
     if any(
-        not facet_postings.complete and facet_postings.since > moments.start
-        for facet_postings in in_use
+        not facet_postings.complete and facet_postings.since > span.start
+        for facet_postings in postings_of_facets
     ):
         return None
     return {
         document_id: date
-        for facet_postings in in_use
+        for facet_postings in postings_of_facets
         for document_id, date in facet_postings.entries.items()
-        if date in moments
+        if date in span
     }
 
 
-def _intersection(sets: Sequence[Dates]) -> Dates:
-    first, *others = sorted(sets, key=len)
+def _intersection(date_maps: Sequence[Dates]) -> Dates:
+    smallest, *larger_maps = sorted(date_maps, key=len)
     return {
         document_id: date
-        for document_id, date in first.items()
-        if all(document_id in other for other in others)
+        for document_id, date in smallest.items()
+        if all(document_id in dates for dates in larger_maps)
     }

@@ -1,7 +1,7 @@
 """Hybrid search: the documents that answer a query, best first.
 
-A semantic search finds the documents whose vectors are nearest to the query's; a lexical search
-ranks the postings of the query's terms by BM25. Both scores are then fused.
+A semantic search finds the documents whose vectors are nearest to the query's vector. A lexical
+search ranks the postings of the query's terms by BM25. Both scores are then fused.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_TERMS: Final = 48
-"""Different terms of a query whose postings are read; each costs a read."""
+"""The maximum number of different terms of a query. The postings of each cost a read."""
 
 
 async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> Ranking[DocumentT]:
     """Find and rank documents.
 
-    Two round trips, three where too few of the nearest documents pass the filters. A hybrid search
-    waits for neither half longer than half of the time that is left, and then goes on with the
-    other. Filters always need the postings.
+    Costs two round trips, up to four if too few of the nearest documents pass the filters. A hybrid
+    search waits for neither half longer than half of the time that is left, and then continues with
+    the other. With filters, the postings are always needed.
 
     Raises:
         Unavailable: The embedding provider is down, or the base is being reembedded, and the search
@@ -70,21 +70,22 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
     lexical_terms = query_terms if query.is_lexical else []
     seconds = _time_limit(query, ctx)
 
-    # First round trip: the postings, and beside them the query's vector; without filters also the
-    # documents nearest to it.
-    postings, vector = await asyncio.gather(
+    # First round trip: the postings, and at the same time the query's vector. Without filters, it
+    # also fetches the documents nearest to the vector.
+    postings, query_vector = await asyncio.gather(
         _in_time(_read_postings(lexical_terms, query, corpus, ctx), seconds),
         _in_time(_query_vector(query, corpus, ctx), seconds),
     )
-    vector = vector or QueryVector(degradation=Degradation.SEMANTIC_TIMED_OUT)
-    degradation = vector.degradation
-    if postings is None and vector.nearest:
+    query_vector = query_vector or QueryVector(degradation=Degradation.SEMANTIC_TIMED_OUT)
+    degradation = query_vector.degradation
+    if postings is None and query_vector.nearest:
         lexical_terms, postings = [], NO_POSTINGS
         degradation = Degradation.LEXICAL_TIMED_OUT
     elif postings is None:
+        # Nothing else was found, so the search has to wait for the postings after all.
         postings = await _read_postings(lexical_terms, query, corpus, ctx)
     plan = plan_filters(query.selection, postings.facets)
-    with _timed(lexical_terms, ctx):
+    with _time_bm25(lexical_terms, ctx):
         scores = score(lexical_terms, postings.terms, postings.totals)
         if plan.dates is not None:
             scores = {name: scores[name] for name in scores.keys() & plan.dates}
@@ -93,14 +94,14 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         query.selection, plan, lexical_terms, postings, scores, corpus.documents, max_checked
     )
 
-    # Second round trip: the hits of the vector search, and those lexical hits that it may miss.
-    if vector.values is None:
+    # Second round trip: the hits of the vector search, and the lexical hits that it may miss.
+    if query_vector.values is None:
         candidates, truncated = await search.lexical_candidates()
     else:
         pool, seconds = search.lexical_pool(), _time_limit(query, ctx)
         nearest, compared = await asyncio.gather(
-            _in_time(search.nearest(vector.values, vector.nearest), seconds),
-            _in_time(search.compare(vector.values, pool, vector.nearest), seconds),
+            _in_time(search.nearest(query_vector.values, query_vector.nearest), seconds),
+            _in_time(search.compare(query_vector.values, pool, query_vector.nearest), seconds),
         )
         candidates, truncated = search.merge(nearest or [], pool, compared or [])
         if nearest is None:
@@ -108,15 +109,17 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         elif compared is None:
             degradation = degradation or Degradation.COMPARISON_TIMED_OUT
 
-    tuned = _tuned(query, ctx)
-    lexical_only = degradation is not None and degradation.is_lexical_only
+    query_tuning = _tune(query, ctx)
+    is_lexical_only = degradation is not None and degradation.is_lexical_only
     return Ranking(
         terms=frozenset(query_terms),
         documents=postings.totals.documents,
         unknown=tuple(unknown_values(query.selection, postings)),
         degradation=degradation,
-        hits=_ordered(candidates, Mode.LEXICAL if lexical_only else query.mode, tuned),
-        matches=_matches(candidates, lexical_terms, postings, tuned),
+        hits=_score_and_sort(
+            candidates, Mode.LEXICAL if is_lexical_only else query.mode, query_tuning
+        ),
+        matches=_matches(candidates, lexical_terms, postings, query_tuning),
         truncated=truncated,
     )
 
@@ -126,8 +129,8 @@ class QueryVector(Generic[DocumentT]):
     """The vector of a query, or why there is none.
 
     Attributes:
-        values: The vector; None where only words are searched.
-        nearest: The nearest documents, where there is no filter: finding them needs no postings.
+        values: The vector, or None if only words are searched.
+        nearest: The nearest documents if the query has no filter. Finding them needs no postings.
         degradation: Why there is no vector, or None if there is one or none is needed.
     """
 
@@ -145,20 +148,21 @@ async def _query_vector(
     """
     if not query.is_semantic:
         return QueryVector()
-    # The model is checked beside the search, whose hits are dropped if it is not the database's.
-    # Then the search may fail too, and the check says why.
-    embedded, vector = await asyncio.gather(
+    # The check runs at the same time as the search. If the database is embedded with another model,
+    # the hits are dropped. The search may then fail, too, but the error of the check explains why,
+    # so it is the one that is raised.
+    has_vectors, vector = await asyncio.gather(
         EmbeddingSpace(ctx.database).expect(ctx.embedder),
         _embed(query, corpus, ctx),
         return_exceptions=True,
     )
-    if isinstance(embedded, ReembeddingInProgress) and query.is_lexical:
+    if isinstance(has_vectors, ReembeddingInProgress) and query.is_lexical:
         return QueryVector(degradation=Degradation.REEMBEDDING)
-    if isinstance(embedded, BaseException):
-        raise embedded
+    if isinstance(has_vectors, BaseException):
+        raise has_vectors
     if isinstance(vector, BaseException):
         raise vector
-    if not embedded and not vector.degradation:
+    if not has_vectors and not vector.degradation:
         return QueryVector(degradation=Degradation.NOTHING_EMBEDDED)
     return vector
 
@@ -168,7 +172,7 @@ async def _embed(
 ) -> QueryVector[DocumentT]:
     """Embed the query. Without filters, search with the vector at once, in one round trip.
 
-    If the provider fails, words are searched, unless the search is only semantic.
+    If the provider fails, only words are searched, unless the search is semantic.
     """
     try:
         vector = await ctx.query_vector(query.text)
@@ -184,13 +188,13 @@ async def _embed(
 
 
 async def _in_time(part: Awaitable[T], seconds: float | None) -> T | None:
-    """Await a part of a search. Return None if it takes longer than `seconds`, if given."""
+    """Await a part of a search. Return None if it takes longer than `seconds`; None is no limit."""
     try:
-        async with asyncio.timeout(seconds) as limit:
+        async with asyncio.timeout(seconds) as time_limit:
             return await part
     except TimeoutError:
-        if not limit.expired():
-            raise
+        if not time_limit.expired():
+            raise  # The part itself timed out, which is an error.
         return None
 
 
@@ -204,35 +208,36 @@ def _time_limit(query: SearchQuery, ctx: Context) -> float | None:
 async def _read_postings(
     lexical_terms: Sequence[str], query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context
 ) -> SearchPostings:
-    with _timed(lexical_terms, ctx):
+    with _time_bm25(lexical_terms, ctx):
         return await corpus.index.read(lexical_terms, query.selection.facets)
 
 
-def _timed(lexical_terms: Sequence[str], ctx: Context) -> AbstractContextManager[None]:
-    """Add the time to that of BM25 if words are searched."""
+def _time_bm25(lexical_terms: Sequence[str], ctx: Context) -> AbstractContextManager[None]:
+    """Add the time spent in the `with` block to the receipt's `bm25_ms`, if words are searched."""
     return ctx.timed("bm25") if lexical_terms else nullcontext()
 
 
-def _tuned(query: SearchQuery, ctx: Context) -> Tuning:
+def _tune(query: SearchQuery, ctx: Context) -> Tuning:
     """Return the embedding model's tuning, adapted to the query."""
-    tuned = tuning(ctx.embedder.model)
+    query_tuning = tuning(ctx.embedder.model)
     if query.dense_weight is not None:
-        tuned = replace(tuned, dense_weight=query.dense_weight)
-    return tuned if query.may_be_far else replace(tuned, noise=0.0)
+        query_tuning = replace(query_tuning, dense_weight=query.dense_weight)
+    return query_tuning if query.may_be_far else replace(query_tuning, noise=0.0)
 
 
-def _ordered(
-    candidates: Sequence[Candidate[DocumentT]], mode: Mode, tuned: Tuning
+def _score_and_sort(
+    candidates: Sequence[Candidate[DocumentT]], mode: Mode, query_tuning: Tuning
 ) -> tuple[Candidate[DocumentT], ...]:
     """Score the candidates, and sort them best first."""
-    scores = _scores(candidates, mode, tuned)
+    scores = _scores(candidates, mode, query_tuning)
     hits = [replace(candidate, score=scores[candidate.id]) for candidate in candidates]
     return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.id)))
 
 
 def _scores(
-    candidates: Sequence[Candidate[DocumentT]], mode: Mode, tuned: Tuning
+    candidates: Sequence[Candidate[DocumentT]], mode: Mode, query_tuning: Tuning
 ) -> Mapping[str, float]:
+    """Return the score of each candidate that the mode ranks by."""
     match mode:
         case Mode.LEXICAL:
             return {hit.id: hit.bm25 for hit in candidates}
@@ -246,16 +251,16 @@ def _scores(
                 hit.id: Scores(mean if hit.similarity is None else hit.similarity, hit.bm25)
                 for hit in candidates
             }
-            return dict(fuse(scores, tuned.dense_weight, tuned.noise))
+            return dict(fuse(scores, query_tuning.dense_weight, query_tuning.noise))
 
 
 def _matches(
     candidates: Sequence[Candidate[DocumentT]],
     lexical_terms: Sequence[str],
     postings: SearchPostings,
-    tuned: Tuning,
+    query_tuning: Tuning,
 ) -> bool:
-    """Return whether any candidate is likely to answer."""
+    """Return whether any candidate is likely to answer the query."""
     information = term_information(lexical_terms, postings.terms, postings.totals)
     evidence = [
         Evidence(
@@ -264,10 +269,10 @@ def _matches(
         )
         for candidate in candidates
     ]
-    return anything_matches(evidence, tuned.calibration, postings.totals.documents)
+    return anything_matches(evidence, query_tuning.calibration, postings.totals.documents)
 
 
 def _first_terms(query_terms: Sequence[str]) -> list[str]:
     """Return the query's terms, repeats included, but at most MAX_TERMS different ones."""
-    first = set(list(dict.fromkeys(query_terms))[:MAX_TERMS])
-    return [term for term in query_terms if term in first]
+    first_terms = set(list(dict.fromkeys(query_terms))[:MAX_TERMS])
+    return [term for term in query_terms if term in first_terms]

@@ -32,8 +32,8 @@ FINGERPRINTS: Final = TypeAdapter(
 )
 """The shape of a cursor into a ranking: the fingerprints of all hits on earlier pages."""
 MAX_EXAMINED: Final = 300
-"""Documents that are read at most to fill a page where the postings cannot tell which pass."""
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+"""The maximum number of documents read to fill a page if the postings do not show which pass."""
+_NO_DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def hit_fingerprint(document_id: str) -> str:
@@ -46,12 +46,12 @@ async def fetch_passing(
     limit: int,
     selection: Selection,
     documents: DocumentReader[DocumentT],
-    already_read: Mapping[str, DocumentT] = _NOTHING,
+    already_read: Mapping[str, DocumentT] = _NO_DOCUMENTS,
 ) -> tuple[list[DocumentT], int]:
     """Fetch the first documents that pass the filters.
 
-    One round trip, and more where documents are gone. Many are after a source was deleted, so the
-    number of documents read doubles from one round trip to the next.
+    Costs one round trip, and more if some documents no longer exist. After the deletion of a
+    source, many do not, so each further round trip reads twice as many documents.
 
     Args:
         ids: The documents' ids, in order.
@@ -63,20 +63,25 @@ async def fetch_passing(
     Returns:
         The documents, and how many of the ids were examined.
     """
-    passing: list[DocumentT] = []
-    examined = trips = 0
-    while len(passing) < limit and examined < len(ids):
-        width = (limit - len(passing)) << max(trips - 1, 0)
-        block = ids[examined : examined + width]
-        read = await documents.get_all([name for name in block if name not in already_read])
-        by_id = {document.id: document for document in read if selection.admits(document)}
-        by_id |= already_read
-        hits = [(count, name) for count, name in enumerate(block, 1) if name in by_id]
-        hits = hits[: limit - len(passing)]
-        passing += [by_id[name] for _, name in hits]
-        examined += hits[-1][0] if len(passing) == limit else len(block)
+    passing_documents: list[DocumentT] = []
+    examined_count = trips = 0
+    while len(passing_documents) < limit and examined_count < len(ids):
+        block_size = (limit - len(passing_documents)) << max(trips - 1, 0)
+        block = ids[examined_count : examined_count + block_size]
+        documents_read = await documents.get_all(
+            [name for name in block if name not in already_read]
+        )
+        passing_by_id = {
+            document.id: document for document in documents_read if selection.admits(document)
+        }
+        passing_by_id |= already_read
+        hits = [(count, name) for count, name in enumerate(block, 1) if name in passing_by_id]
+        hits = hits[: limit - len(passing_documents)]
+        passing_documents += [passing_by_id[name] for _, name in hits]
+        # The ids behind the last hit of a full page belong to the next page.
+        examined_count += hits[-1][0] if len(passing_documents) == limit else len(block)
         trips += 1
-    return passing, examined
+    return passing_documents, examined_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,7 @@ class Listing(Generic[DocumentT]):
 async def list_newest(
     selection: Selection, limit: int, after: DateCursor | None, corpus: DatedCorpus[DocumentT]
 ) -> Listing[DocumentT]:
-    """List the documents that pass.
+    """List the documents that pass, newest first.
 
     Costs two round trips, or one if the only filter is a span.
     """
@@ -110,7 +115,7 @@ async def list_newest(
     postings = await corpus.index.read([], selection.facets)
     plan = plan_filters(selection, postings.facets)
     if plan.exact and plan.dates is not None:
-        page = await _page_of(plan.dates, selection, limit, after, corpus)
+        page = await _read_page(plan.dates, selection, limit, after, corpus)
     else:
         filters = [filter_.facets for filter_ in selection.filters]
         facets = smallest_prefilter(filters, postings.facets).facets
@@ -118,22 +123,22 @@ async def list_newest(
     return replace(page, unknown=tuple(unknown_values(selection, postings)))
 
 
-async def _page_of(
+async def _read_page(
     dates: dict[str, int],
     selection: Selection,
     limit: int,
     after: DateCursor | None,
     corpus: DatedCorpus[DocumentT],
 ) -> Listing[DocumentT]:
-    """Read only the page itself. The postings contain every document that passes."""
+    """Read a page when the postings contain every document that passes, so no others are read."""
     cursors = sorted(((date, name) for name, date in dates.items()), reverse=True)
-    rest = [cursor for cursor in cursors if after is None or cursor < after]
-    ids = [name for _, name in rest]
-    documents, examined = await fetch_passing(ids, limit, selection, corpus.documents)
+    remaining_cursors = [cursor for cursor in cursors if after is None or cursor < after]
+    ids = [name for _, name in remaining_cursors]
+    documents, examined_count = await fetch_passing(ids, limit, selection, corpus.documents)
     return Listing(
         documents,
         [(dates[document.id], document.id) for document in documents],
-        rest[examined - 1] if examined < len(rest) else None,
+        remaining_cursors[examined_count - 1] if examined_count < len(remaining_cursors) else None,
     )
 
 
@@ -145,6 +150,7 @@ async def _scan(
     corpus: DatedCorpus[DocumentT],
 ) -> Listing[DocumentT]:
     """List by date on the server, and drop documents that do not pass. A page may be short."""
+    # The server applies one filter. With several, most of its documents may not pass.
     count = limit + 1 if len(selection.filters) <= 1 else MAX_EXAMINED
     examined = await corpus.documents.newest(count, facets, selection.span, after)
     may_be_more = len(examined) == count < MAX_EXAMINED

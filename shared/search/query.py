@@ -1,4 +1,4 @@
-"""A search query, the candidates that may answer it, and how they rank."""
+"""A search query, the candidates that may answer it, and their ranking."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Mode(StrEnum):
-    """What documents are found by: meaning, words or both."""
+    """Whether documents are found by meaning, words or both."""
 
     HYBRID = "hybrid"
     SEMANTIC = "semantic"
@@ -29,12 +29,12 @@ class SearchQuery:
 
     Attributes:
         text: The query.
-        mode: What documents are found by.
+        mode: Whether documents are found by meaning, words or both.
         selection: The filters that documents must pass.
-        dense_weight: The weight of a similarity against BM25, from 0 to 1; None: the weight that
-            was measured for the embedding model.
-        may_be_far: Whether the whole corpus may be unrelated to the query. Noise among its
-            similarities then does not outweigh words.
+        dense_weight: The weight of a similarity against BM25, from 0 to 1. By default, the weight
+            that was measured for the embedding model.
+        may_be_far: Whether the whole corpus may be unrelated to the query. If so, small differences
+            between similarities are taken for noise, which does not outweigh words.
     """
 
     text: str
@@ -61,9 +61,9 @@ class Candidate(Generic[DocumentT]):
     Attributes:
         id: The document's id.
         bm25: Its BM25 score, or 0 if it has none of the query's terms.
-        terms: The query's terms that it is known to have.
-        document: The document, which passes the filters. None if it has not been read. It may
-            then be deleted or not pass.
+        terms: The query's terms that the document is known to have.
+        document: The document, which passes the filters. None if it has not been read yet. An
+            unread document may have been deleted, or may not pass the filters.
         similarity: Cosine similarity with the query, or None if the two were not compared or the
             document has no vector yet.
         is_neighbour: Whether the vector search found it.
@@ -91,7 +91,7 @@ class Degradation(Enum):
 
     @property
     def is_lexical_only(self) -> bool:
-        """Whether documents were found by words alone, although meaning was to count too."""
+        """Whether documents were found by words alone, although meaning should count, too."""
         return self not in TIMEOUT_MESSAGES
 
 
@@ -130,7 +130,7 @@ class Ranking(Generic[DocumentT]):
 
     @property
     def is_lexical_only(self) -> bool:
-        """Whether documents were found by words alone, although meaning was to count too."""
+        """Whether documents were found by words alone, although meaning should count, too."""
         return self.degradation is not None and self.degradation.is_lexical_only
 
     @property

@@ -1,17 +1,18 @@
-"""When nothing matches, and how much meaning weighs against words.
+"""Recognises when nothing matches, and sets how much meaning weighs against words.
 
-A ranking always has a first hit, and its score, normalised within the ranking, tells nothing beyond
-it. Two numbers do, for each hit: its similarity, and its coverage, which is the share of the
-query's information (idf; a word that no document has counts most) that the hit has. A hit matches
+A ranking always has a first hit. Scores are normalised within the ranking, so they do not show
+whether that hit answers the query. Two other numbers of each hit do: its similarity, and its
+coverage. Coverage is the share of the query's information that the hit has. The information of a
+word is its idf, so a word that no document has counts most. A hit matches
 
 - if it has all words of the query,
 - or if `similarity + words * coverage` reaches `together`, so that one makes up for the other,
-- in a semantic search, if the similarity reaches a constant of its own,
+- in a semantic search, if the similarity reaches `similarity`,
 - in a lexical search, if the coverage reaches `min_coverage`.
 
-The constants were chosen on training data to give few false alarms. With the local embedder, in per
-cent of the queries of the confirmation half, and in brackets of the tuning half that they were
-chosen on:
+The constants were chosen on training data to give few false alarms. The table has the errors with
+the local embedder, in per cent of the queries of the confirmation half. In brackets are those of
+the tuning half, on which the constants were chosen.
 
 | | base | hybrid | semantic | lexical |
 |---|---|---|---|---|
@@ -29,15 +30,17 @@ chosen on:
 | claims | the sample | 0.3 (0.5) | 2.0 (3.1) | 8.7 (8.3) |
 | software the sample does not treat | the sample | 10 (5) | 15 (25) | 70 (70) |
 
-A query far from the base's subjects is therefore recognised; one that is near but unanswered is
-not, and a lexical search recognises little. A pool of the best 30, 50 or 100 by meaning gives the
-same numbers. The confirmation half was used once: a single least coverage for all sizes failed it
-on 64 chunks (23 false alarms in 100), so one that grows was then chosen on the tuning half.
+So a query far from the base's subjects is recognised. A query that is near them but has no answer
+is not, and a lexical search recognises little. A pool of the best 30, 50 or 100 by meaning gives
+the same numbers. The confirmation half was used once. It rejected a single minimum coverage for all
+sizes of the base (23 false alarms in 100 with 64 chunks), so a minimum that grows with the size was
+then chosen on the tuning half.
 
-Also tried: the lead of the best similarity over the pool's mean gained nothing. The best similarity
-plus the best coverage of different hits lost: 42 instead of 28 misses in 100 for software. A
-dependence on the number of words gained a little in lexical searches. BM25 over the query's whole
-idf did as well as coverage, but a single mention in a long passage lowers it.
+Four other signals were tried. The lead of the best similarity over the pool's mean gained nothing.
+The best similarity plus the best coverage of different hits was worse (42 instead of 28 misses in
+100 for software). A dependence on the number of words gained a little in lexical searches. BM25
+divided by the idf of the whole query did as well as coverage, but it is low for a single mention in
+a long passage.
 
 To measure again, also for another embedder: `python -m benchmarks.relevance`.
 """
@@ -56,21 +59,21 @@ if TYPE_CHECKING:
 
     from shared.index.bm25 import Postings, Totals
 
-_BY_CHANCE: Final = 0.035
-"""The least coverage, in units of the idf of a word that no document has. For 97 of 100 training
+_CHANCE_COVERAGE: Final = 0.035
+"""The minimum coverage, in units of the idf of a word that no document has. For 97 of 100 training
 claims the best hit has more: 0.039 among 64 abstracts, 0.036 among 500, 0.036 among 5,183."""
 
-_WHOLE: Final = 1 - 1e-9
+_FULL_COVERAGE: Final = 1 - 1e-9
 """Full coverage, allowing for rounding errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The thresholds from which on an embedder's similarities indicate a match.
+    """The thresholds above which an embedder's similarities indicate a match.
 
     Attributes:
-        similarity: The least similarity where the coverage is not known.
-        together: The least sum of similarity and weighted coverage.
+        similarity: The minimum similarity if the coverage is not known.
+        together: The minimum sum of similarity and weighted coverage.
         words: The weight of the coverage in that sum.
     """
 
@@ -80,12 +83,13 @@ class Calibration:
 
 
 MINILM: Final = Calibration(similarity=0.28, together=0.365, words=0.3)
-"""The calibration of all-MiniLM-L6-v2, quantised, of 256 tokens: measured as above."""
+"""The calibration of all-MiniLM-L6-v2, quantised, with 256 tokens. The module's docstring has the
+measurements."""
 
-UNMEASURED: Final = Calibration(similarity=0.1, together=0.1, words=1 / 3)
+DEFAULT_CALIBRATION: Final = Calibration(similarity=0.1, together=0.1, words=1 / 3)
 """The calibration of models whose similarities were not measured. Unrelated texts have 0.0 with one
-model and 0.7 with another: only a similarity that is low with all of them speaks against a match,
-and only together with a coverage below 0.3."""
+model and 0.7 with another. So only a similarity that is low with every model speaks against a
+match, and only together with a coverage below 0.3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +99,8 @@ class Evidence:
     Attributes:
         similarity: Cosine similarity of query and hit. None in a lexical search, or if the hit
             has no vector yet.
-        coverage: The hit's `coverage`. None in a semantic search, if the hit's words are not
-            indexed yet, or if the query has no words.
+        coverage: The share of the query's information that the hit has. None in a semantic search,
+            if the hit's words are not indexed yet, or if the query has no words.
     """
 
     similarity: float | None
@@ -106,7 +110,7 @@ class Evidence:
 def term_information(
     query: Iterable[str], postings: Mapping[str, Postings], totals: Totals
 ) -> dict[str, float]:
-    """Return the information of each query term: its idf times its repeats.
+    """Return the information of each query term: its idf times its occurrences in the query.
 
     Args:
         query: The query's terms, repeats included.
@@ -114,31 +118,31 @@ def term_information(
         totals: The size of the corpus.
     """
     return {
-        term: repeats * idf(postings[term].df if term in postings else 0, totals.documents)
-        for term, repeats in Counter(query).items()
+        term: occurrences * idf(postings[term].df if term in postings else 0, totals.documents)
+        for term, occurrences in Counter(query).items()
     }
 
 
-def coverage(information: Mapping[str, float], in_document: Container[str]) -> float | None:
+def coverage(information: Mapping[str, float], document_terms: Container[str]) -> float | None:
     """Return the share of a query's information that a document has, 0 to 1.
 
     Args:
         information: The information of each term of the query.
-        in_document: The document's terms.
+        document_terms: The document's terms.
 
     Returns:
-        None if the query has no information: it consists of stop words.
+        The share, or None if the query has no information because it consists of stop words.
     """
     total = sum(information.values())
     if not total:
         return None
-    return sum(value for term, value in information.items() if term in in_document) / total
+    return sum(value for term, value in information.items() if term in document_terms) / total
 
 
 def anything_matches(hits: Iterable[Evidence], calibration: Calibration, documents: int) -> bool:
-    """Tell whether any hit is likely to answer the query.
+    """Return whether any hit is likely to answer the query.
 
-    Pass the whole pool: the hit that matches need not be the one that ranks first.
+    Pass the whole pool, because the hit that matches need not be the one that ranks first.
 
     Args:
         hits: The evidence for each hit.
@@ -151,9 +155,9 @@ def anything_matches(hits: Iterable[Evidence], calibration: Calibration, documen
 def min_coverage(documents: int) -> float:
     """Return the minimum coverage of a match in a lexical search.
 
-    The larger the corpus, the more of any query some document has by chance.
+    The larger the corpus, the more of a query some document has by chance.
     """
-    return _BY_CHANCE * idf(0, documents)
+    return _CHANCE_COVERAGE * idf(0, documents)
 
 
 def _matches(hit: Evidence, calibration: Calibration, documents: int) -> bool:
@@ -161,8 +165,8 @@ def _matches(hit: Evidence, calibration: Calibration, documents: int) -> bool:
         return hit.coverage is not None and hit.coverage >= min_coverage(documents)
     if hit.coverage is None:
         return hit.similarity >= calibration.similarity
-    together = hit.similarity + calibration.words * hit.coverage
-    return hit.coverage >= _WHOLE or together >= calibration.together
+    weighted_sum = hit.similarity + calibration.words * hit.coverage
+    return hit.coverage >= _FULL_COVERAGE or weighted_sum >= calibration.together
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +184,10 @@ class Tuning:
     noise: float = 0.0
 
 
-_DEFAULT: Final = Tuning(dense_weight=DENSE_WEIGHT, calibration=UNMEASURED)
-_MEASURED: Final = {"all-MiniLM-L6-v2-onnx-int8": Tuning(DENSE_WEIGHT, MINILM, noise=0.3)}
+_DEFAULT_TUNING: Final = Tuning(dense_weight=DENSE_WEIGHT, calibration=DEFAULT_CALIBRATION)
+_TUNING_BY_MODEL: Final = {"all-MiniLM-L6-v2-onnx-int8": Tuning(DENSE_WEIGHT, MINILM, noise=0.3)}
 
 
 def tuning(model: str) -> Tuning:
     """Return the measured tuning of a model, or a cautious one if it was not measured."""
-    return _MEASURED.get(model, _DEFAULT)
+    return _TUNING_BY_MODEL.get(model, _DEFAULT_TUNING)

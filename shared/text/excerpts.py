@@ -6,13 +6,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from shared.text.snippets import LEAD, LENGTH, character_ends, truncate
+from shared.text.snippets import SNIPPET_LENGTH, grapheme_ends, truncate
 from shared.text.terms import MAX_TERM, term_occurrences
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 
+MAX_LEAD: Final = 60
+"""The maximum number of characters before the first match in an excerpt."""
 _MARGIN: Final = 5
 """Characters of an excerpt for its ellipses and for punctuation after its last word."""
 
@@ -52,18 +54,22 @@ def excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
 
 def _cut_around(line: str, match: int) -> str:
     """Cut a line so that it begins shortly before a match."""
-    if match <= LEAD or len(line) <= LENGTH:
-        return truncate(line, LENGTH)
-    start = _word_start(line, min(match - LEAD, len(line) - LENGTH + 1), match)
-    return "…" + truncate(line[start:], LENGTH - 1)
+    if match <= MAX_LEAD or len(line) <= SNIPPET_LENGTH:
+        return truncate(line, SNIPPET_LENGTH)
+    start = _word_start(line, min(match - MAX_LEAD, len(line) - SNIPPET_LENGTH + 1), match)
+    return "…" + truncate(line[start:], SNIPPET_LENGTH - 1)
 
 
 def _best_start(matches: Sequence[_Occurrence]) -> int:
-    """Find the first match from which an excerpt has the most different terms."""
+    """Find the first match from which an excerpt has the most different terms.
+
+    A window slides over the matches. It grows at its end and shrinks at its start, so that the
+    function takes linear time.
+    """
     best_start, most_terms, next_match = 0, 0, 0
     term_counts: Counter[str] = Counter()
     for number, (term, start, _) in enumerate(matches):
-        limit = start + LENGTH - LEAD - _MARGIN
+        limit = start + SNIPPET_LENGTH - MAX_LEAD - _MARGIN
         while next_match < len(matches) and (
             next_match <= number or matches[next_match][2] <= limit
         ):
@@ -82,4 +88,4 @@ def _word_start(line: str, index: int, match: int) -> int:
     space = line.find(" ", index - 1, match)
     if space >= 0:
         return space + 1
-    return next(end for end in character_ends(line) if end >= index)
+    return next(end for end in grapheme_ends(line) if end >= index)

@@ -1,4 +1,4 @@
-"""Snippets: the first words of a passage, by which a reader recognizes it."""
+"""Snippets: the opening words of a passage, enough to recognize it by."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-LENGTH: Final = 280
+SNIPPET_LENGTH: Final = 280
 """The maximum length of a snippet, in characters."""
-LEAD: Final = 60
-"""The maximum number of characters before the first match in a snippet.
+_MAX_WHOLE_WORD: Final = 60
+"""The maximum length of a word that is left out as a whole where a line is cut, in characters.
 
 Longer words, which occur only in scripts without spaces and in garbage, are cut between characters.
 """
@@ -20,22 +20,27 @@ Longer words, which occur only in scripts without spaces and in garbage, are cut
 
 def snippet(content: str) -> str:
     """Return the beginning of a passage on one line, cut between words; `…` marks the cut."""
-    return truncate(" ".join(content.split()), LENGTH)
+    return truncate(" ".join(content.split()), SNIPPET_LENGTH)
 
 
 def truncate(line: str, length: int) -> str:
-    """Cut a line between words to at most `length` characters, including the `…` for the cut."""
+    """Cut a line between words to at most `length` characters, including the `…` for the cut.
+
+    Punctuation before the cut is dropped.
+    """
     if len(line) <= length:
         return line
-    cut = line[:length].rpartition(" ")[0]
-    if len(cut) < length - LEAD:
-        ends = takewhile(lambda end: end < length, character_ends(line))
-        cut = line[: max(ends, default=length - 1)]
-    return cut.rstrip(" ,;:.") + "…"
+    kept = line[:length].rpartition(" ")[0]
+    if len(kept) < length - _MAX_WHOLE_WORD:
+        # The last word is too long to leave out, so it is cut between characters.
+        ends = takewhile(lambda end: end < length, grapheme_ends(line))
+        # A single grapheme cluster may be longer than the line should be. Then it is cut, too.
+        kept = line[: max(ends, default=length - 1)]
+    return kept.rstrip(" ,;:.") + "…"
 
 
-def character_ends(line: str) -> Iterator[int]:
+def grapheme_ends(line: str) -> Iterator[int]:
     """Yield where each grapheme cluster ends, so that accents and joined emoji are not cut."""
-    import regex
+    import regex  # imported here, because most lines are cut at a space and do not need it
 
     return (match.end() for match in regex.finditer(r"\X", line))

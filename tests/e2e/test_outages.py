@@ -67,7 +67,7 @@ def test_a_crashed_tool_is_named_and_the_others_work(crashed_tool: CrashedTool) 
     assert error["code"] == "UNAVAILABLE"
     assert error["details"] == {"tool": "get_chunk"}
     assert error["retry_after"] > 0
-    assert "get_chunk is temporarily unreachable: go on without it, or call" in error["message"]
+    assert "get_chunk is temporarily unreachable: continue without it, or call" in error["message"]
     result = post(endpoint, call("search_kb", {"query": "bread"})).json()["result"]
     assert result["structuredContent"]["results"]
     listed = post(endpoint, message("tools/list")).json()["result"]["tools"]
@@ -154,4 +154,4 @@ def test_a_deployment_can_change_the_time_limit_of_a_tool(log: Path, library: Li
     assert error["code"] == "UNAVAILABLE"
     # On a busy machine the time of a call may be over before it begins.
     late = "search_kb (did not finish within [0-9.]+ s|was not run: no time was left)"
-    assert re.search(f"{late}: go on without it", error["message"])
+    assert re.search(f"{late}: continue without it", error["message"])

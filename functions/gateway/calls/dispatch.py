@@ -17,7 +17,7 @@ from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.errors import PlatformFault, Unavailable
 from shared.core.log import log, traceparent_header
 from shared.runtime.messages import CallAnswer
-from shared.runtime.outage_advice import RETRY_AFTER, WriteState, outage_error
+from shared.runtime.outage_advice import RETRY_AFTER_SECONDS, WriteState, make_outage_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -109,8 +109,8 @@ class HttpDispatcher:
             never_sent = not is_sent or isinstance(
                 error, httpx2.ConnectError | httpx2.ConnectTimeout
             )
-            outcome = WriteState.NOTHING_DONE if never_sent else WriteState.UNKNOWN
-            return _unreachable(tool, request, outcome), False
+            write_state = WriteState.NOTHING_DONE if never_sent else WriteState.UNKNOWN
+            return _unreachable(tool, request, write_state), False
         return _parse(response, tool, request)
 
     async def _post(
@@ -147,19 +147,22 @@ def _parse(
         status = response.status_code
         log.warning("tool_unreachable", tool=tool.name, call_id=request.call_id, status=status)
         # Cloud Run's front end answers 4xx to a request that it does not pass to the function.
-        rejected = httpx2.codes.is_client_error(status)
-        outcome = WriteState.NOTHING_DONE if rejected else WriteState.UNKNOWN
-        return _unreachable(tool, request, outcome), False if is_server_error else None
+        is_rejected = httpx2.codes.is_client_error(status)
+        write_state = WriteState.NOTHING_DONE if is_rejected else WriteState.UNKNOWN
+        return _unreachable(tool, request, write_state), False if is_server_error else None
     is_failing = is_server_error and answer.error and answer.error.code in FAILURE_CODES
     return answer, not is_failing
 
 
 def _unreachable(
-    tool: Declaration, request: CallRequest, outcome: WriteState, retry_after: float | None = None
+    tool: Declaration,
+    request: CallRequest,
+    write_state: WriteState,
+    retry_after: float | None = None,
 ) -> CallAnswer:
     problem = f"{tool.name} is temporarily unreachable"
     return CallAnswer.failed(
-        outage_error(tool, request, problem, outcome, retry_after or RETRY_AFTER)
+        make_outage_error(tool, request, problem, write_state, retry_after or RETRY_AFTER_SECONDS)
     )
 
 

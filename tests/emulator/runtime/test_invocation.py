@@ -162,7 +162,7 @@ def too_late(error: dict[str, Any]) -> str:
 
 async def test_a_read_that_takes_too_long_may_be_skipped(app: App, monotonic: Monotonic) -> None:
     error = await call_error(hanging(monotonic), request(60, word="so"), app)
-    assert too_late(error) == "It did not finish: go on without it, or call it again in 5 s."
+    assert too_late(error) == "It did not finish: continue without it, or call it again in 5 s."
     assert (error["code"], error["details"]) == ("UNAVAILABLE", {"tool": "repeat_word"})
     assert error["retry_after"] == 5
 
@@ -202,7 +202,7 @@ async def test_an_unavailable_read_has_advice(
     error = await call_error(raising(failure), request(word="so"), app)
     assert (error["details"], error["retry_after"]) == ({"oven": "off"}, 9)
     assert error["message"] == (
-        "The oven is off. Go on without repeat_word, or call it again in 9 s."
+        "The oven is off. Continue without repeat_word, or call it again in 9 s."
     )
 
 

@@ -11,7 +11,7 @@ from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.search.candidates import DENSE_POOL, MAX_CHECKED_ANONYMOUS, SPARE
-from shared.search.filter_plan import FEW
+from shared.search.filter_plan import SMALL_SCOPE_SIZE
 from tests.support.knowledge import index_all, set_fields, store_sources
 from tests.support.query_recorder import recording
 from tests.support.search_brute_force import (
@@ -97,13 +97,13 @@ async def test_filters_that_leave_few_passages_read_them_all(ctx: Context, app: 
 
 
 async def test_a_filter_that_leaves_many_reads_the_nearest(ctx: Context, app: App) -> None:
-    await store_anchors(ctx, FEW + 20)
+    await store_anchors(ctx, SMALL_SCOPE_SIZE + 20)
     arguments = {"query": "bell", "filters": {"tags": ["sea"]}}
     assert await cost(app, **arguments) == (2 + 1, TOTALS + 1 + 1 + DENSE_POOL + WAITING)
 
 
 async def test_filters_that_leave_many_use_the_narrowest_one(ctx: Context, app: App) -> None:
-    await store_anchors(ctx, FEW + 20)
+    await store_anchors(ctx, SMALL_SCOPE_SIZE + 20)
     filters = {"tags": ["sea"], "category": "books"}
     arguments = {"query": "bell", "filters": filters}
     pool = int(SPARE * DENSE_POOL)

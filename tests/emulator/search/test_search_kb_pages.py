@@ -12,7 +12,7 @@ from shared.core.errors import InvalidInput
 from shared.knowledge.ingestion import ChunkedSource, Ingestion
 from shared.runtime.pagination import MAX_BYTES, decode_cursor, encode_cursor
 from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, UNCHECKED_POOL
-from shared.search.filter_plan import FEW
+from shared.search.filter_plan import SMALL_SCOPE_SIZE
 from shared.search.listing import FINGERPRINTS
 from tests.support.knowledge import embed_all, index_all, store_sources, with_chunks
 from tests.support.search_brute_force import (
@@ -78,7 +78,9 @@ async def nine(new_base: NewBase) -> Context:
 async def deep(new_base: NewBase, request: pytest.FixtureRequest) -> Context:
     """A source with more passages than any ranking."""
     ctx = new_base(None)
-    texts = [f"anchor storm {number}" for number in range(max(MAX_LEXICAL_HITS, FEW) + 20)]
+    texts = [
+        f"anchor storm {number}" for number in range(max(MAX_LEXICAL_HITS, SMALL_SCOPE_SIZE) + 20)
+    ]
     await store_sources(ctx, make_source_of_texts(texts, "deep", tags=("sea",), author="Ann"))
     if request.param:
         await truncate_postings(ctx, "facets", request.param)
@@ -208,7 +210,10 @@ async def test_a_forged_cursor_is_refused_or_harmless(nine: Context, way: dict[s
 
 
 def test_the_longest_possible_cursor_is_accepted() -> None:
-    returned = [f"{number:08x}" for number in range(max(MAX_LEXICAL_HITS, FEW + UNCHECKED_POOL))]
+    returned = [
+        f"{number:08x}"
+        for number in range(max(MAX_LEXICAL_HITS, SMALL_SCOPE_SIZE + UNCHECKED_POOL))
+    ]
     args = In.model_validate(
         {"query": "anchor", "cursor": encode_cursor(In(query="anchor"), returned)}
     )

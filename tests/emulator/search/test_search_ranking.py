@@ -16,7 +16,7 @@ from shared.knowledge.corpus import knowledge
 from shared.knowledge.ingestion import Ingestion
 from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, SPARE
 from shared.search.corpus import Corpus
-from shared.search.filter_plan import FEW, FacetFilter, Selection
+from shared.search.filter_plan import SMALL_SCOPE_SIZE, FacetFilter, Selection
 from shared.search.hybrid import rank as rank_in
 from shared.search.query import Degradation, Mode, SearchQuery
 from tests.support.knowledge import index_all, set_fields, store_sources, with_chunks
@@ -128,11 +128,13 @@ async def test_a_lexical_hit_is_ranked_however_far_its_vector_is(ctx: Context) -
 
 
 async def test_a_lexical_search_reports_truncation(ctx: Context) -> None:
-    loud = make_source_of_texts([f"anchor anchor {number}" for number in range(FEW + 10)], "loud")
-    quiet = make_source_of_texts(
-        [f"an anchor of page {number}" for number in range(FEW + 10)], tags=("sea",)
+    repetitive_source = make_source_of_texts(
+        [f"anchor anchor {number}" for number in range(SMALL_SCOPE_SIZE + 10)], "loud"
     )
-    await store_sources(ctx, loud, quiet)
+    plain_source = make_source_of_texts(
+        [f"an anchor of page {number}" for number in range(SMALL_SCOPE_SIZE + 10)], tags=("sea",)
+    )
+    await store_sources(ctx, repetitive_source, plain_source)
     assert not (await rank(question("anchor", Mode.LEXICAL, SEA), ctx)).truncated
     await truncate_postings(ctx, "lexicon", cap=20)
     assert (await rank(question("anchor", Mode.LEXICAL, SEA), ctx)).truncated

@@ -1,4 +1,8 @@
-"""The content of a bundle follows from the imports of its modules."""
+"""A bundle contains exactly the files that its main module imports.
+
+A bundle is the archive from which a function is deployed. Its main module is the generated file
+`main.py`. Imports are followed from there, through every module of Carrel's own packages.
+"""
 
 from __future__ import annotations
 
@@ -7,64 +11,71 @@ from infra.build.functions import functions
 from infra.build.imports import DATA_FILES, FIRST_PARTY, import_closure
 
 
-def main_module(name: str) -> str:
-    """Return the text of a function's `main.py`."""
+def main_source(name: str) -> str:
+    """Return the source code of a function's main module."""
     [function] = [function for function in functions() if function.name == name]
     return function.main
 
 
-def reached(program: str, *excluded_modules: str) -> set[str]:
-    """Return the files of ours, as paths below the root."""
+def imported_files(source: str, *excluded_modules: str) -> set[str]:
+    """Return Carrel's own files that `source` imports, as paths relative to the repository."""
     return {
-        path.relative_to(ROOT).as_posix()
-        for path in import_closure(program, excluded_modules).files
+        path.relative_to(ROOT).as_posix() for path in import_closure(source, excluded_modules).files
     }
 
 
 def test_only_imported_files_are_included() -> None:
-    of_tasks = reached(main_module("list_tasks"))
-    assert "shared/tasks/repository.py" in of_tasks
-    assert "shared/pipeline/index_repair.py" not in of_tasks
-    assert "shared/pipeline/index_repair.py" in reached(main_module("repair"))
+    task_files = imported_files(main_source("list_tasks"))
+    assert "shared/tasks/repository.py" in task_files
+    assert "shared/pipeline/index_repair.py" not in task_files
+    assert "shared/pipeline/index_repair.py" in imported_files(main_source("repair"))
 
 
 def test_imports_inside_functions_are_included() -> None:
-    program = "def later():\n    def still_later():\n        import shared.screening.screen\n"
-    assert {"shared/screening/screen.py", "shared/screening/scan.py"} <= reached(program)
+    source = "def outer():\n    def inner():\n        import shared.screening.screen\n"
+    assert {"shared/screening/screen.py", "shared/screening/scan.py"} <= imported_files(source)
 
 
 def test_imports_for_type_checking_are_excluded() -> None:
-    by_way_of_the_request = reached("import shared.runtime.invocation")
-    assert "shared/core/caller.py" in by_way_of_the_request
-    assert "shared/runtime/context.py" not in reached("import shared.runtime.idempotency")
+    # `invocation` imports `caller` only for type checking, but `messages`, which it imports at run
+    # time, needs it. Nothing that `idempotency` needs imports `context` at run time.
+    invocation_files = imported_files("import shared.runtime.invocation")
+    assert "shared/core/caller.py" in invocation_files
+    assert "shared/runtime/context.py" not in imported_files("import shared.runtime.idempotency")
 
 
 def test_third_party_modules_have_full_names() -> None:
-    other_modules = import_closure(
-        "from google.cloud import firestore\nimport shared.core.dates"
+    source = "from google.cloud import firestore\nimport shared.core.dates"
+    # `from google.cloud import firestore` may import a module or an attribute, so both names count.
+    assert {"google.cloud", "google.cloud.firestore", "zoneinfo"} <= import_closure(
+        source
     ).other_modules
-    assert {"google.cloud", "google.cloud.firestore", "zoneinfo"} <= other_modules
 
 
 def test_data_files_of_a_module_are_included() -> None:
-    of_gateway = reached(main_module("gateway"))
+    gateway_files = imported_files(main_source("gateway"))
     assert {
         "functions/gateway/catalog.json",
         "functions/gateway/oauth/page.css",
         "functions/gateway/oauth/consent.html",
-    } <= of_gateway
-    assert "shared/text/data/stop-words.german.txt" in reached(main_module("search_kb"))
-    assert "shared/text/data/stop-words.german.txt" not in of_gateway
+    } <= gateway_files
+    assert "shared/text/data/stop-words.german.txt" in imported_files(main_source("search_kb"))
+    assert "shared/text/data/stop-words.german.txt" not in gateway_files
 
 
 def test_every_module_that_reads_files_declares_them() -> None:
     paths = [path for package in FIRST_PARTY for path in (ROOT / package).rglob("*.py")]
-    reading = {path for path in paths if "__file__" in path.read_text("utf-8")}
-    declaring = {ROOT.joinpath(*module.split(".")).with_suffix(".py") for module in DATA_FILES}
-    assert declaring == reading
+    modules_with_files = {path for path in paths if "__file__" in path.read_text("utf-8")}
+    declared_modules = {
+        ROOT.joinpath(*module.split(".")).with_suffix(".py") for module in DATA_FILES
+    }
+    assert modules_with_files == declared_modules
 
 
-def test_withheld_modules_are_not_followed() -> None:
-    tool, local = main_module("search_kb"), "shared.ai.local_embedding"
-    assert {"shared/ai/local_embedding.py", "shared/ai/_minilm.py"} <= reached(tool)
-    assert {"shared/ai/local_embedding.py", "shared/ai/_minilm.py"} & reached(tool, local) == set()
+def test_imports_of_excluded_modules_are_not_followed() -> None:
+    tool_source = main_source("search_kb")
+    local_embedding_files = {"shared/ai/local_embedding.py", "shared/ai/_minilm.py"}
+    assert local_embedding_files <= imported_files(tool_source)
+    assert local_embedding_files.isdisjoint(
+        imported_files(tool_source, "shared.ai.local_embedding")
+    )

@@ -15,7 +15,7 @@ from functions.gateway.calls.dispatch import HttpDispatcher, IdTokens
 from shared.core.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS, PROBE_RETRY_SECONDS
 from shared.core.log import bind_trace
 from shared.runtime.messages import WireError
-from shared.runtime.outage_advice import RETRY_AFTER
+from shared.runtime.outage_advice import RETRY_AFTER_SECONDS
 from shared.runtime.tool import Effect
 from tests.support.clock import SettableSeconds
 from tests.support.fake_catalog import make_tool
@@ -81,7 +81,7 @@ def assert_unavailable(answer: CallAnswer) -> None:
     assert answer.error is not None
     assert answer.error.code == "UNAVAILABLE"
     assert answer.error.details == {"tool": "try_out"}
-    assert answer.error.retry_after == RETRY_AFTER
+    assert answer.error.retry_after == RETRY_AFTER_SECONDS
 
 
 async def test_a_result_comes_back_with_its_receipt(

@@ -8,30 +8,32 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.runtime.messages import CallRequest
-from shared.runtime.outage_advice import WriteState, outage_error
+from shared.runtime.outage_advice import WriteState, make_outage_error
 from shared.runtime.tool import Effect
 
 
 class FakeTool(NamedTuple):
-    """The attributes of a tool that decide on the advice."""
+    """The attributes of a tool that determine the advice."""
 
     name: str
     effect: Effect
     idempotent: bool = False
 
 
-def make_error(effect: Effect, outcome: WriteState, **arguments: Any) -> dict[str, Any]:
+def make_error(effect: Effect, write_state: WriteState, **arguments: Any) -> dict[str, Any]:
     """Return the error for a tool that could not be reached."""
     request = CallRequest(call_id="c-1", arguments=arguments, caller=Caller(), deadline=0)
     problem = "add_note is temporarily unreachable"
-    return outage_error(FakeTool("add_note", effect), request, problem, outcome, 7.2).to_wire()
+    return make_outage_error(
+        FakeTool("add_note", effect), request, problem, write_state, 7.2
+    ).to_wire()
 
 
-@pytest.mark.parametrize("outcome", WriteState)
-def test_a_read_is_skipped_or_repeated(outcome: WriteState) -> None:
-    assert make_error(Effect.READ, outcome) == {
+@pytest.mark.parametrize("write_state", WriteState)
+def test_a_read_is_skipped_or_repeated(write_state: WriteState) -> None:
+    assert make_error(Effect.READ, write_state) == {
         "code": "UNAVAILABLE",
-        "message": "add_note is temporarily unreachable: go on without it, or call it again in"
+        "message": "add_note is temporarily unreachable: continue without it, or call it again in"
         " 8 s.",
         "details": {"tool": "add_note"},
         "retry_after": 7.2,
@@ -67,12 +69,12 @@ def test_a_write_with_a_key_may_be_sent_again() -> None:
 def test_an_idempotent_write_is_repeated() -> None:
     request = CallRequest(call_id="c-1", arguments={}, caller=Caller(), deadline=0)
     tool = FakeTool("keep_note", Effect.WRITE, idempotent=True)
-    error = outage_error(
+    error = make_outage_error(
         tool, request, "keep_note is unreachable", WriteState.UNKNOWN, 7.2
     ).to_wire()
     assert error == {
         "code": "UNAVAILABLE",
-        "message": "keep_note is unreachable. Call it again in 8 s: it continues where it stopped.",
+        "message": "keep_note is unreachable. Call it again in 8 s: it resumes where it stopped.",
         "details": {"tool": "keep_note"},
         "retry_after": 7.2,
     }

@@ -15,9 +15,9 @@ WEIGHTS = st.floats(0, 1)
 
 def test_both_scores_are_normalised_and_added_by_weight() -> None:
     pool = {"a": Scores(0.8, 0.0), "b": Scores(0.4, 10.0), "c": Scores(0.7, 5.0)}
-    ranked = fuse(pool, 0.6)
-    assert [member for member, _ in ranked] == ["c", "a", "b"]
-    assert [score for _, score in ranked] == pytest.approx([0.6 * 0.75 + 0.4 * 0.5, 0.6, 0.4])
+    ranking = fuse(pool, 0.6)
+    assert [member for member, _ in ranking] == ["c", "a", "b"]
+    assert [score for _, score in ranking] == pytest.approx([0.6 * 0.75 + 0.4 * 0.5, 0.6, 0.4])
 
 
 def test_an_empty_pool_has_no_order() -> None:
@@ -25,16 +25,22 @@ def test_an_empty_pool_has_no_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("only", "expected"),
+    ("scores", "expected"),
     [(Scores(0.3, 2.0), 1.0), (Scores(0.3, 0.0), 0.6), (Scores(0.0, 0.0), 0.0)],
 )
-def test_a_lone_candidate_scores_by_what_found_it(only: Scores, expected: float) -> None:
-    assert fuse({"a": only}, dense_weight=0.6) == [("a", expected)]
+def test_a_lone_candidate_scores_by_what_found_it(scores: Scores, expected: float) -> None:
+    assert fuse({"a": scores}, dense_weight=0.6) == [("a", expected)]
 
 
 def test_equal_candidates_are_ordered_by_id() -> None:
-    same = Scores(0.5, 3.0)
-    assert [member for member, _ in fuse({"c": same, "a": same, "b": same})] == ["a", "b", "c"]
+    same_scores = Scores(0.5, 3.0)
+    assert [
+        member for member, _ in fuse({"c": same_scores, "a": same_scores, "b": same_scores})
+    ] == [
+        "a",
+        "b",
+        "c",
+    ]
 
 
 def test_equal_scores_leave_the_order_to_the_other_score() -> None:
@@ -52,10 +58,10 @@ def test_a_weight_outside_0_to_1_is_refused(weight: float) -> None:
 def test_every_candidate_is_ranked_once_by_a_score_from_0_to_1(
     pool: dict[str, Scores], weight: float
 ) -> None:
-    ranked = fuse(pool, weight)
-    assert sorted(member for member, _ in ranked) == sorted(pool)
-    assert all(0 <= score <= 1 + 1e-9 for _, score in ranked)
-    assert sorted(ranked, key=lambda item: (-item[1], item[0])) == ranked
+    ranking = fuse(pool, weight)
+    assert sorted(member for member, _ in ranking) == sorted(pool)
+    assert all(0 <= score <= 1 + 1e-9 for _, score in ranking)
+    assert sorted(ranking, key=lambda item: (-item[1], item[0])) == ranking
 
 
 @given(POOLS, WEIGHTS)
@@ -67,10 +73,13 @@ def test_the_order_of_the_pool_does_not_matter(pool: dict[str, Scores], weight: 
 def test_a_candidate_better_in_both_scores_never_scores_less(
     pool: dict[str, Scores], weight: float
 ) -> None:
-    fused = dict(fuse(pool, weight))
-    for one, better in ((one, better) for one in pool for better in pool):
-        if pool[one].similarity <= pool[better].similarity and pool[one].bm25 <= pool[better].bm25:
-            assert fused[one] <= fused[better]
+    fused_scores = dict(fuse(pool, weight))
+    for worse, better in ((worse, better) for worse in pool for better in pool):
+        if (
+            pool[worse].similarity <= pool[better].similarity
+            and pool[worse].bm25 <= pool[better].bm25
+        ):
+            assert fused_scores[worse] <= fused_scores[better]
 
 
 @given(POOLS)

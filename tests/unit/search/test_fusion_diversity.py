@@ -13,10 +13,11 @@ Hits = list[tuple[str, float]]
 RANKINGS = st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1)), max_size=15).map(
     lambda hits: [(f"{source}{n}", score) for n, (source, score) in enumerate(hits)]
 )
-sampled = settings(max_examples=200)
+with_200_examples = settings(max_examples=200)
 
 
-def ranked(hits: Hits) -> Hits:
+def sort_by_score(hits: Hits) -> Hits:
+    """Return a ranking: the hits, best first."""
     return sorted(hits, key=lambda hit: -hit[1])
 
 
@@ -26,6 +27,7 @@ def order(*hits: tuple[str, float]) -> str:
 
 
 def sources(hits: Hits) -> dict[str, str]:
+    """Return the source of each hit, which is the letter in its name."""
     return {hit: hit[0] for hit, _ in hits}
 
 
@@ -42,7 +44,7 @@ def test_a_third_hit_does_not_wait_for_less_than_half_the_best() -> None:
     )
 
 
-def test_a_fifth_hit_waits_for_third_and_fourth_ones_of_others() -> None:
+def test_a_fifth_hit_waits_for_third_hits_of_other_sources() -> None:
     assert (
         order(
             ("a1", 1.0),
@@ -80,42 +82,42 @@ def test_no_hits_give_an_empty_order() -> None:
     assert diversify([], {}) == []
 
 
-@sampled
+@with_200_examples
 @given(RANKINGS)
 def test_every_hit_stays_with_its_score_and_the_best_stays_first(hits: Hits) -> None:
-    before = ranked(hits)
-    after = diversify(before, sources(hits))
-    assert sorted(after) == sorted(before)
-    assert after[:1] == before[:1]
+    ranking = sort_by_score(hits)
+    diversified_ranking = diversify(ranking, sources(hits))
+    assert sorted(diversified_ranking) == sorted(ranking)
+    assert diversified_ranking[:1] == ranking[:1]
 
 
-@sampled
+@with_200_examples
 @given(RANKINGS)
 def test_the_hits_of_one_source_keep_their_order(hits: Hits) -> None:
-    before = ranked(hits)
-    after = diversify(before, sources(hits))
+    ranking = sort_by_score(hits)
+    diversified_ranking = diversify(ranking, sources(hits))
     for source in "abc":
-        assert [hit for hit in after if hit[0][0] == source] == [
-            hit for hit in before if hit[0][0] == source
+        assert [hit for hit in diversified_ranking if hit[0][0] == source] == [
+            hit for hit in ranking if hit[0][0] == source
         ]
 
 
-@sampled
+@with_200_examples
 @given(RANKINGS)
 def test_a_third_hit_follows_every_first_hit_of_its_tier(hits: Hits) -> None:
-    after = diversify(ranked(hits), sources(hits))
+    diversified_ranking = diversify(sort_by_score(hits), sources(hits))
     counts: Counter[str] = Counter()
-    waited = False
-    for hit, score in after:
+    second_turn_has_begun = False
+    for hit, score in diversified_ranking:
         counts[hit[0]] += 1
         if counts[hit[0]] > HITS_PER_TURN:
-            waited = True
-        elif score >= TIER_SHARE * after[0][1]:
-            assert not waited
+            second_turn_has_begun = True
+        elif score >= TIER_SHARE * diversified_ranking[0][1]:
+            assert not second_turn_has_begun
 
 
-@sampled
+@with_200_examples
 @given(RANKINGS)
 def test_two_hits_a_source_keep_the_order(hits: Hits) -> None:
-    alone = {hit: str(number // HITS_PER_TURN) for number, (hit, _) in enumerate(hits)}
-    assert diversify(ranked(hits), alone) == ranked(hits)
+    pairs = {hit: str(number // HITS_PER_TURN) for number, (hit, _) in enumerate(hits)}
+    assert diversify(sort_by_score(hits), pairs) == sort_by_score(hits)

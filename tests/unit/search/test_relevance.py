@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from shared.index.bm25 import Postings, Totals, idf
 from shared.search.relevance import (
+    DEFAULT_CALIBRATION,
     MINILM,
-    UNMEASURED,
     Calibration,
     Evidence,
     anything_matches,
@@ -26,8 +26,8 @@ HITS = st.builds(Evidence, st.none() | st.floats(-1, 1), st.none() | st.floats(0
 POOLS = st.lists(HITS, max_size=5)
 
 
-def matches(similarity: float | None, covered: float | None) -> bool:
-    return anything_matches([Evidence(similarity, covered)], CALIBRATION, DOCUMENTS)
+def matches(similarity: float | None, hit_coverage: float | None) -> bool:
+    return anything_matches([Evidence(similarity, hit_coverage)], CALIBRATION, DOCUMENTS)
 
 
 def test_a_term_counts_its_idf_for_each_repeat() -> None:
@@ -63,7 +63,7 @@ def test_without_hits_nothing_matches() -> None:
 
 
 @pytest.mark.parametrize(
-    ("similarity", "covered", "expected"),
+    ("similarity", "hit_coverage", "expected"),
     [
         (0.4, 0.0, True),
         (0.39, 0.0, False),
@@ -73,9 +73,9 @@ def test_without_hits_nothing_matches() -> None:
     ],
 )
 def test_similarity_and_words_make_up_for_each_other(
-    similarity: float, covered: float, *, expected: bool
+    similarity: float, hit_coverage: float, *, expected: bool
 ) -> None:
-    assert matches(similarity, covered) == expected
+    assert matches(similarity, hit_coverage) == expected
 
 
 def test_a_hit_with_all_words_matches_whatever_its_similarity() -> None:
@@ -84,9 +84,9 @@ def test_a_hit_with_all_words_matches_whatever_its_similarity() -> None:
 
 
 def test_similarity_and_words_of_different_hits_do_not_add_up() -> None:
-    near, wordy = Evidence(0.35, 0.0), Evidence(0.1, 0.9)
-    assert not anything_matches([near, wordy], CALIBRATION, DOCUMENTS)
-    assert anything_matches([near, wordy, Evidence(0.35, 0.9)], CALIBRATION, DOCUMENTS)
+    near_hit, wordy_hit = Evidence(0.35, 0.0), Evidence(0.1, 0.9)
+    assert not anything_matches([near_hit, wordy_hit], CALIBRATION, DOCUMENTS)
+    assert anything_matches([near_hit, wordy_hit, Evidence(0.35, 0.9)], CALIBRATION, DOCUMENTS)
 
 
 def test_without_words_similarity_decides_by_its_own_constant() -> None:
@@ -94,8 +94,9 @@ def test_without_words_similarity_decides_by_its_own_constant() -> None:
 
 
 def test_without_similarity_coverage_decides() -> None:
-    least = min_coverage(DOCUMENTS)
-    assert [matches(None, covered) for covered in (least, least - 0.01)] == [True, False]
+    threshold = min_coverage(DOCUMENTS)
+    assert matches(None, threshold)
+    assert not matches(None, threshold - 0.01)
 
 
 def test_a_hit_without_evidence_does_not_match() -> None:
@@ -103,17 +104,19 @@ def test_a_hit_without_evidence_does_not_match() -> None:
 
 
 def test_a_larger_corpus_requires_more_coverage() -> None:
-    sizes = [min_coverage(documents) for documents in (0, 1, 64, 5_000, 1_000_000)]
-    assert sorted(sizes) == sizes
-    assert [sizes[2], sizes[3]] == pytest.approx([0.17, 0.32], abs=0.005)
-    assert sizes[-1] < 1
+    thresholds = [min_coverage(documents) for documents in (0, 1, 64, 5_000, 1_000_000)]
+    assert thresholds == sorted(thresholds)
+    assert [thresholds[2], thresholds[3]] == pytest.approx([0.17, 0.32], abs=0.005)
+    assert thresholds[-1] < 1
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
-def test_an_unmeasured_model_needs_both_scores_to_be_low(similarity: float, covered: float) -> None:
-    if not anything_matches([Evidence(similarity, covered)], UNMEASURED, DOCUMENTS):
+def test_an_unmeasured_model_needs_both_scores_to_be_low(
+    similarity: float, hit_coverage: float
+) -> None:
+    if not anything_matches([Evidence(similarity, hit_coverage)], DEFAULT_CALIBRATION, DOCUMENTS):
         assert similarity < 0.1
-        assert covered <= 0.3  # sums of such numbers fall short of a third of 0.3 by a hair
+        assert hit_coverage <= 0.3  # not `<`, because of rounding errors
 
 
 @given(POOLS, HITS)
@@ -124,8 +127,8 @@ def test_another_hit_never_undoes_a_match(pool: list[Evidence], hit: Evidence) -
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
 def test_higher_scores_never_undo_a_match(
-    similarity: float, covered: float, nearer: float, wordier: float
+    similarity: float, hit_coverage: float, nearer: float, wordier: float
 ) -> None:
-    more = Evidence(min(similarity + nearer, 1), min(covered + wordier, 1))
-    if anything_matches([Evidence(similarity, covered)], MINILM, DOCUMENTS):
-        assert anything_matches([more], MINILM, DOCUMENTS)
+    better_hit = Evidence(min(similarity + nearer, 1), min(hit_coverage + wordier, 1))
+    if anything_matches([Evidence(similarity, hit_coverage)], MINILM, DOCUMENTS):
+        assert anything_matches([better_hit], MINILM, DOCUMENTS)

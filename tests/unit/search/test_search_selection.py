@@ -19,24 +19,24 @@ SEA, FOOD = named_facet(Kind.TAG, "sea"), named_facet(Kind.TAG, "food")
 ANN = named_facet(Kind.AUTHOR, "Ann Bo")
 
 
-def chunk(**fields: Any) -> Chunk:
+def make_chunk(**fields: Any) -> Chunk:
     """Return a passage about the sea, by Ann Bo."""
-    plain: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "chunk_id": "s-1", "source_id": "s", "start": 0, "end": 1, "position": 1, "total": 1,
         "title": "On Anchors", "author": "Ann Bo", "origin": "file", "category": "books",
         "tags": ("Sea",), "content": "x", "readwise_url": None, "source_url": None,
         "highlight_url": None, "highlighted_at": None, "dated_at": NOON,
     }  # fmt: skip
-    return Chunk(**(plain | fields))
+    return Chunk(**(defaults | fields))
 
 
-def group(*facets: Facet) -> FacetFilter:
+def make_filter(*facets: Facet) -> FacetFilter:
     """Return a filter with one facet for each value."""
     return FacetFilter("tags", {facet.id: (facet,) for facet in facets})
 
 
-def lists(*facets: Facet) -> SearchPostings:
-    """Postings of these facets only."""
+def make_postings(*facets: Facet) -> SearchPostings:
+    """Return postings that only these facets have, each of one passage."""
     return SearchPostings({}, {facet: Postings(1, {"s-1": 0}) for facet in facets}, Totals(1, 1))
 
 
@@ -46,24 +46,27 @@ def day(text: str) -> date:
 
 
 @pytest.mark.parametrize(
-    ("groups", "expected"),
+    ("filters", "expected"),
     [
         ([], True),
-        ([group(SEA)], True),
-        ([group(FOOD, SEA)], True),
-        ([group(FOOD)], False),
-        ([group(SEA), group(ANN)], True),
-        ([group(SEA), group(FOOD)], False),
-        ([group(Facet(Kind.SOURCE, "s"), named_facet(Kind.TITLE, "s"))], True),
-        ([group(Facet(Kind.SOURCE, "on anchors"), named_facet(Kind.TITLE, "On  ANCHORS"))], True),
-        ([group(HAS_CARD)], False),
+        ([make_filter(SEA)], True),
+        ([make_filter(FOOD, SEA)], True),
+        ([make_filter(FOOD)], False),
+        ([make_filter(SEA), make_filter(ANN)], True),
+        ([make_filter(SEA), make_filter(FOOD)], False),
+        ([make_filter(Facet(Kind.SOURCE, "s"), named_facet(Kind.TITLE, "s"))], True),
+        (
+            [make_filter(Facet(Kind.SOURCE, "on anchors"), named_facet(Kind.TITLE, "On  ANCHORS"))],
+            True,
+        ),
+        ([make_filter(HAS_CARD)], False),
     ],
 )
 def test_a_passage_must_have_a_facet_of_every_filter(
-    groups: list[FacetFilter],
+    filters: list[FacetFilter],
     expected: bool,  # noqa: FBT001 - an outcome
 ) -> None:
-    assert Selection(tuple(groups)).admits(chunk()) == expected
+    assert Selection(tuple(filters)).admits(make_chunk()) == expected
 
 
 @pytest.mark.parametrize(
@@ -79,11 +82,11 @@ def test_a_passage_must_have_a_facet_of_every_filter(
 )
 def test_a_date_must_lie_in_the_days(moment: datetime | None, expected: bool) -> None:  # noqa: FBT001 - an outcome
     selection = Selection(span=DateSpan(NOON.date(), NOON.date()))
-    assert selection.admits(chunk(dated_at=moment)) == expected
+    assert selection.admits(make_chunk(dated_at=moment)) == expected
 
 
 def test_an_undated_passage_passes_without_a_span() -> None:
-    assert Selection((group(SEA),)).admits(chunk(dated_at=None))
+    assert Selection((make_filter(SEA),)).admits(make_chunk(dated_at=None))
 
 
 @pytest.mark.parametrize(
@@ -111,11 +114,11 @@ def test_a_year_has_13_months_at_most() -> None:
 
 def test_an_empty_selection_admits_everything() -> None:
     assert Selection().is_unrestricted
-    assert not Selection((group(SEA),)).is_unrestricted
+    assert not Selection((make_filter(SEA),)).is_unrestricted
     assert not Selection(span=DateSpan(last=day("2024-01-01"))).is_unrestricted
 
 
 def test_values_that_no_passage_has_are_unknown() -> None:
-    tags, author = group(SEA, FOOD), FacetFilter("author", {"Ann Bo": (ANN,)})
-    pairs = list(unknown_values(Selection((tags, author)), lists(SEA)))
-    assert pairs == [(tags, "tag:food"), (author, "Ann Bo")]
+    tag_filter, author_filter = make_filter(SEA, FOOD), FacetFilter("author", {"Ann Bo": (ANN,)})
+    pairs = list(unknown_values(Selection((tag_filter, author_filter)), make_postings(SEA)))
+    assert pairs == [(tag_filter, "tag:food"), (author_filter, "Ann Bo")]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.text.excerpts import Excerpt, excerpt
-from shared.text.snippets import LENGTH, snippet
+from shared.text.snippets import SNIPPET_LENGTH, snippet
 from shared.text.terms import MAX_TERM, terms
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ PIECES = (
     "e\u0301 ",
     "anchor. ",
 )
-words = st.text(alphabet=st.sampled_from("ab,.\n \té"), max_size=3 * LENGTH)
+words = st.text(alphabet=st.sampled_from("ab,.\n \té"), max_size=3 * SNIPPET_LENGTH)
 
 
 def test_a_short_passage_is_its_own_snippet() -> None:
     assert snippet("Knead the dough.") == "Knead the dough."
-    assert snippet("a" * LENGTH) == "a" * LENGTH
+    assert snippet("a" * SNIPPET_LENGTH) == "a" * SNIPPET_LENGTH
 
 
 def test_lines_and_runs_of_white_space_become_one_space() -> None:
@@ -46,27 +46,26 @@ def test_a_long_passage_ends_with_a_whole_word_and_an_ellipsis() -> None:
 
 @pytest.mark.parametrize("mark", [",", ";", ":", "."])
 def test_no_punctuation_is_left_before_the_ellipsis(mark: str) -> None:
-    cut = snippet(f"{'a' * 270}{mark} {'b' * 270}")
-    assert cut == "a" * 270 + "…"
+    assert snippet(f"{'a' * 270}{mark} {'b' * 270}") == "a" * 270 + "…"
 
 
 def test_a_word_longer_than_a_snippet_is_cut() -> None:
-    assert snippet("a" * 300) == "a" * (LENGTH - 1) + "…"
+    assert snippet("a" * 300) == "a" * (SNIPPET_LENGTH - 1) + "…"
 
 
-@given(words | st.text(max_size=2 * LENGTH))
+@given(words | st.text(max_size=2 * SNIPPET_LENGTH))
 def test_a_snippet_is_the_beginning_on_one_line(content: str) -> None:
     line = " ".join(content.split())
-    cut = snippet(content)
-    assert len(cut) <= LENGTH
-    assert len(cut.splitlines()) <= 1
-    assert line == cut or line.startswith(cut.removesuffix("…"))
+    text = snippet(content)
+    assert len(text) <= SNIPPET_LENGTH
+    assert len(text.splitlines()) <= 1
+    assert text == line or line.startswith(text.removesuffix("…"))
 
 
 @given(st.lists(st.text(alphabet="abc", min_size=1, max_size=20), max_size=200))
-def test_a_snippet_has_whole_words_only(passage: list[str]) -> None:
-    cut = snippet(" ".join(passage)).removesuffix("…").split()
-    assert passage[: len(cut)] == cut
+def test_a_snippet_has_whole_words_only(words_of_passage: list[str]) -> None:
+    snippet_words = snippet(" ".join(words_of_passage)).removesuffix("…").split()
+    assert snippet_words == words_of_passage[: len(snippet_words)]
 
 
 def test_a_word_of_a_reasonable_length_is_never_cut() -> None:
@@ -78,9 +77,9 @@ def test_a_word_of_a_reasonable_length_is_never_cut() -> None:
     "character", ["e\u0301\u0323", "👩‍👩‍👧‍👦", "\u1100\u1161\u11a8", "क्षि", "🇩🇪"]
 )
 def test_no_character_is_cut(character: str) -> None:
-    for lead in ("", "x", "xy", "xyz", "Some words. "):
-        cut = snippet(lead + character * 200).removesuffix("…").removeprefix(lead)
-        assert cut == character * (len(cut) // len(character))
+    for opening in ("", "x", "xy", "xyz", "Some words. "):
+        kept = snippet(opening + character * 200).removesuffix("…").removeprefix(opening)
+        assert kept == character * (len(kept) // len(character))
 
 
 def test_a_short_passage_is_shown_whole() -> None:
@@ -121,7 +120,7 @@ def test_at_the_end_no_ellipsis_follows() -> None:
 
 
 def test_no_letter_is_lost_at_the_end() -> None:
-    for length in range(LENGTH - 20, LENGTH + 20):
+    for length in range(SNIPPET_LENGTH - 20, SNIPPET_LENGTH + 20):
         content = "w " * 300 + "dough " + "x" * (length % 50) + " end"
         assert excerpt(content, {"dough"}).text.endswith(" end")
 
@@ -131,15 +130,15 @@ def test_a_match_in_a_script_without_spaces_is_shown() -> None:
         "パンを焼く。" * 100 + "錨を下ろす船" + "パンを焼く。" * 100, set(terms("錨を"))
     )
     assert "錨を下ろす船" in result.text
-    assert len(result.text) == LENGTH
+    assert len(result.text) == SNIPPET_LENGTH
     assert result.matched == ["錨を"]
 
 
 def test_extremely_long_words_are_cut() -> None:
     result = excerpt("a" * 5_000, set(terms("a" * 5_000)))
-    assert result.text == "a" * (LENGTH - 1) + "…"
+    assert result.text == "a" * (SNIPPET_LENGTH - 1) + "…"
     assert result.matched == ["a" * (MAX_TERM - 1) + "…"]
-    assert LENGTH >= len(snippet("e" + "\u0301" * 5_000))
+    assert len(snippet("e" + "\u0301" * 5_000)) <= SNIPPET_LENGTH
 
 
 @pytest.mark.parametrize(
@@ -147,22 +146,24 @@ def test_extremely_long_words_are_cut() -> None:
     ["whale " * 900, "whale ship " * 900, "鯨" * 3_000, "whale" * 1_000, "e\u0301" * 4_000],
 )
 def test_repetitions_take_linear_time(content: str) -> None:
-    query = set(terms("whale ship 鯨鯨 whalewhale"))
-    assert calls(lambda: excerpt(content, query)) < 3 * calls(
-        lambda: excerpt(content[: len(content) // 2], query)
+    query_terms = set(terms("whale ship 鯨鯨 whalewhale"))
+    half_of_content = content[: len(content) // 2]
+    # Linear work would make twice as many calls, quadratic work four times as many.
+    assert count_calls(lambda: excerpt(content, query_terms)) < 3 * count_calls(
+        lambda: excerpt(half_of_content, query_terms)
     )
-    assert len(excerpt(content, query).text) <= LENGTH
+    assert len(excerpt(content, query_terms).text) <= SNIPPET_LENGTH
 
 
-def calls(work: Callable[[], object]) -> int:
-    """Count the function calls of some work."""
+def count_calls(work: Callable[[], object]) -> int:
+    """Count the calls of functions, also of C functions, while `work` runs."""
     events: Counter[str] = Counter()
-    before = sys.getprofile()
+    previous_profiler = sys.getprofile()  # coverage may have set one
     sys.setprofile(lambda _frame, event, _argument: events.update([event]))
     try:
         work()
     finally:
-        sys.setprofile(before)
+        sys.setprofile(previous_profiler)
     return events["call"] + events["c_call"]
 
 
@@ -172,7 +173,7 @@ def test_an_excerpt_has_whole_words_around_a_match(content: str, query: str) -> 
     result = excerpt(content, query_terms)
     line = " ".join(content.split())
     inner = result.text.removeprefix("…").removesuffix("…")
-    assert len(result.text) <= LENGTH
+    assert len(result.text) <= SNIPPET_LENGTH
     assert inner in line
     assert result.matched == [] or query_terms & set(terms(inner))
     assert all(set(terms(word)) & query_terms for word in result.matched)

@@ -15,7 +15,7 @@ from shared.core.errors import Conflict, NotFound
 from shared.runtime.capabilities import Capability
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
-from shared.traces.access import get_readable_trace, is_contributor
+from shared.traces.access import caller_contributed, get_readable_trace
 from shared.traces.corpus import index_entry
 from shared.traces.duplicates import find_similar_traces
 from shared.traces.model import Trace, TraceContent, TraceText, TraceTitle
@@ -110,7 +110,7 @@ async def _attempt(trace: Trace, entry: TraceIndexEntry, ctx: Context) -> Out:
     if existing := _blocking_duplicate(similar.duplicates, superseded, ctx):
         return _out(existing, [], ctx, duplicate=True)
     writes = Traces(ctx.database).create(trace, entry)
-    if superseded and is_contributor(superseded, ctx):
+    if superseded and caller_contributed(superseded, ctx):
         replaced = replace(superseded.trace, superseded_by=trace.trace_id)
         writes += Traces(ctx.database).update(superseded, replaced, None)
     return await ctx.commit(writes, _out(trace, similar.related, ctx, duplicate=False))
@@ -153,7 +153,7 @@ async def _superseded(trace: Trace, ctx: Context) -> StoredTrace | None:
             if successor
             else "is withdrawn: leave supersedes out"
         )
-    elif stored.trace.status is TraceStatus.FLAGGED and is_contributor(stored, ctx):
+    elif stored.trace.status is TraceStatus.FLAGGED and caller_contributed(stored, ctx):
         reason = "is yours, and voters warn of it: amend it, so that they can change their votes"
     else:
         return stored

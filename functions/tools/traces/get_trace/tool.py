@@ -10,7 +10,7 @@ from pydantic import Field
 from shared.core.caller import Tier
 from shared.runtime.schemas import Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, Tool
-from shared.traces.access import get_readable_trace, is_contributor
+from shared.traces.access import caller_contributed, get_readable_trace
 from shared.traces.repository import Traces
 from shared.traces.trust import FeedbackTag, TraceStatus, VoteType
 from shared.traces.views import TraceSummary, build_trace_view, format_votes
@@ -103,7 +103,7 @@ def _out(
         solution_text=solution[max(offset - len(context), 0) : max(end - len(context), 0)],
         next_offset=end if end < len(context) + len(solution) else None,
         created_at=f"{trace.created_at:%Y-%m-%d}",
-        yours=is_contributor(stored, ctx),
+        yours=caller_contributed(stored, ctx),
         your_vote=vote.type if counts and vote else None,
         feedback=[
             FeedbackView(

@@ -16,7 +16,7 @@ from shared.firestore.database import WriteConflict
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.screening.screen import require_shareable_texts
-from shared.traces.access import get_readable_trace, is_contributor
+from shared.traces.access import caller_contributed, get_readable_trace
 from shared.traces.repository import Traces
 from shared.traces.trust import ContributorRecord, FeedbackTag, Vote, VoteTally, VoteType
 from shared.traces.views import TraceSummary, build_trace_view
@@ -91,7 +91,7 @@ async def _attempt(args: In, ctx: Context) -> Out:
         traces.get_record(voter),
     )
     trace = stored.trace
-    if is_contributor(stored, ctx):
+    if caller_contributed(stored, ctx):
         raise Forbidden(
             "You contributed this trace, so you cannot vote on it. You may amend or withdraw it."
         )

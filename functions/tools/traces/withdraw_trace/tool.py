@@ -12,7 +12,7 @@ from shared.core.errors import Conflict
 from shared.runtime.capabilities import Capability
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
-from shared.traces.access import get_own_trace, is_contributor
+from shared.traces.access import caller_contributed, get_own_trace
 from shared.traces.corpus import index_entry
 from shared.traces.duplicates import require_no_duplicate
 from shared.traces.repository import Traces
@@ -92,7 +92,7 @@ async def _superseded(stored: StoredTrace, args: In, ctx: Context) -> StoredTrac
     if stored.trace.supersedes is None or (args.withdrawn and stored.trace.superseded_by):
         return None
     superseded = await Traces(ctx.database).get(stored.trace.supersedes)
-    if superseded is None or not is_contributor(superseded, ctx):
+    if superseded is None or not caller_contributed(superseded, ctx):
         return None
     if superseded.trace.status is TraceStatus.FLAGGED and not superseded.trace.superseded_by:
         raise Conflict(
