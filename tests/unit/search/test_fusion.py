@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,14 +35,8 @@ def test_a_lone_candidate_scores_by_what_found_it(scores: Scores, expected: floa
 
 
 def test_equal_candidates_are_ordered_by_id() -> None:
-    same_scores = Scores(0.5, 3.0)
-    assert [
-        member for member, _ in fuse({"c": same_scores, "a": same_scores, "b": same_scores})
-    ] == [
-        "a",
-        "b",
-        "c",
-    ]
+    pool = dict.fromkeys(["c", "a", "b"], Scores(0.5, 3.0))
+    assert [member for member, _ in fuse(pool)] == ["a", "b", "c"]
 
 
 def test_equal_scores_leave_the_order_to_the_other_score() -> None:
@@ -74,12 +70,9 @@ def test_a_candidate_better_in_both_scores_never_scores_less(
     pool: dict[str, Scores], weight: float
 ) -> None:
     fused_scores = dict(fuse(pool, weight))
-    for worse, better in ((worse, better) for worse in pool for better in pool):
-        if (
-            pool[worse].similarity <= pool[better].similarity
-            and pool[worse].bm25 <= pool[better].bm25
-        ):
-            assert fused_scores[worse] <= fused_scores[better]
+    for (worse_id, worse), (better_id, better) in product(pool.items(), repeat=2):
+        if worse.similarity <= better.similarity and worse.bm25 <= better.bm25:
+            assert fused_scores[worse_id] <= fused_scores[better_id]
 
 
 @given(POOLS)
