@@ -59,11 +59,11 @@ class EndpointKey:
 
     Attributes:
         secret: The key, or None if the endpoint needs none.
-        callers: Whether it is the caller's key rather than the deployment's.
+        belongs_to_caller: Whether this is the caller's key, not the deployment's.
     """
 
     secret: SecretStr | None
-    callers: bool
+    belongs_to_caller: bool
 
     @property
     def headers(self) -> dict[str, str]:
@@ -79,12 +79,22 @@ class EndpointKey:
 
 @dataclass
 class OpenAIEndpoint:
-    """A model at an endpoint, for requests with any key."""
+    """A model at an endpoint, for requests with any key.
+
+    Attributes:
+        url: The full address of the endpoint, which ends with `/embeddings`.
+        model: The model's name at the endpoint.
+        dimension: The length of its vectors.
+        requests_dimension: Whether requests ask for vectors of that length.
+        time_limit: Seconds that embedding may take in all attempts together.
+        concurrency: The maximum number of simultaneous requests with one key.
+        breaker: The circuit breaker, which all keys share.
+    """
 
     url: str
     model: str
     dimension: int
-    shortens: bool
+    requests_dimension: bool
     time_limit: float
     concurrency: int
     breaker: CircuitBreaker
@@ -108,7 +118,7 @@ class OpenAIEndpoint:
                     self.url, headers=key.headers, json=self._request(texts)
                 )
         except (httpx2.UnsupportedProtocol, httpx2.InvalidURL):
-            failure = self.misconfigured(404)
+            failure = self.configuration_error(404)
         except httpx2.TransportError:
             failure = Unavailable("The embeddings endpoint cannot be reached: try again later.")
         except httpx2.HTTPError:
@@ -128,8 +138,8 @@ class OpenAIEndpoint:
             return RejectedTexts(status)
         return self._key_error(status, key)
 
-    def vectors(self, response: httpx2.Response, count: int) -> list[Vector]:
-        """Read the vectors of `count` texts, in their order.
+    def parse_vectors(self, response: httpx2.Response, count: int) -> list[Vector]:
+        """Parse the vectors of `count` texts, in the order of the texts.
 
         Raises:
             PlatformFault: The answer does not contain them.
@@ -151,7 +161,7 @@ class OpenAIEndpoint:
         except PlatformFault as fault:
             raise self._invalid_answer(fault.message) from None
 
-    def misconfigured(self, status: int) -> PlatformFault:
+    def configuration_error(self, status: int) -> PlatformFault:
         """Log advice for the operator, and return the error for a rejected deployment."""
         advice = _ADVICE.get(status, "check the base URL")
         log.error("embeddings_refused", model=self.model, status=status, advice=advice)
@@ -163,19 +173,19 @@ class OpenAIEndpoint:
             await self._client.aclose()
 
     def _request(self, texts: Sequence[str]) -> dict[str, Any]:
-        length = {"dimensions": self.dimension} if self.shortens else {}
+        length = {"dimensions": self.dimension} if self.requests_dimension else {}
         return {"model": self.model, "input": list(texts), "encoding_format": "float", **length}
 
     def _key_error(self, status: int, key: EndpointKey) -> CarrelError:
-        if key.callers and status in _KEY_STATUSES:
+        if key.belongs_to_caller and status in _KEY_STATUSES:
             return Forbidden(
                 "The embeddings endpoint rejected your key, with which this call embeds. Call with"
                 " a key that the endpoint accepts."
             )
-        return self.misconfigured(status)
+        return self.configuration_error(status)
 
     def _out_of_quota(self, key: EndpointKey) -> CarrelError:
-        if key.callers:
+        if key.belongs_to_caller:
             return PaymentRequired(
                 "Your account at the embeddings endpoint has no quota left. Top it up there, or"
                 " call with the key of another account."
@@ -235,7 +245,7 @@ def _is_out_of_quota(content: bytes) -> bool:
 
 def _busy(response: httpx2.Response, key: EndpointKey) -> CarrelError:
     wait = parse_retry_after(response.headers.get("retry-after", ""), utc_now())
-    if key.callers and response.status_code == 429:  # noqa: PLR2004 - Too Many Requests
+    if key.belongs_to_caller and response.status_code == 429:  # noqa: PLR2004 - Too Many Requests
         message = "The embeddings endpoint throttles your key: try again later."
         return RateLimited(message, retry_after=wait)
     message = "The embeddings endpoint is busy or failing: try again later."

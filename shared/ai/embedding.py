@@ -53,7 +53,7 @@ class Embedder(Protocol):
         ...
 
 
-async def require_provider(embedder: Embedder, cause: CarrelError) -> None:
+async def raise_if_provider_fails(embedder: Embedder, cause: CarrelError) -> None:
     """Embed a harmless text, to learn whether the provider or a single text caused a failure.
 
     Raises:

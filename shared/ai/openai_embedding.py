@@ -1,4 +1,4 @@
-"""Embedding by an endpoint with OpenAI's API: OpenAI, a gateway, vLLM, Ollama."""
+"""Embeddings from any endpoint with OpenAI's API: OpenAI itself, a gateway, vLLM, Ollama."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from shared.ai._openai import EndpointKey, OpenAIEndpoint, RejectedTexts
 from shared.ai.embedding import PROBE, require_unicode
 from shared.ai.retrying import deadline_for, run_concurrently
-from shared.core.bisection import bisect
+from shared.core.bisection import bisect_batch
 from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.errors import CarrelError, InvalidInput, Unavailable
 from shared.core.http import retry_with_backoff
@@ -44,8 +44,12 @@ class _KeyedEmbedder:
             try:
                 vectors = await self._embed_all(texts, purpose)
             except CarrelError as error:
-                # A call with a caller's key may have failed because of the key.
-                attempt.healthy = None if self._key.callers else not isinstance(error, Unavailable)
+                if self._key.belongs_to_caller:
+                    # The key may be at fault, so the failure says nothing about the endpoint.
+                    attempt.healthy = None
+                else:
+                    # An endpoint that answers with another error is reachable.
+                    attempt.healthy = not isinstance(error, Unavailable)
                 raise
             attempt.healthy = True
         return vectors
@@ -56,33 +60,45 @@ class _KeyedEmbedder:
     async def _embed_all(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         deadline = deadline_for(purpose, self._endpoint.time_limit)
         batches = await run_concurrently(
-            self._embed_batch(first, texts[first : first + self.batch_size], deadline)
-            for first in range(0, len(texts), self.batch_size)
+            self._embed_batch(texts[offset : offset + self.batch_size], offset, deadline)
+            for offset in range(0, len(texts), self.batch_size)
         )
         return [vector for batch in batches for vector in batch]
 
-    async def _embed_batch(self, first: int, texts: Sequence[str], deadline: float) -> list[Vector]:
-        """Embed a batch whose first text has this index.
+    async def _embed_batch(
+        self, texts: Sequence[str], offset: int, deadline: float
+    ) -> list[Vector]:
+        """Embed a batch. If the endpoint rejects it, find the text that is at fault.
 
-        An error does not name a text. The batch may be too large, one text may be at fault, or the
-        endpoint may reject every text because of its configuration. A probe rules out the last.
+        The endpoint's error does not name a text. The batch may be too large, one text may be at
+        fault, or the endpoint may reject every text because of its configuration. A probe with a
+        harmless text rules out the configuration.
+
+        Args:
+            texts: The texts of the batch.
+            offset: The index of the batch's first text among all texts, for the error.
+            deadline: When to stop, on the event loop's clock.
+
+        Raises:
+            InvalidInput: The endpoint rejects one of the texts.
         """
-        probed = False
+        is_probed = False
 
-        async def embed(batch: Sequence[str]) -> list[Vector]:
-            nonlocal probed
+        async def embed_or_probe(batch: Sequence[str]) -> list[Vector]:
+            nonlocal is_probed
             try:
                 return await self._embed_with_retries(batch, deadline)
-            except RejectedTexts as rejected:
-                if not probed:
-                    await self._probe(rejected.status, deadline)
-                probed = True
+            except RejectedTexts as rejection:
+                if not is_probed:
+                    await self._probe(rejection.status, deadline)
+                    is_probed = True
                 raise
 
         vectors: list[Vector] = []
-        async for _, outcome in bisect(texts, embed, RejectedTexts):
+        async for _, outcome in bisect_batch(texts, embed_or_probe, RejectedTexts):
             if isinstance(outcome, RejectedTexts):
-                raise _rejection(first + len(vectors))
+                # `bisect_batch` yields in order, so the rejected text follows those with a vector.
+                raise _rejection_error(offset + len(vectors))
             vectors += outcome
         return vectors
 
@@ -95,7 +111,7 @@ class _KeyedEmbedder:
         try:
             await self._embed_with_retries([PROBE], deadline)
         except RejectedTexts:
-            raise self._endpoint.misconfigured(status) from None
+            raise self._endpoint.configuration_error(status) from None
 
     async def _embed_with_retries(self, texts: Sequence[str], deadline: float) -> list[Vector]:
         return await retry_with_backoff(partial(self._request, texts, deadline), deadline=deadline)
@@ -105,11 +121,12 @@ class _KeyedEmbedder:
             async with asyncio.timeout_at(deadline), self._slots:
                 response = await self._endpoint.post(texts, self._key)
         except TimeoutError:
-            message = "The embeddings endpoint is too slow: try again later."
+            # The wait for a slot counts, too, so the endpoint need not be the slow part.
+            message = "The embeddings endpoint did not answer in time: try again later."
             raise Unavailable(message) from None
         if not response.is_success:
             raise self._endpoint.map_error(response, self._key)
-        return self._endpoint.vectors(response, len(texts))
+        return self._endpoint.parse_vectors(response, len(texts))
 
 
 class OpenAIEmbedder(_KeyedEmbedder):
@@ -121,19 +138,20 @@ class OpenAIEmbedder(_KeyedEmbedder):
         base_url: str,
         model: str,
         dimension: int,
-        shortens: bool = True,
+        requests_dimension: bool = True,
         api_key: SecretStr | None = None,
         time_limit: float = 30.0,
         concurrency: int = 4,
         breaker: CircuitBreaker | None = None,
     ) -> None:
-        """Connect on first use.
+        """Configure the endpoint. Connections open on first use.
 
         Args:
             base_url: The address without `/embeddings`, such as `https://api.openai.com/v1`.
             model: The model's name at the endpoint.
             dimension: The length of its vectors.
-            shortens: Whether to request that length; many endpoints reject the parameter.
+            requests_dimension: Whether requests ask for vectors of that length. Many endpoints
+                reject the parameter.
             api_key: The deployment's key, or None if the endpoint needs none.
             time_limit: Seconds that a call of `embed` may take, including retries.
             concurrency: How many requests may run at once with one key.
@@ -143,28 +161,28 @@ class OpenAIEmbedder(_KeyedEmbedder):
             url=f"{base_url.rstrip('/')}/embeddings",
             model=model,
             dimension=dimension,
-            shortens=shortens,
+            requests_dimension=requests_dimension,
             time_limit=time_limit,
             concurrency=concurrency,
             breaker=breaker or CircuitBreaker("The embeddings endpoint"),
         )
-        super().__init__(endpoint, EndpointKey(api_key, callers=False))
+        super().__init__(endpoint, EndpointKey(api_key, belongs_to_caller=False))
 
     def on_behalf_of(self, api_key: SecretStr) -> Embedder:
         """Return the same model over the same connections, with a caller's key.
 
         In addition to the errors of any embedder, `embed` then raises `Forbidden` (the endpoint
         rejects the key), `PaymentRequired` (its account is empty) and `RateLimited` (it is
-        throttled). No failure opens the breaker.
+        throttled). Failures with a caller's key do not count towards the circuit breaker.
         """
-        return _KeyedEmbedder(self._endpoint, EndpointKey(api_key, callers=True))
+        return _KeyedEmbedder(self._endpoint, EndpointKey(api_key, belongs_to_caller=True))
 
     async def aclose(self) -> None:
         """Close the connections, which all callers share."""
         await self._endpoint.aclose()
 
 
-def _rejection(index: int) -> InvalidInput:
+def _rejection_error(index: int) -> InvalidInput:
     return InvalidInput(
         f"The embedding model rejected text {index}: it may be empty or too long. Change it.",
         details={"text": index},

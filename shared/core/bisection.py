@@ -12,18 +12,19 @@ ResultT = TypeVar("ResultT")
 ErrorT = TypeVar("ErrorT", bound=Exception)
 
 
-async def bisect(
+async def bisect_batch(
     items: Sequence[ItemT],
     attempt: Callable[[Sequence[ItemT]], Awaitable[ResultT]],
-    refusal: type[ErrorT] | tuple[type[ErrorT], ...],
+    error_types: type[ErrorT] | tuple[type[ErrorT], ...],
 ) -> AsyncIterator[tuple[Sequence[ItemT], ResultT | ErrorT]]:
-    """Process a batch, and split it into halves where it is rejected, down to single items.
+    """Process a batch. If it is rejected, process its halves, and so on down to single items.
 
     Args:
         items: The batch, in order; the outcomes come in the same order.
-        attempt: Processes a batch, or raises. It is called lazily: a consumer that stops iterating
-            stops the attempts.
-        refusal: The errors for which smaller batches are tried; any other error ends the iteration.
+        attempt: Processes a batch, or raises an error. It is called lazily, so a consumer that
+            stops iterating also stops the attempts.
+        error_types: The errors after which smaller batches are tried. Any other error ends the
+            iteration.
 
     Yields:
         Each accepted batch with the result of `attempt`, or a single item with its error.
@@ -34,9 +35,10 @@ async def bisect(
         outcome: ResultT | ErrorT
         try:
             outcome = await attempt(batch)
-        except refusal as error:
+        except error_types as error:
             if len(batch) > 1:
                 middle = len(batch) // 2
+                # The list is a stack, so the first half is pushed last.
                 batches += [batch[middle:], batch[:middle]]
                 continue
             outcome = error

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 AnswerT = TypeVar("AnswerT")
 
 DEFAULT_RETRY_AFTER: Final = 10.0
-"""Seconds that a caller is asked to wait if the service does not say."""
+"""The seconds that a caller is asked to wait if the service names no time, or zero."""
 MAX_RETRY_AFTER: Final = 3_600.0
-"""Seconds that a caller is asked to wait at most, even if the service asks for more."""
+"""The most seconds that a caller is asked to wait, even if the service asks for more."""
 _MIN_BACKOFF: Final = 0.25
 _MAX_BACKOFF: Final = 8.0
-_SECONDS: Final = re.compile(r"\d{1,9}", re.ASCII)
+_SECONDS_PATTERN: Final = re.compile(r"\d{1,9}", re.ASCII)
+"""A number of seconds up to 31 years. A longer number is taken for an error of the service."""
 
 
 def media_type(content_type: str | None) -> str:
@@ -34,7 +35,7 @@ def media_type(content_type: str | None) -> str:
     return (content_type or "").partition(";")[0].strip().lower()
 
 
-async def read_at_most(limit: int, body: AsyncIterable[bytes]) -> bytes | None:
+async def read_limited(body: AsyncIterable[bytes], limit: int) -> bytes | None:
     """Read a streamed body, or return None once it is longer than `limit` bytes."""
     content = bytearray()
     async for block in body:
@@ -47,17 +48,19 @@ async def read_at_most(limit: int, body: AsyncIterable[bytes]) -> bytes | None:
 async def retry_with_backoff(
     attempt: Callable[[], Awaitable[AnswerT]], *, deadline: float
 ) -> AnswerT:
-    """Repeat a call until it succeeds, fails for good, or the deadline leaves no time for a pause.
+    """Repeat an attempt until it succeeds or fails for good, or no time is left for a pause.
 
-    Pauses double from a quarter of a second to eight, with jitter, in addition to Retry-After.
+    Pauses double from a quarter of a second to eight seconds, with jitter. The time that the
+    service asks to wait is added to each.
 
     Args:
-        attempt: Makes one call. It is repeated after `Unavailable` and `RateLimited` only.
-        deadline: When to stop, on the event loop's clock. An attempt must respect it itself.
+        attempt: Makes one attempt. Only `Unavailable` and `RateLimited` lead to another one.
+        deadline: The time on the event loop's clock by which the last pause must end. The function
+            does not interrupt an attempt.
 
     Raises:
-        Unavailable: The error of the last attempt, with a `retry_after`.
-        RateLimited: Likewise.
+        Unavailable: The last attempt raised it. `retry_after` is set.
+        RateLimited: The last attempt raised it. `retry_after` is set.
     """
     backoff = _MIN_BACKOFF
     while True:
@@ -73,14 +76,19 @@ async def retry_with_backoff(
 
 
 def parse_retry_after(header: str, now: datetime) -> float | None:
-    """Parse a Retry-After header, a number or a date (RFC 9110, 10.2.3), into seconds."""
-    if _SECONDS.fullmatch(header):
+    """Parse a Retry-After header, a number or a date (RFC 9110, 10.2.3), into seconds.
+
+    Returns:
+        At least 0 and at most MAX_RETRY_AFTER seconds, or None if the header is malformed.
+    """
+    if _SECONDS_PATTERN.fullmatch(header):
         return min(float(header), MAX_RETRY_AFTER)
-    from email.utils import parsedate_to_datetime
+    from email.utils import parsedate_to_datetime  # imported here, because dates are rare
 
     try:
         date = parsedate_to_datetime(header)
     except (ValueError, OverflowError):
         return None
+    # The parser returns a date without a time zone for the zone -0000, which stands for UTC.
     seconds = (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()
     return min(max(0.0, seconds), MAX_RETRY_AFTER)

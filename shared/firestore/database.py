@@ -17,7 +17,7 @@ from google.api_core import exceptions
 from google.cloud.firestore import AsyncClient, LastUpdateOption
 from google.cloud.firestore_v1.async_aggregation import AsyncAggregationQuery
 
-from shared.core.bisection import bisect
+from shared.core.bisection import bisect_batch
 from shared.core.errors import Conflict, PlatformFault, Unavailable
 from shared.core.log import log
 
@@ -233,7 +233,9 @@ class Database:
             PlatformFault: The database rejects the content of a single write.
         """
         committed = 0
-        async for batch, outcome in bisect(writes, self.commit, (WriteConflict, PlatformFault)):
+        async for batch, outcome in bisect_batch(
+            writes, self.commit, (WriteConflict, PlatformFault)
+        ):
             if isinstance(outcome, PlatformFault):
                 raise outcome
             committed += 0 if isinstance(outcome, WriteConflict) else len(batch)

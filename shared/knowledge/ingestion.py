@@ -13,7 +13,7 @@ from google.api_core.exceptions import InvalidArgument
 from google.cloud.firestore import LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.core.bisection import bisect
+from shared.core.bisection import bisect_batch
 from shared.core.errors import PlatformFault
 from shared.core.log import error_fields, log
 from shared.firestore.writes import put_if_unchanged
@@ -197,7 +197,7 @@ class Ingestion:
                     raise _Refusal(reason) from error
                 raise
 
-        async for batch, refusal in bisect(sources, save, _Refusal):
+        async for batch, refusal in bisect_batch(sources, save, _Refusal):
             if refusal:
                 log.warning("source_refused", **error_fields(refusal))
                 [source] = batch

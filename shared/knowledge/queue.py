@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.core.bisection import bisect
+from shared.core.bisection import bisect_batch
 from shared.core.dates import utc_now
 from shared.core.deferral import next_attempt
 from shared.core.errors import PlatformFault
@@ -188,7 +188,7 @@ class ChunkQueue:
             return len(results)
         # A ValueError means that Google's client cannot make a request of the data.
         stored = 0
-        async for batch, outcome in bisect(
+        async for batch, outcome in bisect_batch(
             results, commit, (WriteConflict, PlatformFault, ValueError)
         ):
             if outcome is None:

@@ -22,7 +22,7 @@ from google.cloud.firestore import (
 )
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.core.bisection import bisect
+from shared.core.bisection import bisect_batch
 from shared.core.dates import utc_now
 from shared.core.errors import Conflict
 from shared.extractions.extracted_chunks import COLLECTION as EXTRACTIONS
@@ -475,7 +475,9 @@ class SourceMove(Forgetting):
         while has_more:
             page = await self._database.find(query)
             has_more = len(page) == PAGE
-            async for chunks, outcome in bisect(page, process, (CommitTooLarge, WriteConflict)):
+            async for chunks, outcome in bisect_batch(
+                page, process, (CommitTooLarge, WriteConflict)
+            ):
                 if isinstance(outcome, CommitTooLarge):
                     raise outcome
                 if isinstance(outcome, WriteConflict):

@@ -289,7 +289,7 @@ def _configured_embedder(settings: Settings) -> Embedder:
                 base_url=settings.openai_base_url,
                 model=settings.openai_model,
                 dimension=settings.openai_dimension,
-                shortens=settings.openai_shortens,
+                requests_dimension=settings.openai_shortens,
                 api_key=settings.openai_api_key,
             )
 

@@ -28,7 +28,7 @@ from shared.accounts.grant import Proof
 from shared.core.base64url import to_base64url
 from shared.core.caller import require_user_id
 from shared.core.errors import Forbidden, Unauthorized, Unavailable
-from shared.core.http import read_at_most
+from shared.core.http import read_limited
 from shared.core.log import log
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ class OpenIdProvider:
                 httpx2.AsyncClient(timeout=self._timeout) as client,
                 client.stream(method, url, data=form) as response,
             ):
-                content = await read_at_most(MAX_RESPONSE_BYTES, response.aiter_bytes())
+                content = await read_limited(response.aiter_bytes(), MAX_RESPONSE_BYTES)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             raise _logged_unavailable_error("unreachable") from error
         if content is None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import httpx2
 
-from shared.core.http import media_type, read_at_most
+from shared.core.http import media_type, read_limited
 
 if TYPE_CHECKING:
     import ssl
@@ -293,7 +293,7 @@ def _check_response(response: httpx2.Response) -> None:
 
 
 async def _read_body(response: httpx2.Response) -> bytes:
-    body = await read_at_most(MAX_DOCUMENT_BYTES, response.aiter_raw())
+    body = await read_limited(response.aiter_raw(), MAX_DOCUMENT_BYTES)
     if body is None:
         raise DocumentRejected("too_large")
     return body

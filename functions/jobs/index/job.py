@@ -1,4 +1,4 @@
-"""Maintain the inverted index that search reads: the postings of terms and facets."""
+"""Maintains the inverted index that search reads: the postings of terms and facets."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.index.commits import split_commits
-from functions.jobs.index.unfinished import finish_unfinished
-from shared.core.bisection import bisect
+from functions.jobs.index.unfinished import finish_interrupted_calls
+from shared.core.bisection import bisect_batch
 from shared.core.errors import PlatformFault
 from shared.extractions.upkeep import promote_duplicates
 from shared.firestore.database import WriteConflict
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
-PAGE: Final = 300
-"""Pending chunks are read in pages of this size. The more chunks share a commit, the fewer writes:
-postings are written once for all of them."""
+PAGE_SIZE: Final = 300
+"""The number of pending chunks read at once. The more chunks share a commit, the fewer writes there
+are, because a commit writes each postings document once for all of its chunks."""
 MAX_TRUNCATED: Final = 200
-"""At most this many overlong postings of each kind are truncated before a page. A page adds some
-30,000 entries, which make about 120 postings overlong again."""
+"""The maximum number of overlong postings that are truncated before a page, of terms and of facets
+each, in each corpus. A page adds some 30,000 entries, which make about 120 postings overlong."""
 
 
 async def index(ctx: Context, budget: Budget) -> Report:
@@ -43,78 +43,81 @@ async def index(ctx: Context, budget: Budget) -> Report:
 async def index_with(
     indexing: Indexing, ctx: Context, budget: Budget, cap: int = CAP, slack: int = SLACK
 ) -> Report:
-    """Index pending chunks, and remove deleted ones, commit by commit.
+    """Index pending chunks, and remove deleted chunks from the index, commit by commit.
 
-    Postings of both corpora that have `cap + slack` entries are truncated to `cap`, those that
-    others have made so long included.
+    Postings of the knowledge base and of traces are truncated to `cap` entries once they have
+    `cap + slack`, whichever program added the entries.
 
-    A commit has the indexed state of some chunks and all that changes in their postings: the next
-    run continues where one was killed. When INDEX_VERSION has changed, everything is indexed again.
-    A duplicate of an extraction that was deleted with its chunk is shown instead of it. The job
-    also completes the forgetting of sources that took a call too long.
+    A commit contains the indexed state of some chunks and all changes to their postings, so the
+    next run continues where a killed run stopped. When INDEX_VERSION has changed, every chunk is
+    indexed again. When the deletion of a chunk also deleted an extraction, one of the extraction's
+    duplicates takes its place. The job also completes calls of `forget` and `edit_source` that ran
+    out of time.
     """
     report = Report()
-    await _follow_version(indexing, ctx)
-    await finish_unfinished(ctx, budget, report)
+    await _requeue_if_outdated(indexing, ctx)
+    await finish_interrupted_calls(ctx, budget, report)
     truncations = [
         PostingsTruncation(ctx.database, names, cap, slack) for names in (KNOWLEDGE, TRACES)
     ]
     while not budget.spent:
         for truncation in truncations:
             await _truncate(truncation, report)
-        page = await indexing.pending(ctx.clock(), PAGE)
+        page = await indexing.pending(ctx.clock(), PAGE_SIZE)
         if not page:
             await promote_duplicates(ctx, budget, report)
             return report
-        for commit in await _commits(page, ctx, report):
-            await _apply(commit, indexing, ctx, budget, report)
+        for changes in await _plan_commits(page, ctx, report):
+            await _apply(changes, indexing, ctx, budget, report)
     report.finished = False
     return report
 
 
-async def _follow_version(indexing: Indexing, ctx: Context) -> None:
-    """Queue all chunks again if the index was made with another version."""
+async def _requeue_if_outdated(indexing: Indexing, ctx: Context) -> None:
+    """Queue all chunks again if the index was built with another version."""
     version = await indexing.version()
     if version == INDEX_VERSION:
         return
-    if version:
+    if version:  # A new index has no version. Its chunks are queued already.
         await indexing.requeue(ctx.clock())
     await indexing.save_version(INDEX_VERSION)
 
 
 async def _truncate(truncation: PostingsTruncation, report: Report) -> None:
-    """Truncate the overlong postings of a corpus."""
-    overlong = await truncation.overlong(MAX_TRUNCATED)
-    await truncation.truncate(overlong)
-    if overlong:
-        report.counts["shortened"] += len(overlong)
+    """Truncate the overlong postings of a corpus. The report counts them as `shortened`."""
+    overlong_names = await truncation.overlong(MAX_TRUNCATED)
+    await truncation.truncate(overlong_names)
+    if overlong_names:
+        report.counts["shortened"] += len(overlong_names)
 
 
-async def _commits(
+async def _plan_commits(
     page: Sequence[ChunkToIndex], ctx: Context, report: Report
 ) -> list[list[IndexChange]]:
-    """Return the commits of a page; a chunk that cannot be indexed is deferred."""
-    changes = await asyncio.to_thread(list, map(_change, page))
-    for chunk, change in zip(page, changes, strict=True):
-        if isinstance(change, str):
-            await defer_chunk(STEP, chunk, change, ctx, report)
-    valid = [change for change in changes if isinstance(change, IndexChange)]
-    commits = list(split_commits(valid))
-    # The last commit of a full page is read again with the next one, to share postings with it.
-    return commits[:-1] if len(page) == PAGE and len(commits) > 1 else commits
+    """Return the changes of each commit for a page. Chunks that cannot be indexed are deferred."""
+    # Finding the terms takes CPU time, and in a thread it does not block the event loop.
+    outcomes = await asyncio.to_thread(list, map(_change, page))
+    for chunk, outcome in zip(page, outcomes, strict=True):
+        if isinstance(outcome, str):
+            await defer_chunk(STEP, chunk, outcome, ctx, report)
+    changes = [outcome for outcome in outcomes if isinstance(outcome, IndexChange)]
+    commits = list(split_commits(changes))
+    # The last commit of a full page may be small. Its chunks are read again with the next page,
+    # so that they share a commit with more chunks.
+    return commits[:-1] if len(page) == PAGE_SIZE and len(commits) > 1 else commits
 
 
 async def _apply(
     changes: Sequence[IndexChange], indexing: Indexing, ctx: Context, budget: Budget, report: Report
 ) -> None:
-    """Commit changes, and find those that the database refuses.
+    """Commit changes, and find the changes that the database refuses.
 
-    A chunk that was edited since it was read stays pending. One that is refused for another reason,
-    or of which Google's client cannot make a request (`ValueError`), is deferred; if the database
-    refuses that write too, no chunk is at fault and the run ends.
+    A chunk that was edited since it was read stays pending. A chunk is deferred if its change is
+    refused for another reason, or if Google's client cannot make a request of it (`ValueError`).
+    If the database refuses the write that defers it, too, no chunk is at fault and the run ends.
     """
-    refusal = (WriteConflict, PlatformFault, ValueError)
-    async for batch, outcome in bisect(changes, indexing.apply, refusal):
+    refusals = (WriteConflict, PlatformFault, ValueError)
+    async for batch, outcome in bisect_batch(changes, indexing.apply, refusals):
         if outcome is None:
             report.counts["indexed"] += len(batch)
             budget.progress(len(batch))
@@ -122,20 +125,20 @@ async def _apply(
             await defer_chunk(STEP, batch[0].pending, f"was refused: {outcome}", ctx, report)
 
 
-def _change(pending: ChunkToIndex) -> IndexChange | str:
-    """Return the changes of the index for a chunk, or the reason why it cannot be indexed."""
-    if pending.fault:
-        return pending.fault
-    if pending.chunk is None:
-        return IndexChange(pending, NOT_INDEXED)
+def _change(chunk: ChunkToIndex) -> IndexChange | str:
+    """Return the change to the index for a chunk, or the reason why it cannot be indexed."""
+    if chunk.fault:
+        return chunk.fault
+    if chunk.chunk is None:
+        return IndexChange(chunk, NOT_INDEXED)
     try:
-        return IndexChange(pending, indexed_state(pending.chunk))
+        return IndexChange(chunk, indexed_state(chunk.chunk))
     except (AttributeError, TypeError, ValueError) as error:
         return f"the document is malformed: {error!r}"
 
 
 async def count_pending(ctx: Context) -> int:
-    """Count the chunks that wait to be indexed."""
+    """Count the chunks that are waiting to be indexed."""
     return await ChunkQueue(ctx.database).count_pending(STEP)
 
 
@@ -144,6 +147,6 @@ JOB = Job(
     title="Index words and facets",
     run=index,
     total=count_pending,
-    schedule="5-59/15 * * * *",
+    schedule="5-59/15 * * * *",  # at minutes at which no other job starts
     dead_letters=dead_lettered_chunks(STEP),
 )

@@ -1,4 +1,4 @@
-"""Complete what calls of `forget` and `edit_source` left unfinished."""
+"""Completes calls of `forget` and `edit_source` that ran out of time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget, Report
 
 MAX_EDITS: Final = 300
-"""A run completes the edits of at most this many sources."""
+"""The maximum number of sources whose edits a run completes."""
 
 
-async def finish_unfinished(ctx: Context, budget: Budget, report: Report) -> None:
-    """Complete what calls left unfinished. Costs two reads if there is nothing to do."""
+async def finish_interrupted_calls(ctx: Context, budget: Budget, report: Report) -> None:
+    """Complete calls that ran out of time. Costs two reads if there are none."""
     await _finish_moves(ctx, budget, report)
     await _finish_edits(ctx, budget, report)
 

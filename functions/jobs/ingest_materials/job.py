@@ -1,11 +1,11 @@
-"""Embed the documents that were too long for the call that uploaded them."""
+"""Embed the documents of workspaces that were too long for the call that uploaded them."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Final
 
-from shared.ai.embedding import require_provider
+from shared.ai.embedding import raise_if_provider_fails
 from shared.core.deferral import next_attempt
 from shared.core.errors import CarrelError
 from shared.firestore.database import LeaseLost
@@ -26,21 +26,24 @@ if TYPE_CHECKING:
 PAGE_SIZE: Final = 10
 """The number of documents that are read from the queue at once."""
 TURN_SECONDS: Final = 60.0
-"""The time for which the job works on a document before it turns to the next one."""
+"""The time that the job works on a document before it turns to the next one."""
 
 
 async def ingest_materials(ctx: Context, budget: Budget) -> Report:
-    """Embed waiting documents in turns, and publish each one when it is complete.
+    """Embed waiting documents in turns. Each becomes `READY` when all its passages have vectors.
 
-    Each batch of vectors is a commit, and a passage with a vector is not embedded again. So the
-    next run continues after one that was killed. A document that fails is deferred, each time for
-    longer, and given up after five attempts. It never blocks other documents.
+    Each batch of vectors is a commit, and a passage with a vector is not embedded again. So
+    the next run continues where a killed run stopped. A document that fails is retried after
+    increasingly long waits, and given up after five attempts. It never blocks other documents.
 
     Raises:
         Unavailable: The embedding provider or the database is down.
-        CarrelError: The embedding provider is configured wrongly.
+        CarrelError: The embedding provider is configured wrongly, or the database is embedded with
+            another model.
+        LeaseLost: Another run has taken over.
     """
     report = Report()
+    # Vectors of two models must never be mixed in one database.
     await EmbeddingSpace(ctx.database).claim(ctx.embedder)
     while due := await WorkspaceQueue(ctx.database).due(ctx.clock(), PAGE_SIZE):
         for workspace, document in due:
@@ -64,12 +67,14 @@ async def _process(
         parts = await workspace.load_contents(document)
         await _give_up(workspace, document, rejection_message(parts, error.passage_id), report)
     except (DocumentErased, LeaseLost):
+        # Both are Carrel's errors, too, but neither is a failure of the document.
         raise
     except CarrelError as error:
         await _defer(workspace, document, error, ctx, report)
     else:
         if status is DocumentStatus.WAITING:
-            # The status stays as it is stored: a call may have finished the document.
+            # The turn is over, so the document goes to the end of the queue. The stored status is
+            # not overwritten, because a call may have embedded the rest of the document meanwhile.
             await workspace.update(document, next_at=ctx.clock(), tries=0)
             return
         await workspace.update(document, status=status)
@@ -82,16 +87,18 @@ async def _embed(
 ) -> DocumentStatus:
     """Embed as many passages as there is time for, and return the document's new status."""
     if document.profile.model != ctx.embedder.model:
-        return DocumentStatus.ARRIVING  # uploading it again embeds it with the current model
+        # The document was prepared for another model, so this run cannot embed it. In this status
+        # it is no longer queued, and the next upload of the text starts again.
+        return DocumentStatus.ARRIVING
     parts = await workspace.load_contents(document)
     passage_ids = [passage_id for part in parts for passage_id in part.ids]
     turn_end = time.monotonic() + TURN_SECONDS
 
-    def has_time(_left: int) -> bool:
+    def has_time(_remaining: int) -> bool:
         return not budget.spent and time.monotonic() < turn_end
 
-    def on_embedded(passages: int) -> None:
-        report.counts["embedded"] += passages
+    def on_embedded(passage_count: int) -> None:
+        report.counts["embedded"] += passage_count
 
     complete = await embed_stored_passages(
         passage_ids, document, workspace, ctx, has_time=has_time, on_embedded=on_embedded
@@ -106,14 +113,15 @@ async def _defer(
     ctx: Context,
     report: Report,
 ) -> None:
-    """Try the document again later, unless the provider fails with any text.
+    """Schedule the next attempt, unless the provider fails for every text.
 
     Raises:
-        CarrelError: The provider is down. That is `error`, and no failure of the document.
+        CarrelError: The provider is down. This is `error`, and it does not count as an attempt.
     """
     try:
-        await require_provider(ctx.embedder, error)
+        await raise_if_provider_fails(ctx.embedder, error)
     except CarrelError:
+        # The document goes to the end of the queue, so that the next run begins with another.
         await workspace.update(document, next_at=ctx.clock())
         raise
     tries = document.tries + 1
@@ -128,7 +136,7 @@ async def _defer(
 async def _give_up(
     workspace: Workspace, document: WorkspaceDocument, reason: str, report: Report
 ) -> None:
-    """Mark a document as failed, unless a call has since embedded it."""
+    """Mark a document as failed, unless a call has since embedded it or uploaded it again."""
     record = await workspace.load_document(document.document_id)
     latest = record.document
     if (
@@ -142,7 +150,7 @@ async def _give_up(
 
 
 async def count_waiting(ctx: Context) -> int:
-    """Count the documents that wait to be embedded."""
+    """Count the documents that are waiting to be embedded."""
     return await WorkspaceQueue(ctx.database).count_waiting()
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from shared.ai.embedding import Purpose, require_provider
-from shared.core.bisection import bisect
+from shared.ai.embedding import Purpose, raise_if_provider_fails
+from shared.core.bisection import bisect_batch
 from shared.core.errors import CarrelError
 from shared.core.log import error_fields, log
 from shared.knowledge.queue import ChunkQueue, RefusedChunks
@@ -67,9 +67,9 @@ async def embed_texts(texts: Sequence[str], ctx: Context) -> list[Vector | Carre
             raise
 
     vectors: list[Vector | CarrelError] = []
-    async for _, outcome in bisect(texts, embed, CarrelError):
+    async for _, outcome in bisect_batch(texts, embed, CarrelError):
         if isinstance(outcome, CarrelError):
-            await require_provider(ctx.embedder, outcome)
+            await raise_if_provider_fails(ctx.embedder, outcome)
             vectors.append(outcome)
         else:
             vectors += outcome

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.jobs.index.commits import MAX_BYTES, MAX_POSTINGS, split_commits
-from functions.jobs.index.job import JOB, PAGE, count_pending, index, index_with
+from functions.jobs.index.job import JOB, PAGE_SIZE, count_pending, index, index_with
 from shared.core.caller import Caller
 from shared.core.errors import PlatformFault
 from shared.core.meter import Meter
@@ -330,9 +330,9 @@ async def test_stopped_reindexing_is_completed(notes: Context) -> None:
 
 async def test_large_chunks_are_indexed_in_several_commits(ctx: Context) -> None:
     tags = tuple(f"{number} {'王' * 1_000}" for number in range(6))
-    sections = tuple(Section(f"Note {number}.") for number in range(PAGE + 20))
+    sections = tuple(Section(f"Note {number}.") for number in range(PAGE_SIZE + 20))
     await ingest_sources(ctx, replace(NOTES, tags=tags, sections=sections))
-    assert await index(ctx, ample()) == Report(Counter(indexed=PAGE + 20))
+    assert await index(ctx, ample()) == Report(Counter(indexed=PAGE_SIZE + 20))
     await assert_exact(ctx)
 
 

@@ -108,7 +108,11 @@ async def test_the_request_has_key_model_and_dimension(purpose: Purpose) -> None
 async def test_key_and_dimension_are_optional() -> None:
     with FakeOpenAI() as server:
         server.shortens = False
-        native: dict[str, Any] = {"dimension": openai.DIMENSION, "shortens": False, "api_key": None}
+        native: dict[str, Any] = {
+            "dimension": openai.DIMENSION,
+            "requests_dimension": False,
+            "api_key": None,
+        }
         (vector,) = await embed(server, ["Bees dance."], **native)
     assert vector == pytest.approx(expected("Bees dance.", openai.DIMENSION))
     assert server.calls[0].key is None

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from functions.jobs.ingest.readers.decoding import MEGABYTE
 from functions.jobs.ingest.readers.readwise_export import MAX_BYTES
 from shared.core.errors import CarrelError, InvalidInput, RateLimited, Unavailable
-from shared.core.http import parse_retry_after, read_at_most, retry_with_backoff
+from shared.core.http import parse_retry_after, read_limited, retry_with_backoff
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -215,7 +215,7 @@ async def _content(response: httpx2.Response) -> bytes:
     Raises:
         InvalidInput: The body is larger than an export can be.
     """
-    content = await read_at_most(MAX_BYTES, response.aiter_bytes())
+    content = await read_limited(response.aiter_bytes(), MAX_BYTES)
     if content is None:
         megabytes = MAX_BYTES // MEGABYTE
         raise InvalidInput(f"Readwise sends more than {megabytes} MB at once: check READWISE_URL.")
