@@ -7,8 +7,8 @@
   fewer if there are no more.
 - A text without a sentence (code, a table) has no card.
 
-Of sentences with almost the same content, only the best counts. Sentences stay in the order of the
-text and are cut, at a word, only if a single one is longer than the limit.
+Of sentences with almost the same content, only the best one is used. Sentences stay in the order of
+the text. One is cut, between two words, only if it alone is longer than the limit.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 MODEL: Final = "extractive"
 """The stored name of the model of these cards."""
 MAX_SUMMARY: Final = 400
-"""A summary has at most this many characters."""
+"""The maximum length of a summary, in characters."""
 MAX_TAKEAWAY: Final = 300
-"""A takeaway has at most this many characters."""
+"""The maximum length of a takeaway, in characters."""
 SUMMARY_SHARE: Final = 0.4
-"""A summary is at most this share of the text, unless its best sentence is longer."""
+"""The maximum share of the text that a summary takes, unless its best sentence is longer."""
 MIN_TAKEAWAYS, MAX_TAKEAWAYS = 3, 5
 SENTENCES_PER_TAKEAWAY: Final = 5
 """A text has one takeaway for this many sentences, within the limits above."""
 MAX_SIMILARITY: Final = 0.6
-"""From this similarity on, the lower-ranked of two sentences is omitted."""
+"""If the similarity of two sentences reaches this value, the lower-ranked one is omitted."""
 
 
 def extractive_card(text: str, title: str = "") -> KnowledgeCard | None:
@@ -46,37 +46,40 @@ def extractive_card(text: str, title: str = "") -> KnowledgeCard | None:
         return KnowledgeCard(prose) if prose else None
     from shared.text.key_sentences import key_sentences
 
-    best = _distinct(key_sentences(text, title))
-    if not best:
+    best_sentences = _distinct(key_sentences(text, title))
+    if not best_sentences:
         return KnowledgeCard(truncate(prose, MAX_SUMMARY))
-    summary = _summary(best, min(MAX_SUMMARY, int(SUMMARY_SHARE * len(prose))))
-    others = [sentence for sentence in best if sentence not in summary]
-    count = min(max(len(best) // SENTENCES_PER_TAKEAWAY, MIN_TAKEAWAYS), MAX_TAKEAWAYS)
+    summary = _summary(best_sentences, min(MAX_SUMMARY, int(SUMMARY_SHARE * len(prose))))
+    other_sentences = [sentence for sentence in best_sentences if sentence not in summary]
+    count = min(max(len(best_sentences) // SENTENCES_PER_TAKEAWAY, MIN_TAKEAWAYS), MAX_TAKEAWAYS)
     return KnowledgeCard(
         truncate(" ".join(_in_text_order(summary)), MAX_SUMMARY),
-        tuple(truncate(text, MAX_TAKEAWAY) for text in _in_text_order(others[:count])),
+        tuple(truncate(text, MAX_TAKEAWAY) for text in _in_text_order(other_sentences[:count])),
     )
 
 
-def _distinct(ranked: Sequence[KeySentence]) -> list[KeySentence]:
+def _distinct(ranked_sentences: Sequence[KeySentence]) -> list[KeySentence]:
     """Return the sentences that are not too similar to one ranked above them."""
     distinct: list[KeySentence] = []
-    for sentence in ranked:
+    for sentence in ranked_sentences:
         if all(sentence.similarities[better.position] < MAX_SIMILARITY for better in distinct):
             distinct.append(sentence)
     return distinct
 
 
-def _summary(ranked: Sequence[KeySentence], length: int) -> list[KeySentence]:
-    """Return the best sentence, and those of the next three that fit into the length."""
-    summary = [ranked[0]]
-    remaining = length - len(ranked[0].text)
-    for sentence in ranked[1 : MIN_TAKEAWAYS + 1]:
-        if len(sentence.text) < remaining:
+def _summary(ranked_sentences: Sequence[KeySentence], length: int) -> list[KeySentence]:
+    """Return the best sentence, and any of the next three that fit into the remaining length."""
+    summary = [ranked_sentences[0]]
+    remaining_length = length - len(ranked_sentences[0].text)
+    for sentence in ranked_sentences[1 : MIN_TAKEAWAYS + 1]:
+        if len(sentence.text) < remaining_length:
             summary.append(sentence)
-            remaining -= len(sentence.text) + 1
+            remaining_length -= len(sentence.text) + 1
     return summary
 
 
-def _in_text_order(selected: Sequence[KeySentence]) -> list[str]:
-    return [sentence.text for sentence in sorted(selected, key=lambda sentence: sentence.position)]
+def _in_text_order(unordered_sentences: Sequence[KeySentence]) -> list[str]:
+    return [
+        sentence.text
+        for sentence in sorted(unordered_sentences, key=lambda sentence: sentence.position)
+    ]

@@ -1,4 +1,4 @@
-"""Make a knowledge card for every chunk that waits for one."""
+"""Makes a knowledge card for every chunk that is waiting for one."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
-BY_MODEL: Final = "by language model"
-BY_EXTRACTION: Final = "extractive"
-"""The names under which the report counts cards by their author, in addition to the total."""
+MODEL_COUNT: Final = "by language model"
+EXTRACTIVE_COUNT: Final = "extractive"
+"""The names under which the report counts the cards of each kind, in addition to their total."""
 
 
 async def cards(ctx: Context, budget: Budget) -> Report:
@@ -58,7 +58,7 @@ async def cards(ctx: Context, budget: Budget) -> Report:
 
 
 async def renew(ctx: Context) -> int:
-    """Queue the chunks again whose cards were made by another model than the current one."""
+    """Queue the chunks whose cards were made by another model than the current one."""
     return await Cards(ctx.database).renew(partial(_model_for, ctx=ctx), ctx.clock())
 
 
@@ -77,9 +77,9 @@ async def _make_card(chunk: PendingChunk, ctx: Context, report: Report) -> StepR
     if generator:
         card = await _generate(chunk, generator, ctx)
         if card:
-            report.counts[BY_MODEL] += 1
+            report.counts[MODEL_COUNT] += 1
             return StepResult(chunk, card_change(card, generator.model, ctx.clock()))
-    report.counts[BY_EXTRACTION] += 1
+    report.counts[EXTRACTIVE_COUNT] += 1
     card = extractive_card(chunk.content, chunk.title)
     return StepResult(chunk, card_change(card, EXTRACTIVE, ctx.clock()))
 
@@ -91,9 +91,10 @@ async def _generate(
     try:
         return await generate_card(generator, chunk.title, chunk.content, ctx.meter)
     except (InvalidInput, InvalidAnswer) as error:
+        # A rejected text stays rejected, but another attempt may give a valid answer.
         if isinstance(error, InvalidAnswer) and chunk.tries + 1 < MAX_TRIES:
             raise
-    await probe(generator, ctx.meter)
+    await probe(generator, ctx.meter)  # raises if the model fails for any text
     return None
 
 
@@ -103,7 +104,7 @@ async def _probe(ctx: Context) -> None:
 
 
 async def count_pending(ctx: Context) -> int:
-    """Count the chunks that wait for a card."""
+    """Count the chunks that are waiting for a card."""
     return await ChunkQueue(ctx.database).count_pending(STEP)
 
 

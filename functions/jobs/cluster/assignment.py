@@ -58,10 +58,16 @@ def _assignments(
     """
     if clustering is None:
         return [ClusterAssignment(chunk, chunk.cluster_ids) for chunk in page]
-    current = [entry for entry in clusters if entry.cluster.run_id == clustering.run_id]
-    comparable = [chunk for chunk in page if chunk.vector and chunk.model == clustering.model]
-    nearest = _nearest(to_matrix(comparable), current) if comparable else []
-    cluster_ids = {chunk.chunk_id: ids for chunk, ids in zip(comparable, nearest, strict=True)}
+    current_clusters = [entry for entry in clusters if entry.cluster.run_id == clustering.run_id]
+    comparable_chunks = [
+        chunk for chunk in page if chunk.vector and chunk.model == clustering.model
+    ]
+    nearest_ids = (
+        _nearest(to_matrix(comparable_chunks), current_clusters) if comparable_chunks else []
+    )
+    cluster_ids = {
+        chunk.chunk_id: ids for chunk, ids in zip(comparable_chunks, nearest_ids, strict=True)
+    }
     return [
         ClusterAssignment(chunk, cluster_ids.get(chunk.chunk_id, chunk.cluster_ids))
         for chunk in page

@@ -1,4 +1,4 @@
-"""Maintain the clusters of the knowledge base: rebuild them when due, and assign new chunks."""
+"""Maintains the clusters of the knowledge base: rebuilds them when due, and assigns new chunks."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 async def cluster(ctx: Context, budget: Budget) -> Report:
     """Update the clusters to the current chunks.
 
-    The report counts new clusters as `topics` and assigned chunks as `placed`. Run records store
-    these names.
-
     If little has changed, new chunks are assigned to the current clusters. If the clustering is
     outdated, all chunks are clustered again. If there is no time to read them all, new chunks are
     assigned to the current clusters instead. Then cluster sizes are counted, empty clusters are
-    deleted, and new ones are named by the language model.
+    deleted, and new clusters are named by the language model.
 
-    After a killed run, the next one continues, but reads all chunks again if it has to
+    The report counts new clusters as `topics` and assigned chunks as `placed`. Run records store
+    these names.
+
+    The next run continues where a killed run stopped, but reads all chunks again if it has to
     cluster them. With nothing to do, a run costs four reads, five with a language model, and one
     for every thousand chunks in clusters.
     """
@@ -39,13 +39,15 @@ async def cluster(ctx: Context, budget: Budget) -> Report:
 
     report = Report()
     embedding = await EmbeddingSpace(ctx.database).state()
-    if embedding.space is None or embedding.move:
+    if embedding.space is None or embedding.move:  # There are no vectors, or those of two models.
         report.note = REEMBEDDING if embedding.move else ""
         return report
     state = await load_state(*embedding.space, ctx)
-    due = await is_due(state, ctx, report)
-    reclustered = due and await recluster(state, ctx, budget, report)
-    if state.pending and not reclustered and (state.comparable or not due):
+    needs_reclustering = await is_due(state, ctx, report)
+    has_reclustered = needs_reclustering and await recluster(state, ctx, budget, report)
+    # If the clustering was made with another model, new chunks cannot be compared with it. They
+    # then wait for the next clustering, unless none is due.
+    if state.pending and not has_reclustered and (state.comparable or not needs_reclustering):
         clustering = state.clustering if state.comparable else None
         await assign_pending(clustering, state.dimension, ctx, budget, report)
     await _count_sizes(state, ctx, report)
@@ -62,7 +64,7 @@ async def _count_sizes(state_before: ClusteringState, ctx: Context, report: Repo
 
 
 async def count_pending(ctx: Context) -> int:
-    """Count the chunks that wait to be assigned to a cluster."""
+    """Count the chunks that are waiting to be assigned to a cluster."""
     return await ChunkQueue(ctx.database).count_pending("cluster")
 
 

@@ -28,7 +28,7 @@ MAX_PASSAGES: Final = 8
 """The maximum number of chunks that the model receives: the most central ones."""
 MAX_PASSAGE_LENGTH: Final = 700
 """Passages are cut to this many characters."""
-MIN_WORDS, MAX_WORDS = 3, 6
+MIN_NAME_WORDS, MAX_NAME_WORDS = 3, 6
 SINGLE_CLUSTER_ERRORS: Final = (InvalidAnswer, InvalidInput)
 """Errors that concern one cluster. Any other error would occur for every cluster."""
 INSTRUCTION: Final = (
@@ -40,7 +40,7 @@ INSTRUCTION: Final = (
 
 def _check_length(name: str) -> str:
     words = name.strip().rstrip(".").split()
-    if not MIN_WORDS <= len(words) <= MAX_WORDS:
+    if not MIN_NAME_WORDS <= len(words) <= MAX_NAME_WORDS:
         raise ValueError("a name has three to six words")
     return " ".join(words)
 
@@ -82,14 +82,14 @@ async def name_clusters(ctx: Context, budget: Budget, report: Report) -> None:
         if budget.spent:
             report.finished = False
             return
-        names = names or await _names(ctx)
+        names = names or await _load_names(ctx)
         answers = await asyncio.gather(
             *(_generate_name(cluster, generator, ctx) for cluster in clusters)
         )
         for entry, answer in zip(clusters, answers, strict=True):
             if isinstance(answer, ClusterName):
-                renamed = _rename(entry.cluster, answer, names)
-                await Clusters(ctx.database).rename(renamed, generator.model)
+                renamed_cluster = _rename(entry.cluster, answer, names)
+                await Clusters(ctx.database).rename(renamed_cluster, generator.model)
                 report.counts["named"] += 1
             elif isinstance(answer, SINGLE_CLUSTER_ERRORS):
                 await Clusters(ctx.database).rename(entry.cluster, BY_WORDS_ALONE)
@@ -99,7 +99,7 @@ async def name_clusters(ctx: Context, budget: Budget, report: Report) -> None:
             return
 
 
-async def _names(ctx: Context) -> dict[str, str]:
+async def _load_names(ctx: Context) -> dict[str, str]:
     """Return the names of all clusters, by their ids."""
     return {
         entry.cluster.cluster_id: entry.cluster.name.casefold()
@@ -123,8 +123,8 @@ async def _generate_name(
 
 def _rename(cluster: Cluster, answer: ClusterName, names: dict[str, str]) -> Cluster:
     """Return the renamed cluster. It keeps its name if another cluster has the new one."""
-    others = {name for cluster_id, name in names.items() if cluster_id != cluster.cluster_id}
-    name = cluster.name if answer.name.casefold() in others else answer.name
+    other_names = {name for cluster_id, name in names.items() if cluster_id != cluster.cluster_id}
+    name = cluster.name if answer.name.casefold() in other_names else answer.name
     names[cluster.cluster_id] = name.casefold()
     keywords = tuple(answer.keywords)
     return replace(cluster, name=name, description=answer.description, keywords=keywords)

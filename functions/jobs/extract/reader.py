@@ -160,8 +160,8 @@ class PassageReader:
     def _mark_duplicate(self, embedded: Embedded, neighbours: Sequence[Similar]) -> Embedded:
         """Mark an extraction as a duplicate if a visible one says the same."""
         extraction, vector = embedded
-        others = [*neighbours, *compute_similarities(embedded, self._order.visible)]
-        original = find_original(extraction, others, self._context.embedder.model)
+        candidates = [*neighbours, *compute_similarities(embedded, self._order.visible)]
+        original = find_original(extraction, candidates, self._context.embedder.model)
         if original is None:
             self._counts["found"] += 1
             self._order.visible.append(embedded)

@@ -39,31 +39,37 @@ async def golden_queries(ctx: Context) -> list[GoldenQuery]:
     """
     health = SearchHealth(ctx.database)
     golden = await health.golden()
-    existing = await health.existing([query.chunk_id for query in (*golden.given, *golden.chosen)])
-    given = [query for query in golden.given if query.chunk_id in existing][:MAX_QUERIES]
-    retained = [query for query in golden.chosen if query.chunk_id in existing]
-    size = min(SET_SIZE, MAX_QUERIES - len(given))
-    chosen = retained + await _choose(
-        size - len(retained), {query.chunk_id for query in retained}, health
+    existing_ids = await health.existing(
+        [query.chunk_id for query in (*golden.given, *golden.chosen)]
     )
-    if tuple(chosen) != golden.chosen:
-        await health.choose(chosen)
-    return [*given, *chosen[:size]]
+    given_queries = [query for query in golden.given if query.chunk_id in existing_ids][
+        :MAX_QUERIES
+    ]
+    retained_queries = [query for query in golden.chosen if query.chunk_id in existing_ids]
+    size = min(SET_SIZE, MAX_QUERIES - len(given_queries))
+    chosen_queries = retained_queries + await _choose(
+        size - len(retained_queries), {query.chunk_id for query in retained_queries}, health
+    )
+    if tuple(chosen_queries) != golden.chosen:
+        await health.choose(chosen_queries)
+    return [*given_queries, *chosen_queries[:size]]
 
 
-async def _choose(count: int, used: set[str], health: SearchHealth) -> list[GoldenQuery]:
+async def _choose(count: int, used_chunk_ids: set[str], health: SearchHealth) -> list[GoldenQuery]:
     """Choose up to this many queries, for chunks that are not used yet."""
-    chosen: list[GoldenQuery] = []
+    chosen_queries: list[GoldenQuery] = []
     for number in range(count + MAX_EXTRA_SAMPLES):
-        if len(chosen) == count:
+        if len(chosen_queries) == count:
             break
         sample = await _sample(number, health)
         if not sample:
             break
-        if query := _best_query([chunk for chunk in sample if chunk.chunk_id not in used]):
-            chosen.append(query)
-            used.add(query.chunk_id)
-    return chosen
+        if query := _best_query(
+            [chunk for chunk in sample if chunk.chunk_id not in used_chunk_ids]
+        ):
+            chosen_queries.append(query)
+            used_chunk_ids.add(query.chunk_id)
+    return chosen_queries
 
 
 async def _sample(number: int, health: SearchHealth) -> list[Chunk]:

@@ -73,14 +73,14 @@ async def _search(golden: GoldenQuery, ctx: Context) -> int | None:
 async def _store(score: NightlyScore, ctx: Context, report: Report) -> None:
     """Store the score, and warn if search finds less than before."""
     store = SearchHealth(ctx.database)
-    previous = [night for night in await store.nights() if night.date != score.date]
-    await store.save([*previous, score])
+    earlier_nights = [night for night in await store.nights() if night.date != score.date]
+    await store.save([*earlier_nights, score])
     report.counts["queries"] = len(score.ranks)
     report.counts["found"] = sum(position > 0 for position in score.ranks.values())
     report.note = (
         f"recall@10 {score.recall:.2f}, MRR@10 {score.mrr:.2f}, {score.milliseconds:.0f} ms a query"
     )
-    gain = gain_since_last_week(score, previous)
+    gain = gain_since_last_week(score, earlier_nights)
     if gain is not None and gain < -MAX_LOSS:
         log.warning(
             "search_finds_less",

@@ -1,4 +1,4 @@
-"""Recount votes: the tallies of traces, and the records of their contributors."""
+"""Recounts votes: the tallies of traces, and the records of their contributors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ NAME: Final = "trust"
 ROUND: Final = "contributors"
 """The name of the weekly round through all contributors."""
 ROUND_INTERVAL: Final = timedelta(days=6, hours=12)
-"""The time between two rounds: every seventh night, even if one starts a little early."""
+"""The minimum time between two rounds. It is less than seven days, so that a round takes place
+every seventh night even if a run starts a little early."""
 MAX_CLOCK_SKEW: Final = timedelta(minutes=10)
 """The longest time between the date of a vote and its commit, clock differences included."""
 CHECKPOINT_INTERVAL: Final = 20
@@ -35,35 +36,35 @@ async def trust(ctx: Context, budget: Budget) -> Report:
     """Recount traces with votes since the last run, and once a week all traces.
 
     Trust and status are computed from the tallies when they are read, so nothing else needs an
-    update. Every vote keeps the tallies exact, and this job repairs damage with other causes. A
-    tally that changes during the run is left to the next run, so that no vote is lost. The next run
-    continues after one that was killed.
+    update. Every vote updates its tally exactly, so this job repairs only damage with other causes.
+    A tally that changes during the run is left to the next run, so that no vote is lost. The next
+    run continues where a killed run stopped.
     """
-    report, started = Report(), ctx.clock()
+    report, start = Report(), ctx.clock()
     recount = VoteRecount(ctx.database)
     since = await recount.get_progress()
     if since is None:
-        await recount.set_progress(started - MAX_CLOCK_SKEW)
+        await recount.set_progress(start - MAX_CLOCK_SKEW)
     else:
-        await _recount_latest(since, started, ctx, budget, report)
+        await _recount_latest(since, start, ctx, budget, report)
     if report.finished:
         await _recount_all(ctx, budget, report)
     return report
 
 
 async def _recount_latest(
-    since: datetime, started: datetime, ctx: Context, budget: Budget, report: Report
+    since: datetime, start: datetime, ctx: Context, budget: Budget, report: Report
 ) -> None:
-    """Recount traces with votes since the last run; records are left to the round."""
+    """Recount traces with votes since the last run. The weekly round recounts records."""
     recount, until = VoteRecount(ctx.database), since
-    async for voted in recount.voted_since(since):
+    async for latest_votes in recount.voted_since(since):
         if budget.spent and until > since:
             report.finished = False
             break
-        for snapshot in await recount.traces(list(voted)):
+        for snapshot in await recount.traces(list(latest_votes)):
             work = _recount_trace(snapshot, Counter(), ctx, report)
             await run_isolated(f"traces/{snapshot.id}", work, ctx, report)
-        until = min(max(voted.values()), started - MAX_CLOCK_SKEW)
+        until = min(max(latest_votes.values()), start - MAX_CLOCK_SKEW)
     if until > since:
         await recount.set_progress(until)
 
@@ -71,7 +72,7 @@ async def _recount_latest(
 async def _recount_all(ctx: Context, budget: Budget, report: Report) -> None:
     """Recount the traces of one contributor after the other, if a round is due."""
     recount, progress = VoteRecount(ctx.database), SweepProgress(ctx.database, NAME)
-    position, done = await progress.due(ROUND, ctx.clock(), ROUND_INTERVAL), 0
+    position, recounted_contributors = await progress.due(ROUND, ctx.clock(), ROUND_INTERVAL), 0
     while position is not None:
         user_id = await recount.next_contributor(position)
         if user_id is None:
@@ -80,8 +81,8 @@ async def _recount_all(ctx: Context, budget: Budget, report: Report) -> None:
             return
         work = _recount_contributor(user_id, ctx, budget, report)
         await run_isolated("a contributor", work, ctx, report)
-        position, done = user_id, done + 1
-        if budget.spent or done % CHECKPOINT_INTERVAL == 0:
+        position, recounted_contributors = user_id, recounted_contributors + 1
+        if budget.spent or recounted_contributors % CHECKPOINT_INTERVAL == 0:
             await progress.save_position(ROUND, position)
         if budget.spent:
             report.finished = False
@@ -90,16 +91,16 @@ async def _recount_all(ctx: Context, budget: Budget, report: Report) -> None:
 
 async def _recount_contributor(user_id: str, ctx: Context, budget: Budget, report: Report) -> None:
     """Recount a contributor's traces, and correct the record if all could be recounted."""
-    recount, by_type, complete = VoteRecount(ctx.database), Counter[VoteType](), True
+    recount, by_type, is_complete = VoteRecount(ctx.database), Counter[VoteType](), True
     snapshot = await recount.get_record(user_id)
     async for trace in recount.iterate_traces(user_id):
         work = _recount_trace(trace, by_type, ctx, report)
-        complete &= await run_isolated(f"traces/{trace.id}", work, ctx, report)
+        is_complete &= await run_isolated(f"traces/{trace.id}", work, ctx, report)
         budget.progress(1)
     record = expected_record(snapshot, by_type)
-    if complete and record != stored_record(snapshot):
-        corrected = await recount.correct_record(snapshot, record)
-        report.counts += Counter(records=corrected, busy=not corrected)
+    if is_complete and record != stored_record(snapshot):
+        was_corrected = await recount.correct_record(snapshot, record)
+        report.counts += Counter(records=was_corrected, busy=not was_corrected)
 
 
 async def _recount_trace(
@@ -111,12 +112,12 @@ async def _recount_trace(
     count = await recount.count_votes(trace)
     by_type.update(count.by_type)
     if count.tally != trace.tally:
-        corrected = await recount.correct_tally(snapshot, count.tally)
-        report.counts += Counter(tallies=corrected, busy=not corrected)
+        was_corrected = await recount.correct_tally(snapshot, count.tally)
+        report.counts += Counter(tallies=was_corrected, busy=not was_corrected)
 
 
 async def count_pending(ctx: Context) -> int:
-    """Count the traces that the due round still has to recount; 0 if none is due."""
+    """Count the traces that a round still has to recount, or return 0 if no round is due."""
     position = await SweepProgress(ctx.database, NAME).due(ROUND, ctx.clock(), ROUND_INTERVAL)
     if position is None:
         return 0
