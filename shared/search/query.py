@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Mode(StrEnum):
-    """Whether documents are found by meaning, words or both."""
+    """How documents are found: by meaning, by words or by both."""
 
     HYBRID = "hybrid"
     SEMANTIC = "semantic"
@@ -29,7 +29,7 @@ class SearchQuery:
 
     Attributes:
         text: The query.
-        mode: Whether documents are found by meaning, words or both.
+        mode: How documents are found: by meaning, by words or by both.
         selection: The filters that documents must pass.
         dense_weight: The weight of a similarity against BM25, from 0 to 1. By default, the weight
             that was measured for the embedding model.
