@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from importlib import import_module
-from pathlib import Path
 
 import click
 
@@ -22,6 +20,7 @@ _COMMANDS = {
     "destroy": "deploy",
     "doctor": "doctor",
     "export": "export",
+    "ingest": "ingest",
     "jobs": "jobs",
     "keys": "keys",
     "materials": "materials",
@@ -33,8 +32,6 @@ _COMMANDS = {
 """The modules of commands in other files, which are imported when they are used: some take a second
 or two."""
 _EMBEDDING_COMMANDS = ("ingest", "jobs")
-_INTERRUPTED = "\nInterrupted. Stored results are kept. To continue, run the same command again."
-_INTERRUPTED_STATUS = 130
 
 
 class _Commands(click.Group):
@@ -100,29 +97,6 @@ def up(port: int, topology: str, *, sample: bool, sign_in: bool) -> None:
 
     functions = topology == "functions"
     run_locally(RunOptions(port=port, functions=functions, sample=sample, sign_in=sign_in))
-
-
-@main.command()
-@click.argument("path", type=click.Path(path_type=Path))
-def ingest(path: Path) -> None:
-    """Add the texts in PATH to the knowledge base.
-
-    PATH is a Readwise export, notes, JSON Lines, or a folder that `carrel export` wrote.
-
-    Exits with 1 if some texts could not be read and were skipped.
-    """
-    from infra.cloud.environment import set_job_secrets
-    from infra.local.jobs import ingest_all
-
-    set_job_secrets(["embed"])
-    try:
-        with local_database.connected_database():
-            complete = ingest_all(path)
-            local_database.save_now()
-    except KeyboardInterrupt:
-        click.echo(_INTERRUPTED, err=True)
-        sys.exit(_INTERRUPTED_STATUS)
-    sys.exit(not complete)
 
 
 @main.command()

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections import Counter
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -18,6 +19,7 @@ from functions.jobs.embed.job import JOB as EMBED
 from functions.jobs.extract.job import JOB as EXTRACT
 from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.job import JOB as INGEST
+from functions.jobs.ingest.job import ingest
 from infra.local.local_database import SAMPLE
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError
@@ -29,6 +31,7 @@ from shared.runtime.job import AlreadyRunning, Report, run_job
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     from click._termui_impl import ProgressBar
@@ -46,13 +49,18 @@ WORK_UNITS: Final = {INGEST.name: 2, EMBED.name: 10, CARDS.name: 2, CLUSTER.name
 """The relative time that an item takes: a text for `ingest`, a chunk for the others."""
 
 
-def ingest_all(path: Path) -> bool:
+def ingest_all(path: Path, confirmed: AbstractSet[str] = frozenset()) -> bool:
     """Ingest `path` into the local knowledge base, with embeddings, cards, clusters and indexes.
+
+    Args:
+        path: The path.
+        confirmed: The ids of sources of missing files that may be forgotten.
 
     Returns:
         Whether everything was processed.
     """
-    return _run_command(_settings_for(path), _ingest)
+    reading = replace(INGEST, run=partial(ingest, confirmed=confirmed))
+    return _run_command(_settings_for(path), partial(_ingest, reading))
 
 
 def load_sample() -> bool:
@@ -104,7 +112,7 @@ def _run_command(settings: Settings, command: Callable[[JobRuns], Awaitable[None
     return asyncio.run(run())
 
 
-async def _ingest(runs: JobRuns) -> None:
+async def _ingest(ingest_job: Job, runs: JobRuns) -> None:
     """Embed texts while others are read, then run the other jobs one after another.
 
     Two of them at once would change the same chunks, and have to repeat most of their commits. If
@@ -113,7 +121,7 @@ async def _ingest(runs: JobRuns) -> None:
     try:
         with click.progressbar(length=1, label=INGEST.title) as bar:
             progress = Progress(bar, WORK_UNITS)
-            reading = asyncio.create_task(runs.run(INGEST, progress))
+            reading = asyncio.create_task(runs.run(ingest_job, progress))
             embedding = asyncio.create_task(runs.run_alongside(EMBED, reading, progress))
             estimating = asyncio.create_task(_estimate(progress, runs.context))
             try:

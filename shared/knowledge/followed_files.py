@@ -1,16 +1,18 @@
-"""`buckets/{key}`: the objects read below a Cloud Storage prefix, so that only changes are read.
+"""What was read of a followed bucket (`buckets/{key}`) or folder (`folders/{key}`), file by file.
 
-A hash of its name assigns each object to one of 64 shards. `buckets/{key}` {address, shards} has a
-digest of the objects and generations of each shard, so that one read shows which shards changed.
-The states of a shard's objects (`FileState`) are compressed and split into the documents
-`buckets/{key}/objects/{shard}.{version}.{part}`, each below Firestore's limit of a megabyte.
-`buckets/{key}` is written last, which makes the new version of a shard visible.
+A hash of its name assigns each object of a bucket to one of 64 shards; the files of a folder are in
+shard 0. The document {address, shards} has a digest of the files and generations of each shard, so
+that one read shows which shards changed; that of a folder has `read_at`, too. The states of a
+shard's files (`FileState`) are compressed and split into the documents `.../objects/{shard}.
+{version}.{part}`, each below Firestore's limit of a megabyte. The document is written last, which
+makes the new version of a shard visible.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import zlib
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -19,31 +21,39 @@ from shared.knowledge.chunk_repository import LAYOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from google.cloud.firestore import AsyncDocumentReference
 
     from shared.firestore.database import Database, Write
+    from shared.knowledge.roots import Root
 
 SHARDS: Final = 64
+_FOLDER_SHARD: Final = 0
 PART_BYTES: Final = 900_000
 """The maximum size of a part of a shard. Firestore's limit for a document is a megabyte."""
 MAX_BYTES: Final = 2_000_000
 """The maximum size of a commit. The emulator rejects requests above 4 MiB, the cloud above 10."""
-_COLLECTION: Final = "buckets"
+_BUCKETS: Final = "buckets"
+_FOLDERS: Final = "folders"
 _OBJECTS: Final = "objects"
 
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """The state of an object in the knowledge base.
+    """The state of an object or a file in the knowledge base.
 
     Attributes:
-        generation: The generation that was read; 0 if none was read completely.
+        generation: The generation that was read; 0 if none was read completely. Of a file on disk,
+            a hash of its content; 0 if it is not known.
         ids: The ids of its sources, including those that may not have been written yet.
+        missing: Whether a file on disk was missing, and its sources were forgotten. It gets them
+            back when it returns.
     """
 
     generation: int
     ids: tuple[str, ...] = ()
+    missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +66,45 @@ class _Shard:
 
 
 class FollowedFiles:
-    """Stores the states of the objects below one prefix."""
+    """Stores the states of the files of one bucket or folder.
+
+    Attributes:
+        read_at: When a run last read the folder completely; None of a bucket.
+    """
 
     def __init__(self, database: Database, address: str) -> None:
-        """Store the database client and the prefix. Nothing is read yet."""
-        key = hashlib.sha256(address.encode()).hexdigest()[:20]
+        """Follow a prefix of Cloud Storage. Nothing is read yet."""
         self._database = database
         self._address = address
-        self._reference = database.document(_COLLECTION, key)
-        self._objects = f"{_COLLECTION}/{key}/{_OBJECTS}"
         self._shards: dict[int, _Shard] = {}
+        self._files: dict[str, FileState] = {}
+        self.read_at: datetime | None = None
+        self._locate(_BUCKETS, address)
+
+    @classmethod
+    def of_folder(cls, database: Database, root: Root) -> FollowedFiles:
+        """Follow a folder on disk, which keeps its state when it moves."""
+        followed = cls(database, root.path.as_uri())
+        followed._locate(_FOLDERS, root.collection)
+        return followed
+
+    def _locate(self, collection: str, name: str) -> None:
+        key = hashlib.sha256(os.fsencode(name)).hexdigest()[:20]
+        self._reference = self._database.document(collection, key)
+        self._objects = f"{collection}/{key}/{_OBJECTS}"
 
     async def digests(self) -> dict[int, str]:
         """Load the digests of all shards that are not empty. Costs one read."""
         snapshot = await self._database.get(self._reference)
+        self.read_at = (snapshot.to_dict() or {}).get("read_at")
         shards = (snapshot.to_dict() or {}).get("shards", {})
         self._shards = {int(number): _Shard(**shard) for number, shard in shards.items()}
         return {number: shard.digest for number, shard in self._shards.items()}
+
+    async def files(self) -> dict[str, FileState]:
+        """Load the states of all files, by name. Costs one read and one for each part."""
+        self._files = await self.objects(await self.digests())
+        return dict(self._files)
 
     async def objects(self, shards: Iterable[int]) -> dict[str, FileState]:
         """Load the states of the objects in these shards, by name. Each part costs a read."""
@@ -85,6 +117,21 @@ class FollowedFiles:
             for shard_parts in parts.values()
             for name, state in _unpack(b"".join(data[part.id] for part in shard_parts)).items()
         }
+
+    async def store_folder(
+        self, files: Mapping[str, FileState], read_at: datetime | None = None
+    ) -> None:
+        """Replace the states of all files of a folder, as far as `files` loaded others.
+
+        Args:
+            files: The states by name.
+            read_at: When the folder was read completely; by default, as before.
+        """
+        changed = {_FOLDER_SHARD: files} if files != self._files else {}
+        if changed or read_at:
+            self.read_at = read_at or self.read_at
+            await self.store(changed)
+            self._files = dict(files)
 
     async def store(self, shards: Mapping[int, Mapping[str, FileState]]) -> None:
         """Replace the contents of these shards. Readers see all the new contents or none."""
@@ -113,7 +160,8 @@ class FollowedFiles:
 
     def _index_write(self) -> Write:
         shards = {str(number): asdict(shard) for number, shard in self._shards.items()}
-        return _set(self._reference, {"address": self._address, "shards": shards})
+        data = {"address": self._address, "shards": shards}
+        return _set(self._reference, data | ({"read_at": self.read_at} if self.read_at else {}))
 
     def _parts(self, number: int) -> list[AsyncDocumentReference]:
         shard = self._shards.get(number, _Shard("", 0, 0))
@@ -133,7 +181,10 @@ def digest(generations: Mapping[str, int]) -> str:
 
 
 def _pack(states: Mapping[str, FileState]) -> bytes:
-    rows = {name: (state.generation, state.ids, False) for name, state in states.items()}
+    rows = {
+        name: (state.generation, state.ids, False, *([True] if state.missing else []))
+        for name, state in states.items()
+    }
     return zlib.compress(json.dumps([LAYOUT, rows]).encode())
 
 
@@ -145,8 +196,10 @@ def _unpack(data: bytes) -> dict[str, FileState]:
     """
     layout, rows = json.loads(zlib.decompress(data))
     return {
-        name: FileState(generation if layout == LAYOUT and not incomplete else 0, tuple(ids))
-        for name, (generation, ids, incomplete) in rows.items()
+        name: FileState(
+            generation if layout == LAYOUT and not incomplete else 0, tuple(ids), bool(missing)
+        )
+        for name, (generation, ids, incomplete, *missing) in rows.items()
     }
 
 

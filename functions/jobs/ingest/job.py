@@ -16,6 +16,7 @@ from shared.runtime.job import Job, Report
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from collections.abc import Set as AbstractSet
 
     from shared.core.settings import Settings
     from shared.runtime.context import Context
@@ -29,20 +30,27 @@ _NOTHING: Final = (
 )
 
 
-async def ingest(ctx: Context, budget: Budget) -> Report:
+async def ingest(
+    ctx: Context, budget: Budget, *, confirmed: AbstractSet[str] | None = None
+) -> Report:
     """Read each configured origin, and write what differs from the database.
 
-    Readwise and a bucket are synchronized: a run reads the changes since the last complete run, and
-    deletes deleted texts. A path is read completely each time, and a deleted file deletes nothing.
-    Readwise exports in files are skipped if Readwise itself is an origin.
+    Of Readwise and a bucket, a run reads the changes since the last complete run; a path is read
+    completely each time. What an origin no longer has is forgotten. Readwise exports in files are
+    skipped if Readwise itself is an origin.
 
     An origin that fails does not stop the others.
+
+    Args:
+        ctx: The context of the run.
+        budget: The time of the run.
+        confirmed: The ids of sources of missing files that may be forgotten; see `ingest_path`.
 
     Raises:
         InvalidInput: No origin is configured, or one cannot be read.
         Unavailable: An origin or the database does not answer.
     """
-    origins = _configured(ctx.settings)
+    origins = _configured(ctx.settings, confirmed)
     if not origins:
         raise InvalidInput(_NOTHING)
     report = Report()
@@ -71,7 +79,9 @@ async def count(ctx: Context) -> int:
     return 0
 
 
-def _configured(settings: Settings) -> dict[str, IngestOrigin]:
+def _configured(
+    settings: Settings, confirmed: AbstractSet[str] | None = None
+) -> dict[str, IngestOrigin]:
     """Return the origins. The path comes last, because reading it might take all the time."""
     origins: dict[str, IngestOrigin] = {}
     if settings.readwise_token:
@@ -79,7 +89,7 @@ def _configured(settings: Settings) -> dict[str, IngestOrigin]:
     if settings.ingest_bucket:
         origins["bucket"] = partial(sync_bucket, settings.ingest_bucket)
     if settings.ingest_path:
-        origins["path"] = partial(ingest_path, settings.ingest_path)
+        origins["path"] = partial(ingest_path, settings.ingest_path, confirmed=confirmed)
     return origins
 
 

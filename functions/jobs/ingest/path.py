@@ -1,17 +1,26 @@
-"""Ingestion of files on this machine. Sources of deleted files are kept."""
+"""Ingestion of files on this machine. A folder is followed: what it no longer has is forgotten."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from functools import partial
+import os
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.batches import SourceBatch, batches, save_batch
+from functions.jobs.ingest.followed_folder import FolderChanges, FollowedFolder
+from functions.jobs.ingest.missing_sources import MissingSources
 from functions.jobs.ingest.readers.fields import headline, to_one_line
-from functions.jobs.ingest.readers.reading import InputProblem, list_files, read, read_files
-from functions.jobs.ingest.roots import possible_moves
+from functions.jobs.ingest.readers.reading import (
+    FileListing,
+    InputProblem,
+    list_files,
+    read,
+    read_files,
+)
+from functions.jobs.ingest.roots import possible_moves, register
+from shared.core.errors import InvalidInput
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.ingestion import BATCH_SIZE
 from shared.knowledge.roots import Roots
@@ -20,8 +29,10 @@ from shared.runtime.job import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from collections.abc import Set as AbstractSet
+    from datetime import datetime
 
-    from functions.jobs.ingest.readers.reading import FileListing
+    from shared.firestore.database import Database
     from shared.knowledge.roots import Root
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
@@ -29,12 +40,29 @@ if TYPE_CHECKING:
 _TITLE_LENGTH: Final = 80
 
 
-async def ingest_path(path: str, ctx: Context, budget: Budget, report: Report) -> None:
+async def ingest_path(
+    path: str,
+    ctx: Context,
+    budget: Budget,
+    report: Report,
+    *,
+    confirmed: AbstractSet[str] | None = None,
+) -> None:
     """Read a file or a folder, and write what differs from the database, batch by batch.
 
     An unchanged source costs one read and no write. A broken file is reported by name, and the
     others are saved. The next run completes a run that was killed. If Readwise itself is followed,
     exports of it are skipped: they would bring back what was edited since.
+
+    In the end, the sources of missing files are forgotten.
+
+    Args:
+        path: The path.
+        ctx: The context of the run.
+        budget: The time of the run.
+        report: Gets the counts, the failures and the warnings.
+        confirmed: The ids of missing sources that may be forgotten. By default, all may be, unless
+            more than a third of the files or sources is missing, which is a failure.
 
     Raises:
         InvalidInput: Nothing can be read from the path.
@@ -42,32 +70,115 @@ async def ingest_path(path: str, ctx: Context, budget: Budget, report: Report) -
     if budget.spent:
         report.finished = False
         return
-    listing = await ctx.database.retry_on_conflict(partial(_listing, Path(path), ctx))
+    comparison = await ctx.database.retry_on_conflict(
+        lambda: _compare(Path(path), ctx.database, registers=True)
+    )
+    listing, changes = comparison.listing, comparison.changes
+    forgotten = _forgettable(comparison, confirmed, report)
+    if changes.error and not forgotten:
+        raise changes.error
     report.note = to_one_line(f"{report.note} {_note(listing)}")
+    await comparison.store()
     follows_readwise = ctx.settings.readwise_token is not None
+    listing = replace(listing, source_ids=changes.source_ids)
     remaining = batches(_sources(listing, report, without_books=follows_readwise))
     # Reading and chunking a megabyte takes a second and would block the event loop, and the lease.
     while batch := await asyncio.to_thread(next, remaining, None):
         if budget.spent:
             report.finished = False
-            break
+            return
         for source, reason in await save_batch(batch, ctx, budget, report):
             name = f"{headline(source.title, _TITLE_LENGTH)} ({source.source_id})"
             report.failures.append(Failure(name, reason))
+    await MissingSources(ctx, report).forget(sorted(forgotten))
+    await comparison.store(forgotten, ctx.clock())
 
 
-async def _listing(path: Path, ctx: Context) -> FileListing:
-    """List the files of the path, and register its folder if ids contain the folder's name."""
-    stored = await Roots(ctx.database).read()
-    listing = await asyncio.to_thread(list_files, path, stored.roots)
+async def compare_path(path: Path, database: Database) -> FolderChanges:
+    """Compare the files of a path with those that were ingested, and write nothing.
+
+    Raises:
+        InvalidInput: Nothing can be read from the path, and nothing was.
+    """
+    comparison = await _compare(path, database, registers=False)
+    return comparison.changes
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """The files of a path, and their changes.
+
+    Attributes:
+        listing: The files.
+        changes: The changes.
+        folder: Stores them; None of an export, which is not followed.
+    """
+
+    listing: FileListing
+    changes: FolderChanges
+    folder: FollowedFolder | None = None
+
+    async def store(
+        self, forgotten: AbstractSet[str] = frozenset(), read_at: datetime | None = None
+    ) -> None:
+        """Store the states of the files, of which these sources are forgotten."""
+        if self.folder and self.changes.states:
+            await self.folder.store(self.changes.states_without(forgotten), read_at)
+
+
+async def _compare(path: Path, database: Database, *, registers: bool) -> _Comparison:
+    """List and compare the files of the path.
+
+    Args:
+        path: The path.
+        database: The database.
+        registers: Whether to register the folder if ids contain its name.
+    """
+    stored = await Roots(database).read()
+    roots: Sequence[Root] = stored.roots
+    error = None
+    try:
+        listing = await asyncio.to_thread(list_files, path, roots)
+    except InvalidInput as failure:
+        listing, error = await asyncio.to_thread(_empty_listing, path, roots), failure
+    if listing.is_export:
+        return _Comparison(listing, FolderChanges(listing.scope))
     if listing.is_named_after_folder:
-        listing = await _under_former_name(listing, stored.roots, ctx)
-        await Roots(ctx.database).replace(stored, listing.registration.roots)
-    return listing
+        listing = await _under_former_name(listing, roots, database)
+        roots = listing.registration.roots
+        if registers:
+            await Roots(database).replace(stored, roots)
+    folder = FollowedFolder(database, listing, roots)
+    changes = await folder.changes()
+    if error and not changes.missing:
+        raise error
+    return _Comparison(listing, replace(changes, error=error), folder)
+
+
+def _empty_listing(path: Path, roots: Sequence[Root]) -> FileListing:
+    scope = Path(os.path.realpath(path))
+    return FileListing(scope, {}, register(scope, roots))
+
+
+def _forgettable(
+    comparison: _Comparison, confirmed: AbstractSet[str] | None, report: Report
+) -> AbstractSet[str]:
+    """Return the missing sources that may be forgotten; too many to do so are a failure."""
+    changes = comparison.changes
+    if confirmed is not None:
+        return changes.missing_ids & confirmed
+    if changes.missing_ids and changes.is_alarming:
+        reason = (
+            f"{len(changes.missing)} of {changes.file_count} files disappeared, and nothing is"
+            " forgotten: to forget their texts, run carrel ingest FOLDER --yes"
+        )
+        report.failures.append(Failure(to_one_line(changes.scope.name), reason))
+        return frozenset()
+    return changes.missing_ids
 
 
 async def _under_former_name(
-    listing: FileListing, roots: Sequence[Root], ctx: Context
+    listing: FileListing, roots: Sequence[Root], database: Database
 ) -> FileListing:
     """List the folder under the name of one that has moved, if it has the same texts.
 
@@ -75,16 +186,23 @@ async def _under_former_name(
     several former folders the one with the most matches is chosen.
     """
     moves = await asyncio.to_thread(possible_moves, listing.registration.root, roots)
-    listings = [replace(listing, registration=move) for move in moves]
+    listings = [
+        await _with_stored_ids(replace(listing, registration=move), database) for move in moves
+    ]
     samples = [await asyncio.to_thread(_sample, listing) for listing in listings]
     chunk_ids = [chunk_id for sample in samples for chunk_id in sample]
-    stored = {chunk.chunk_id for chunk in await Chunks(ctx.database).get_all(chunk_ids)}
+    stored = {chunk.chunk_id for chunk in await Chunks(database).get_all(chunk_ids)}
     best, best_count = listing, 0
     for former, sample in zip(listings, samples, strict=True):
         count = len(stored.intersection(sample))
         if count > best_count and 2 * count >= len(sample):
             best, best_count = former, count
     return best
+
+
+async def _with_stored_ids(listing: FileListing, database: Database) -> FileListing:
+    changes = await FollowedFolder(database, listing, listing.registration.roots).changes()
+    return replace(listing, source_ids=changes.source_ids)
 
 
 def _sample(listing: FileListing) -> list[str]:

@@ -87,8 +87,19 @@ def possible_moves(root: Root, roots: Sequence[Root]) -> list[Registration]:
         for former in roots
         if former.path.name == root.path.name
         and (root.whole or not former.whole)
-        and _is_gone(former.path)
+        and is_gone(former.path)
     ]
+
+
+def is_gone(path: Path) -> bool:
+    """Return whether nothing is at a path. A path that cannot be looked at may still exist."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _with_files(root: Root, files: Sequence[str]) -> Root:
@@ -101,16 +112,6 @@ def _with_files(root: Root, files: Sequence[str]) -> Root:
 def _free_number(folder: Path, roots: Sequence[Root]) -> int:
     taken = {root.number for root in roots if root.path.name == folder.name}
     return next(number for number in count(1) if number not in taken)
-
-
-def _is_gone(path: Path) -> bool:
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def _moved(former: Root, root: Root, roots: Sequence[Root]) -> Registration:

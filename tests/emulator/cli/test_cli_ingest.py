@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -56,13 +57,14 @@ def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
 
 
 def run_ingest(
-    path: Path, interrupted: int = NEVER, *, embedder_is_down: bool = False
+    path: Path, interrupted: int = NEVER, *options: str, embedder_is_down: bool = False
 ) -> tuple[int, str, str]:
     """Run the command; return its exit code, output and errors."""
     down = ["down"] if embedder_is_down else []
     process = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(interrupted), "ingest", str(path), *down],
+        [sys.executable, "-c", PROGRAM, str(interrupted), "ingest", str(path), *options, *down],
         cwd=ROOT,
+        stdin=subprocess.DEVNULL,
         env=os.environ,
         capture_output=True,
         text=True,
@@ -118,6 +120,47 @@ def test_nothing_to_read_is_one_clear_error(tmp_path: Path) -> None:
     assert errors.count("Error") == 1
     assert "absent" in errors
     assert "index: " not in output
+
+
+def test_missing_files_are_counted_and_confirmed(tmp_path: Path) -> None:
+    vault = tmp_path / "vault"
+    for number in range(6):
+        write_file(vault, f"{number}.md", f"Note {number}.")
+    assert run_ingest(vault)[0] == 0
+    (vault / "0.md").rename(vault / "renamed.md")
+    (vault / "1.md").unlink()
+    write_file(vault, "2.md", "Note 2, edited.")
+    write_file(vault, "new.md", "New.")
+    code, output, _ = run_ingest(vault, NEVER, "--dry-run")
+    assert code == 0
+    assert output == (
+        "new: 1 file\n  new.md\nedited: 1 file\n  2.md\nrenamed: 1 file\n  0.md -> renamed.md\n"
+        "missing: 1 file\n  1.md\n"
+        "1 of 6 files disappeared: 1 source (1 passage) will be forgotten.\n"
+    )
+    assert len(stored_ids("sources")) == 6
+    code, output, errors = run_ingest(vault)
+    assert code == 0, errors
+    assert output.startswith("1 renamed or moved file: the ids stay.\n1 of 6 files disappeared: ")
+    assert len(stored_ids("sources")) == 6
+    for name in ("2.md", "3.md", "4.md"):
+        (vault / name).unlink()
+    code, output, errors = run_ingest(vault)
+    assert code == 1
+    assert output.startswith("3 of 6 files disappeared: 3 sources (3 passages) will be forgotten.")
+    assert errors.startswith("Nothing is forgotten. To forget these texts, run the command again")
+    assert run_ingest(vault, NEVER, "--keep-missing")[0] == 0
+    assert len(stored_ids("sources")) == 6
+    assert run_ingest(vault, NEVER, "--yes")[0] == 0
+    assert len(stored_ids("sources")) == 3
+    code, output, _ = run_ingest(vault, NEVER, "--list")
+    assert [line.split()[1:3] for line in output.splitlines()[1:]] == [["3", "3"]]
+    shutil.rmtree(vault)
+    code, _, errors = run_ingest(vault)
+    assert code == 1
+    assert "Error: " in errors
+    assert run_ingest(vault, NEVER, "--yes")[0] == 0
+    assert stored_ids("sources") == set()
 
 
 @pytest.mark.slow

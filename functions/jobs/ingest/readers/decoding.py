@@ -34,6 +34,8 @@ class SourceFile:
             moves, so that ids do.
         key: The path of the file below that folder, with `/`.
         modified_at: The time of its last change; None for a download, whose time says nothing.
+        source_id: The id of its source, if that is not made of the path: the file was renamed, or
+            its path was that of another one.
     """
 
     path: Path
@@ -41,6 +43,7 @@ class SourceFile:
     collection: str
     key: str
     modified_at: datetime | None = None
+    source_id: str | None = None
 
 
 Location = tuple[int | str, ...]

@@ -80,6 +80,8 @@ class FileListing:
         problems: What cannot be read, apart from the contents of files.
         others: The number of files of other kinds, by ending; "" is no ending.
         is_export: Whether the folder is an export of Carrel, whose sources have their own ids.
+        source_ids: The ids of the sources of text files by absolute path, if they are known.
+        is_single: Whether a file was given.
     """
 
     folder: Path
@@ -88,6 +90,13 @@ class FileListing:
     problems: Sequence[InputProblem] = ()
     others: Counter[str] = field(default_factory=Counter)
     is_export: bool = False
+    source_ids: Mapping[Path, str] = field(default_factory=dict)
+    is_single: bool = False
+
+    @property
+    def scope(self) -> Path:
+        """The path: the given folder or file."""
+        return self.folder.joinpath(*self.files) if self.is_single else self.folder
 
     @property
     def is_named_after_folder(self) -> bool:
@@ -95,6 +104,10 @@ class FileListing:
         if self.is_export:
             return False
         return any(file.suffix.lower() != ".json" for file in self.files.values())
+
+    def root_of(self, file: Path) -> Root:
+        """Return the root of a file, which its ids begin with."""
+        return root_of(file, self.registration.roots) or self.registration.root
 
     @property
     def not_read(self) -> str:
@@ -142,7 +155,8 @@ def _list_one(file: Path, roots: Sequence[Root]) -> FileListing:
         raise InvalidInput(f"{file} is not of a kind that can be read. {_ACCEPTED}")
     file.open("rb").close()
     folder = file.resolve().parent
-    return FileListing(folder, {file.name: file}, register(folder, roots, [file.name]))
+    registration = register(folder, roots, [file.name])
+    return FileListing(folder, {file.name: file}, registration, is_single=True)
 
 
 def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
@@ -203,7 +217,7 @@ def read_files(
     yield from listing.problems
     record_names = _earlier_records(listing)
     for name in listing.files:
-        for record_name, entry in file_entries(_source_file(name, listing)):
+        for record_name, entry in file_entries(source_file(name, listing)):
             record = to_one_line(record_name)
             if isinstance(entry, str):
                 yield InputProblem(record, entry)
@@ -236,7 +250,7 @@ def _earlier_records(listing: FileListing) -> dict[str, str]:
     earlier = FileListing(root.path, files, listing.registration)
     records: dict[str, str] = {}
     for file in files:
-        for name, entry in file_entries(_source_file(file, earlier)):
+        for name, entry in file_entries(source_file(file, earlier)):
             if not isinstance(entry, str):
                 records.setdefault(entry.source_id, to_one_line(f"{root.path.name}/{name}"))
     return records
@@ -246,12 +260,14 @@ def _is_json_lines(name: str) -> bool:
     return name.lower().endswith(".jsonl")
 
 
-def _source_file(name: str, listing: FileListing) -> SourceFile:
+def source_file(name: str, listing: FileListing) -> SourceFile:
+    """Return a listed file, with what its ids are made of."""
     file = listing.folder / name
-    root = root_of(file, listing.registration.roots) or listing.registration.root
+    root = listing.root_of(file)
     path = listing.files[name]
     key = file.relative_to(root.path).as_posix()
-    return SourceFile(path, name, root.collection, key, _modified_at(path))
+    source_id = listing.source_ids.get(file)
+    return SourceFile(path, name, root.collection, key, _modified_at(path), source_id)
 
 
 def _modified_at(file: Path) -> datetime | None:

@@ -57,6 +57,19 @@ def records(file: SourceFile) -> Iterator[Record]:
     yield file.name, partial(_source, file)
 
 
+def source_id_of(collection: str, key: str, number: int = 1) -> str:
+    """Return the id of the source of a file.
+
+    Args:
+        collection: The prefix of ids of its folder.
+        key: Its path below that folder.
+        number: 1 for the first file with this path, 2 for another one. A NUL character, which
+            cannot be in a path, separates it.
+    """
+    path = f"{collection}/{key}" if number == 1 else f"{collection}/{key}\0{number}"
+    return safe_id(f"file-{path}")
+
+
 def _source(file: SourceFile) -> Source:
     about, text, warnings = _split(clean(read_text(file.path, MAX_BYTES)))
     if not text:
@@ -70,7 +83,7 @@ def _source(file: SourceFile) -> Source:
         written_at=about.created or about.updated or _date_in(path.stem) or file.modified_at,
     )
     return Source(
-        source_id=safe_id(f"file-{file.collection}/{file.key}"),
+        source_id=file.source_id or source_id_of(file.collection, file.key),
         title=headline(title) or "Untitled",
         tags=(*about.tags, *inline_tags),
         **about.source_fields,

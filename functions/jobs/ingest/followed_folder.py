@@ -1,0 +1,281 @@
+"""How the files of a path have changed since they were last ingested.
+
+`folders/{key}` has of each file its sources and a hash of its content. So a file that was renamed
+or moved keeps its sources, and the sources of files that are gone are known. Exports (`.json`, and
+those of Carrel) are copies of something else: their sources stay when they are deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from functions.jobs.ingest.readers.reading import (
+    MULTI_RECORD_ENDINGS,
+    file_entries,
+    source_file,
+    too_large,
+)
+from functions.jobs.ingest.readers.text_files import source_id_of
+from functions.jobs.ingest.roots import is_gone
+from shared.knowledge.followed_files import FileState, FollowedFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from functions.jobs.ingest.readers.reading import FileListing
+    from shared.core.errors import InvalidInput
+    from shared.firestore.database import Database
+    from shared.knowledge.roots import Root
+    from shared.knowledge.source import Source
+
+_HASH_BYTES: Final = 8
+_RECORDS: Final = ".jsonl"
+_UNREAD: Final = FileState(0)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderChanges:
+    """The changes of the files of a path since they were last ingested. Paths are absolute.
+
+    Attributes:
+        scope: The path.
+        new: The files that were not ingested before.
+        edited: The files whose content has changed.
+        renamed: The renamed and moved files, each with its former path.
+        missing: The files that are gone.
+        missing_ids: The sources that are in no file any more: of missing files, and of records that
+            their file no longer has.
+        file_count: The number of files that were ingested before.
+        source_count: The number of their sources.
+        states: The states of all files, in and around the path, the missing ones included.
+        dropped: The ids of former records of files, by file.
+        error: Why nothing can be read, if only missing files are left.
+    """
+
+    scope: Path
+    new: Sequence[Path] = ()
+    edited: Sequence[Path] = ()
+    renamed: Mapping[Path, Path] = field(default_factory=dict)
+    missing: Sequence[Path] = ()
+    missing_ids: frozenset[str] = frozenset()
+    file_count: int = 0
+    source_count: int = 0
+    states: Mapping[Path, FileState] = field(default_factory=dict)
+    dropped: Mapping[Path, tuple[str, ...]] = field(default_factory=dict)
+    error: InvalidInput | None = None
+
+    @property
+    def is_alarming(self) -> bool:
+        """Whether more than a third is missing, which somebody must confirm."""
+        return (
+            3 * len(self.missing) > self.file_count or 3 * len(self.missing_ids) > self.source_count
+        )
+
+    @property
+    def source_ids(self) -> dict[Path, str]:
+        """The ids of the sources of text files."""
+        return {
+            path: state.ids[0]
+            for path, state in self.states.items()
+            if path.suffix.lower() not in MULTI_RECORD_ENDINGS and state.ids
+        }
+
+    def states_without(self, forgotten: Collection[str] = ()) -> dict[Path, FileState]:
+        """Return the states to store once these missing sources are forgotten.
+
+        Those of the others stay as they were, so that the next run finds them missing again.
+        """
+        kept = self.missing_ids.difference(forgotten)
+        states = dict(self.states)
+        for path in self.missing:
+            if kept.isdisjoint(states[path].ids):
+                states[path] = replace(states[path], missing=True)
+        for path, dropped in self.dropped.items():
+            if ids := tuple(name for name in dropped if name in kept):
+                states[path] = FileState(0, (*states[path].ids, *ids))
+        return states
+
+
+class FollowedFolder:
+    """The files of a path, and what is stored of them."""
+
+    def __init__(self, database: Database, listing: FileListing, roots: Iterable[Root]) -> None:
+        """Store the arguments. Nothing is read yet.
+
+        Args:
+            database: The database.
+            listing: The current files.
+            roots: The registered folders.
+        """
+        self._listing = listing
+        self._scope = scope = listing.scope
+        self._stored = {
+            root: FollowedFiles.of_folder(database, root)
+            for root in roots
+            if root.path.is_relative_to(scope) or scope.is_relative_to(root.path)
+        }
+        self._roots: dict[Path, Root] = {}
+
+    async def changes(self) -> FolderChanges:
+        """Compare the files with what is stored. Costs a read for each folder, and for its files.
+
+        A file that cannot be read is neither missing nor changed.
+        """
+        loaded = await asyncio.gather(*(stored.files() for stored in self._stored.values()))
+        states: dict[Path, FileState] = {}
+        for root, files in zip(self._stored, loaded, strict=True):
+            states |= {root.path / name: state for name, state in files.items()}
+            self._roots |= {root.path / name: root for name in files}
+        return await asyncio.to_thread(_Comparison(self._listing, states).changes)
+
+    async def store(
+        self, states: Mapping[Path, FileState], read_at: datetime | None = None
+    ) -> None:
+        """Store the states of files.
+
+        Args:
+            states: The states of all files of the roots around and below the path.
+            read_at: The time, if the whole path was read.
+        """
+        files: dict[Root, dict[str, FileState]] = {root: {} for root in self._stored}
+        for path, state in states.items():
+            root = self._roots.get(path) or self._listing.root_of(path)
+            files[root][path.relative_to(root.path).as_posix()] = state
+        for root, stored in self._stored.items():
+            is_read = root.path.is_relative_to(self._scope)
+            await stored.store_folder(files[root], read_at if is_read else None)
+
+
+class _Comparison:
+    """Compares the files of a path with their stored states."""
+
+    def __init__(self, listing: FileListing, states: Mapping[Path, FileState]) -> None:
+        self._listing = listing
+        self._states = states
+        self._scope = listing.scope
+        self._names = {
+            listing.folder / name: name
+            for name in listing.files
+            if PurePath(name).suffix.lower() not in MULTI_RECORD_ENDINGS - {_RECORDS}
+        }
+
+    def changes(self) -> FolderChanges:
+        """Return the changes. Reads every file, so this must not run on the event loop."""
+        hashes = {path: self._hash(name) for path, name in self._names.items()}
+        readable = {path: digest for path, digest in hashes.items() if digest}
+        renamed = self._renamed(readable.keys() - self._states, hashes)
+        before = dict(self._states)
+        for path, old in renamed.items():
+            before[path] = before.pop(old)
+        states, dropped = dict(before), {}
+        taken = {name for state in before.values() for name in state.ids}
+        for path, digest in readable.items():
+            state = before.get(path, _UNREAD)
+            if state.generation != digest or state.missing:
+                ids = self._ids(path, state, taken)
+                states[path] = FileState(digest, ids)
+                dropped[path] = tuple(name for name in state.ids if name not in ids)
+                taken.update(ids)
+        followed = {path for path, state in before.items() if not state.missing}
+        below = {path for path in followed if path.is_relative_to(self._scope)}
+        missing = {path for path in below if path not in hashes and is_gone(path)}
+        present_ids = {
+            name
+            for path, state in states.items()
+            if not state.missing and path not in missing
+            for name in state.ids
+        }
+        former_ids = {name for path in below for name in before[path].ids}
+        return FolderChanges(
+            scope=self._scope,
+            new=sorted(readable.keys() - followed),
+            edited=sorted(path for path in readable.keys() & followed if path in dropped),
+            renamed=renamed,
+            missing=sorted(missing),
+            missing_ids=frozenset(former_ids - present_ids),
+            file_count=len(below),
+            source_count=len(former_ids),
+            states=states,
+            dropped=dropped,
+        )
+
+    def _renamed(self, new: Iterable[Path], hashes: Mapping[Path, int]) -> dict[Path, Path]:
+        """Pair new files with missing ones of the same content."""
+        former: dict[int, list[Path]] = defaultdict(list)
+        for path, state in sorted(self._states.items(), key=_by_absence):
+            if path not in hashes and state.generation:
+                former[state.generation].append(path)
+        renamed: dict[Path, Path] = {}
+        for path in sorted(new):
+            paths = former[hashes[path]]
+            old = next((old for old in paths if self._has_moved(old, path)), None)
+            if old is not None:
+                renamed[path] = old
+                paths.remove(old)
+        return renamed
+
+    def _has_moved(self, old: Path, new: Path) -> bool:
+        """Return whether a former file is now at another path, which may differ only in case."""
+        if _has_records(old) != _has_records(new):
+            return False
+        if _has_records(new) and self._listing.root_of(old) != self._listing.root_of(new):
+            return False  # The ids of records begin with the name of the root.
+        try:
+            return is_gone(old) or old.samefile(new)
+        except OSError:
+            return False
+
+    def _ids(self, path: Path, state: FileState, taken: Collection[str]) -> tuple[str, ...]:
+        """Return the ids of the sources of a new or edited file."""
+        if _has_records(path):
+            return self._record_ids(path, state.ids)
+        if state.ids:
+            return state.ids
+        root = self._listing.root_of(path)
+        key = path.relative_to(root.path).as_posix()
+        ids = (source_id_of(root.collection, key, number) for number in count(1))
+        return (next(name for name in ids if name not in taken),)
+
+    def _record_ids(self, path: Path, former: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the ids of the records; if some cannot be read, the former ones, too."""
+        file = source_file(self._names[path], self._listing)
+        entries = [entry for _, entry in file_entries(file)]
+        sources = [entry for entry in entries if not isinstance(entry, str)]
+        ids = [source.source_id for source in sources if not _is_exported(source)]
+        is_complete = len(sources) == len(entries)
+        return tuple(dict.fromkeys(ids if is_complete else [*former, *ids]))
+
+    def _hash(self, name: str) -> int:
+        """Return a hash of a file's content, or 0 if it cannot be read."""
+        path = self._listing.files[name]
+        try:
+            if not path.is_file() or too_large(name, path.stat().st_size):
+                return 0
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").digest()
+        except OSError:
+            return 0
+        return int.from_bytes(digest[:_HASH_BYTES])
+
+
+def _by_absence(item: tuple[Path, FileState]) -> tuple[bool, Path]:
+    """Return the sort key by which files that were missing before come last."""
+    path, state = item
+    return state.missing, path
+
+
+def _has_records(path: Path) -> bool:
+    return path.suffix.lower() == _RECORDS
+
+
+def _is_exported(source: Source) -> bool:
+    """Return whether a source comes from an export of Carrel, which is a copy."""
+    return any(section.start is not None for section in source.sections)

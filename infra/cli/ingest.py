@@ -1,0 +1,208 @@
+"""`carrel ingest`: adds texts, forgets those whose files are gone, and shows what is followed."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from infra.cli.database import run_with_database
+from infra.cli.formatting import format_count, format_minute, format_table, printable
+from infra.local import local_database
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from functions.jobs.ingest.followed_folder import FolderChanges
+    from shared.firestore.database import Database
+    from shared.knowledge.followed_files import FileState
+
+_INTERRUPTED: Final = (
+    "\nInterrupted. Stored results are kept. To continue, run the same command again."
+)
+_INTERRUPTED_STATUS: Final = 130
+_MAX_NAMES: Final = 20
+"""`--dry-run` prints at most this many files of a kind."""
+_NOTHING_FORGOTTEN: Final = (
+    "Nothing is forgotten. To forget these texts, run the command again with --yes; to keep them,"
+    " with --keep-missing."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Preview:
+    """What a run would do.
+
+    Attributes:
+        changes: The changes of the files.
+        sources: The number of stored sources that would be forgotten.
+        passages: The number of their passages.
+    """
+
+    changes: FolderChanges
+    sources: int
+    passages: int
+
+    def describe_missing(self) -> str:
+        """Describe what is missing and would be forgotten."""
+        changes = self.changes
+        files = format_count(changes.file_count, "file")
+        parts = [f"{len(changes.missing)} of {files} disappeared"] if changes.missing else []
+        if dropped := {
+            path: ids
+            for path, record_ids in changes.dropped.items()
+            if (ids := changes.missing_ids.intersection(record_ids))
+        }:
+            records = format_count(sum(map(len, dropped.values())), "record")
+            names = ", ".join(sorted(path.name for path in dropped)[:_MAX_NAMES])
+            parts.append(f"{records} disappeared from {names}")
+        if not self.sources:
+            return f"{' and '.join(parts)}: nothing is stored of it."
+        texts = f"{format_count(self.sources, 'source')} ({format_count(self.passages, 'passage')})"
+        return printable(f"{' and '.join(parts)}: {texts} will be forgotten.")
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--keep-missing", is_flag=True, help="Forget nothing: texts of missing files stay as they are."
+)
+@click.option("--yes", is_flag=True, help="Forget texts of missing files without asking.")
+@click.option("--dry-run", is_flag=True, help="Show what changed, and write nothing.")
+@click.option("--list", "lists", is_flag=True, help="List what is followed.")
+def ingest(path: Path | None, *, keep_missing: bool, yes: bool, dry_run: bool, lists: bool) -> None:
+    """Add the texts in PATH to the knowledge base, and follow PATH if it is a folder.
+
+    PATH is a Readwise export, notes, JSON Lines, or a folder that `carrel export` wrote.
+
+    The next time, a renamed or moved file keeps its ids, and texts of files that disappeared are
+    forgotten. If more than a third disappeared, the command asks first. `carrel forget --restore`
+    brings them back for 30 days, and so does ingesting the files again.
+
+    Exits with 1 if some texts could not be read and were skipped, or were not forgotten.
+    """
+    if lists:
+        with local_database.connected_database():
+            click.echo(run_with_database(_list))
+        return
+    if path is None:
+        raise click.UsageError("Missing argument 'PATH'.")
+    try:
+        with local_database.connected_database():
+            complete = _preview(path) if dry_run else _ingest(path, keep=keep_missing, yes=yes)
+    except KeyboardInterrupt:
+        click.echo(_INTERRUPTED, err=True)
+        sys.exit(_INTERRUPTED_STATUS)
+    sys.exit(not complete)
+
+
+def _preview(path: Path) -> bool:
+    """Print what has changed."""
+    preview = run_with_database(lambda database: _load_preview(path, database))
+    changes = preview.changes
+    groups = {
+        "new": _relative(changes.new, changes.scope),
+        "edited": _relative(changes.edited, changes.scope),
+        "renamed": [
+            f"{old} -> {new}"
+            for new, old in zip(
+                _relative(changes.renamed.keys(), changes.scope),
+                _relative(changes.renamed.values(), changes.scope),
+                strict=True,
+            )
+        ],
+        "missing": _relative(changes.missing, changes.scope),
+    }
+    for kind, names in groups.items():
+        if names:
+            click.echo(f"{kind}: {format_count(len(names), 'file')}")
+            click.echo(printable("\n".join(f"  {name}" for name in names[:_MAX_NAMES])))
+            if len(names) > _MAX_NAMES:
+                click.echo(f"  ... and {len(names) - _MAX_NAMES} more")
+    if changes.missing or changes.missing_ids:
+        click.echo(preview.describe_missing())
+    elif not any(groups.values()):
+        click.echo("No file has changed since it was last ingested.")
+    return True
+
+
+def _ingest(path: Path, *, keep: bool, yes: bool) -> bool:
+    """Ingest a path, and forget what is missing if that is confirmed.
+
+    Returns:
+        Whether everything was processed.
+    """
+    from infra.cloud.environment import set_job_secrets
+    from infra.local.jobs import ingest_all
+
+    preview = run_with_database(lambda database: _load_preview(path, database))
+    changes = preview.changes
+    is_confirmed = True
+    if changes.renamed:
+        files = format_count(len(changes.renamed), "renamed or moved file")
+        click.echo(f"{files}: the ids stay.")
+    if (changes.missing or changes.missing_ids) and not keep:
+        click.echo(preview.describe_missing())
+        is_confirmed = yes or not preview.sources or not changes.is_alarming or _confirm()
+    if not is_confirmed:
+        click.echo(_NOTHING_FORGOTTEN, err=True)
+    forgets = is_confirmed and not keep
+    if changes.error and not forgets:
+        raise changes.error
+    set_job_secrets(["embed"])
+    complete = ingest_all(path, changes.missing_ids if forgets else frozenset())
+    local_database.save_now()
+    return complete and is_confirmed
+
+
+def _confirm() -> bool:
+    """Ask on a terminal; without one, the answer is no."""
+    return sys.stdin.isatty() and click.confirm("Forget them?", err=True)
+
+
+async def _load_preview(path: Path, database: Database) -> _Preview:
+    from functions.jobs.ingest.path import compare_path
+    from shared.knowledge.source_repository import Sources
+
+    changes = await compare_path(path, database)
+    stored = await Sources(database).get_all(sorted(changes.missing_ids))
+    return _Preview(changes, len(stored), sum(source.chunk_count for source in stored))
+
+
+async def _list(database: Database) -> str:
+    """Return a table of the followed folders, the bucket and Readwise."""
+    from shared.core.settings import Settings
+    from shared.knowledge.followed_files import FollowedFiles
+    from shared.knowledge.readwise_sync import ReadwiseSync
+    from shared.knowledge.roots import Roots
+
+    rows: list[tuple[str, str, str, str]] = []
+    for root in (await Roots(database).read()).roots:
+        stored = FollowedFiles.of_folder(database, root)
+        counts = _count(await stored.files())
+        last_read = format_minute(stored.read_at) if root.whole else "single files"
+        rows.append((printable(str(root.path)), *counts, last_read))
+    if address := Settings().ingest_bucket:
+        counts = _count(await FollowedFiles(database, address.rstrip("/")).files())
+        rows.append((address, *counts, "by the job ingest"))
+    if updated_after := (await ReadwiseSync(database).progress()).updated_after:
+        rows.append(("Readwise", "", "", f"{format_minute(updated_after)}, by the job ingest"))
+    if not rows:
+        return "Nothing is followed. To follow a folder: carrel ingest FOLDER"
+    return format_table(("FOLLOWED", "FILES", "SOURCES", "LAST READ (UTC)"), rows)
+
+
+def _count(files: Mapping[str, FileState]) -> tuple[str, str]:
+    """Return the numbers of files and of their sources."""
+    states = [state for state in files.values() if not state.missing]
+    return str(len(states)), str(len({name for state in states for name in state.ids}))
+
+
+def _relative(paths: Iterable[Path], scope: Path) -> Sequence[str]:
+    """Return paths below the ingested one."""
+    return [
+        str(path.relative_to(scope)) if path.is_relative_to(scope) else str(path) for path in paths
+    ]

@@ -1,0 +1,366 @@
+"""A folder is followed: renamed files keep their sources, and missing ones are forgotten."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from functions.jobs.ingest.job import ingest
+from functions.jobs.ingest.path import compare_path
+from shared.core.errors import InvalidInput
+from shared.core.settings import Settings
+from shared.runtime.job import Failure
+from tests.support.commit_hooks import WatchedApp, after
+from tests.support.knowledge import set_fields
+from tests.support.notes import RYE, save
+from tests.support.readwise_runs import stored_state
+from tests.support.source_files import json_lines, make_book, write_export, write_file
+from tests.support.stored_documents import ample, chunks, documents
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from shared.runtime.context import App, Context
+    from shared.runtime.job import Report
+
+pytestmark = pytest.mark.anyio
+
+CARD: Final = {"summary": "Shorten sail in time.", "takeaways": ["Reef early"]}
+NUMBERS: Final = range(1, 7)
+
+
+class Killed(Exception):
+    """The run ends here."""
+
+
+def make_vault(folder: Path) -> Path:
+    """Make a folder with six notes."""
+    for number in NUMBERS:
+        write_file(folder, f"vault/{number}.md", f"Note {number}.")
+    return folder / "vault"
+
+
+async def run(ctx: Context, path: Path, confirmed: frozenset[str] | None = None) -> Report:
+    """Ingest a path."""
+    settings = Settings(
+        google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(path)
+    )
+    return await ingest(replace(ctx, settings=settings), ample(), confirmed=confirmed)
+
+
+async def run_cleanly(ctx: Context, path: Path) -> Report:
+    report = await run(ctx, path)
+    assert report.failures == []
+    return report
+
+
+async def sources_by_text(ctx: Context) -> dict[str, str]:
+    """Return the ids of the stored sources by their texts."""
+    return {chunk["content"]: chunk["source_id"] for chunk in (await chunks(ctx)).values()}
+
+
+async def add_card(ctx: Context, text: str) -> None:
+    [chunk_id] = [name for name, chunk in (await chunks(ctx)).items() if chunk["content"] == text]
+    await set_fields(ctx, f"chunks/{chunk_id}", {"knowledge_card": CARD})
+
+
+async def card_of(ctx: Context, text: str) -> Any:
+    """Return the card of the passage with this text."""
+    [chunk] = [chunk for chunk in (await chunks(ctx)).values() if chunk["content"] == text]
+    return chunk.get("knowledge_card")
+
+
+async def test_missing_files_are_forgotten(ctx: Context, tmp_path: Path) -> None:
+    vault = make_vault(tmp_path)
+    await run_cleanly(ctx, vault)
+    before = await sources_by_text(ctx)
+    (vault / "1.md").unlink()
+    (vault / "2.md").unlink()
+    report = await run_cleanly(ctx, vault)
+    assert report.counts == {"read": 4, "sources": 2, "deleted": 2}
+    remaining = {text: name for text, name in before.items() if text not in {"Note 1.", "Note 2."}}
+    assert await sources_by_text(ctx) == remaining
+    assert len(await documents(ctx, "forgotten_sources")) == 2
+    assert (await run_cleanly(ctx, vault)).counts == {"read": 4}
+
+
+async def test_a_returned_file_has_its_card_again(ctx: Context, tmp_path: Path) -> None:
+    vault = make_vault(tmp_path)
+    await run_cleanly(ctx, vault)
+    await add_card(ctx, "Note 1.")
+    before = await sources_by_text(ctx)
+    (vault / "1.md").rename(tmp_path / "1.md")
+    await run_cleanly(ctx, vault)
+    (tmp_path / "1.md").rename(vault / "returned.md")
+    assert (await run_cleanly(ctx, vault)).counts["restored"] == 1
+    assert await sources_by_text(ctx) == before
+    assert await card_of(ctx, "Note 1.") == CARD
+
+
+async def test_renamed_and_moved_files_keep_ids_and_cards(ctx: Context, tmp_path: Path) -> None:
+    vault = make_vault(tmp_path)
+    write_file(vault, "twin.md", "Note 2.")
+    await run_cleanly(ctx, vault)
+    await add_card(ctx, "Note 1.")
+    before = await chunks(ctx)
+    (vault / "1.md").rename(vault / "other.txt")
+    (vault / "sub").mkdir()
+    (vault / "2.md").rename(vault / "sub/2.md")
+    report = await run_cleanly(ctx, vault)
+    assert report.counts == {"read": 7, "sources": 1, "updated": 1}  # the title of `other`
+    stored = await chunks(ctx)
+    assert stored.keys() == before.keys()
+    assert await card_of(ctx, "Note 1.") == CARD
+    assert {chunk["title"] for chunk in stored.values()} >= {"other", "2", "twin"}
+    assert (await run_cleanly(ctx, vault)).counts == {"read": 7}
+
+
+async def test_a_new_file_at_a_former_path_is_another_source(ctx: Context, tmp_path: Path) -> None:
+    vault = make_vault(tmp_path)
+    await run_cleanly(ctx, vault)
+    before = await sources_by_text(ctx)
+    (vault / "1.md").rename(vault / "old.md")
+    await run_cleanly(ctx, vault)
+    write_file(vault, "1.md", "Another text.")
+    for _ in range(2):
+        await run_cleanly(ctx, vault)
+    stored = await sources_by_text(ctx)
+    assert stored["Note 1."] == before["Note 1."]
+    assert stored["Another text."] not in before.values()
+
+
+async def test_a_copy_before_an_edit_is_a_new_source(ctx: Context, tmp_path: Path) -> None:
+    vault = make_vault(tmp_path)
+    await run_cleanly(ctx, vault)
+    before = await sources_by_text(ctx)
+    write_file(vault, "backup.md", "Note 1.")
+    write_file(vault, "1.md", "Note 1, edited.")
+    await run_cleanly(ctx, vault)
+    stored = await sources_by_text(ctx)
+    assert stored["Note 1, edited."] == before["Note 1."]
+    assert stored["Note 1."] != before["Note 1."]
+
+
+async def test_more_than_a_third_must_be_confirmed(ctx: Context, tmp_path: Path) -> None:
+    vault = make_vault(tmp_path)
+    await run_cleanly(ctx, vault)
+    for number in (1, 2, 3):
+        (vault / f"{number}.md").unlink()
+    write_file(vault, "new.md", "New.")
+    for count in (6, 7):
+        reason = (
+            f"3 of {count} files disappeared, and nothing is forgotten: to forget their texts, run"
+            " carrel ingest FOLDER --yes"
+        )
+        assert (await run(ctx, vault)).failures == [Failure("vault", reason)]
+        assert len(await sources_by_text(ctx)) == 7
+    changes = await compare_path(vault, ctx.database)
+    some = frozenset(sorted(changes.missing_ids)[:2])
+    assert (await run(ctx, vault, some)).failures == []
+    assert len(await sources_by_text(ctx)) == 5
+    await run(ctx, vault, changes.missing_ids)
+    assert set(await sources_by_text(ctx)) == {"Note 4.", "Note 5.", "Note 6.", "New."}
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+async def test_an_empty_folder_must_be_confirmed(
+    ctx: Context, tmp_path: Path, *, is_deleted: bool
+) -> None:
+    vault = make_vault(tmp_path)
+    await run_cleanly(ctx, vault)
+    shutil.rmtree(vault)
+    if not is_deleted:
+        vault.mkdir()
+    with pytest.raises(InvalidInput):
+        await run(ctx, vault)
+    assert len(await sources_by_text(ctx)) == 6
+    changes = await compare_path(vault, ctx.database)
+    await run(ctx, vault, changes.missing_ids)
+    assert await sources_by_text(ctx) == {}
+    with pytest.raises(InvalidInput):
+        await compare_path(vault, ctx.database)
+    make_vault(tmp_path)
+    assert (await run_cleanly(ctx, vault)).counts == {"read": 6, "sources": 6, "restored": 6}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+async def test_an_unreadable_folder_is_not_missing(ctx: Context, tmp_path: Path) -> None:
+    vault = make_vault(tmp_path)
+    write_file(vault, "sub/a.md", "In a folder.")
+    await run_cleanly(ctx, vault)
+    (vault / "sub").chmod(0)
+    assert len((await run(ctx, vault)).failures) == 1
+    (vault / "sub").chmod(0o700)
+    assert len(await sources_by_text(ctx)) == 7
+
+
+async def test_a_file_that_cannot_be_read_stays(ctx: Context, tmp_path: Path) -> None:
+    """That includes a link to nowhere, a circular link, a binary file and a folder of that name."""
+    vault = make_vault(tmp_path)
+    await run_cleanly(ctx, vault)
+    before = await sources_by_text(ctx)
+    for number in (1, 2, 3, 4):
+        (vault / f"{number}.md").unlink()
+    (vault / "1.md").symlink_to(vault / "nowhere.md")
+    (vault / "2.md").symlink_to(vault / "2.md")
+    write_file(vault, "3.md", b"\0\0\0")
+    (vault / "4.md").mkdir()
+    await run(ctx, vault)
+    assert await sources_by_text(ctx) == before
+    write_file(vault, "4.md/inner.md", "Inner.")
+    (vault / "loop").symlink_to(vault)
+    await run(ctx, vault)
+    assert (await sources_by_text(ctx)).items() >= before.items()
+
+
+async def test_records_missing_from_a_file_are_forgotten(ctx: Context, tmp_path: Path) -> None:
+    lines = {str(number): {"id": str(number), "text": f"Record {number}."} for number in NUMBERS}
+    docs = write_file(tmp_path, "data/docs.jsonl", json_lines(*lines.values()))
+    for name in ("a", "b"):
+        write_file(docs.parent, f"{name}.md", f"Note {name}.")
+    notes = {"Note a.", "Note b."}
+    await run_cleanly(ctx, docs.parent)
+    write_file(docs.parent, "docs.jsonl", json_lines(*(lines[name] for name in "3456")) + "broken")
+    assert len((await run(ctx, docs.parent)).failures) == 1
+    assert len(await sources_by_text(ctx)) == 8
+    write_file(docs.parent, "docs.jsonl", json_lines(*(lines[name] for name in "3456")))
+    await run_cleanly(ctx, docs.parent)
+    assert set(await sources_by_text(ctx)) == notes | {f"Record {name}." for name in "3456"}
+    docs.rename(docs.parent / "renamed.jsonl")
+    write_file(docs.parent, "more.jsonl", json_lines(lines["2"]))
+    write_file(docs.parent, "renamed.jsonl", json_lines(*(lines[name] for name in "345")))
+    report = await run(ctx, docs.parent)
+    assert report.failures == []
+    assert set(await sources_by_text(ctx)) == notes | {f"Record {name}." for name in "2345"}
+
+
+async def test_deleted_exports_stay(ctx: Context, tmp_path: Path) -> None:
+    """They are copies of something else, and notes are never touched."""
+    vault = make_vault(tmp_path)
+    export = write_export(vault, make_book(), make_book(user_book_id=8, title="Bread"))
+    await run_cleanly(ctx, vault)
+    export.unlink()
+    assert (await run_cleanly(ctx, vault)).counts == {"read": 6}
+    assert {"readwise-7", "readwise-8"} < (await documents(ctx, "sources")).keys()
+
+
+async def test_ingest_leaves_notes_alone(app: App, ctx: Context, tmp_path: Path) -> None:
+    note = await save(app)
+    before = (await documents(ctx, "sources"))[note["source_id"]]
+    vault = make_vault(tmp_path)
+    export = write_export(tmp_path, make_book(), make_book(user_book_id=8, title="Bread"))
+    for path in (vault, export):
+        await run_cleanly(ctx, path)
+    write_export(tmp_path, make_book(is_deleted=True))
+    (vault / "1.md").unlink()
+    for path in (vault, export):
+        await run_cleanly(ctx, path)
+    changes = await compare_path(vault, ctx.database)
+    for file in vault.iterdir():
+        file.unlink()
+    changes = await compare_path(vault, ctx.database)
+    await run(ctx, vault, changes.missing_ids)
+    stored = await sources_by_text(ctx)
+    assert set(stored.values()) == {note["source_id"], "readwise-8"}
+    assert RYE in stored
+    assert (await documents(ctx, "sources"))[note["source_id"]] == before
+
+
+async def test_one_file_or_inner_folder_forgets_nothing_else(ctx: Context, tmp_path: Path) -> None:
+    vault = make_vault(tmp_path)
+    write_file(vault, "sub/a.md", "In a folder.")
+    write_file(vault, "sub/b.md", "Here, too.")
+    await run_cleanly(ctx, vault)
+    (vault / "1.md").unlink()
+    (vault / "2.md").rename(vault / "sub/moved.md")
+    before = await sources_by_text(ctx)
+    assert (await run_cleanly(ctx, vault / "3.md")).counts == {"read": 1}
+    assert (await run_cleanly(ctx, vault / "sub")).counts["updated"] == 1
+    assert await sources_by_text(ctx) == before
+    await run_cleanly(ctx, vault)
+    assert await sources_by_text(ctx) == {k: v for k, v in before.items() if k != "Note 1."}
+
+
+async def test_an_outer_folder_follows_the_inner_one(ctx: Context, tmp_path: Path) -> None:
+    vault = make_vault(tmp_path)
+    await run_cleanly(ctx, vault)
+    before = await sources_by_text(ctx)
+    for number in range(10):
+        write_file(tmp_path, f"{number}.md", f"Outer {number}.")
+    await run_cleanly(ctx, tmp_path)
+    (vault / "1.md").rename(tmp_path / "moved.md")
+    (vault / "2.md").rename(vault / "renamed.md")
+    (vault / "3.md").unlink()
+    for path in (tmp_path, vault, tmp_path):
+        await run_cleanly(ctx, path)
+    stored = await sources_by_text(ctx)
+    assert {name: stored[name] for name in before if name in stored} == {
+        name: before[name] for name in before if name != "Note 3."
+    }
+    assert len(stored) == 15
+
+
+async def test_folders_with_the_same_files_are_followed_apart(ctx: Context, tmp_path: Path) -> None:
+    first, second = make_vault(tmp_path / "a"), make_vault(tmp_path / "b")
+    await run_cleanly(ctx, first)
+    await run_cleanly(ctx, second)
+    (first / "1.md").unlink()
+    await run_cleanly(ctx, second)
+    assert len(await documents(ctx, "sources")) == 12
+    await run_cleanly(ctx, first)
+    assert len(await documents(ctx, "sources")) == 11
+
+
+async def test_a_moved_folder_keeps_ids_of_renamed_files(ctx: Context, tmp_path: Path) -> None:
+    vault = make_vault(tmp_path / "a")
+    await run_cleanly(ctx, vault)
+    before = await sources_by_text(ctx)
+    for number in NUMBERS:
+        (vault / f"{number}.md").rename(vault / f"renamed {number}.md")
+    await run_cleanly(ctx, vault)
+    (tmp_path / "b").mkdir()
+    moved = vault.rename(tmp_path / "b/vault")
+    (moved / "renamed 1.md").unlink()
+    await run_cleanly(ctx, moved)
+    assert await sources_by_text(ctx) == {k: v for k, v in before.items() if k != "Note 1."}
+
+
+async def test_an_export_of_carrel_is_not_followed(ctx: Context, tmp_path: Path) -> None:
+    vault = make_vault(tmp_path)
+    await run_cleanly(ctx, vault)
+    write_file(tmp_path, "out/carrel-export.json", "{}")
+    changes = await compare_path(vault, ctx.database)
+    assert (changes.new, changes.missing) == ([], [])
+
+
+@pytest.mark.parametrize("commit", [1, 2, 3, 4, 5, 6])
+async def test_next_run_completes_one_killed_after_a_commit(
+    settings: Settings, ctx: Context, tmp_path: Path, commit: int
+) -> None:
+    async def die() -> None:
+        raise Killed
+
+    project = f"{settings.google_cloud_project}-calm"
+    calm = WatchedApp(Settings(google_cloud_project=project))
+    calmly = replace(ctx, database=calm.context(ctx.caller, ctx.meter).database)
+    calmly = replace(calmly, settings=calm.settings)
+    vault = make_vault(tmp_path)
+    for target in (calmly, ctx):
+        await run_cleanly(target, vault)
+    (vault / "1.md").rename(vault / "renamed.md")
+    (vault / "2.md").unlink()
+    write_file(vault, "3.md", "Note 3, edited.")
+    dying = WatchedApp(settings, after(commit, die))
+    try:
+        with pytest.raises(Killed):
+            await run(replace(ctx, database=dying.context(ctx.caller, ctx.meter).database), vault)
+    finally:
+        await dying.aclose()
+    for target in (calmly, ctx):
+        await run_cleanly(target, vault)
+    assert await stored_state(ctx) == await stored_state(calmly)
+    await calm.aclose()
