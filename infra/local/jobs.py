@@ -19,7 +19,7 @@ from functions.jobs.embed.job import JOB as EMBED
 from functions.jobs.extract.job import JOB as EXTRACT
 from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.job import JOB as INGEST
-from functions.jobs.ingest.job import ingest
+from functions.jobs.ingest.path import ingest_confirmed
 from infra.local.local_database import SAMPLE
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError
@@ -59,7 +59,7 @@ def ingest_all(path: Path, confirmed: AbstractSet[str] = frozenset()) -> bool:
     Returns:
         Whether everything was processed.
     """
-    reading = replace(INGEST, run=partial(ingest, confirmed=confirmed))
+    reading = replace(INGEST, run=partial(ingest_confirmed, str(path), confirmed))
     return _run_command(_settings_for(path), partial(_ingest, reading))
 
 

@@ -16,7 +16,6 @@ from shared.runtime.job import Job, Report
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from collections.abc import Set as AbstractSet
 
     from shared.core.settings import Settings
     from shared.runtime.context import Context
@@ -30,9 +29,7 @@ _NOTHING: Final = (
 )
 
 
-async def ingest(
-    ctx: Context, budget: Budget, *, confirmed: AbstractSet[str] | None = None
-) -> Report:
+async def ingest(ctx: Context, budget: Budget) -> Report:
     """Read each configured origin, and write what differs from the database.
 
     Of Readwise and a bucket, a run reads the changes since the last complete run; a path is read
@@ -41,16 +38,11 @@ async def ingest(
 
     An origin that fails does not stop the others.
 
-    Args:
-        ctx: The context of the run.
-        budget: The time of the run.
-        confirmed: The ids of sources of missing files that may be forgotten; see `ingest_path`.
-
     Raises:
         InvalidInput: No origin is configured, or one cannot be read.
         Unavailable: An origin or the database does not answer.
     """
-    origins = _configured(ctx.settings, confirmed)
+    origins = _configured(ctx.settings)
     if not origins:
         raise InvalidInput(_NOTHING)
     report = Report()
@@ -79,9 +71,7 @@ async def count(ctx: Context) -> int:
     return 0
 
 
-def _configured(
-    settings: Settings, confirmed: AbstractSet[str] | None = None
-) -> dict[str, IngestOrigin]:
+def _configured(settings: Settings) -> dict[str, IngestOrigin]:
     """Return the origins. The path comes last, because reading it might take all the time."""
     origins: dict[str, IngestOrigin] = {}
     if settings.readwise_token:
@@ -89,7 +79,7 @@ def _configured(
     if settings.ingest_bucket:
         origins["bucket"] = partial(sync_bucket, settings.ingest_bucket)
     if settings.ingest_path:
-        origins["path"] = partial(ingest_path, settings.ingest_path, confirmed=confirmed)
+        origins["path"] = partial(ingest_path, settings.ingest_path)
     return origins
 
 

@@ -25,7 +25,7 @@ from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.ingestion import BATCH_SIZE
 from shared.knowledge.roots import Roots
 from shared.knowledge.source import Source
-from shared.runtime.job import Failure
+from shared.runtime.job import Failure, Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
     from shared.knowledge.roots import Root
     from shared.runtime.context import Context
-    from shared.runtime.job import Budget, Report
+    from shared.runtime.job import Budget
 
 _TITLE_LENGTH: Final = 80
 
@@ -92,6 +92,15 @@ async def ingest_path(
             report.failures.append(Failure(name, reason))
     await MissingSources(ctx, report).forget(sorted(forgotten))
     await comparison.store(forgotten, ctx.clock())
+
+
+async def ingest_confirmed(
+    path: str, confirmed: AbstractSet[str], ctx: Context, budget: Budget
+) -> Report:
+    """Ingest only a path, and forget only these missing sources; see `ingest_path`."""
+    report = Report()
+    await ingest_path(path, ctx, budget, report, confirmed=confirmed)
+    return report
 
 
 async def compare_path(path: Path, database: Database) -> FolderChanges:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from functions.jobs.ingest.job import ingest
-from functions.jobs.ingest.path import compare_path
+from functions.jobs.ingest.path import compare_path, ingest_confirmed
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
 from shared.runtime.job import Failure
@@ -49,7 +49,10 @@ async def run(ctx: Context, path: Path, confirmed: frozenset[str] | None = None)
     settings = Settings(
         google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(path)
     )
-    return await ingest(replace(ctx, settings=settings), ample(), confirmed=confirmed)
+    context = replace(ctx, settings=settings)
+    if confirmed is None:
+        return await ingest(context, ample())
+    return await ingest_confirmed(str(path), confirmed, context, ample())
 
 
 async def run_cleanly(ctx: Context, path: Path) -> Report:

@@ -27,8 +27,7 @@ from shared.runtime.tool import Effect, Tool
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from google.cloud.firestore import DocumentSnapshot
-
+    from shared.firestore.database import Document
     from shared.knowledge.forgotten_repository import ForgottenSource
     from shared.runtime.context import Context
 
@@ -219,9 +218,7 @@ class _Call:
         out = self._changed(chunk_id, parse_source_id(chunk_id), _title(None), ContentCounts())
         return await self._ctx.commit(writes, out)
 
-    async def _keep_forgotten(
-        self, record: ForgottenSource, snapshot: DocumentSnapshot[Any]
-    ) -> Out:
+    async def _keep_forgotten(self, record: ForgottenSource, snapshot: Document) -> Out:
         """Forget for good what ingest forgot only until its file comes back."""
         self._check_permission(record.document or {})
         title = _title(record.document)
@@ -311,7 +308,7 @@ def _not_restorable(kind: str, name: str) -> NotFound:
     )
 
 
-def _require_settled(source: DocumentSnapshot[Any]) -> None:
+def _require_settled(source: Document) -> None:
     """Check that a source is not being moved, which would also move its passages.
 
     Raises:
