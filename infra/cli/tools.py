@@ -120,7 +120,7 @@ def search(words: tuple[str, ...], limit: int, url: str, **given: str | tuple[st
 @click.option("--category", help="Only sources of this category.")
 @click.option("--tag", help="Only sources with this tag.")
 @click.option("--order", type=click.Choice(["recent", "title"]), default="recent")
-@click.option("--limit", type=click.IntRange(1, 100), default=20, show_default=True)
+@click.option("--limit", type=click.IntRange(1, 50), default=20, show_default=True)
 @click.option("--cursor", help="Continue after a page.")
 @_url_option
 def sources(url: str, **given: str | int | None) -> None:

@@ -148,8 +148,8 @@ def _require_free_port(port: int) -> None:
 
 def _environment(options: RunOptions) -> dict[str, str]:
     """Return the variables of a local gateway. They override those set for a deployment."""
-    user, public = ("", "false") if options.sign_in else (LOCAL_USER, "true")
-    return {"PUBLIC_URL": origin(options.port), "LOCAL_USER": user, "PUBLIC_ACCESS": public}
+    user = "" if options.sign_in else LOCAL_USER
+    return {"PUBLIC_URL": origin(options.port), "LOCAL_USER": user, "PUBLIC_ACCESS": "false"}
 
 
 def _validate_settings(options: RunOptions) -> None:

@@ -114,6 +114,11 @@ def test_sources_are_listed_in_pages(inline: Running) -> None:
     assert second.stderr == ""
 
 
+def test_a_page_has_at_most_50_sources(inline: Running) -> None:
+    assert "baking" in printed(inline, "sources", "--limit", "50")
+    assert carrel_command(inline, "sources", "--limit", "51").exit_code == 2
+
+
 def test_an_empty_list_says_why(inline: Running) -> None:
     assert "nobody" in printed(inline, "sources", "--author", "nobody")
 

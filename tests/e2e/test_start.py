@@ -112,9 +112,12 @@ def test_a_gateway_stops_cleanly_on_sigterm(log: Path) -> None:
 @pytest.mark.slow
 def test_a_local_run_needs_no_sign_in_and_says_so(tmp_path: Path) -> None:
     port = free_port()
-    with run_up(port, make_environment(tmp_path) | {"PUBLIC_ACCESS": "false"}) as output:
+    with run_up(port, make_environment(tmp_path) | {"PUBLIC_ACCESS": "true"}) as output:
         assert "There is no sign-in: every program on this machine may read and write" in output
         assert "ARGS=--sign-in" in output
+        response = post(f"http://localhost:{port}/mcp", call("save_note", {"text": "A note."}))
+        note = response.json()["result"]["structuredContent"]
+        assert note["readable_by"] == "everyone who may use this knowledge base"
         assert list_tools(port) == 200
         assert list_tools(port, x_api_key="carrel_nonsense") == 403
 
