@@ -10,6 +10,7 @@ from dataclasses import asdict
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
+from shared.knowledge.overrides import own_tags
 from shared.knowledge.source import SOURCE_FIELDS
 
 if TYPE_CHECKING:
@@ -29,10 +30,14 @@ KNOWLEDGE: Final = "knowledge-*.jsonl"
 
 
 def source_line(source: StoredSource, note: NoteFields | None) -> dict[str, Any]:
-    """Return the line of a source, with what makes it a note, if it is one."""
+    """Return the line of a source, with what makes it a note, if it is one.
+
+    An edited source has its present fields, and in `origin_values` what they were at its origin.
+    """
     fields = {name: getattr(source, name) for name in SOURCE_FIELDS}
     dates = {"created_at": source.created_at, "updated_at": source.updated_at}
-    return {"source": _plain({**fields, **dates, "note": note and asdict(note)})}
+    more = {"origin_values": source.origin_values, "note": note and asdict(note)}
+    return {"source": _plain({**fields, **dates, **more})}
 
 
 def chunk_line(chunk: Chunk, source: StoredSource) -> dict[str, Any]:
@@ -41,7 +46,7 @@ def chunk_line(chunk: Chunk, source: StoredSource) -> dict[str, Any]:
         "chunk_id": chunk.chunk_id,
         "start": chunk.start,
         "text": chunk.content,
-        "tags": [tag for tag in chunk.tags if tag not in source.tags],
+        "tags": own_tags(chunk, (source.origin_values or {}).get("tags", source.tags)),
         "readwise_url": chunk.readwise_url if chunk.readwise_url != source.readwise_url else None,
         "highlight_url": chunk.highlight_url,
         "highlighted_at": chunk.highlighted_at,

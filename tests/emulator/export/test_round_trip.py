@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 import yaml
+from google.cloud.firestore import DELETE_FIELD
 
 from functions.jobs.ingest.job import ingest
 from infra.export import exporting
@@ -25,8 +26,9 @@ from shared.core.settings import Settings
 from shared.knowledge.cards import Cards
 from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.knowledge.knowledge_card import KnowledgeCard
+from shared.knowledge.overrides import EDITABLE
 from shared.knowledge.source import Section, Source
-from tests.support.knowledge import SAILING, store_sources, with_chunks
+from tests.support.knowledge import BAKING, SAILING, index_all, store_sources, with_chunks
 from tests.support.odd_sources import odd_sources, odd_text
 from tests.support.source_files import write_file
 from tests.support.stored_documents import ample, chunks, documents
@@ -45,6 +47,11 @@ SEED: Final = int(os.environ.get("KILL_SEED", "23"))
 NOON: Final = datetime(2026, 1, 31, 12, tzinfo=UTC)
 OWNER: Final = Caller.of("anna", role=Role.OWNER)
 LATER: Final = NOON + timedelta(days=99)
+SHARED_FIELDS: Final = {
+    "chunks": (*EDITABLE, "own_tags", "fingerprint"),
+    "sources": (*EDITABLE, "origin_values", "title_key", "facets"),
+}
+"""The fields that edits change, by collection."""
 CHUNK_BOOKKEEPING: Final = ("created_at", "updated_at", "pending")
 """These fields of a chunk say what this base did, and when."""
 
@@ -259,6 +266,47 @@ async def test_memory_does_not_grow_with_the_base(base: Context, tmp_path: Path)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 2 * peaks[0]
+
+
+@pytest.mark.parametrize("rewritten", [True, False])
+async def test_edits_survive_a_round_trip(
+    app: App, ctx: Context, new_backend: NewBackend, tmp_path: Path, *, rewritten: bool
+) -> None:
+    """Also a highlight's own tag that its source has by an edit, and passages not yet rewritten."""
+    await store_sources(ctx, BAKING, SAILING)
+    arguments = {"title": "Loaves", "author": "", "tags": ["dough"]}
+    await call_result(app, "edit_source", OWNER, source_id="baking", revision=0, **arguments)
+    if not rewritten:
+        for chunk in with_chunks(BAKING).chunks:
+            fields = {"title": chunk.title, "tags": list(chunk.tags), "own_tags": DELETE_FIELD}
+            await ctx.database.document("chunks", chunk.chunk_id).update(fields)
+    await write_export(ctx, tmp_path / "export")
+    await index_all(ctx)
+    target = new_backend(LATER)
+    other = target.context(OWNER, Meter())
+    counts = await run_ingest(other, tmp_path / "export")
+    assert counts == {"sources": 2, "created": 5, "read": 2, "edits kept": 1}
+    for collection, names in SHARED_FIELDS.items():
+        assert await select(other, collection, names) == await select(ctx, collection, names)
+    await write_export(ctx, tmp_path / "first")
+    await write_export(other, tmp_path / "second")
+    assert differing_files(tmp_path / "first", tmp_path / "second") == []
+    assert await run_ingest(other, tmp_path / "export") == {"read": 2, "edits kept": 1}
+    reset = {"source_id": "baking", "revision": 0, "reset": ["title", "author", "tags"]}
+    out = await call_result(target, "edit_source", OWNER, **reset)
+    assert (out["title"], out["author"], out["tags"]) == ("Bread at Home", "Ida Loaf", ["food"])
+    stored_tags = {tuple(chunk["tags"]) for chunk in (await chunks(other)).values()}
+    assert stored_tags == {("food", "dough"), ("food",), ()}
+
+
+async def select(
+    ctx: Context, collection: str, names: tuple[str, ...]
+) -> dict[str, dict[str, Any]]:
+    """Return some fields of all documents of a collection."""
+    return {
+        name: {key: data[key] for key in names if key in data}
+        for name, data in (await documents(ctx, collection)).items()
+    }
 
 
 async def test_a_note_is_restored_as_a_note(

@@ -340,6 +340,23 @@ async def _die() -> None:
     raise _Killed
 
 
+async def test_a_call_that_was_killed_is_repeated_by_its_key(
+    settings: Settings, app: App, ctx: Context
+) -> None:
+    """The process ended after the commit, before it answered."""
+    await store_sources(ctx, BAKING)
+    dying = WatchedApp(settings, after(1, _die), embedder=WordEmbedder())
+    arguments: dict[str, Any] = {"source_id": "baking", "revision": 0, "title": "Loaves"}
+    arguments["idempotency_key"] = "k"
+    assert (await call(dying, "edit_source", OWNER, **arguments)).error
+    written = await documents(ctx, "sources"), await chunks(ctx)
+    out = await call_result(app, "edit_source", OWNER, **arguments)
+    assert (out["title"], out["revision"]) == ("Loaves", 1)
+    assert (await documents(ctx, "sources"), await chunks(ctx)) == written
+    assert {chunk["title"] for chunk in written[1].values()} == {"Loaves"}
+    await dying.aclose()
+
+
 @pytest.mark.parametrize("commit", [0, 1, 2, 3, 4, 5])
 async def test_a_killed_run_is_repeated(
     settings: Settings, app: App, ctx: Context, monkeypatch: pytest.MonkeyPatch, commit: int

@@ -117,6 +117,7 @@ def test_an_export_without_its_lines_is_an_error(tmp_path: Path) -> None:
         ({"source_id": "a/b"}, {}, 1, "source_id: "),
         ({"title": None}, {}, 1, "title: "),
         ({"author": 7}, {}, 1, "author: "),
+        ({"origin_values": {"title": ""}}, {}, 1, "origin_values.title: "),
         ({"title": "\ud800"}, {}, 1, "line 2 has a character"),
         ({}, {"start": -1}, 1, "start: "),
         ({}, {"text": ""}, 1, "text: "),

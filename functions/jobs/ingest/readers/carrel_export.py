@@ -48,13 +48,22 @@ class _Note(_Exported):
     revision: Annotated[int, Field(ge=1)]
 
 
+class _OriginValues(_Exported):
+    """What the origin of an edited source says of the edited fields, which are those given."""
+
+    title: Annotated[str, Field(min_length=1)] = ""
+    author: str | None = None
+    tags: tuple[str, ...] = ()
+
+
 class _OwnFields(_Exported):
-    """The id of a source, its dates, and what makes it a note."""
+    """The id of a source, its dates, what was edited, and what makes it a note."""
 
     source_id: DocumentId
     title: Annotated[str, Field(min_length=1)]
     created_at: _Moment | None = None
     updated_at: _Moment | None = None
+    origin_values: _OriginValues = _OriginValues()
     note: _Note | None = None
 
 
@@ -142,12 +151,14 @@ def _source(group: list[Line]) -> Source:
         [fault, *_] = error.errors(include_url=False, include_input=False)
         path = ".".join(map(str, fault["loc"]))
         raise Unreadable(f"{path}: {fault['msg']}") from error
+    edited = own.origin_values.model_dump(exclude_unset=True)
     return Source(
-        **{field: getattr(fields, field) for field in SOURCE_FIELDS},
+        **{field: edited.get(field, getattr(fields, field)) for field in SOURCE_FIELDS},
         sections=tuple(sections),
         created_at=own.created_at,
         updated_at=own.updated_at,
         note=NoteFields(**own.note.model_dump()) if own.note else None,
+        overrides={name: getattr(fields, name) for name in edited},
     )
 
 

@@ -1,0 +1,162 @@
+"""Ingest keeps what the owner set of a source, from whichever origin it comes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from shared.core.caller import Caller, Role
+from shared.core.settings import Settings
+from tests.support.fakes.cloud_storage import FakeCloudStorage
+from tests.support.fakes.readwise import FakeReadwise
+from tests.support.readwise_runs import readwise_settings, run_ingest
+from tests.support.source_files import write_file
+from tests.support.stored_documents import chunks, documents
+from tests.support.tool_calls import call_result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from shared.runtime.context import App, Context
+
+pytestmark = pytest.mark.anyio
+
+BUCKET: Final = "library"
+OWNER: Final = Caller.of("anna", role=Role.OWNER)
+
+
+class Origin:
+    """An origin with one source, of one passage.
+
+    Attributes:
+        settings: Settings by which ingest follows it.
+    """
+
+    settings: Settings
+
+    def put(self, title: str, author: str, tags: Sequence[str]) -> None:
+        """Store the source, or change it."""
+        raise NotImplementedError
+
+    def remove(self) -> None:
+        """Delete the source."""
+        raise NotImplementedError
+
+
+class Folder(Origin):
+    def __init__(self, project: str, path: Path) -> None:
+        self.settings = Settings(google_cloud_project=project, ingest_path=str(path))
+        self._path = path
+
+    def put(self, title: str, author: str, tags: Sequence[str]) -> None:
+        write_file(self._path, "a.md", markdown(title, author, tags))
+
+
+class Bucket(Origin):
+    def __init__(self, project: str, storage: FakeCloudStorage) -> None:
+        self.settings = Settings(google_cloud_project=project, ingest_bucket=f"gs://{BUCKET}")
+        self._storage = storage
+
+    def put(self, title: str, author: str, tags: Sequence[str]) -> None:
+        self._storage.put(BUCKET, "a.md", markdown(title, author, tags))
+
+    def remove(self) -> None:
+        self._storage.remove(BUCKET, "a.md")
+        # Ingest does not believe that everything was deleted.
+        self._storage.put(BUCKET, "b.md", "Knead well.")
+
+
+class Library(Origin):
+    def __init__(self, project: str, readwise: FakeReadwise) -> None:
+        self.settings = readwise_settings(readwise, project)
+        self._readwise = readwise
+
+    def put(self, title: str, author: str, tags: Sequence[str]) -> None:
+        names = [{"id": number, "name": tag} for number, tag in enumerate(tags)]
+        self._readwise.advance(hours=1)
+        fields = {"title": title, "readable_title": title, "author": author, "book_tags": names}
+        self._readwise.put(7, "Reef early.", **fields, is_deleted=False)
+
+    def remove(self) -> None:
+        self._readwise.advance(hours=1)
+        self._readwise.delete(7)
+
+
+def markdown(title: str, author: str, tags: Sequence[str]) -> str:
+    head = f"title: {title}\nauthor: {author}\ntags: [{', '.join(tags)}]"
+    return f"---\n{head}\n---\nReef early."
+
+
+@pytest.fixture(params=["folder", "bucket", "readwise"])
+def origin(
+    request: pytest.FixtureRequest,
+    project: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Origin]:
+    """Each origin in turn."""
+    match request.param:
+        case "folder":
+            yield Folder(project, tmp_path / "notes")
+        case "bucket":
+            with FakeCloudStorage(BUCKET) as storage:
+                monkeypatch.setenv("STORAGE_EMULATOR_HOST", storage.base_url)
+                yield Bucket(project, storage)
+        case "readwise":
+            with FakeReadwise() as readwise:
+                yield Library(project, readwise)
+
+
+@pytest.fixture
+def settings(origin: Origin) -> Settings:
+    """Settings by which ingest follows the origin."""
+    return origin.settings
+
+
+async def edit(app: App, ctx: Context, revision: int, **fields: Any) -> dict[str, Any]:
+    """Edit the only source."""
+    [source_id] = await documents(ctx, "sources")
+    arguments = {"source_id": source_id, "revision": revision, **fields}
+    return await call_result(app, "edit_source", OWNER, **arguments)
+
+
+async def fields_of_both(ctx: Context) -> list[tuple[Any, ...]]:
+    """Return title, author and tags of the only source, and those of its passage."""
+    [source] = (await documents(ctx, "sources")).values()
+    [chunk] = (await chunks(ctx)).values()
+    return [(data["title"], data["author"], data["tags"]) for data in (source, chunk)]
+
+
+async def test_edits_win_and_other_fields_follow(app: App, ctx: Context, origin: Origin) -> None:
+    origin.put("Sails", "Ann Helm", ["sea"])
+    await run_ingest(app)
+    await edit(app, ctx, 0, title="Under Sail", tags=["boats"])
+    origin.put("Sails II", "A. Helm", ["sea", "wind"])
+    report = await run_ingest(app)
+    assert report.counts == {"read": 1, "sources": 1, "updated": 1, "edits kept": 1}
+    assert await fields_of_both(ctx) == [("Under Sail", "A. Helm", ["boats"])] * 2
+    out = await edit(app, ctx, 1, reset=["title", "tags"])
+    assert "origin" not in out
+    assert await fields_of_both(ctx) == [("Sails II", "A. Helm", ["sea", "wind"])] * 2
+    origin.put("Sails III", "A. Helm", ["sea"])
+    assert "edits kept" not in (await run_ingest(app)).counts
+    assert await fields_of_both(ctx) == [("Sails III", "A. Helm", ["sea"])] * 2
+
+
+@pytest.mark.parametrize("origin", ["bucket", "readwise"], indirect=True)
+async def test_an_edit_survives_absence_at_the_origin(
+    app: App, ctx: Context, origin: Origin
+) -> None:
+    origin.put("Sails", "Ann Helm", ["sea"])
+    await run_ingest(app)
+    out = await edit(app, ctx, 0, title="Under Sail", tags=["boats"])
+    origin.remove()
+    await run_ingest(app)
+    assert out["source_id"] not in await documents(ctx, "sources")
+    origin.put("Sails II", "A. Helm", ["sea"])
+    assert (await run_ingest(app)).counts["edits kept"] == 1
+    source = (await documents(ctx, "sources"))[out["source_id"]]
+    assert (source["title"], source["author"]) == ("Under Sail", "A. Helm")
+    assert source["origin_values"] == {"title": "Sails II", "tags": ["sea"]}
