@@ -8,7 +8,7 @@ source, so that a run that was killed is repeated.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import DELETE_FIELD
@@ -63,6 +63,33 @@ class EditableSource:
     chunks: list[Snapshot]
 
 
+@dataclass(frozen=True, slots=True)
+class _Rewriting:
+    """An edited source whose chunks are rewritten."""
+
+    source: StoredSource
+    now: datetime
+    is_note: bool
+
+    def changes(self, chunks: Iterable[Snapshot]) -> Iterator[Change]:
+        """Yield the writes of those chunks that differ from the source."""
+        for snapshot in chunks:
+            former, data = _chunk(snapshot), snapshot.to_dict() or {}
+            chunk = self.rewritten(former)
+            if chunk == former:
+                continue
+            same_text = chunk.content_hash == former.content_hash
+            update = documents.edit_update if same_text else documents.rewrite_update
+            write = put_if_unchanged(snapshot, update(chunk, data, self.now))
+            yield Change("updated", write, documents.write_size(chunk))
+
+    def rewritten(self, chunk: Chunk) -> Chunk:
+        """Return a chunk with the fields of the source. Chunks of a note have no other tags."""
+        if self.is_note:
+            return replace(chunk, title=self.source.title, tags=self.source.tags)
+        return updated_chunk(chunk, self.source, self.source.origin_values or {})
+
+
 class SourceEditing:
     """Sources to edit, and the writes that edit them."""
 
@@ -94,7 +121,8 @@ class SourceEditing:
             "facets": _edited_facets(stored.source, edited),
             "updated_at": now,
         }
-        first = next(split_commits(list(_changes(stored.chunks, edited, now))), [])
+        rewriting = _Rewriting(edited, now, is_note=stored.saved_by is not None)
+        first = next(split_commits(list(rewriting.changes(stored.chunks))), [])
         return [put_if_unchanged(stored.snapshot, data), *(change.write for change in first)]
 
     async def unfinished(self, limit: int) -> list[str]:
@@ -109,20 +137,19 @@ class SourceEditing:
             WriteConflict: The source or a chunk changed since it was read.
         """
         snapshot = await self._database.get(self._database.document(COLLECTION, source_id))
-        if not (snapshot.to_dict() or {}).get("rewriting"):
+        data = snapshot.to_dict() or {}
+        if "rewriting" not in data:
             return
-        source = to_source(snapshot)
+        rewriting = _Rewriting(to_source(snapshot), now, is_note="saved_by" in data)
         facets: set[str] = set()
         first = 1
         while page := await self._page(source_id, first):
-            for commit in split_commits(list(_changes(page, source, now))):
+            for commit in split_commits(list(rewriting.changes(page))):
                 # The condition is that the source has not changed. Its own write changes nothing.
                 unchanged = put_if_unchanged(snapshot, REWRITE)
                 await self._database.commit([unchanged, *(change.write for change in commit)])
                 yield len(commit)
-            chunks = [
-                updated_chunk(_chunk(item), source, source.origin_values or {}) for item in page
-            ]
+            chunks = [rewriting.rewritten(_chunk(item)) for item in page]
             facets.update(source_facets(chunks))
             first = chunks[-1].position + 1
         done = {"rewriting": DELETE_FIELD, "facets": sorted(facets)}
@@ -143,19 +170,6 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Yield every query of this module, to prove that each has its index."""
     yield unfinished_query(client, 1)
     yield of_source_query(client, "a", 1, 1)
-
-
-def _changes(chunks: Iterable[Snapshot], source: StoredSource, now: datetime) -> Iterator[Change]:
-    """Yield the writes of those chunks that differ from their source."""
-    for snapshot in chunks:
-        former, data = _chunk(snapshot), snapshot.to_dict() or {}
-        chunk = updated_chunk(former, source, source.origin_values or {})
-        if chunk == former:
-            continue
-        same_text = chunk.content_hash == former.content_hash
-        update = documents.edit_update if same_text else documents.rewrite_update
-        write = put_if_unchanged(snapshot, update(chunk, data, now))
-        yield Change("updated", write, documents.write_size(chunk))
 
 
 def _edited_facets(before: StoredSource, after: StoredSource) -> list[str]:

@@ -282,19 +282,23 @@ async def test_only_an_owner_edits_what_others_saved(app: App, ctx: Context) -> 
     assert (await fields_of(ctx))["title"] == BAKING.title
 
 
-async def test_an_edited_note_keeps_its_former_revision(app: App) -> None:
+async def test_an_edited_note_keeps_its_former_revision(app: App, ctx: Context) -> None:
     saved = await call_result(app, "save_note", EDITOR, text="Rye is weak.", tags=["rye"])
     note = {"source_id": saved["source_id"]}
     out = await call_result(app, "edit_source", EDITOR, **note, revision=1, tags=["rye", "flour"])
     assert (out["revision"], out["edited"]) == (2, [])
     read = await call_result(app, "get_source", EDITOR, **note)
     assert (read["tags"], read["revision"]) == (["rye", "flour"], 2)
-    error = await call_error(app, "edit_source", EDITOR, **note, revision=2, author="Ed")
+    edits = {"title": "Rye", "tags": ["flour"]}
+    await call_result(app, "edit_source", EDITOR, **note, revision=2, **edits)
+    [chunk] = (await chunks(ctx)).values()
+    assert (chunk["title"], chunk["tags"]) == ("Rye", ["flour"])
+    error = await call_error(app, "edit_source", EDITOR, **note, revision=3, author="Ed")
     assert error.code == "VALIDATION_ERROR"
-    restored = {"revision": 2, "restore_revision": 1}
+    restored = {"revision": 3, "restore_revision": 1}
     assert (await call_result(app, "save_note", EDITOR, **note, **restored))["tags"] == ["rye"]
     other = Caller.of("eve", role=Role.EDITOR)
-    assert (await call_error(app, "edit_source", other, **note, revision=3, tags=[])).code == (
+    assert (await call_error(app, "edit_source", other, **note, revision=4, tags=[])).code == (
         "FORBIDDEN"
     )
 
