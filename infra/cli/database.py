@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from shared.core.caller import Caller
     from shared.firestore.database import Database
+    from shared.runtime.context import Context
 
     ResultT = TypeVar("ResultT")
 
@@ -27,5 +29,29 @@ def run_with_database(operation: Callable[[Database], Awaitable[ResultT]]) -> Re
             return await operation(Database(connection, Meter()))
         finally:
             await connection.aclose()
+
+    return asyncio.run(run_operation())
+
+
+def run_with_context(
+    operation: Callable[[Context], Awaitable[ResultT]], caller: Caller | None = None
+) -> ResultT:
+    """Run an operation with a new context, and close the context's connections.
+
+    Args:
+        operation: The operation.
+        caller: On whose behalf it runs; by default nobody's, as a job.
+    """
+    from shared.core.caller import Caller
+    from shared.core.meter import Meter
+    from shared.core.settings import Settings
+    from shared.runtime.context import App
+
+    async def run_operation() -> ResultT:
+        app = App(Settings())
+        try:
+            return await operation(app.context(caller or Caller(), Meter()))
+        finally:
+            await app.aclose()
 
     return asyncio.run(run_operation())

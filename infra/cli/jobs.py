@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from infra.cli.database import run_with_context
 from infra.cli.formatting import format_count, format_minute, format_table
 from infra.cloud.environment import set_job_secrets
 from infra.local import local_database
 from shared.firestore.runs import Runs, RunState
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from shared.firestore.runs import Run
     from shared.runtime.context import Context
     from shared.runtime.job import Failure, Job
-
-    ResultT = TypeVar("ResultT")
 
 _MAX_RUNS: Final = 10
 """`jobs show` prints at most this many runs of a job."""
@@ -38,7 +35,7 @@ def list_jobs() -> None:
     """List all jobs with their cloud schedules and last runs."""
     all_jobs = list(_all_jobs().values())
     with local_database.connected_database():
-        last_runs = _with_context(lambda ctx: _last_runs(all_jobs, ctx))
+        last_runs = run_with_context(lambda ctx: _last_runs(all_jobs, ctx))
     rows = [
         (job.name, job.schedule, _describe_end(run) if run else "never ran", job.title)
         for job, run in zip(all_jobs, last_runs, strict=True)
@@ -67,7 +64,7 @@ def show(name: str) -> None:
     """Show the last runs of the job NAME, and the items that it gave up after five attempts."""
     job = _job(name)
     with local_database.connected_database():
-        runs, dead_letters = _with_context(lambda ctx: _load_history(job, ctx))
+        runs, dead_letters = run_with_context(lambda ctx: _load_history(job, ctx))
     schedule = f"{job.schedule} (UTC)" if job.schedule else "none, it runs on request"
     click.echo(f"{job.name}: {job.title}. Schedule in the cloud: {schedule}.")
     if not runs:
@@ -90,7 +87,7 @@ def retry(name: str) -> None:
     if job_dead_letters is None:
         raise click.ClickException(f"The job {name} has nothing to retry: it never gives up items.")
     with local_database.connected_database():
-        count = _with_context(job_dead_letters.retry)
+        count = run_with_context(job_dead_letters.retry)
         local_database.save_now()
     click.echo(_queued_message(count, "retry", name))
 
@@ -107,7 +104,7 @@ def renew(name: str) -> None:
             f" {renewable}."
         )
     with local_database.connected_database():
-        count = _with_context(queue_outdated)
+        count = run_with_context(queue_outdated)
         local_database.save_now()
     click.echo(_queued_message(count, "renew", name))
 
@@ -129,23 +126,6 @@ def _job(name: str) -> Job:
     if name not in by_name:
         raise click.ClickException(f"There is no job {name}. The jobs are: {', '.join(by_name)}.")
     return by_name[name]
-
-
-def _with_context(operation: Callable[[Context], Awaitable[ResultT]]) -> ResultT:
-    """Run an operation with a new context, and close the context's connections."""
-    from shared.core.caller import Caller
-    from shared.core.meter import Meter
-    from shared.core.settings import Settings
-    from shared.runtime.context import App
-
-    async def run_operation() -> ResultT:
-        app = App(Settings())
-        try:
-            return await operation(app.context(Caller(), Meter()))
-        finally:
-            await app.aclose()
-
-    return asyncio.run(run_operation())
 
 
 async def _last_runs(jobs: list[Job], ctx: Context) -> list[Run | None]:

@@ -20,6 +20,7 @@ _COMMANDS = {
     "destroy": "deploy",
     "doctor": "doctor",
     "export": "export",
+    "forget": "forget",
     "ingest": "ingest",
     "jobs": "jobs",
     "keys": "keys",

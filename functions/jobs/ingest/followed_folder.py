@@ -129,12 +129,22 @@ class FollowedFolder:
 
         A file that cannot be read is neither missing nor changed.
         """
+        states = await self._load()
+        return await asyncio.to_thread(_Comparison(self._listing, states).changes)
+
+    async def source_ids(self) -> list[str]:
+        """Load the ids of the sources of all files of the path, of missing ones too."""
+        states = (await self._load()).items()
+        below = [state for path, state in states if path.is_relative_to(self._scope)]
+        return sorted({name for state in below for name in state.ids})
+
+    async def _load(self) -> dict[Path, FileState]:
         loaded = await asyncio.gather(*(stored.files() for stored in self._stored.values()))
         states: dict[Path, FileState] = {}
         for root, files in zip(self._stored, loaded, strict=True):
             states |= {root.path / name: state for name, state in files.items()}
             self._roots |= {root.path / name: root for name in files}
-        return await asyncio.to_thread(_Comparison(self._listing, states).changes)
+        return states
 
     async def store(
         self, states: Mapping[Path, FileState], read_at: datetime | None = None

@@ -113,6 +113,13 @@ async def compare_path(path: Path, database: Database) -> FolderChanges:
     return comparison.changes
 
 
+async def followed_source_ids(path: Path, database: Database) -> list[str]:
+    """Load the ids of the sources that were ingested from a followed folder, or a part of it."""
+    roots = (await Roots(database).read()).roots
+    listing = await asyncio.to_thread(_empty_listing, path, roots)
+    return await FollowedFolder(database, listing, roots).source_ids()
+
+
 @dataclass(frozen=True, slots=True)
 class _Comparison:
     """The files of a path, and their changes.

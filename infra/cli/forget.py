@@ -1,0 +1,296 @@
+"""`carrel forget`: takes sources out of the knowledge base, and brings them back."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from infra.cli.database import run_with_context
+from infra.cli.formatting import format_count, format_table, printable
+from infra.local import local_database
+from shared.core.errors import CarrelError, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from shared.knowledge.source_repository import StoredSource
+    from shared.runtime.context import Context
+
+_MAX_ROWS: Final = 20
+"""At most this many sources are listed."""
+_CLOUD_USER: Final = "operator"
+"""In the cloud, this name is in the record of what was forgotten."""
+_PAGE: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """Which sources the command is about, as the user named them."""
+
+    source_ids: Sequence[str]
+    folder: Path | None
+    tag: str | None
+    sample: bool
+
+    def restore_command(self, source_ids: Sequence[str]) -> str:
+        """Return the command that restores these sources, which this request selected."""
+        if self.tag:
+            return shlex.join(["carrel", "forget", "--restore", *source_ids])
+        options = ["--folder", str(self.folder)] if self.folder else []
+        options += ["--sample"] if self.sample else []
+        return shlex.join(["carrel", "forget", "--restore", *options, *self.source_ids])
+
+
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """The sources that the command is about.
+
+    Attributes:
+        stored: Those in the knowledge base.
+        forgotten: The ids of those that are forgotten.
+        missing: The ids of those that are forgotten only because their file is missing.
+        partly_tagged: The number of sources of which only passages have the tag.
+    """
+
+    stored: Sequence[StoredSource]
+    forgotten: Sequence[str]
+    missing: Sequence[str]
+    partly_tagged: int
+
+    @property
+    def passages(self) -> str:
+        """The number of passages, for people."""
+        return format_count(sum(source.chunk_count for source in self.stored), "passage")
+
+    def describe(self) -> str:
+        """Return a table of the sources in the knowledge base."""
+        rows = [
+            (source.source_id, printable(source.title), str(source.chunk_count))
+            for source in self.stored[:_MAX_ROWS]
+        ]
+        lines = [format_table(("SOURCE_ID", "TITLE", "PASSAGES"), rows)]
+        if len(self.stored) > _MAX_ROWS:
+            lines.append(f"... and {len(self.stored) - _MAX_ROWS} more")
+        return "\n".join(lines)
+
+
+@dataclass(slots=True)
+class _Receipt:
+    """What was forgotten or restored.
+
+    Attributes:
+        source_ids: The sources.
+        counts: The numbers of passages (`chunks`), vectors, cards, extractions and postings.
+        restorable_until: The last day on which they can be restored.
+        failures: The sources that could not be moved, each with the reason.
+    """
+
+    source_ids: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    restorable_until: str | None = None
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Return the receipt as JSON."""
+        return json.dumps(
+            {
+                "source_ids": self.source_ids,
+                "counts": self.counts,
+                "restorable_until": self.restorable_until,
+                "failures": self.failures,
+            }
+        )
+
+    def describe(self, request: _Request, *, restores: bool) -> str:
+        """Return the receipt as text."""
+        if not self.source_ids:
+            return f"Nothing was {'restored' if restores else 'forgotten'}."
+        names = {"chunks": "passages"}
+        parts = [f"{count} {names.get(name, name)}" for name, count in self.counts.items()]
+        verb = "Restored" if restores else "Forgot"
+        lines = [f"{verb} {format_count(len(self.source_ids), 'source')}: {', '.join(parts)}."]
+        if not restores:
+            command = request.restore_command(self.source_ids)
+            lines.append(f"To restore until {self.restorable_until}: {command}")
+        lines.append("The index and all counts follow with: carrel jobs run index")
+        return "\n".join(lines)
+
+
+@click.command()
+@click.argument("source_ids", metavar="[SOURCE_ID]...", nargs=-1)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    help="All sources that were ingested from this folder.",
+)
+@click.option("--tag", help="All sources with this tag; a tag of single passages does not count.")
+@click.option("--sample", is_flag=True, help="The sources of the sample; its traces stay.")
+@click.option("--restore", is_flag=True, help="Bring forgotten sources back, within 30 days.")
+@click.option("--reason", help="Why, for the record that stays.")
+@click.option("--dry-run", is_flag=True, help="Show what would go, and change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask before more than one source goes.")
+@click.option("--json", "as_json", is_flag=True, help="Print the receipt as JSON.")
+@click.pass_context
+def forget(  # noqa: PLR0913 - a command's options
+    ctx: click.Context,
+    source_ids: tuple[str, ...],
+    folder: Path | None,
+    tag: str | None,
+    reason: str | None,
+    *,
+    sample: bool,
+    restore: bool,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Take sources out of the knowledge base, with everything that was made of them.
+
+    They stay out when their files or exports are read again, and can be restored for 30 days.
+    `carrel sources` shows the ids. The tool `forget` also takes out single passages.
+    """
+    from functions.gateway.auth.visitor import LOCAL_USER
+
+    if not (source_ids or folder or tag or sample):
+        raise click.UsageError("Name sources by SOURCE_ID, --folder, --tag or --sample.")
+    if restore and tag:
+        raise click.UsageError("Forgotten sources cannot be found by tag: give each SOURCE_ID.")
+    user = _CLOUD_USER if ctx.find_root().params["cloud"] else LOCAL_USER
+    request = _Request(source_ids, folder, tag, sample)
+    with local_database.connected_database():
+        selection = run_with_context(lambda context: _select(context, request))
+        count = len(selection.forgotten if restore else selection.stored)
+        if not restore:
+            _show(selection, to_stderr=as_json)
+        if dry_run:
+            verb = "restored" if restore else "forgotten"
+            click.echo(f"{format_count(count, 'source')} would be {verb}.", err=as_json)
+            return
+        if count > 1 and not restore and not yes:
+            question = f"Forget {count} sources with {selection.passages}?"
+            click.confirm(question, abort=True, err=True)
+        receipt = _move(selection, user, reason, restores=restore)
+        local_database.save_now()
+    text = receipt.to_json() if as_json else receipt.describe(request, restores=restore)
+    click.echo(text)
+    for source_id, message in receipt.failures.items():
+        click.echo(f"{source_id}: {message}", err=True)
+    sys.exit(bool(receipt.failures))
+
+
+def _show(selection: _Selection, *, to_stderr: bool) -> None:
+    if selection.stored:
+        click.echo(selection.describe(), err=to_stderr)
+    if selection.partly_tagged:
+        sources = format_count(selection.partly_tagged, "source")
+        click.echo(f"Single passages of {sources} more have the tag. They stay.", err=True)
+
+
+async def _select(ctx: Context, request: _Request) -> _Selection:
+    """Load the sources that the user named.
+
+    Raises:
+        NotFound: There is no such source, or nothing was ingested from the folder.
+    """
+    from shared.knowledge.forgotten_repository import ForgottenSources
+    from shared.knowledge.source_repository import Sources
+
+    source_ids = [*request.source_ids, *await _named_elsewhere(ctx, request)]
+    tagged, partly_tagged = await _tagged(ctx, request.tag) if request.tag else ([], 0)
+    source_ids = list(dict.fromkeys([*source_ids, *tagged]))
+    stored = await Sources(ctx.database).get_all(source_ids)
+    records = await ForgottenSources(ctx.database).of_sources(source_ids)
+    forgotten = [name for name in source_ids if name in records and records[name].whole]
+    existing = {*forgotten, *(source.source_id for source in stored)}
+    if unknown := [name for name in request.source_ids if name not in existing]:
+        raise NotFound(f"There is no source {', '.join(unknown)}. carrel sources shows the ids.")
+    missing = [name for name in forgotten if records[name].missing]
+    return _Selection(stored, forgotten, missing, partly_tagged)
+
+
+async def _named_elsewhere(ctx: Context, request: _Request) -> list[str]:
+    """Return the ids of the sources of the folder and of the sample."""
+    from functions.jobs.ingest.path import followed_source_ids
+    from functions.jobs.ingest.readers.reading import read
+    from shared.knowledge.source import Source
+
+    source_ids: list[str] = []
+    if request.folder:
+        source_ids = await followed_source_ids(request.folder, ctx.database)
+        if not source_ids:
+            raise NotFound(
+                f"Nothing is known to be ingested from {request.folder}. To see what is followed:"
+                " carrel ingest --list"
+            )
+    if request.sample:
+        items = read(local_database.SAMPLE)
+        source_ids += [item.source_id for item in items if isinstance(item, Source)]
+    return source_ids
+
+
+async def _tagged(ctx: Context, tag: str) -> tuple[list[str], int]:
+    """Return the ids of the sources with a tag, and the number of those with tagged passages only.
+
+    Raises:
+        NotFound: No source has it.
+    """
+    from shared.index.facets import Kind, named_facet
+    from shared.knowledge.source_repository import SourceOrder, Sources
+
+    facet = named_facet(Kind.TAG, tag)
+    sources: list[StoredSource] = []
+    cursor = None
+    while page := await Sources(ctx.database).page(SourceOrder.TITLE, _PAGE, facet, cursor):
+        sources += page
+        cursor = page[-1].cursor(SourceOrder.TITLE)
+    if not sources:
+        raise NotFound(f"No source has the tag {tag}.")
+    tagged = [
+        source.source_id
+        for source in sources
+        if facet in {named_facet(Kind.TAG, name) for name in source.tags}
+    ]
+    return tagged, len(sources) - len(tagged)
+
+
+def _move(selection: _Selection, user: str, reason: str | None, *, restores: bool) -> _Receipt:
+    """Forget or restore the sources one after another, as the tool does."""
+    from shared.core.caller import Caller, Role
+
+    # What is forgotten because its file is missing is forgotten for good, too.
+    stored = (source.source_id for source in selection.stored)
+    source_ids = selection.forgotten if restores else dict.fromkeys([*stored, *selection.missing])
+    owner = Caller.of(user, role=Role.OWNER)
+    return run_with_context(
+        lambda context: _move_all(context, source_ids, reason, restores=restores), owner
+    )
+
+
+async def _move_all(
+    ctx: Context, source_ids: Iterable[str], reason: str | None, *, restores: bool
+) -> _Receipt:
+    from functions.tools.knowledge.forget.tool import In, forget
+
+    receipt = _Receipt()
+    for source_id in source_ids:
+        arguments = In(source_id=source_id, reason=reason, forgotten=not restores)
+        remaining: int | None = 1
+        try:
+            while remaining:  # A call moves passages for twenty seconds.
+                out = await forget(arguments, ctx)
+                remaining = out.remaining
+                if moved := out.removed or out.restored:
+                    receipt.counts.update(moved.model_dump())
+                receipt.restorable_until = out.restorable_until or receipt.restorable_until
+            if out.changed:
+                receipt.source_ids.append(source_id)
+        except CarrelError as error:
+            receipt.failures[source_id] = error.message
+    return receipt

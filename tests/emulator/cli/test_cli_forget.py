@@ -1,0 +1,175 @@
+"""`carrel forget`: sources by id, folder, tag and the sample, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from functions.jobs.ingest.job import ingest
+from infra.cli.main import main
+from infra.local.local_database import SAMPLE
+from shared.core.caller import Caller
+from shared.core.meter import Meter
+from shared.core.settings import Settings
+from shared.runtime.context import App
+from tests.support.knowledge import BAKING, SAILING, store_sources
+from tests.support.source_files import write_file
+from tests.support.stored_documents import ample, documents
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+    from typing import Any
+
+    from click.testing import Result
+
+    from shared.runtime.context import Context
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
+    """Use an empty database."""
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
+
+
+def carrel(*arguments: str, answer: str | None = None) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(main, ["forget", *arguments], input=answer)
+
+
+def in_database(work: Callable[[Context], Awaitable[Any]], **settings: Any) -> Any:
+    """Run `work` with a context."""
+
+    async def run_work() -> Any:
+        app = App(Settings(**settings))
+        try:
+            return await work(app.context(Caller(), Meter()))
+        finally:
+            await app.aclose()
+
+    return asyncio.run(run_work())
+
+
+def store(*sources: Any) -> None:
+    in_database(lambda ctx: store_sources(ctx, *sources))
+
+
+def stored_ids() -> set[str]:
+    return set(in_database(lambda ctx: documents(ctx, "sources")))
+
+
+def forgotten_records() -> dict[str, dict[str, Any]]:
+    records: dict[str, dict[str, Any]] = in_database(
+        lambda ctx: documents(ctx, "forgotten_sources")
+    )
+    return records
+
+
+def ingest_path(path: Path) -> None:
+    in_database(lambda ctx: ingest(ctx, ample()), ingest_path=str(path))
+
+
+def test_one_source_is_forgotten_and_restored() -> None:
+    store(BAKING, SAILING)
+    result = carrel(BAKING.source_id, "--reason", "wrong")
+    assert result.exit_code == 0, result.stderr
+    assert "Forgot 1 source: " in result.stdout
+    assert f"carrel forget --restore {BAKING.source_id}\n" in result.stdout
+    assert stored_ids() == {SAILING.source_id}
+    [record] = forgotten_records().values()
+    assert (record["forgotten_by"], record["reason"]) == ("local", "wrong")
+    result = carrel("--restore", BAKING.source_id)
+    assert (result.exit_code, result.stdout[:19]) == (0, "Restored 1 source: ")
+    assert stored_ids() == {BAKING.source_id, SAILING.source_id}
+
+
+def test_more_than_one_source_must_be_confirmed() -> None:
+    store(BAKING, SAILING)
+    ids = (BAKING.source_id, SAILING.source_id)
+    for answer in ("n\n", ""):
+        result = carrel(*ids, answer=answer)
+        assert result.exit_code == 1
+        assert "Forget 2 sources with " in result.stderr
+        assert len(stored_ids()) == 2
+    assert carrel(*ids, answer="y\n").exit_code == 0
+    assert stored_ids() == set()
+
+
+def test_dry_run_changes_nothing() -> None:
+    store(BAKING, SAILING)
+    result = carrel(BAKING.source_id, SAILING.source_id, "--dry-run")
+    assert result.exit_code == 0
+    assert result.stdout.endswith("2 sources would be forgotten.\n")
+    assert BAKING.title in result.stdout
+    assert len(stored_ids()) == 2
+
+
+def test_the_receipt_is_available_as_json() -> None:
+    store(BAKING)
+    receipt = json.loads(carrel(BAKING.source_id, "--json").stdout)
+    assert receipt["source_ids"] == [BAKING.source_id]
+    assert receipt["counts"]["chunks"] > 0
+    assert receipt["failures"] == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ((), 2, "Name sources by SOURCE_ID, --folder, --tag or --sample."),
+        (("--restore", "--tag", "a"), 2, "Forgotten sources cannot be found by tag"),
+        (("unknown",), 1, "There is no source unknown. carrel sources shows the ids."),
+        (("--tag", "unknown"), 1, "No source has the tag unknown."),
+        (("--folder", "/unknown"), 1, "Nothing is known to be ingested from /unknown."),
+    ],
+)
+def test_wrong_selection_is_explained(arguments: tuple[str, ...], code: int, message: str) -> None:
+    result = carrel(*arguments)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert message in result.stderr
+
+
+def test_tag_takes_sources_and_not_tagged_passages() -> None:
+    tagged = replace(BAKING, source_id="tagged", tags=("Old Things",))
+    section = replace(SAILING.sections[0], tags=("old things",))
+    partly = replace(SAILING, source_id="partly", tags=(), sections=(section,))
+    store(tagged, partly)
+    result = carrel("--tag", "old  things")
+    assert result.exit_code == 0, result.stderr
+    assert "Single passages of 1 source more have the tag. They stay." in result.stderr
+    assert stored_ids() == {"partly"}
+
+
+def test_a_folder_is_forgotten_for_good(tmp_path: Path) -> None:
+    vault = tmp_path / "vault"
+    for number in range(4):
+        write_file(vault, f"{number}.md", f"Note {number}.")
+    write_file(vault, "sub/inner.md", "Inner.")
+    ingest_path(vault)
+    (vault / "0.md").unlink()
+    ingest_path(vault)
+    assert carrel("--folder", str(vault / "sub")).exit_code == 0
+    assert len(stored_ids()) == 3
+    result = carrel("--folder", str(vault), "--yes")
+    assert f"carrel forget --restore --folder {vault}\n" in result.stdout
+    write_file(vault, "0.md", "Note 0.")
+    ingest_path(vault)
+    assert stored_ids() == set()
+    assert carrel("--restore", "--folder", str(vault)).exit_code == 0
+    assert len(stored_ids()) == 5
+
+
+def test_the_sample_is_forgotten_and_nothing_else() -> None:
+    store(BAKING)
+    ingest_path(SAMPLE)
+    assert len(stored_ids()) == 13
+    assert carrel("--sample", "--yes").exit_code == 0
+    assert stored_ids() == {BAKING.source_id}
+    ingest_path(SAMPLE)
+    assert stored_ids() == {BAKING.source_id}
+    assert carrel("--sample", "--restore").exit_code == 0
+    assert len(stored_ids()) == 13
