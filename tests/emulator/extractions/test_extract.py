@@ -56,11 +56,11 @@ async def test_each_finding_is_stored_with_its_origin(
         }
         assert set(by_type) == {"decision", "warning"}
         for extraction in by_type.values():
-            assert (chunk.chunk_id, "tables", "scripted") == (
+            assert (
                 extraction["chunk_id"],
                 extraction["source_id"],
                 extraction["model"],
-            )
+            ) == (chunk.chunk_id, "tables", "scripted")
             assert extraction["quote"] in chunk.content
         assert by_type["decision"]["quote"] == KEYS_QUOTE
         assert (

@@ -135,7 +135,7 @@ async def test_a_killed_run_is_completed_by_the_next(settings: Settings, ctx: Co
     pending = await ChunkQueue(ctx.database).count_pending("extract")
     assert pending == 6
     last = await run_to_the_end(settings, len(COMMITS))
-    assert (pending, True) == (last.counts["read"], last.finished)
+    assert (last.counts["read"], last.finished) == (pending, True)
     assert await stored_state(undisturbed) == await stored_state(ctx)
     await calm_app.aclose()
 

@@ -60,7 +60,7 @@ async def test_a_failing_passage_is_deferred_alone(settings: Settings, answer: A
     async with extract_context(settings, make_generator({NOTHING: answer, **FINDINGS})) as ctx:
         [bad, *_] = await ingest_books(ctx, book("bad", NOTHING), book("tables", KEYS, RETRIES))
         report = await run_extract(ctx)
-        assert [bad.chunk_id] == [failure.name for failure in report.failures]
+        assert [failure.name for failure in report.failures] == [bad.chunk_id]
         assert await pending_texts(ctx) == {NOTHING}
         assert len(await visibility(ctx)) == 2
         assert (await run_extract(ctx)).counts == {}  # not due yet
@@ -81,7 +81,7 @@ async def test_a_passage_that_failed_five_times_is_dead_lettered(
         assert await pending_texts(ctx) == set()
         assert JOB.dead_letters
         [parked] = await JOB.dead_letters.load(ctx, 10)
-        assert (bad.chunk_id, True) == (parked.name, parked.reason.startswith("INTERNAL_ERROR"))
+        assert (parked.name, parked.reason.startswith("INTERNAL_ERROR")) == (bad.chunk_id, True)
         assert await JOB.dead_letters.retry(ctx) == 1
     async with extract_context(settings, make_generator({NOTHING: {}}), **clock) as ctx:
         assert (await run_extract(ctx)).counts["read"] == 1
@@ -95,7 +95,7 @@ async def test_tokens_of_failures_are_counted(settings: Settings) -> None:
         await ingest_books(ctx, book("bad", NOTHING, RETRIES))
         await run_extract(ctx)
         probe = 100
-        assert (200 + 7 + probe, 20 + 10) == (ctx.meter.input_tokens, ctx.meter.output_tokens)
+        assert (ctx.meter.input_tokens, ctx.meter.output_tokens) == (200 + 7 + probe, 20 + 10)
 
 
 async def test_an_outage_of_the_model_ends_the_run(

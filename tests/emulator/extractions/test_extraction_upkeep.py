@@ -78,7 +78,7 @@ async def test_the_most_certain_duplicate_is_promoted(
     await delete_extractions(ctx, first)
     assert await list_visible(ctx) == []
     assert await ExtractionUpkeep(ctx.database).process_deletions() == {"settled": 2, "shown": 1}
-    assert [promoted.extraction_id] == await list_visible(ctx)
+    assert await list_visible(ctx) == [promoted.extraction_id]
     stored = await documents(ctx, "extractions")
     assert [promoted.extraction_id] * 2 == [
         stored[duplicate.extraction_id]["duplicate_of"] for duplicate in (one, two)
@@ -125,7 +125,7 @@ async def test_a_restored_original_is_visible_itself(
     await delete_extractions(ctx, first)
     await store_extractions(ctx, first)
     assert await ExtractionUpkeep(ctx.database).process_deletions() == {"settled": 2}
-    assert [first.extraction_id] == await list_visible(ctx)
+    assert await list_visible(ctx) == [first.extraction_id]
 
 
 async def test_an_orphaned_duplicate_is_not_promoted(
@@ -135,7 +135,7 @@ async def test_an_orphaned_duplicate_is_not_promoted(
     await delete_extractions(ctx, first)
     await ctx.database.document("chunks", surest.chunk_id).delete()
     await ExtractionUpkeep(ctx.database).process_deletions()
-    assert [two.extraction_id] == await list_visible(ctx)
+    assert await list_visible(ctx) == [two.extraction_id]
 
 
 async def test_an_extraction_its_chunk_does_not_list_is_deleted(
@@ -152,7 +152,7 @@ async def test_an_extraction_its_chunk_does_not_list_is_deleted(
     assert len(orphans) == 3
     assert await upkeep.delete_orphans(orphans) == 3
     await upkeep.process_deletions()
-    assert [surest.extraction_id] == await list_visible(ctx)
+    assert await list_visible(ctx) == [surest.extraction_id]
     topic = await Topics(ctx.database).get("bread")
     assert topic
     assert topic.total == 1

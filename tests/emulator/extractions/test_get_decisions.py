@@ -62,7 +62,7 @@ async def test_a_decision_is_returned_with_its_source(
         "confidence": 0.9,
         "quote": "Knead the dough unti",
     }
-    assert (expected, list(expected)) == (result, list(result))
+    assert (result, list(result)) == (expected, list(expected))
 
 
 async def test_optional_fields_without_a_value_are_omitted(
@@ -181,10 +181,10 @@ async def test_extractions_of_a_deleted_source_are_not_returned(
     )
     await ctx.database.document("sources", "baking").delete()
     result = await call_result(app, "get_decisions")
-    assert ([extraction.extraction_id], 1) == (
+    assert (
         result_ids([result]),
         result["metadata"]["result_count"],
-    )
+    ) == ([extraction.extraction_id], 1)
 
 
 async def test_extractions_of_a_deleted_passage_are_not_returned(
@@ -193,7 +193,7 @@ async def test_extractions_of_a_deleted_passage_are_not_returned(
     extraction = make_extraction(chunks[2], decision())
     await store_extractions(ctx, make_extraction(chunks[0], decision(), "bread"), extraction)
     await store_sources(ctx, replace(BAKING, sections=BAKING.sections[1:]))
-    assert [extraction.extraction_id] == result_ids([await call_result(app, "get_decisions")])
+    assert result_ids([await call_result(app, "get_decisions")]) == [extraction.extraction_id]
     unknown = await call_result(app, "get_decisions", topic="bread")
     assert (unknown["results"], unknown["metadata"]["nearest_topics"]) == ([], [])
 
@@ -205,9 +205,9 @@ async def test_duplicates_are_not_returned(ctx: Context, app: App, chunks: list[
         ctx, make_extraction(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
     )
     for arguments in ({}, {"topic": "bread"}, {"query": "flour"}):
-        assert [first.extraction_id] == result_ids(
-            [await call_result(app, "get_decisions", **arguments)]
-        )
+        assert result_ids([await call_result(app, "get_decisions", **arguments)]) == [
+            first.extraction_id
+        ]
 
 
 @pytest.mark.parametrize("name", LOOKUP_TOOLS)
@@ -242,7 +242,7 @@ async def test_invalid_arguments_are_refused_by_name(
     app: App, name: str, field: str, value: object
 ) -> None:
     error = await call_error(app, name, **{field: value})
-    assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
+    assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {field})
 
 
 async def test_a_cursor_belongs_to_its_call(ctx: Context, app: App, chunks: list[Chunk]) -> None:

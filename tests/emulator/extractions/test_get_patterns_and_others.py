@@ -61,7 +61,7 @@ async def get_result(ctx: Context, app: App, name: str, content: Content) -> dic
     await store_extractions(ctx, make_extraction(chunk, content, "bread"))
     [result] = (await call_result(app, name))["results"]
     fields = list(result)
-    assert ("id", *ATTRIBUTION) == (fields[0], *fields[-6:])
+    assert (fields[0], *fields[-6:]) == ("id", *ATTRIBUTION)
     return {field: result[field] for field in fields[1:-6]}
 
 
@@ -115,14 +115,14 @@ async def test_a_result_names_its_source_and_passage(
     await store_extractions(ctx, extraction)
     answer = await call_result(app, name)
     [result] = answer["results"]
-    assert {
+    assert {field: result[field] for field in ATTRIBUTION} == {
         "topics": ["ropes", "sails"],
         "source_title": "Under Sail",
         "source_id": "sailing",
         "chunk_id": chunks[3].chunk_id,
         "confidence": 0.75,
         "quote": chunks[3].content[:20],
-    } == {field: result[field] for field in ATTRIBUTION}
+    }
     assert answer["metadata"]["sources_cited"] == ["Under Sail"]
 
 
@@ -146,7 +146,7 @@ async def test_a_topic_filters_for_any_caller(
     for extraction in extractions:
         answer = await call(app, name, STRANGER, topic=extraction.topics[0])
         assert answer.result, answer.error
-        assert [extraction.extraction_id] == result_ids([answer.result])
+        assert result_ids([answer.result]) == [extraction.extraction_id]
 
 
 @pytest.mark.parametrize(

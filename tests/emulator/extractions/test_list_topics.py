@@ -148,7 +148,7 @@ async def test_of_too_many_that_begin_alike_the_first_are_listed(ctx: Context, a
 )
 async def test_invalid_arguments_are_refused_by_name(app: App, field: str, value: object) -> None:
     error = await call_error(app, "list_topics", **{field: value})
-    assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
+    assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {field})
 
 
 async def test_a_cursor_belongs_to_its_call(ctx: Context, app: App) -> None:

@@ -87,7 +87,7 @@ async def test_the_stored_fields_of_an_extraction(ctx: Context, chunks: list[Chu
     vector = data.pop("embedding")
     assert len(vector) == 64
     assert data.pop("embedding_f16") == to_compact(vector)
-    assert {
+    assert data == {
         "type": "warning",
         "content": {
             "title": "Starving starter",
@@ -104,7 +104,7 @@ async def test_the_stored_fields_of_an_extraction(ctx: Context, chunks: list[Chu
         "schema_version": SCHEMA_VERSION,
         "extracted_at": extraction.extracted_at,
         "duplicate_of": None,
-    } == data
+    }
 
 
 async def test_a_chunk_lists_its_extractions_and_leaves_the_queue(
@@ -117,10 +117,10 @@ async def test_a_chunk_lists_its_extractions_and_leaves_the_queue(
     await store_extractions(ctx, *extractions)
     data = (await documents(ctx, "chunks"))[chunks[0].chunk_id]
     entries = {name: (entry["type"], entry["topics"]) for name, entry in data["extracted"].items()}
-    assert {
+    assert entries == {
         extractions[0].extraction_id: ("decision", ["bread"]),
         extractions[1].extraction_id: ("warning", []),
-    } == entries
+    }
     assert (data["extraction_schema"], "extract" in data["pending"]) == (SCHEMA_VERSION, False)
 
 
@@ -197,8 +197,9 @@ async def test_a_former_duplicate_without_topics_is_visible(
     await store_extractions(ctx, first)
     await store_extractions(ctx, replace(extraction, duplicate_of=first.extraction_id))
     await replace_extractions(ctx, await pending_chunk(ctx, chunks[0].chunk_id), [extraction])
-    assert {first.extraction_id, extraction.extraction_id} == {
-        extraction.extraction_id for extraction in await page(ctx)
+    assert {extraction.extraction_id for extraction in await page(ctx)} == {
+        first.extraction_id,
+        extraction.extraction_id,
     }
 
 
@@ -240,7 +241,7 @@ async def test_extractions_and_counts_go_with_a_deleted_chunk(
         extraction,
     )
     await store_sources(ctx, replace(BAKING, sections=BAKING.sections[2:]))
-    assert {extraction.extraction_id} == await stored_ids(ctx)
+    assert await stored_ids(ctx) == {extraction.extraction_id}
     assert await topic_counts(ctx) == {"bread": {"decision": 1, "total": 1}}
     assert await page(ctx) == [extraction]
 
@@ -330,7 +331,7 @@ async def test_a_duplicate_is_stored_but_not_visible_or_counted(
     assert await topic_counts(ctx) == {"bread": {"decision": 1, "total": 1}}
     [vector] = await ctx.embedder.embed([first.content.text], Purpose.DOCUMENT)
     neighbours = await Extractions(ctx.database).nearest(vector, DECISION, None, None, 9)
-    assert [first] == [neighbour.extraction for neighbour in neighbours]
+    assert [neighbour.extraction for neighbour in neighbours] == [first]
 
 
 async def make_results(ctx: Context, first: Extraction, again: Extraction) -> list[StepResult]:
@@ -385,7 +386,7 @@ async def test_a_topic_is_read_with_its_counts(ctx: Context, chunks: list[Chunk]
         make_extraction(chunks[0], methodology(), "rye"),
     )
     counts = dict.fromkeys(ExtractionType, 0) | {DECISION: 1}
-    assert Topic("a/b testing", counts, 1) == await Topics(ctx.database).get("a/b testing")
+    assert await Topics(ctx.database).get("a/b testing") == Topic("a/b testing", counts, 1)
     await index_all(ctx)
     await replace_extractions(ctx, await pending_chunk(ctx, chunks[0].chunk_id), [])
     assert [await Topics(ctx.database).get(name) for name in ("rye", "nowhere")] == [None, None]

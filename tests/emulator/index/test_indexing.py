@@ -69,7 +69,7 @@ async def again(ctx: Context) -> list[ChunkToIndex]:
 async def test_a_chunk_waits_until_it_is_indexed(ctx: Context) -> None:
     pending = await waiting(ctx, 2)
     await Indexing(ctx.database).apply([change(pending[0], 5, tf=3)])
-    assert [pending[1]] == await Indexing(ctx.database).pending(NOON, 9)
+    assert await Indexing(ctx.database).pending(NOON, 9) == [pending[1]]
     lists = await stored_postings(ctx)
     chunk_id = pending[0].chunk_id
     assert lists.keys() == {BREAD, RYE_LIST}
@@ -176,8 +176,8 @@ async def test_truncated_postings_keep_best_or_newest_entries(ctx: Context) -> N
     await truncation.truncate(await truncation.overlong(9))
     lists = await stored_postings(ctx)
     names = [item.chunk_id for item in pending]
-    assert {names[0], names[1]} == lists[BREAD]["postings"].keys()
-    assert {names[3]: 13, names[4]: 14} == lists[RYE_LIST]["postings"]
+    assert lists[BREAD]["postings"].keys() == {names[0], names[1]}
+    assert lists[RYE_LIST]["postings"] == {names[3]: 13, names[4]: 14}
     assert ([data["df"] for data in lists.values()], lists[RYE_LIST]["since"]) == ([5, 5], 13)
 
 
@@ -213,7 +213,7 @@ async def test_postings_that_are_not_too_long_stay_whole(ctx: Context) -> None:
     assert await truncation.overlong(9) == [RYE_LIST]
     await truncation.truncate([RYE_LIST])
     pending = (await stored_postings(ctx))[RYE_LIST]
-    assert (2, 2, "since" in pending) == (pending["held"], len(pending["postings"]), False)
+    assert (pending["held"], len(pending["postings"]), False) == (2, 2, "since" in pending)
 
 
 async def test_deleted_postings_are_not_truncated(ctx: Context) -> None:

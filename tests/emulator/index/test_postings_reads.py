@@ -33,7 +33,7 @@ async def test_postings_list_documents_by_term_and_facet(ctx: Context) -> None:
     chunks = await store_sources(ctx, BAKING)
     lists = await InvertedIndex(ctx.database, KNOWLEDGE).read(["steam"], [FOOD])
     steam = lists.terms["steam"]
-    assert (1, [chunks[2].chunk_id]) == (steam.df, list(steam.entries))
+    assert (steam.df, list(steam.entries)) == (1, [chunks[2].chunk_id])
     food = lists.facets[FOOD]
     assert (3, sorted(chunk.chunk_id for chunk in chunks)) == (food.df, sorted(food.entries))
     assert food.complete
@@ -56,7 +56,7 @@ async def test_an_empty_knowledge_base_has_empty_postings(ctx: Context) -> None:
 async def test_totals_are_those_of_the_whole_base(ctx: Context) -> None:
     await store_sources(ctx, BAKING, SAILING)
     lists = await InvertedIndex(ctx.database, KNOWLEDGE).read([], [])
-    assert Totals(**await stored_totals(ctx)) == lists.totals
+    assert lists.totals == Totals(**await stored_totals(ctx))
     assert lists.totals.documents == 5
 
 

@@ -210,7 +210,7 @@ async def test_an_unavailable_read_has_advice(
 async def test_a_write_may_state_its_outcome(app: App, outcome: str) -> None:
     failure = Unavailable("The oven is off.", details={"outcome": outcome})
     error = await call_error(writing(raising(failure)), request(word="so"), app)
-    assert ({"outcome": outcome}, 5) == (error["details"], error["retry_after"])
+    assert (error["details"], error["retry_after"]) == ({"outcome": outcome}, 5)
 
 
 async def test_a_write_with_an_unknown_outcome_says_so(

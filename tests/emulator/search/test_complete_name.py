@@ -112,7 +112,7 @@ async def test_a_rare_name_is_found_by_a_very_long_prefix(ctx: Context, kind: st
         data = {"kind": kind, "key": f"filler{n}", "name": f"Filler {n}", "df": 9}
         await set_fields(ctx, f"facets/{kind}:filler{n}", data)
     out = await complete_name(In.model_validate({"kind": kind, "prefix": long}), ctx)
-    assert [long] == [entry.name for entry in out.names]
+    assert [entry.name for entry in out.names] == [long]
 
 
 async def test_the_total_tells_that_there_are_more_rare_names(ctx: Context) -> None:

@@ -54,7 +54,7 @@ async def test_a_lexical_fallback_is_reported_and_logged(
     chunks = await store_sources(ctx, SAILING)
     answer = await search(app, query="anchor")
     assert answer.result is not None, answer.error
-    assert [chunks[1].chunk_id] == [item["chunk_id"] for item in answer.result["results"]]
+    assert [item["chunk_id"] for item in answer.result["results"]] == [chunks[1].chunk_id]
     assert answer.result["message"].endswith("Only words were searched.")
     assert "question_not_embedded" in capsys.readouterr().err
 

@@ -162,4 +162,4 @@ async def test_a_changed_date_moves_a_document_in_the_listing(ctx: Context) -> N
     await jot(ctx, first, second)
     await jot(ctx, replace(first, dated_at=NOON + timedelta(days=60)))
     page = await list_newest(tagged("sea"), 5, None, corpus(ctx))
-    assert [first.id, second.id] == [document.id for document in page.documents]
+    assert [document.id for document in page.documents] == [first.id, second.id]

@@ -47,7 +47,7 @@ async def test_the_passage_that_answers_comes_first(ctx: Context, mode: str) -> 
 async def test_a_lexical_search_finds_only_passages_with_a_term(ctx: Context) -> None:
     chunks = await store_sources(ctx, BAKING, SAILING)
     [page] = await all_pages(ctx, query="anchors and ovens", mode="lexical")
-    assert {chunks[2].chunk_id, chunks[4].chunk_id} == set(collect_ids([page]))
+    assert set(collect_ids([page])) == {chunks[2].chunk_id, chunks[4].chunk_id}
 
 
 async def test_every_field_of_a_hit_is_returned(ctx: Context) -> None:
@@ -96,7 +96,7 @@ async def test_full_detail_gives_content_and_takeaways(ctx: Context) -> None:
         ctx, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": ["Wait."]}
     )
     out = await search_kb(In.model_validate({"query": "knead", "detail": "full"}), ctx)
-    assert (chunk.content, ["Wait."]) == (out.results[0].content, out.results[0].takeaways)
+    assert (out.results[0].content, out.results[0].takeaways) == (chunk.content, ["Wait."])
 
 
 async def test_a_search_of_cards_gives_takeaways(ctx: Context) -> None:
@@ -105,7 +105,7 @@ async def test_a_search_of_cards_gives_takeaways(ctx: Context) -> None:
         ctx, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": ["Wait."]}
     )
     out = await search_kb(In(query="bread", search_cards_only=True), ctx)
-    assert [(chunk.chunk_id, ["Wait."])] == [(hit.chunk_id, hit.takeaways) for hit in out.results]
+    assert [(hit.chunk_id, hit.takeaways) for hit in out.results] == [(chunk.chunk_id, ["Wait."])]
 
 
 async def test_a_hit_tells_which_searches_found_it(ctx: Context) -> None:
@@ -114,8 +114,8 @@ async def test_a_hit_tells_which_searches_found_it(ctx: Context) -> None:
     [by_words] = await all_pages(ctx, query="anchor", mode="lexical")
     [by_both] = await all_pages(ctx, query="anchor")
     assert {tuple(hit.found_by) for hit in by_meaning.results} == {("semantic",)}
-    assert [(chunks[4].chunk_id, ["lexical"], None)] == [
-        (hit.chunk_id, hit.found_by, hit.similarity) for hit in by_words.results
+    assert [(hit.chunk_id, hit.found_by, hit.similarity) for hit in by_words.results] == [
+        (chunks[4].chunk_id, ["lexical"], None)
     ]
     assert by_both.results[0].found_by == ["semantic", "lexical"]
     assert {tuple(hit.found_by) for hit in by_both.results[1:]} == {("semantic",)}
@@ -155,7 +155,7 @@ async def test_deleted_passages_are_gone_before_they_are_unindexed(
     )
     await Ingestion(ctx.database).save([ChunkedSource(SAILING, [])], ctx.clock())
     pages = await all_pages(ctx, query="mainsail, strong wind", mode=mode, filters=filters, limit=1)
-    assert ([chunks[2].chunk_id], True) == (collect_ids(pages), pages[0].matches)
+    assert (collect_ids(pages), pages[0].matches) == ([chunks[2].chunk_id], True)
     assert len(pages[0].results) == 1
 
 
@@ -188,7 +188,7 @@ async def test_a_lexical_search_ignores_the_embedding_model(ctx: Context) -> Non
     chunks = await store_sources(ctx, SAILING)
     await set_fields(ctx, "meta/embedding", {"model": "other", "dimension": 7})
     [page] = await all_pages(ctx, query="anchor", mode="lexical")
-    assert [chunks[1].chunk_id] == collect_ids([page])
+    assert collect_ids([page]) == [chunks[1].chunk_id]
 
 
 async def test_the_limit_bounds_the_hits(ctx: Context) -> None:

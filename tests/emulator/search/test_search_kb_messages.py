@@ -84,7 +84,7 @@ async def test_an_outage_of_the_provider_leaves_lexical_search(
     chunks = await store_sources(ctx, SAILING)
     embedder.down = True
     out = await search(ctx, query="anchor")
-    assert ([chunks[1].chunk_id], True) == (collect_ids([out]), out.matches)
+    assert (collect_ids([out]), out.matches) == ([chunks[1].chunk_id], True)
     assert out.message == (
         "The embedding provider cannot be reached right now. Only words were searched."
     )
@@ -169,7 +169,7 @@ async def test_known_tags_work_beside_unknown_ones(ctx: Context) -> None:
         make_source_of_text("An anchor too.", "b"),
     )
     out = await search(ctx, query="anchor", filters={"tags": ["qqqq", "FOOD", "fod"]})
-    assert ([chunks[0].chunk_id], True) == (collect_ids([out]), out.matches)
+    assert (collect_ids([out]), out.matches) == ([chunks[0].chunk_id], True)
     assert out.message == (
         "There is no tag 'qqqq', nor any like it. There is no tag 'fod'. Nearest: 'food'."
     )
@@ -219,7 +219,7 @@ async def test_a_long_query_reads_a_bounded_number_of_terms(ctx: Context, meter:
     [chunk] = await store_sources(ctx, make_source_of_text(" ".join(words)))
     read = meter.documents_read
     out = await search(ctx, query=" ".join(words), mode="lexical")
-    assert [chunk.chunk_id] == collect_ids([out])
+    assert collect_ids([out]) == [chunk.chunk_id]
     assert meter.documents_read - read == MAX_TERMS + 2
 
 

@@ -68,7 +68,7 @@ async def test_every_hit_of_a_hybrid_search_has_both_scores(ctx: Context) -> Non
     expected = bm25(await stored_chunks(ctx), "anchor rye")
     assert {hit.id: hit.bm25 for hit in ranking.hits} == pytest.approx(expected)
     assert all(hit.similarity is not None for hit in ranking.hits)
-    assert (frozenset({"anchor", "rye"}), 4) == (ranking.terms, ranking.documents)
+    assert (ranking.terms, ranking.documents) == (frozenset({"anchor", "rye"}), 4)
 
 
 async def test_truncated_postings_do_not_change_scores(ctx: Context) -> None:
@@ -153,7 +153,7 @@ async def test_an_outage_of_the_provider_is_reported(ctx: Context, embedder: Wor
     await store_sources(ctx, make_source_of_text("anchor"))
     embedder.down = True
     ranking = await rank(question("anchor"), ctx)
-    assert Degradation.EMBEDDING_UNAVAILABLE is ranking.degradation
+    assert ranking.degradation is Degradation.EMBEDDING_UNAVAILABLE
     assert (ranking.matches, len(ranking.hits)) == (True, 1)
     assert (await rank(question("anchor", Mode.LEXICAL), ctx)).degradation is None
     with pytest.raises(Unavailable):
@@ -268,5 +268,5 @@ async def test_hits_not_compared_in_time_are_returned(ctx: Context, monotonic: M
     ctx = replace(ctx, deadline=time.time() + 100)
     corpus = Corpus(SlowDocuments(base.documents, monotonic), base.index)
     ranking = await rank_in(question("anchor storm"), corpus, ctx)
-    assert Degradation.COMPARISON_TIMED_OUT is ranking.degradation
+    assert ranking.degradation is Degradation.COMPARISON_TIMED_OUT
     assert [hit.id[:5] for hit in ranking.hits if hit.similarity is None] == ["notes"]

@@ -52,11 +52,11 @@ async def test_result_has_the_stored_task(app: App) -> None:
         "created_at": WHEN,
         "updated_at": WHEN,
     }
-    assert {
+    assert added == {
         "task": task,
         "changed": ["title", "description", "priority", "due_date", "status"],
         "undo": {"tool": "delete_task", "arguments": {"task_id": "1"}},
-    } == added
+    }
     assert await list_all(app) == [task | {"overdue": False}]
 
 
@@ -229,11 +229,11 @@ async def test_invalid_item_does_not_stop_the_others(app: App) -> None:
     added = await expect_result(app, "add_task", tasks=[{"title": "a"}, *invalid, {"title": "b"}])
     first, *failures, last = added["results"]
     assert (first["task"]["task_id"], last["task"]["task_id"]) == ("1", "2")
-    assert [
+    assert [result["error"]["code"] for result in failures] == [
         "invalid_priority",
         "invalid_date",
         *["invalid_input"] * 6,
-    ] == [result["error"]["code"] for result in failures]
+    ]
     assert [set(result) for result in failures] == [{"success", "error"}] * 8
     assert failures[2]["error"]["details"] == {"title": "must contain more than white space"}
     assert failures[2]["error"]["message"] == "title: must contain more than white space"

@@ -45,7 +45,7 @@ async def test_completing_twice_changes_nothing(app: App) -> None:
     await add_tasks(app, "Rest")
     first = await expect_result(app, "complete_task", task_id="1")
     again = await expect_result(app, "complete_task", now=LATER, task_id="1")
-    assert {"task": first["task"], "changed": []} == again
+    assert again == {"task": first["task"], "changed": []}
 
 
 async def test_completed_task_is_reopened(app: App) -> None:
@@ -105,7 +105,7 @@ async def test_key_is_stored_even_if_nothing_changed(app: App) -> None:
 async def test_missing_task_is_not_found(app: App, number: str) -> None:
     await add_tasks(app, "Rest")
     error = await expect_error(app, "complete_task", task_id=number)
-    assert ("not_found", {"task_id": number}) == (error["code"], error["details"])
+    assert (error["code"], error["details"]) == ("not_found", {"task_id": number})
     assert "list_tasks" in error["message"]
 
 
@@ -155,7 +155,7 @@ async def test_number_is_accepted_as_id(app: App, task_id: Any) -> None:
 async def test_invalid_argument_is_named(app: App, arguments: dict[str, Any], field: str) -> None:
     await add_tasks(app, "Rest")
     error = await expect_error(app, "complete_task", **arguments)
-    assert ("invalid_input", [field]) == (error["code"], list(error["details"]))
+    assert (error["code"], list(error["details"])) == ("invalid_input", [field])
     assert await list_ids(app, status="open") == ["1"]
 
 
@@ -175,7 +175,7 @@ async def test_several_tasks_have_a_result_each(app: App) -> None:
         True,
     ]
     four, two, three, invalid, missing, same, one = completed["results"]
-    assert ("4", ["status"], same) == (four["task"]["task_id"], four["changed"], four)
+    assert (four["task"]["task_id"], four["changed"], four) == ("4", ["status"], same)
     assert (set(two), two["changed"]) == ({"success", "task", "changed"}, [])
     assert [result["error"]["code"] for result in (three, invalid, missing)] == [
         "not_found",

@@ -37,7 +37,7 @@ async def test_deleted_task_is_unlisted_and_restorable(
         deleted["undo"],
     ) == (["status"], {"tool": "restore_task", "arguments": {"task_id": "1"}})
     assert await list_ids(app) == ["2"]
-    assert [deleted["task"] | {"overdue": False}] == await list_all(app, status="deleted")
+    assert await list_all(app, status="deleted") == [deleted["task"] | {"overdue": False}]
 
 
 async def test_deleting_twice_is_not_found(app: App) -> None:
@@ -52,7 +52,7 @@ async def test_concurrent_deletes_succeed_once(app: App) -> None:
     await add_tasks(app, "one")
     answers = await asyncio.gather(*(call_at(app, "delete_task", task_id="1") for _ in range(8)))
     codes = sorted(answer.error.code if answer.error else "" for answer in answers)
-    assert ["", *["NOT_FOUND"] * 7] == codes
+    assert codes == ["", *["NOT_FOUND"] * 7]
 
 
 async def test_same_key_is_replayed(app: App) -> None:

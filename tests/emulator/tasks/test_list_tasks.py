@@ -94,7 +94,7 @@ async def test_filters_combine_and_newest_come_first(
     app: App, arguments: dict[str, Any], expected: str
 ) -> None:
     await household(app)
-    assert list(expected) == await list_ids(app, **arguments)
+    assert await list_ids(app, **arguments) == list(expected)
 
 
 async def test_tasks_say_whether_they_are_overdue(app: App) -> None:
@@ -123,7 +123,7 @@ async def test_words_match_in_any_case_and_width(app: App) -> None:
         ("another line x", "5"),
         ("x", "54321"),
     ):
-        assert list(expected) == await list_ids(app, query=query)
+        assert await list_ids(app, query=query) == list(expected)
 
 
 async def test_today_depends_on_the_time_zone(app: App) -> None:
@@ -201,7 +201,7 @@ async def test_pages_show_each_task_once_during_changes(
     await expect_result(app, "complete_task", task_ids=["7", "3"])
     cursor = page["next_cursor"]
     rest = await expect_result(app, "list_tasks", limit=100, cursor=cursor)
-    assert list("7654321") == [task["task_id"] for task in page["tasks"] + rest["tasks"]]
+    assert [task["task_id"] for task in page["tasks"] + rest["tasks"]] == list("7654321")
     assert "next_cursor" not in rest
 
 

@@ -35,8 +35,8 @@ async def test_task_is_restored_open_or_completed(
     for task_id, status in (("1", "open"), ("2", "completed")):
         await expect_result(app, "delete_task", task_id=task_id)
         back = await expect_result(app, "restore_task", task_id=task_id)
-        assert (status, ["status"]) == (back["task"]["status"], back["changed"])
-        assert {"tool": "delete_task", "arguments": {"task_id": task_id}} == back["undo"]
+        assert (back["task"]["status"], back["changed"]) == (status, ["status"])
+        assert back["undo"] == {"tool": "delete_task", "arguments": {"task_id": task_id}}
         assert "restorable_until" not in back["task"]
     assert completed["task"] | {"overdue": False} == (await list_all(app))[0]
     assert await list_ids(app, status="deleted") == []
@@ -45,7 +45,7 @@ async def test_task_is_restored_open_or_completed(
 async def test_task_that_is_not_deleted_stays_as_it_is(app: App) -> None:
     added = await expect_result(app, "add_task", title="one")
     back = await expect_result(app, "restore_task", now=LAST_MOMENT, task_id="1")
-    assert {"task": added["task"], "changed": []} == back
+    assert back == {"task": added["task"], "changed": []}
 
 
 async def test_task_is_restorable_for_thirty_days(app: App) -> None:

@@ -129,7 +129,7 @@ async def test_stored_list_equals_its_model(
             await check_call(app, user, model, undo["tool"], undo["arguments"])
             assert [visible(task) for task in model] == states
     for query in queries:
-        assert expected_ids(model, query) == await list_ids(app, user, **query)
+        assert await list_ids(app, user, **query) == expected_ids(model, query)
 
 
 async def check_call(

@@ -56,10 +56,10 @@ async def test_only_the_given_field_changes(
     expected = before["task"] | {field: stored, "updated_at": "2026-03-10T13:00:00Z"}
     assert {name: item for name, item in expected.items() if item} == after["task"]
     arguments = {"task_id": "1", field: before["task"][field]}
-    assert ([field], {"tool": "update_task", "arguments": arguments}) == (
+    assert (
         after["changed"],
         after["undo"],
-    )
+    ) == ([field], {"tool": "update_task", "arguments": arguments})
     [task] = await list_all(app)
     assert after["task"] == {name: item for name, item in task.items() if name != "overdue"}
 
@@ -79,7 +79,7 @@ async def test_undo_can_be_undone(app: App) -> None:
 async def test_same_values_change_nothing(app: App) -> None:
     before = await expect_result(app, "add_task", **FULL)
     after = await update(app, **FULL)
-    assert {"task": before["task"], "changed": []} == after
+    assert after == {"task": before["task"], "changed": []}
 
 
 async def test_only_differing_fields_are_reported(app: App) -> None:
@@ -120,7 +120,7 @@ async def test_invalid_argument_is_named(
     before = await expect_result(app, "add_task", **FULL)
     error = await expect_error(app, "update_task", **({"task_id": "1"} | arguments))
     assert (code, [field]) == (error["code"], list(error["details"]))
-    assert [before["task"] | {"overdue": False}] == await list_all(app)
+    assert await list_all(app) == [before["task"] | {"overdue": False}]
 
 
 async def test_empty_change_lists_the_fields(app: App) -> None:

@@ -51,7 +51,7 @@ async def test_only_given_fields_change(app: App, new: dict[str, Any]) -> None:
 async def test_result_has_the_amended_trace(app: App) -> None:
     trace_id = await contribute(app)
     result = await amend(app, trace_id, title="  New\ttitle ", tags=["Two Words"])
-    assert {
+    assert result == {
         "trace_id": trace_id,
         "title": "New title",
         "tags": ["two-words"],
@@ -59,7 +59,7 @@ async def test_result_has_the_amended_trace(app: App) -> None:
         "revision": 2,
         "changed": ["title", "tags"],
         "undo": {"tool": "amend_trace", "arguments": {"trace_id": trace_id, "revision": 1}},
-    } == result
+    }
 
 
 async def test_text_confirms_the_amendment(app: App) -> None:
@@ -163,7 +163,7 @@ async def test_invisible_title_is_refused(app: App, title: str) -> None:
 async def test_only_its_contributor_amends_a_trace(app: App) -> None:
     trace_id = await contribute(app)
     error = await call_error(app, "amend_trace", "ben", trace_id=trace_id, title="Mine")
-    assert ("FORBIDDEN", {"trace_id": trace_id}) == (error.code, error.details)
+    assert (error.code, error.details) == ("FORBIDDEN", {"trace_id": trace_id})
     assert "vote_trace" in error.message
     error = await call_error(app, "amend_trace", "ben", trace_id="missing", title="Mine")
     assert error.code == "NOT_FOUND"
@@ -176,7 +176,7 @@ async def test_withdrawn_trace_must_be_restored_first(app: App) -> None:
     trace_id = await contribute(app)
     await call_result(app, "withdraw_trace", trace_id=trace_id)
     error = await call_error(app, "amend_trace", trace_id=trace_id, title="New")
-    assert ("CONFLICT", {"trace_id": trace_id}) == (error.code, error.details)
+    assert (error.code, error.details) == ("CONFLICT", {"trace_id": trace_id})
     assert "withdraw_trace" in error.message
 
 

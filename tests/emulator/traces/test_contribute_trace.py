@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 async def test_result_has_id_status_and_undo(app: App) -> None:
     result = await call_result(app, "contribute_trace", **sample(1))
     trace_id = result["trace_id"]
-    assert {
+    assert result == {
         "trace_id": trace_id,
         "status": "pending",
         "duplicate": False,
@@ -35,7 +35,7 @@ async def test_result_has_id_status_and_undo(app: App) -> None:
         "similar": [],
         "yours": True,
         "undo": {"tool": "withdraw_trace", "arguments": {"trace_id": trace_id}},
-    } == result
+    }
 
 
 async def test_text_confirms_the_submission(app: App) -> None:
@@ -160,7 +160,7 @@ async def test_missing_arguments_are_named(app: App) -> None:
 @pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
 async def test_invisible_text_is_refused(app: App, field: str, nothing: str) -> None:
     error = await call_error(app, "contribute_trace", **sample(0, **{field: nothing}))
-    assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
+    assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {field})
 
 
 @pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
@@ -177,7 +177,7 @@ async def test_terminal_control_characters_are_refused(
     """Text must not control the terminal of its readers."""
     arguments = sample(0, **{field: f"before {character} after"})
     error = await call_error(app, "contribute_trace", **arguments)
-    assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
+    assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {field})
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ async def test_invisible_and_bidi_characters_are_refused(
 ) -> None:
     """They can disguise code, or carry text that only models read."""
     error = await call_error(app, "contribute_trace", **sample(0, **{field: f"a{character}b"}))
-    assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
+    assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {field})
 
 
 async def test_concurrent_calls_with_one_key_store_one_trace(app: App) -> None:
@@ -205,11 +205,11 @@ async def test_concurrent_calls_with_one_key_store_one_trace(app: App) -> None:
     assert len(await stored_documents(app, "traces")) == 2
     assert (await tag_counts(app))["packaging"] == 1
     again = await call(app, "contribute_trace", **arguments)
-    assert (answers[0].result, answers[0].text, True) == (
+    assert (
         again.result,
         again.text,
         again.receipt.replayed,
-    )
+    ) == (answers[0].result, answers[0].text, True)
 
 
 async def test_key_reused_for_another_trace_conflicts(app: App) -> None:

@@ -56,7 +56,7 @@ async def test_another_solution_is_stored_and_similar_named(app: App) -> None:
     answer = await call(app, "contribute_trace", "ben", **SIBLING)
     assert answer.result
     assert not answer.result["duplicate"]
-    assert [trace_id] == [trace["trace_id"] for trace in answer.result["similar"]]
+    assert [trace["trace_id"] for trace in answer.result["similar"]] == [trace_id]
     assert trace_id in str(answer.text)
     assert len(await stored_documents(app, "traces")) == 2
 
@@ -74,7 +74,7 @@ async def test_copy_may_supersede_its_original(app: App) -> None:
     trace_id = await contribute(app, NUMBER)
     result = await call_result(app, "contribute_trace", **COPY, supersedes=trace_id)
     assert (result["duplicate"], result["similar"]) == (False, [])
-    assert [result["trace_id"]] == await search_ids(app, query=COPY["title"])
+    assert await search_ids(app, query=COPY["title"]) == [result["trace_id"]]
 
 
 async def test_superseded_trace_is_no_duplicate(
@@ -108,7 +108,7 @@ async def test_key_replays_the_answer_of_a_duplicate(
     await contribute(app, NUMBER)
     arguments = COPY | {"idempotency_key": "k"}
     first, again = [await call(app, "contribute_trace", "ben", **arguments) for _ in range(2)]
-    assert (first.result, True) == (again.result, again.receipt.replayed)
+    assert (again.result, again.receipt.replayed) == (first.result, True)
 
 
 async def test_supersedes_overrides_other_duplicates(app: App) -> None:
@@ -117,7 +117,7 @@ async def test_supersedes_overrides_other_duplicates(app: App) -> None:
     second = await contribute(app, 0, "ben", supersedes=first)
     third = await call_result(app, "contribute_trace", "carl", **sample(0, supersedes=second))
     assert not third["duplicate"]
-    assert {first} == {trace["trace_id"] for trace in third["similar"]}
+    assert {trace["trace_id"] for trace in third["similar"]} == {first}
 
 
 async def test_withdrawn_trace_is_not_restored_beside_its_copy(
@@ -127,7 +127,7 @@ async def test_withdrawn_trace_is_not_restored_beside_its_copy(
     await call_result(app, "withdraw_trace", trace_id=first)
     second = await contribute(app)
     error = await call_error(app, "withdraw_trace", trace_id=first, withdrawn=False)
-    assert ("CONFLICT", {"duplicate": second}) == (error.code, error.details)
+    assert (error.code, error.details) == ("CONFLICT", {"duplicate": second})
     await call_result(app, "withdraw_trace", trace_id=second)
     assert (await call_result(app, "withdraw_trace", trace_id=first, withdrawn=False))["changed"]
 
@@ -135,6 +135,6 @@ async def test_withdrawn_trace_is_not_restored_beside_its_copy(
 async def test_trace_cannot_be_amended_into_a_duplicate(app: App) -> None:
     own, other = await contribute(app), await contribute(app, 1, "ben")
     error = await call_error(app, "amend_trace", trace_id=own, **sample(1))
-    assert ("CONFLICT", {"duplicate": other}) == (error.code, error.details)
+    assert (error.code, error.details) == ("CONFLICT", {"duplicate": other})
     amended = {"solution_text": f"{sample(0)['solution_text']} That is all."}
     assert (await call_result(app, "amend_trace", trace_id=own, **amended))["changed"]

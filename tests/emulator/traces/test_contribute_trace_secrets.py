@@ -29,7 +29,7 @@ async def test_secret_is_named_by_line_and_not_repeated(
     text = f"It failed.\nThen I called it with {secret} and it worked.\nGood."
     answer = await call(app, "contribute_trace", **sample(0, **{field: text}))
     assert answer.error
-    assert ("VALIDATION_ERROR", {field}) == (answer.error.code, set(answer.error.details))
+    assert (answer.error.code, set(answer.error.details)) == ("VALIDATION_ERROR", {field})
     assert "line 2" in answer.error.details[field]
     assert "line 1" not in answer.error.details[field]
     assert secret not in answer.model_dump_json() + "".join(capfd.readouterr())

@@ -158,11 +158,11 @@ async def test_restoring_a_successor_cannot_hide_a_flagged_trace(app: App) -> No
     await withdraw(app, trace_ids[1])
     await add_votes(app, trace_ids[0], 2, **SPAM)
     error = await call_error(app, "withdraw_trace", trace_id=trace_ids[1], withdrawn=False)
-    assert ("CONFLICT", {"supersedes": trace_ids[0]}) == (error.code, error.details)
+    assert (error.code, error.details) == ("CONFLICT", {"supersedes": trace_ids[0]})
 
 
 async def test_flagged_trace_cannot_be_copied_by_superseding(app: App) -> None:
     flagged, other = await contribute(app), await contribute(app, 1, "ben")
     await add_votes(app, flagged, 2, **SPAM)
     answer = await call_result(app, "contribute_trace", **sample(0, supersedes=other))
-    assert (True, flagged) == (answer["duplicate"], answer["trace_id"])
+    assert (answer["duplicate"], answer["trace_id"]) == (True, flagged)

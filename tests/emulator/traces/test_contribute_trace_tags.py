@@ -32,7 +32,7 @@ async def test_tags_are_normalized_without_duplicates(
     assert kept == result["tags"]
     assert dict.fromkeys(kept, 1) == await tag_counts(app)
     for tag in sent:
-        assert [result["trace_id"]] == await search_ids(app, tags=[tag])
+        assert await search_ids(app, tags=[tag]) == [result["trace_id"]]
 
 
 @pytest.mark.parametrize(

@@ -142,14 +142,14 @@ async def test_trace_must_have_all_tags(app: App) -> None:
     trace_ids = await contribute_all(app, 0, 1, 2, 6)
     assert set(trace_ids[:3]) == set(await search_ids(app, tags=["python"]))
     assert set(trace_ids[1:3]) == set(await search_ids(app, tags=["python", "asyncio"]))
-    assert [trace_ids[2]] == await search_ids(app, tags=["Asyncio", "FASTAPI", "python", "python"])
+    assert await search_ids(app, tags=["Asyncio", "FASTAPI", "python", "python"]) == [trace_ids[2]]
     assert await search_ids(app, tags=["docker", "python"]) == []
 
 
 async def test_tags_filter_a_query(app: App) -> None:
     trace_ids = await contribute_all(app, 0, 1, 2, 6)
     everything = await search(app, query="async web server freezes", tags=["docker"])
-    assert [trace_ids[3]] == hit_ids([everything])
+    assert hit_ids([everything]) == [trace_ids[3]]
     assert (
         trace_ids[2]
         == (await search_ids(app, query="async web server freezes", tags=["python"]))[0]
@@ -220,9 +220,12 @@ async def test_trust_breaks_a_tie(app: App, embedder: WordEmbedder) -> None:
     await add_votes(app, trace_ids[2], 4)
     await add_votes(app, trace_ids[0], 4, **DOWN)
     await vote(app, trace_ids[3], "ben")
-    assert [trace_ids[2], trace_ids[3], trace_ids[1], trace_ids[0]] == await search_ids(
-        app, query="c b"
-    )
+    assert await search_ids(app, query="c b") == [
+        trace_ids[2],
+        trace_ids[3],
+        trace_ids[1],
+        trace_ids[0],
+    ]
 
 
 async def test_popular_trace_never_outranks_a_match(
@@ -268,14 +271,14 @@ async def test_only_words_are_searched_while_embedding_is_down(
     by_query_and_tags = await search_ids(app, query="asyncio", tags=["python"])
     embedder.down = False
     assert answer.result, answer.error
-    assert (trace_ids[0], True) == (
+    assert (
         answer.result["results"][0]["trace_id"],
         answer.result["matches"],
-    )
+    ) == (trace_ids[0], True)
     assert "score" not in answer.result["results"][0]
     assert "embedding provider" in answer.result["message"]
     assert "score" not in str(answer.text)
-    assert {trace_ids[0], trace_ids[2]} == set(by_tags)
+    assert set(by_tags) == {trace_ids[0], trace_ids[2]}
     assert [trace_ids[2]] == by_query_and_tags
 
 

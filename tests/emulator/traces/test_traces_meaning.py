@@ -44,7 +44,7 @@ def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
 async def test_answering_trace_ranks_first(app: App, query: str, number: int) -> None:
     trace_ids = {number: await contribute(app, number) for number in (0, 1, 3, 6, 12, 22)}
     result = await call_result(app, "search_traces", STRANGER, query=query)
-    assert (trace_ids[number], True) == (result["results"][0]["trace_id"], result["matches"])
+    assert (result["results"][0]["trace_id"], result["matches"]) == (trace_ids[number], True)
 
 
 async def test_hidden_flagged_match_is_no_match(app: App) -> None:

@@ -122,7 +122,7 @@ async def test_recent_votes_are_recounted_between_rounds(app: App, clock: Settab
         name: data["tally"]["upvotes"]
         for name, data in (await stored_documents(app, "traces")).items()
     }
-    assert {voted_on: 1, other: 40} == sums
+    assert sums == {voted_on: 1, other: 40}
     clock.now += ROUND_INTERVAL
     assert await trust(job_context(app), ample()) == Report(Counter(tallies=1))
     await assert_tallies(app)

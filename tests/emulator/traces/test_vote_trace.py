@@ -198,7 +198,7 @@ async def test_longest_feedback_is_stored(app: App) -> None:
     text = ("word " * 400)[:2_000]
     await vote(app, trace_id, "ben", **DOWN, feedback_text=text)
     [feedback] = (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
-    assert (text, "wrong") == (feedback["feedback_text"], feedback["feedback_tag"])
+    assert (feedback["feedback_text"], feedback["feedback_tag"]) == (text, "wrong")
 
 
 async def test_blank_feedback_is_dropped(app: App) -> None:
@@ -252,7 +252,7 @@ async def test_weight_is_fixed_when_the_vote_is_given(app: App) -> None:
     popular = await contribute(app, 1, "ben")
     await add_votes(app, popular, 12)
     again = await vote(app, trace_id, "ben")
-    assert (False, before) == (again["changed"], again["trust"])
+    assert (again["changed"], again["trust"]) == (False, before)
     await vote(app, trace_id, "ben", vote_type="none")
     assert (await vote(app, trace_id, "ben"))["trust"] > before
     await vote(app, trace_id, "ben", vote_type="none")

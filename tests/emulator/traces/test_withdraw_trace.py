@@ -128,7 +128,7 @@ async def test_restoring_a_public_trace_changes_nothing(app: App) -> None:
 async def test_only_its_contributor_withdraws_a_trace(app: App) -> None:
     trace_id = await contribute(app)
     error = await call_error(app, "withdraw_trace", "ben", trace_id=trace_id)
-    assert ("FORBIDDEN", {"trace_id": trace_id}) == (error.code, error.details)
+    assert (error.code, error.details) == ("FORBIDDEN", {"trace_id": trace_id})
     await withdraw(app, trace_id)
     error = await call_error(app, "withdraw_trace", "ben", trace_id=trace_id, withdrawn=False)
     assert error.code == "NOT_FOUND"

@@ -115,7 +115,7 @@ async def test_a_query_too_long_names_the_limit(app: App) -> None:
 async def test_a_query_without_terms_is_answered(app: App, query: str) -> None:
     result = await extract_result(app, query, materials=TEXT)
     repeated = await extract_result(app, query, materials=TEXT)
-    assert (4, result | {"known": True}) == (len(result["contexts"]), repeated)
+    assert (len(result["contexts"]), repeated) == (4, result | {"known": True})
 
 
 async def test_white_space_around_a_query_does_not_matter(app: App) -> None:
@@ -206,9 +206,9 @@ async def test_a_document_can_be_searched_alone_or_with_all(app: App) -> None:
     alone = await extract_result(app, "comet", document=document)
     of_task = await extract_result(app, "comet", document=document, scope="task")
     assert [result["contexts"] for result in (alone, of_task)] == [[COMET], [COMET, BREAD]]
-    assert [(document, True)] * 2 == [
-        (result["document"], result["known"]) for result in (alone, of_task)
-    ]
+    assert [(result["document"], result["known"]) for result in (alone, of_task)] == [
+        (document, True)
+    ] * 2
 
 
 @pytest.mark.parametrize("task_id", ["", " ", "\t\n", "\u3000"])
@@ -257,7 +257,7 @@ async def test_the_workspace_is_the_argument_the_key_or_default(
 async def test_an_unknown_field_is_refused_with_the_valid_ones(app: App, name: str) -> None:
     unknown: dict[str, Any] = {name: "x"}
     error = await extract_error(app, "comet", materials=TEXT, **unknown)
-    assert ("VALIDATION_ERROR", {name}) == (error.code, {*(error.details or {})})
+    assert (error.code, {*(error.details or {})}) == ("VALIDATION_ERROR", {name})
     assert all(field in error.message for field in ("query", "materials", "top_k", "task_id"))
 
 

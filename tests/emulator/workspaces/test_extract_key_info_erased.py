@@ -135,10 +135,10 @@ async def test_a_document_erased_during_its_upload_is_gone(
         documents = await stored_contents(other)
         if answer.error:
             conflicts += 1
-            assert (commits, "CONFLICT") == (commits, answer.error.code)
+            assert (commits, answer.error.code) == (commits, "CONFLICT")
             assert "again" in answer.error.message
         if answer.error or commits == arriving.commits:
-            assert (commits, {}) == (commits, documents)
+            assert (commits, documents) == (commits, {})
         await assert_whole_or_gone(other, expected)
     assert conflicts >= 3 / step
 
@@ -190,7 +190,7 @@ async def test_a_document_erased_during_the_job_is_gone(
             break
         assert isinstance(report, Report)
         assert (commits, await stored_contents(other)) == (commits, {})
-        assert (commits, []) == (commits, report.failures)
+        assert (commits, report.failures) == (commits, [])
         await assert_whole_or_gone(open_app(commits), expected)
     assert commits > 3
 

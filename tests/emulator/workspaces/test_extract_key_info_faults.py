@@ -273,9 +273,9 @@ async def test_simultaneous_texts_share_equal_passages(app: App, fake: FakeOpenA
     assert len(passages) == PARAGRAPHS + 1
     both = {f"document:{content_id(TEXT)}", f"document:{content_id(other)}"}
     assert sum(both <= stored[name]["facets"] for name in passages) == 20
-    assert {DocumentStatus.READY.value} == {
+    assert {
         stored[f"default/documents/{content_id(text)}"]["status"] for text in (TEXT, other)
-    }
+    } == {DocumentStatus.READY.value}
     before = len(embedded_passages(fake))
     result = await extract_result(app, QUERY, scope="task")
     assert result["considered"] == PARAGRAPHS + 1

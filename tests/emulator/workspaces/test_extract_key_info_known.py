@@ -304,11 +304,11 @@ async def test_audit_facts_are_sizes_scores_and_hashes(app: App) -> None:
     answer = await call_extract(app, "comet's tail", materials=TEXT, task_id="stars")
     assert answer.result is not None
     notes = answer.receipt.notes
-    assert ("stars", 4, answer.result["document"]) == (
+    assert (
         answer.receipt.task,
         notes["passages"],
         notes["document"],
-    )
+    ) == ("stars", 4, answer.result["document"])
     assert [passage["score"] for passage in answer.result["passages"]] == notes["scores"]
     text = str(answer.receipt.model_dump()).lower()
     assert not [word for word in ("comet", "tail", "rye", "boat") if word in text]
@@ -328,7 +328,7 @@ async def test_the_stored_fields_of_a_document_keep_their_names(
     profile = {"model": embedder.model, "dimension": embedder.dimension}
     assert profile | {"analysis": ANALYZER_VERSION} == fields["making"]
     passages = await stored(app, "passages")
-    assert {embedder.model} == {passage["embedding_model"] for passage in passages.values()}
+    assert {passage["embedding_model"] for passage in passages.values()} == {embedder.model}
 
 
 async def test_another_passage_length_leaves_no_earlier_parts(

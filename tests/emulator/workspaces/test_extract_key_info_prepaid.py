@@ -164,7 +164,7 @@ async def test_an_overtaken_upload_leaves_the_document_ready(
         if bringing.commits < commits:
             break
         stored = (await stored_contents(other))[f"default/documents/{ID}"]
-        assert (commits, "ready") == (commits, stored["status"])
+        assert (commits, stored["status"]) == (commits, "ready")
     assert commits > 4
 
 
@@ -179,7 +179,7 @@ async def test_a_lost_answer_stays_prepaid(open_app: Open, step: int) -> None:
         if dying.commits < commits:
             break
         answer = await ask(other, document=ID, idempotency_key="k")
-        assert (commits, FREE) == (commits, answer.receipt.price)
+        assert (commits, answer.receipt.price) == (commits, FREE)
         assert await status_and_price(other, document=ID) == ("ready", FULL_PRICE)
     assert commits > 1
 

@@ -227,7 +227,7 @@ async def test_a_paragraph_of_several_lines_is_quoted_with_its_lines(
     paragraph = line_end.join(LINES)
     text = f"Rye bread.{line_end * 2}{paragraph}{line_end * 2}A comet's tail."
     result = await call_twice(fast_app, "anchor in a storm", text)
-    assert (paragraph, 3) == (result["contexts"][0], result["considered"])
+    assert (result["contexts"][0], result["considered"]) == (paragraph, 3)
 
 
 async def test_the_same_paragraph_twice_comes_once(fast_app: App) -> None:

@@ -151,7 +151,7 @@ class WorkspaceModel:
                     assert_answers(answer, task, mine if scope else named)
                 else:
                     never = await self.ask(user, name, query, document=DOCUMENTS[-1], **scope)
-                    assert ("NOT_FOUND", never.error) == (error_code(answer), answer.error)
+                    assert (error_code(answer), answer.error) == ("NOT_FOUND", never.error)
             case "task":
                 answer = await self.ask(user, name, query, scope="task")
                 if mine:

@@ -312,7 +312,7 @@ def test_a_request_has_its_key_and_configuration(offline: VertexBatch) -> None:
     }
     content = {"parts": [{"text": "Brot\nund Wein"}]}
     request = {"content": content, "embed_content_config": config}
-    assert {"key": "hash:chunk", "request": request} == line
+    assert line == {"key": "hash:chunk", "request": request}
     assert offline.request("k", "a\nb").count(b"\n") == 1
 
 
@@ -373,8 +373,10 @@ async def test_a_file_is_written_and_read_in_blocks(
 async def test_lines_are_yielded_in_groups(files: BatchFiles, storage: FakeCloudStorage) -> None:
     lines = [b"%d\n" % number for number in range(2 * MAX_LINES)] + [b"an end without a break"]
     storage.put("bulk", "work/a", b"".join(lines))
-    assert [lines[:MAX_LINES], lines[MAX_LINES:-1], lines[-1:]] == [
-        some async for some in files.lines("a")
+    assert [some async for some in files.lines("a")] == [
+        lines[:MAX_LINES],
+        lines[MAX_LINES:-1],
+        lines[-1:],
     ]
 
 

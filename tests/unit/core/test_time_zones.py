@@ -16,7 +16,7 @@ def test_a_time_zone_is_loaded_by_name() -> None:
 
 
 def test_utc_needs_no_database_of_time_zones() -> None:
-    assert UTC is time_zone("UTC")
+    assert time_zone("UTC") is UTC
 
 
 @pytest.mark.parametrize(

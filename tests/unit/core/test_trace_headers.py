@@ -55,7 +55,7 @@ def test_googles_older_header_has_them_too(
     header: str, span_id: str | None, *, sampled: bool
 ) -> None:
     trace = parse_trace(make_headers(("X-Cloud-Trace-Context", header)))
-    assert TraceContext(TRACE_ID, span_id, sampled) == trace
+    assert trace == TraceContext(TRACE_ID, span_id, sampled)
 
 
 def test_traceparent_takes_precedence() -> None:

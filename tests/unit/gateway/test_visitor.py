@@ -54,12 +54,12 @@ def test_an_unauthenticated_request_has_no_visitor(
 
 
 def test_an_authenticated_request_has_its_own_visitor() -> None:
-    assert ANNA is find_visitor(make_request(ANNA), None)
-    assert ANNA is find_visitor(make_request(ANNA), OWNER)
+    assert find_visitor(make_request(ANNA), None) is ANNA
+    assert find_visitor(make_request(ANNA), OWNER) is ANNA
 
 
 def test_over_stdio_every_request_has_the_local_visitor() -> None:
-    assert OWNER is find_visitor(None, OWNER)
+    assert find_visitor(None, OWNER) is OWNER
 
 
 @pytest.mark.anyio

@@ -18,7 +18,7 @@ NAMES = st.text(min_size=1).filter(str.strip)
 def test_a_chunk_id_contains_its_source_id(name: str, texts: list[str]) -> None:
     source = Source(safe_id(name), "T", sections=tuple(map(Section, texts)))
     chunks = split_source(source, [[Span(0, 1)]] * len(texts))
-    assert {source.source_id} == {parse_source_id(chunk.chunk_id) for chunk in chunks}
+    assert {parse_source_id(chunk.chunk_id) for chunk in chunks} == {source.source_id}
 
 
 @pytest.mark.parametrize(

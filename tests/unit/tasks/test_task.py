@@ -27,7 +27,7 @@ def test_task_is_open_until_completed() -> None:
     assert completed.status == TaskStatus.COMPLETED
     assert completed.completed_at == LATER
     assert completed.updated_at == LATER
-    assert TaskStatus.OPEN is completed.reopen(LATER).status
+    assert completed.reopen(LATER).status is TaskStatus.OPEN
 
 
 def test_restored_task_is_as_before() -> None:
@@ -40,8 +40,8 @@ def test_restored_task_is_as_before() -> None:
 
 
 def test_transition_without_change_returns_itself() -> None:
-    assert TASK is TASK.reopen(LATER)
-    assert TASK is TASK.restore(LATER)
+    assert TASK.reopen(LATER) is TASK
+    assert TASK.restore(LATER) is TASK
     completed, deleted = TASK.complete(NOON), TASK.delete(NOON)
     assert completed is completed.complete(LATER)
     assert deleted is deleted.delete(LATER)
