@@ -213,7 +213,7 @@ async def test_postings_that_are_not_too_long_stay_whole(ctx: Context) -> None:
     assert await truncation.overlong(9) == [RYE_LIST]
     await truncation.truncate([RYE_LIST])
     pending = (await stored_postings(ctx))[RYE_LIST]
-    assert (pending["held"], len(pending["postings"]), False) == (2, 2, "since" in pending)
+    assert (pending["held"], len(pending["postings"]), "since" in pending) == (2, 2, False)
 
 
 async def test_deleted_postings_are_not_truncated(ctx: Context) -> None:

@@ -14,14 +14,14 @@ from shared.accounts.keyring import Keyring
 from shared.core.caller import FULL_ACCESS, require_user_id
 from shared.core.errors import InvalidInput
 
-RING = Keyring([SecretStr("s" * 32)])
+KEYRING = Keyring([SecretStr("s" * 32)])
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
-TEXT, KEY = new_key(RING, "anna@example.com", "laptop", FULL_ACCESS, created_at=NOW)
+TEXT, KEY = new_key(KEYRING, "anna@example.com", "laptop", FULL_ACCESS, created_at=NOW)
 
 
 def test_key_id_is_parsed_from_its_text() -> None:
-    assert parse_key_id(RING, TEXT) == KEY.key_id
-    assert matches_key(RING, TEXT, KEY)
+    assert parse_key_id(KEYRING, TEXT) == KEY.key_id
+    assert matches_key(KEYRING, TEXT, KEY)
 
 
 def test_stored_key_does_not_contain_its_text() -> None:
@@ -30,33 +30,35 @@ def test_stored_key_does_not_contain_its_text() -> None:
 
 
 def test_two_keys_differ() -> None:
-    other, kept = new_key(RING, "anna@example.com", "laptop", FULL_ACCESS, created_at=NOW)
-    assert other != TEXT
-    assert not matches_key(RING, other, KEY)
-    assert KEY.key_id != kept.key_id
+    second_text, second_key = new_key(
+        KEYRING, "anna@example.com", "laptop", FULL_ACCESS, created_at=NOW
+    )
+    assert second_text != TEXT
+    assert not matches_key(KEYRING, second_text, KEY)
+    assert KEY.key_id != second_key.key_id
 
 
 @given(st.integers(0, len(TEXT) - 1), st.characters())
-def test_a_key_with_a_changed_character_is_not_valid(place: int, character: str) -> None:
-    changed = TEXT[:place] + character + TEXT[place + 1 :]
-    assert (parse_key_id(RING, changed) is not None) == (changed == TEXT)
+def test_a_key_with_a_changed_character_is_not_valid(index: int, character: str) -> None:
+    changed_text = TEXT[:index] + character + TEXT[index + 1 :]
+    assert (parse_key_id(KEYRING, changed_text) is not None) == (changed_text == TEXT)
 
 
 @given(st.text() | st.from_regex(r"carrel_[0-9a-f]{12}_[A-Za-z0-9_-]{51}", fullmatch=True))
 def test_arbitrary_text_is_not_a_key(text: str) -> None:
-    assert parse_key_id(RING, text) is None
+    assert parse_key_id(KEYRING, text) is None
 
 
 def test_a_key_survives_the_rotation_of_the_secret() -> None:
-    rotated = Keyring([SecretStr("t" * 32), SecretStr("s" * 32)])
-    assert parse_key_id(rotated, TEXT) == KEY.key_id
-    assert matches_key(rotated, TEXT, KEY)
+    rotated_keyring = Keyring([SecretStr("t" * 32), SecretStr("s" * 32)])
+    assert parse_key_id(rotated_keyring, TEXT) == KEY.key_id
+    assert matches_key(rotated_keyring, TEXT, KEY)
     assert parse_key_id(Keyring([SecretStr("t" * 32)]), TEXT) is None
 
 
 def test_expired_key_is_rejected() -> None:
     _, key = new_key(
-        RING, "anna", "laptop", FULL_ACCESS, created_at=NOW, expires_at=NOW + timedelta(days=1)
+        KEYRING, "anna", "laptop", FULL_ACCESS, created_at=NOW, expires_at=NOW + timedelta(days=1)
     )
     assert key.is_valid(NOW + timedelta(hours=23))
     assert not key.is_valid(NOW + timedelta(days=1))

@@ -20,54 +20,65 @@ from shared.accounts.account import HOLD_LIFETIME, MICROS_PER_DOLLAR, Account, H
 from shared.core.errors import InvalidInput, PaymentRequired
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
-SOON = NOON + timedelta(minutes=1)
-LATE = NOON + HOLD_LIFETIME
-RICH = Account(user_id="anna@example.com", balance=10 * MICROS_PER_DOLLAR)
+MINUTE_LATER = NOON + timedelta(minutes=1)
+HOLD_EXPIRY = NOON + HOLD_LIFETIME
+FUNDED_ACCOUNT = Account(user_id="anna@example.com", balance=10 * MICROS_PER_DOLLAR)
 
 
 def test_held_money_is_not_available() -> None:
-    account = RICH.reserve("a", 4 * MICROS_PER_DOLLAR, NOON)
+    account = FUNDED_ACCOUNT.reserve("a", 4 * MICROS_PER_DOLLAR, NOON)
     assert account.available(NOON) == 6 * MICROS_PER_DOLLAR
     assert account.balance == 10 * MICROS_PER_DOLLAR
 
 
 def test_call_is_charged_its_cost_and_the_rest_is_released() -> None:
-    account = RICH.reserve("a", 4 * MICROS_PER_DOLLAR, NOON).settle("a", MICROS_PER_DOLLAR, SOON)
-    assert account.available(SOON) == 9 * MICROS_PER_DOLLAR
+    account = FUNDED_ACCOUNT.reserve("a", 4 * MICROS_PER_DOLLAR, NOON).settle(
+        "a", MICROS_PER_DOLLAR, MINUTE_LATER
+    )
+    assert account.available(MINUTE_LATER) == 9 * MICROS_PER_DOLLAR
     assert account.spent == MICROS_PER_DOLLAR
     assert account.held == {}
 
 
 def test_a_call_is_charged_once() -> None:
-    account = RICH.reserve("a", MICROS_PER_DOLLAR, NOON).settle("a", MICROS_PER_DOLLAR, SOON)
-    assert account.settle("a", MICROS_PER_DOLLAR, SOON) == account
+    account = FUNDED_ACCOUNT.reserve("a", MICROS_PER_DOLLAR, NOON).settle(
+        "a", MICROS_PER_DOLLAR, MINUTE_LATER
+    )
+    assert account.settle("a", MICROS_PER_DOLLAR, MINUTE_LATER) == account
 
 
 def test_a_cancelled_call_costs_nothing() -> None:
-    account = RICH.reserve("a", MICROS_PER_DOLLAR, NOON).cancel("a", SOON)
-    assert account.available(SOON) == RICH.balance
-    assert account.settle("a", MICROS_PER_DOLLAR, SOON) == account
+    account = FUNDED_ACCOUNT.reserve("a", MICROS_PER_DOLLAR, NOON).cancel("a", MINUTE_LATER)
+    assert account.available(MINUTE_LATER) == FUNDED_ACCOUNT.balance
+    assert account.settle("a", MICROS_PER_DOLLAR, MINUTE_LATER) == account
 
 
 def test_a_lost_hold_blocks_the_money_for_an_hour() -> None:
-    account = RICH.reserve("a", 10 * MICROS_PER_DOLLAR, NOON)
-    just_before = LATE - timedelta(microseconds=1)
-    assert [account.available(now) for now in (just_before, LATE)] == [0, 10 * MICROS_PER_DOLLAR]
+    account = FUNDED_ACCOUNT.reserve("a", 10 * MICROS_PER_DOLLAR, NOON)
+    before_expiry = HOLD_EXPIRY - timedelta(microseconds=1)
+    assert [account.available(now) for now in (before_expiry, HOLD_EXPIRY)] == [
+        0,
+        10 * MICROS_PER_DOLLAR,
+    ]
 
 
 def test_expired_hold_is_not_charged() -> None:
-    account = RICH.reserve("a", MICROS_PER_DOLLAR, NOON).settle("a", MICROS_PER_DOLLAR, LATE)
-    assert account.balance == RICH.balance
+    account = FUNDED_ACCOUNT.reserve("a", MICROS_PER_DOLLAR, NOON).settle(
+        "a", MICROS_PER_DOLLAR, HOLD_EXPIRY
+    )
+    assert account.balance == FUNDED_ACCOUNT.balance
     assert account.held == {}
 
 
 def test_repeated_call_renews_its_only_hold() -> None:
-    account = RICH.reserve("a", MICROS_PER_DOLLAR, NOON).reserve("a", MICROS_PER_DOLLAR, SOON)
-    assert account.held == {"a": Hold(MICROS_PER_DOLLAR, SOON + HOLD_LIFETIME)}
+    account = FUNDED_ACCOUNT.reserve("a", MICROS_PER_DOLLAR, NOON).reserve(
+        "a", MICROS_PER_DOLLAR, MINUTE_LATER
+    )
+    assert account.held == {"a": Hold(MICROS_PER_DOLLAR, MINUTE_LATER + HOLD_LIFETIME)}
 
 
 def test_a_balance_that_does_not_cover_the_call_says_what_to_do() -> None:
-    account = RICH.reserve("a", 9_990_000, NOON)
+    account = FUNDED_ACCOUNT.reserve("a", 9_990_000, NOON)
     with pytest.raises(PaymentRequired) as caught:
         account.reserve("b", 20_000, NOON)
     expected = (
@@ -93,12 +104,12 @@ def test_a_budget_that_does_not_cover_the_call_says_what_to_do() -> None:
 
 def test_a_budget_is_for_a_calendar_month_of_utc() -> None:
     account = Account(user_id="anna", balance=MICROS_PER_DOLLAR, monthly_budget=10_000)
-    account = account.reserve("a", 10_000, NOON).settle("a", 10_000, SOON)
+    account = account.reserve("a", 10_000, NOON).settle("a", 10_000, MINUTE_LATER)
     tokyo = timezone(timedelta(hours=9))
-    still_may = datetime(2024, 6, 1, 8, 59, tzinfo=tokyo)
-    june = datetime(2024, 6, 1, 9, 0, tzinfo=tokyo)
-    assert [account.budget_left(now) for now in (still_may, june)] == [0, 10_000]
-    account = account.reserve("b", 10_000, june).settle("b", 10_000, june)
+    end_of_may = datetime(2024, 6, 1, 8, 59, tzinfo=tokyo)
+    start_of_june = datetime(2024, 6, 1, 9, 0, tzinfo=tokyo)
+    assert [account.budget_left(now) for now in (end_of_may, start_of_june)] == [0, 10_000]
+    account = account.reserve("b", 10_000, start_of_june).settle("b", 10_000, start_of_june)
     assert account.month == "2024-06"
     assert account.spent == 10_000
     assert account.balance == 980_000
@@ -113,7 +124,7 @@ def test_late_clock_does_not_reopen_a_past_month() -> None:
 
 def test_a_call_that_spans_two_months_is_charged_to_the_second() -> None:
     june = datetime(2024, 6, 1, tzinfo=UTC)
-    account = RICH.reserve("a", MICROS_PER_DOLLAR, june - timedelta(seconds=1)).settle(
+    account = FUNDED_ACCOUNT.reserve("a", MICROS_PER_DOLLAR, june - timedelta(seconds=1)).settle(
         "a", MICROS_PER_DOLLAR, june
     )
     assert account.month == "2024-06"
@@ -126,17 +137,17 @@ def test_budget_below_the_spending_leaves_nothing() -> None:
 
 
 def test_without_a_budget_the_balance_is_the_limit() -> None:
-    assert RICH.budget_left(NOON) is None
-    assert RICH.reserve("a", 10 * MICROS_PER_DOLLAR, NOON).available(NOON) == 0
+    assert FUNDED_ACCOUNT.budget_left(NOON) is None
+    assert FUNDED_ACCOUNT.reserve("a", 10 * MICROS_PER_DOLLAR, NOON).available(NOON) == 0
 
 
 def test_credit_changes_the_balance_both_ways() -> None:
-    assert RICH.credit(2 * MICROS_PER_DOLLAR, NOON).balance == 12 * MICROS_PER_DOLLAR
-    assert RICH.credit(-10 * MICROS_PER_DOLLAR, NOON).balance == 0
+    assert FUNDED_ACCOUNT.credit(2 * MICROS_PER_DOLLAR, NOON).balance == 12 * MICROS_PER_DOLLAR
+    assert FUNDED_ACCOUNT.credit(-10 * MICROS_PER_DOLLAR, NOON).balance == 0
 
 
 def test_held_money_cannot_be_withdrawn() -> None:
-    account = RICH.reserve("a", 4 * MICROS_PER_DOLLAR, NOON)
+    account = FUNDED_ACCOUNT.reserve("a", 4 * MICROS_PER_DOLLAR, NOON)
     with pytest.raises(
         InvalidInput, match=r"\$7\.00 cannot .* \$10\.00, of which \$4\.00 is on hold"
     ):
@@ -144,9 +155,11 @@ def test_held_money_cannot_be_withdrawn() -> None:
 
 
 def test_money_of_an_expired_hold_can_be_withdrawn() -> None:
-    account = RICH.reserve("a", 4 * MICROS_PER_DOLLAR, NOON).credit(-7 * MICROS_PER_DOLLAR, LATE)
-    assert account.available(LATE) == 3 * MICROS_PER_DOLLAR
-    assert account.settle("a", 4 * MICROS_PER_DOLLAR, SOON).balance == 3 * MICROS_PER_DOLLAR
+    account = FUNDED_ACCOUNT.reserve("a", 4 * MICROS_PER_DOLLAR, NOON).credit(
+        -7 * MICROS_PER_DOLLAR, HOLD_EXPIRY
+    )
+    assert account.available(HOLD_EXPIRY) == 3 * MICROS_PER_DOLLAR
+    assert account.settle("a", 4 * MICROS_PER_DOLLAR, MINUTE_LATER).balance == 3 * MICROS_PER_DOLLAR
 
 
 @pytest.mark.parametrize(
@@ -167,8 +180,8 @@ def test_dollars_are_formatted_for_people(amount: int, text: str) -> None:
 
 @given(st.integers(0, 10**15))
 def test_formatted_dollars_are_exact(amount: int) -> None:
-    whole, _, cents = format_dollars(amount)[1:].replace(",", "").partition(".")
-    assert int(whole) * MICROS_PER_DOLLAR + int(cents.ljust(6, "0")) == amount
+    dollars, _, decimals = format_dollars(amount)[1:].replace(",", "").partition(".")
+    assert int(dollars) * MICROS_PER_DOLLAR + int(decimals.ljust(6, "0")) == amount
 
 
 CALL_IDS = st.sampled_from("abcd")
@@ -200,22 +213,22 @@ class Bookkeeping(RuleBasedStateMachine):
 
     @rule(call_id=CALL_IDS, amount=AMOUNTS)
     def reserve(self, call_id: str, amount: int) -> None:
-        free = self.account.available(self.now)
-        shares = call_id in self.account.held
+        available_before = self.account.available(self.now)
+        renews_hold = call_id in self.account.held
         try:
             self.account = self.account.reserve(call_id, amount, self.now)
         except PaymentRequired:
             return
-        assert shares or free - amount == self.account.available(self.now)
+        assert renews_hold or available_before - amount == self.account.available(self.now)
 
     @rule(call_id=CALL_IDS, cost=AMOUNTS)
     def settle(self, call_id: str, cost: int) -> None:
-        before, hold = self.account, self.account.held.get(call_id)
+        previous_account, hold = self.account, self.account.held.get(call_id)
         charge = min(cost, hold.amount) if hold else cost
-        self.account = before.settle(call_id, charge, self.now)
-        charged = before.balance - self.account.balance
-        assert charged in ((0, charge) if hold else (0,))
-        self.charged += charged
+        self.account = previous_account.settle(call_id, charge, self.now)
+        difference = previous_account.balance - self.account.balance
+        assert difference in ((0, charge) if hold else (0,))
+        self.charged += difference
 
     @precondition(lambda self: self.account.held)
     @rule(call_id=CALL_IDS)
@@ -245,5 +258,5 @@ class Bookkeeping(RuleBasedStateMachine):
 
 
 def test_money_is_conserved_in_random_histories() -> None:
-    few = hypothesis_settings(max_examples=60, stateful_step_count=40)
-    run_state_machine_as_test(Bookkeeping, settings=few)
+    settings = hypothesis_settings(max_examples=60, stateful_step_count=40)
+    run_state_machine_as_test(Bookkeeping, settings=settings)

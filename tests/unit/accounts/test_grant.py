@@ -12,7 +12,7 @@ from shared.accounts.grant import CODE_LIFETIME, IDLE_LIFETIME, ROTATION_OVERLAP
 from shared.core.caller import FULL_ACCESS
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
-NEW = Grant(
+NEW_GRANT = Grant(
     grant_id="g",
     user_id="ada",
     client_id="c",
@@ -24,66 +24,79 @@ NEW = Grant(
     created_at=NOON,
     expires_at=NOON + CODE_LIFETIME,
 )
-USED = NEW.exchange_code(NOON).refresh(1, NOON).refresh(2, NOON)
+REFRESHED_GRANT = NEW_GRANT.exchange_code(NOON).refresh(1, NOON).refresh(2, NOON)
 
 seconds = st.integers(0, 200).map(lambda count: timedelta(seconds=count))
 steps = st.lists(st.tuples(seconds, st.none() | st.integers(0, 5)), max_size=8)
 
 
 def test_a_code_makes_a_first_generation_and_lasts_five_minutes() -> None:
-    used = NEW.exchange_code(NOON + timedelta(minutes=4))
-    assert used.generation == 1
-    assert used.expires_at == NOON + timedelta(minutes=4) + IDLE_LIFETIME
-    assert NEW.exchange_code(NOON + CODE_LIFETIME) == NEW
-    assert not NEW.is_valid(NOON + CODE_LIFETIME)
+    grant = NEW_GRANT.exchange_code(NOON + timedelta(minutes=4))
+    assert grant.generation == 1
+    assert grant.expires_at == NOON + timedelta(minutes=4) + IDLE_LIFETIME
+    assert NEW_GRANT.exchange_code(NOON + CODE_LIFETIME) == NEW_GRANT
+    assert not NEW_GRANT.is_valid(NOON + CODE_LIFETIME)
 
 
 def test_unexchanged_code_cannot_be_refreshed() -> None:
-    assert NEW.refresh(0, NOON).ended_at == NOON
-    assert NEW.refresh(1, NOON).ended_at == NOON
+    assert NEW_GRANT.refresh(0, NOON).ended_at == NOON
+    assert NEW_GRANT.refresh(1, NOON).ended_at == NOON
 
 
 def test_the_current_token_rotates_and_the_last_one_overlaps() -> None:
-    assert USED.refresh(3, NOON).generation == 4
-    assert USED.refresh(2, NOON + ROTATION_OVERLAP) == USED
-    assert USED.refresh(2, NOON + ROTATION_OVERLAP * 2) == USED.end(NOON + ROTATION_OVERLAP * 2)
-    assert USED.refresh(1, NOON) == USED.end(NOON)
+    assert REFRESHED_GRANT.refresh(3, NOON).generation == 4
+    assert REFRESHED_GRANT.refresh(2, NOON + ROTATION_OVERLAP) == REFRESHED_GRANT
+    assert REFRESHED_GRANT.refresh(2, NOON + ROTATION_OVERLAP * 2) == REFRESHED_GRANT.end(
+        NOON + ROTATION_OVERLAP * 2
+    )
+    assert REFRESHED_GRANT.refresh(1, NOON) == REFRESHED_GRANT.end(NOON)
 
 
 @given(seconds, st.integers(-3, 9), seconds)
-def test_ended_grant_stays_ended(first: timedelta, generation: int, later: timedelta) -> None:
-    ended = USED.end(NOON + first)
-    now = NOON + first + later
-    assert {ended.exchange_code(now), ended.refresh(generation, now), ended.end(now)} == {ended}
-    assert not ended.is_valid(now)
+def test_ended_grant_stays_ended(wait: timedelta, generation: int, further_wait: timedelta) -> None:
+    ended_grant = REFRESHED_GRANT.end(NOON + wait)
+    now = NOON + wait + further_wait
+    assert {
+        ended_grant.exchange_code(now),
+        ended_grant.refresh(generation, now),
+        ended_grant.end(now),
+    } == {ended_grant}
+    assert not ended_grant.is_valid(now)
 
 
 @given(steps)
 def test_generation_is_reissued_only_to_simultaneous_calls(
     steps: list[tuple[timedelta, int | None]],
 ) -> None:
-    grant, now, made = NEW, NOON, {0: NOON}
-    for wait, brought in steps:
+    grant, now, issue_times = NEW_GRANT, NOON, {0: NOON}
+    for wait, token_generation in steps:
         now += wait
-        before = grant
-        grant = grant.exchange_code(now) if brought is None else grant.refresh(brought, now)
-        expected = 0 if brought is None else brought
-        assert grant.generation - before.generation in (0, 1)
-        if grant.generation > before.generation:
-            assert before.generation == expected
+        previous_grant = grant
+        grant = (
+            grant.exchange_code(now)
+            if token_generation is None
+            else grant.refresh(token_generation, now)
+        )
+        generation = 0 if token_generation is None else token_generation
+        assert grant.generation - previous_grant.generation in (0, 1)
+        if grant.generation > previous_grant.generation:
+            assert previous_grant.generation == generation
             assert grant.is_valid(now)
-            made[grant.generation] = now
+            issue_times[grant.generation] = now
         elif grant.is_valid(now):
-            assert expected == grant.generation - 1 > 0
-            assert now - made[grant.generation] <= ROTATION_OVERLAP
+            assert generation == grant.generation - 1 > 0
+            assert now - issue_times[grant.generation] <= ROTATION_OVERLAP
 
 
 @given(st.integers(3, 9), seconds)
 def test_token_of_a_future_generation_ends_the_grant(ahead: int, wait: timedelta) -> None:
-    assert USED.refresh(USED.generation + ahead, NOON + wait).ended_at == NOON + wait
+    assert (
+        REFRESHED_GRANT.refresh(REFRESHED_GRANT.generation + ahead, NOON + wait).ended_at
+        == NOON + wait
+    )
 
 
 def test_expired_grant_is_not_ended_again() -> None:
-    expired = replace(USED, expires_at=NOON)
-    assert expired.refresh(1, NOON) == expired
-    assert not expired.is_valid(NOON)
+    expired_grant = replace(REFRESHED_GRANT, expires_at=NOON)
+    assert expired_grant.refresh(1, NOON) == expired_grant
+    assert not expired_grant.is_valid(NOON)

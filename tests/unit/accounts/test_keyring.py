@@ -11,50 +11,54 @@ from shared.accounts.keyring import Keyring
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
 
-OLD, NEW = SecretStr("old-" * 8), SecretStr("new-" * 8)
-RING = Keyring([OLD])
+OLD_SECRET, NEW_SECRET = SecretStr("old-" * 8), SecretStr("new-" * 8)
+KEYRING = Keyring([OLD_SECRET])
 
 
 @given(st.text(), st.text())
 def test_a_signature_verifies(purpose: str, message: str) -> None:
-    assert RING.verify(purpose, message, RING.sign(purpose, message))
+    assert KEYRING.verify(purpose, message, KEYRING.sign(purpose, message))
 
 
 @given(st.text(), st.text(), st.text())
-def test_signature_is_valid_only_for_its_message(purpose: str, one: str, other: str) -> None:
-    assert (one == other) == RING.verify(purpose, other, RING.sign(purpose, one))
+def test_signature_is_valid_only_for_its_message(
+    purpose: str, signed_message: str, checked_message: str
+) -> None:
+    assert (signed_message == checked_message) == KEYRING.verify(
+        purpose, checked_message, KEYRING.sign(purpose, signed_message)
+    )
 
 
 def test_signature_is_valid_only_for_its_purpose() -> None:
-    assert not RING.verify("b", "message", RING.sign("a", "message"))
+    assert not KEYRING.verify("b", "message", KEYRING.sign("a", "message"))
 
 
 @given(st.text())
-def test_arbitrary_text_is_not_a_signature(made_up: str) -> None:
-    assert not RING.verify("purpose", "message", made_up)
+def test_arbitrary_text_is_not_a_signature(text: str) -> None:
+    assert not KEYRING.verify("purpose", "message", text)
 
 
 def test_a_signature_of_another_deployment_is_not_valid() -> None:
-    assert not RING.verify("a", "message", Keyring([NEW]).sign("a", "message"))
+    assert not KEYRING.verify("a", "message", Keyring([NEW_SECRET]).sign("a", "message"))
 
 
 def test_signature_survives_rotation_of_the_secret() -> None:
-    both = Keyring([NEW, OLD])
-    assert both.verify("a", "message", RING.sign("a", "message"))
-    assert Keyring([NEW]).sign("a", "message") == both.sign("a", "message")
+    rotated_keyring = Keyring([NEW_SECRET, OLD_SECRET])
+    assert rotated_keyring.verify("a", "message", KEYRING.sign("a", "message"))
+    assert Keyring([NEW_SECRET]).sign("a", "message") == rotated_keyring.sign("a", "message")
 
 
 def test_a_start_of_a_signature_verifies_where_it_was_kept() -> None:
-    start = RING.sign("a", "message")[:8]
-    assert RING.verify("a", "message", start, length=8)
-    assert not RING.verify("a", "message", start)
-    assert not RING.verify("a", "message", "", length=8)
-    assert not RING.verify("a", "message", start[:7], length=8)
+    start = KEYRING.sign("a", "message")[:8]
+    assert KEYRING.verify("a", "message", start, length=8)
+    assert not KEYRING.verify("a", "message", start)
+    assert not KEYRING.verify("a", "message", "", length=8)
+    assert not KEYRING.verify("a", "message", start[:7], length=8)
 
 
 def test_a_dropped_secret_gives_no_key() -> None:
     with pytest.raises(KeyError):
-        Keyring([NEW]).derive_key("a", RING.newest_id)
+        Keyring([NEW_SECRET]).derive_key("a", KEYRING.newest_id)
 
 
 def test_missing_secret_is_an_error_with_advice() -> None:
@@ -68,4 +72,4 @@ def test_a_short_secret_is_refused() -> None:
 
 
 def test_a_secret_is_not_printed_with_the_settings() -> None:
-    assert "old-" not in repr(Settings(access_secrets=[OLD]))
+    assert "old-" not in repr(Settings(access_secrets=[OLD_SECRET]))

@@ -22,19 +22,22 @@ from shared.core.errors import PaymentRequired
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 ENTRY = CallEntry(started_at=NOON)
-REPLAYED = replace(ENTRY, replayed=True)
+REPLAYED_ENTRY = replace(ENTRY, replayed=True)
 BILL = Bill(call_id="c1", user_id="anna", tool="try_out", price=30, entry=ENTRY)
-NEW = Ledger(CallRecord(bill=BILL), Account(user_id="anna", balance=100))
-SENDINGS = st.lists(st.sampled_from("abc"), max_size=30)
-ENDS = st.fixed_dictionaries(dict.fromkeys("abc", st.sampled_from(["settle", "cancel", "keep"])))
+NEW_LEDGER = Ledger(CallRecord(bill=BILL), Account(user_id="anna", balance=100))
+HOLDERS = st.lists(st.sampled_from("abc"), max_size=30)
+END_BY_HOLDER = st.fixed_dictionaries(
+    dict.fromkeys("abc", st.sampled_from(["settle", "cancel", "keep"]))
+)
 
 
-def money(ledger: Ledger, now: datetime = NOON) -> tuple[int, int]:
+def balances(ledger: Ledger, now: datetime = NOON) -> tuple[int, int]:
+    """Return the balance of the account, and the part of it that is not on hold."""
     assert ledger.account
     return ledger.account.balance, ledger.account.available(now)
 
 
-def ended(ledger: Ledger, holder: str, end: str) -> Ledger:
+def end_call(ledger: Ledger, holder: str, end: str) -> Ledger:
     match end:
         case "settle":
             return ledger.settle(30, ENTRY, NOON)
@@ -44,75 +47,75 @@ def ended(ledger: Ledger, holder: str, end: str) -> Ledger:
             return ledger.update_entry(ENTRY)
 
 
-@given(SENDINGS, ENDS)
+@given(HOLDERS, END_BY_HOLDER)
 def test_successful_call_is_charged_once_in_any_order(
     steps: list[str], ends: dict[str, str]
 ) -> None:
-    """Each sending reserves at its first step and ends, as it does, at every later one."""
-    ledger, under_way, ended_so_far = NEW, set(), set()
+    """Each holder sends the call once: it reserves at its first step and ends at the next ones."""
+    ledger, started_holders, past_ends = NEW_LEDGER, set(), set()
     for holder in steps:
-        if holder in under_way:
-            ledger = ended(ledger, holder, ends[holder])
-            ended_so_far.add(ends[holder])
+        if holder in started_holders:
+            ledger = end_call(ledger, holder, ends[holder])
+            past_ends.add(ends[holder])
         else:
-            before = ledger
+            previous_ledger = ledger
             ledger = ledger.reserve(BILL, holder, NOON)
-            if ledger is before:
-                continue  # paid already: this sending has nothing to settle
-            under_way.add(holder)
-    assert ledger.record.charged == (30 if "settle" in ended_so_far else 0)
-    balance, available = money(ledger)
+            if ledger is previous_ledger:
+                continue  # The call is paid already, so this sending has nothing to settle.
+            started_holders.add(holder)
+    assert ledger.record.charged == (30 if "settle" in past_ends else 0)
+    balance, available = balances(ledger)
     assert 100 - ledger.record.charged == balance
     assert (balance - 30 if ledger.record.holders else balance) == available
 
 
 def test_repeated_commit_changes_nothing() -> None:
-    """What is sent again because its answer was lost finds itself in the documents."""
-    reserved = NEW.reserve(BILL, "one", NOON)
-    assert reserved is reserved.reserve(BILL, "one", NOON)
-    settled = reserved.settle(30, ENTRY, NOON)
-    assert settled is settled.settle(30, ENTRY, NOON)
-    cancelled = reserved.cancel("one", ENTRY, NOON)
-    assert cancelled is cancelled.cancel("one", ENTRY, NOON)
+    """A commit that is sent again, because its answer was lost, finds its own effect."""
+    reserved_ledger = NEW_LEDGER.reserve(BILL, "one", NOON)
+    assert reserved_ledger is reserved_ledger.reserve(BILL, "one", NOON)
+    settled_ledger = reserved_ledger.settle(30, ENTRY, NOON)
+    assert settled_ledger is settled_ledger.settle(30, ENTRY, NOON)
+    cancelled_ledger = reserved_ledger.cancel("one", ENTRY, NOON)
+    assert cancelled_ledger is cancelled_ledger.cancel("one", ENTRY, NOON)
 
 
 def test_call_that_outlives_its_hold_is_not_charged() -> None:
-    ledger = NEW.reserve(BILL, "one", NOON).settle(30, ENTRY, NOON + HOLD_LIFETIME)
+    ledger = NEW_LEDGER.reserve(BILL, "one", NOON).settle(30, ENTRY, NOON + HOLD_LIFETIME)
     assert ledger.record.state == PaymentState.SETTLED
     assert ledger.record.charged == 0
-    assert money(ledger) == (100, 100)
+    assert balances(ledger) == (100, 100)
 
 
 @pytest.mark.parametrize(
-    ("entry", "later", "asks"),
+    ("entry", "wait", "is_charged_again"),
     [
         (ENTRY, PAID_LIFETIME - timedelta(microseconds=1), False),
         (ENTRY, PAID_LIFETIME, True),
-        (REPLAYED, timedelta(0), True),
+        (REPLAYED_ENTRY, timedelta(0), True),
     ],
 )
 def test_paid_call_costs_again_after_its_answer_expires(
-    entry: CallEntry, later: timedelta, *, asks: bool
+    entry: CallEntry, wait: timedelta, *, is_charged_again: bool
 ) -> None:
-    paid = NEW.reserve(BILL, "one", NOON).settle(30, entry, NOON)
-    assert (paid is not paid.reserve(BILL, "two", NOON + later)) == asks
+    paid_ledger = NEW_LEDGER.reserve(BILL, "one", NOON).settle(30, entry, NOON)
+    assert (paid_ledger is not paid_ledger.reserve(BILL, "two", NOON + wait)) == is_charged_again
 
 
 def test_earlier_payment_is_kept_when_a_call_is_repeated() -> None:
-    later = NOON + PAID_LIFETIME
-    ledger = NEW.reserve(BILL, "one", NOON).settle(30, ENTRY, NOON)
-    ledger = ledger.reserve(BILL, "two", later).settle(20, ENTRY, later)
+    after_expiry = NOON + PAID_LIFETIME
+    ledger = NEW_LEDGER.reserve(BILL, "one", NOON).settle(30, ENTRY, NOON)
+    ledger = ledger.reserve(BILL, "two", after_expiry).settle(20, ENTRY, after_expiry)
     assert ledger.record.attempt == 2
     assert ledger.record.charged == 50
-    assert money(ledger, later) == (50, 50)
+    assert balances(ledger, after_expiry) == (50, 50)
 
 
 def test_rejected_call_changes_nothing() -> None:
     with pytest.raises(PaymentRequired):
-        NEW.reserve(replace(BILL, price=101), "one", NOON)
+        NEW_LEDGER.reserve(replace(BILL, price=101), "one", NOON)
 
 
-@pytest.mark.parametrize("account", [NEW.account, None], ids=["ours", "outside"])
+@pytest.mark.parametrize("account", [NEW_LEDGER.account, None], ids=["ours", "outside"])
 @pytest.mark.parametrize(("cost", "charge"), [(20, 20), (99, 30), (-5, 0)])
 def test_a_call_costs_from_nothing_to_its_price(
     account: Account | None, cost: int, charge: int
@@ -124,8 +127,10 @@ def test_a_call_costs_from_nothing_to_its_price(
 
 
 def test_stored_answer_of_a_paid_call_costs_nothing() -> None:
-    later = NOON + PAID_LIFETIME
-    paid = NEW.reserve(BILL, "one", NOON).settle(30, ENTRY, NOON)
-    again = paid.reserve(BILL, "two", later).settle(30, REPLAYED, later)
-    assert again.record.charged == 30
-    assert money(again, later) == (70, 70)
+    after_expiry = NOON + PAID_LIFETIME
+    paid_ledger = NEW_LEDGER.reserve(BILL, "one", NOON).settle(30, ENTRY, NOON)
+    repeated_ledger = paid_ledger.reserve(BILL, "two", after_expiry).settle(
+        30, REPLAYED_ENTRY, after_expiry
+    )
+    assert repeated_ledger.record.charged == 30
+    assert balances(repeated_ledger, after_expiry) == (70, 70)

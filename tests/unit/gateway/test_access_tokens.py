@@ -30,13 +30,13 @@ TOKEN_FIELDS: dict[str, Any] = {
 }
 
 
-def tokens(
+def make_tokens(
     keyring: Keyring = KEYRING, now: datetime = NOW, issuer: str = ISSUER, resource: str = RESOURCE
 ) -> AccessTokens:
     return AccessTokens(keyring, issuer, resource, SettableClock(now))
 
 
-TOKEN = tokens().issue(**TOKEN_FIELDS)
+TOKEN = make_tokens().issue(**TOKEN_FIELDS)
 HEADER = jwt.get_unverified_header(TOKEN)
 CLAIMS = jwt.decode(TOKEN, options={"verify_signature": False})
 
@@ -48,7 +48,7 @@ def sign(claims: dict[str, Any], **header: Any) -> str:
 
 
 def test_token_has_its_claims() -> None:
-    read = tokens().read(TOKEN)
+    read = make_tokens().read(TOKEN)
     assert read.user_id == "anna"
     assert read.client_id == "c-1"
     assert read.grant_id == "g-1"
@@ -57,44 +57,51 @@ def test_token_has_its_claims() -> None:
 
 
 def test_token_expires_after_an_hour() -> None:
-    assert tokens(now=NOW + timedelta(minutes=59)).read(TOKEN)
+    assert make_tokens(now=NOW + timedelta(minutes=59)).read(TOKEN)
     with pytest.raises(Unauthorized, match="expired"):
-        tokens(now=NOW + timedelta(hours=1)).read(TOKEN)
+        make_tokens(now=NOW + timedelta(hours=1)).read(TOKEN)
 
 
 def test_token_is_valid_until_its_secret_is_removed() -> None:
-    new, old = SecretStr("t" * 32), SecretStr("s" * 32)
-    assert tokens(Keyring([new, old])).read(TOKEN)
+    new_secret, old_secret = SecretStr("t" * 32), SecretStr("s" * 32)
+    assert make_tokens(Keyring([new_secret, old_secret])).read(TOKEN)
     with pytest.raises(Unauthorized, match="is not valid"):
-        tokens(Keyring([new])).read(TOKEN)
+        make_tokens(Keyring([new_secret])).read(TOKEN)
 
 
 @pytest.mark.parametrize(
-    "other",
-    [tokens(issuer="https://evil.example"), tokens(resource="https://carrel.example/other")],
+    "other_tokens",
+    [
+        make_tokens(issuer="https://evil.example"),
+        make_tokens(resource="https://carrel.example/other"),
+    ],
     ids=["issuer", "resource"],
 )
 def test_a_token_of_another_issuer_or_resource_is_not_valid(
-    other: AccessTokens,
+    other_tokens: AccessTokens,
 ) -> None:
     with pytest.raises(Unauthorized, match="is not valid"):
-        tokens().read(other.issue(**TOKEN_FIELDS))
+        make_tokens().read(other_tokens.issue(**TOKEN_FIELDS))
 
 
 def test_a_token_of_another_deployment_is_not_valid() -> None:
-    other = tokens(Keyring([SecretStr("u" * 32)])).issue(**TOKEN_FIELDS)
+    other_token = make_tokens(Keyring([SecretStr("u" * 32)])).issue(**TOKEN_FIELDS)
     with pytest.raises(Unauthorized, match="is not valid"):
-        tokens().read(other)
+        make_tokens().read(other_token)
 
 
 @pytest.mark.parametrize("algorithm", ["none", "None", "NONE"])
 def test_an_unsigned_token_is_not_valid(algorithm: str) -> None:
     header = {**HEADER, "alg": algorithm}
     parts = [json.dumps(part).encode() for part in (header, CLAIMS)]
-    unsigned = [base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts]
-    for token in (".".join([*unsigned, ""]), ".".join(unsigned), ".".join([*unsigned, "x"])):
+    encoded_parts = [base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts]
+    for token in (
+        ".".join([*encoded_parts, ""]),
+        ".".join(encoded_parts),
+        ".".join([*encoded_parts, "x"]),
+    ):
         with pytest.raises(Unauthorized, match=r"is not valid|not a key"):
-            tokens().read(token)
+            make_tokens().read(token)
 
 
 @pytest.mark.parametrize("algorithm", ["HS384", "HS512"])
@@ -102,13 +109,13 @@ def test_another_algorithm_with_the_right_key_is_not_valid(algorithm: str) -> No
     key = KEYRING.derive_key("access token", KEYRING.newest_id) * 2
     token = jwt.encode(CLAIMS, key, algorithm=algorithm, headers={"kid": KEYRING.newest_id})
     with pytest.raises(Unauthorized, match="is not valid"):
-        tokens().read(token)
+        make_tokens().read(token)
 
 
 @pytest.mark.parametrize("name", sorted(CLAIMS.keys() - {"jti"}))
 def test_a_token_that_lacks_a_claim_is_not_valid(name: str) -> None:
     with pytest.raises(Unauthorized, match="is not valid"):
-        tokens().read(sign({key: value for key, value in CLAIMS.items() if key != name}))
+        make_tokens().read(sign({key: value for key, value in CLAIMS.items() if key != name}))
 
 
 @pytest.mark.parametrize(
@@ -123,31 +130,31 @@ def test_a_token_that_lacks_a_claim_is_not_valid(name: str) -> None:
 )
 def test_a_token_with_an_odd_claim_is_not_valid(claims: dict[str, Any]) -> None:
     with pytest.raises(Unauthorized):
-        tokens().read(sign({**CLAIMS, **claims}))
+        make_tokens().read(sign({**CLAIMS, **claims}))
 
 
 def test_a_token_of_another_kind_is_not_valid() -> None:
     for kind in ("JWT", "consent+jwt", None):
         with pytest.raises(Unauthorized, match="is not valid"):
-            tokens().read(sign(CLAIMS, typ=kind))
+            make_tokens().read(sign(CLAIMS, typ=kind))
 
 
 def test_token_lists_all_allowed_scopes() -> None:
-    token = tokens().issue(**{**TOKEN_FIELDS, "scopes": FULL_ACCESS})
-    assert tokens().read(token).scopes == FULL_ACCESS
+    token = make_tokens().issue(**{**TOKEN_FIELDS, "scopes": FULL_ACCESS})
+    assert make_tokens().read(token).scopes == FULL_ACCESS
 
 
 @given(st.text())
 def test_arbitrary_text_is_not_a_token(text: str) -> None:
     with pytest.raises(Unauthorized):
-        tokens().read(text)
+        make_tokens().read(text)
 
 
 @given(st.integers(0, len(TOKEN) - 1), st.sampled_from("abcXYZ019-_."))
 def test_a_token_with_a_changed_character_is_not_valid(index: int, character: str) -> None:
-    changed = TOKEN[:index] + character + TOKEN[index + 1 :]
+    changed_token = TOKEN[:index] + character + TOKEN[index + 1 :]
     # The last character of base64 may contain unused bits.
-    if changed == TOKEN or index == len(TOKEN) - 1:
+    if changed_token == TOKEN or index == len(TOKEN) - 1:
         return
     with pytest.raises(Unauthorized):
-        tokens().read(changed)
+        make_tokens().read(changed_token)

@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def count_passed(limit: AddressRateLimit, requests: int, address: str = "1.2.3.4") -> int:
+async def count_accepted(limit: AddressRateLimit, requests: int, address: str = "1.2.3.4") -> int:
     transport = httpx2.ASGITransport(limit, client=(address, 1))
     async with httpx2.AsyncClient(transport=transport, base_url="http://x") as http:
         responses = [await http.get("/") for _ in range(requests)]
-    rejected = [response for response in responses if response.status_code == 429]
-    assert all(int(response.headers["retry-after"]) >= 1 for response in rejected)
-    return len(responses) - len(rejected)
+    rejected_responses = [response for response in responses if response.status_code == 429]
+    assert all(int(response.headers["retry-after"]) >= 1 for response in rejected_responses)
+    return len(responses) - len(rejected_responses)
 
 
 async def test_requests_per_minute_are_limited() -> None:
     seconds = SettableSeconds()
     limit = AddressRateLimit(PlainTextResponse("ok"), 60, 0, seconds)
-    assert await count_passed(limit, 80) == 60
+    assert await count_accepted(limit, 80) == 60
     seconds.now += 10
-    assert await count_passed(limit, 80) == 10
+    assert await count_accepted(limit, 80) == 10
     seconds.now += 600
-    assert await count_passed(limit, 80) == 60
+    assert await count_accepted(limit, 80) == 60
 
 
 async def test_each_address_has_its_own_limit() -> None:
     limit = AddressRateLimit(PlainTextResponse("ok"), 5, 0, SettableSeconds())
-    assert await count_passed(limit, 9) == 5
-    assert await count_passed(limit, 9, "5.6.7.8") == 5
+    assert await count_accepted(limit, 9) == 5
+    assert await count_accepted(limit, 9, "5.6.7.8") == 5
 
 
 async def test_number_of_remembered_addresses_is_limited() -> None:
@@ -54,25 +54,26 @@ async def test_number_of_remembered_addresses_is_limited() -> None:
 async def test_one_address_cannot_take_all_slots() -> None:
     release, all_slots_taken, request_numbers = asyncio.Event(), asyncio.Event(), itertools.count(1)
 
-    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer_when_released(scope: Scope, receive: Receive, send: Send) -> None:
         if next(request_numbers) == MAX_CONCURRENT_REQUESTS:
             all_slots_taken.set()
         await release.wait()
         await PlainTextResponse("ok")(scope, receive, send)
 
-    limit = AddressRateLimit(slow, 1_000, 0, SettableSeconds())
-    first, second = (
+    limit = AddressRateLimit(answer_when_released, 1_000, 0, SettableSeconds())
+    first_client, second_client = (
         httpx2.AsyncClient(transport=httpx2.ASGITransport(limit, client=(name, 1)))
         for name in ("1.2.3.4", "5.6.7.8")
     )
-    async with first, second:
+    async with first_client, second_client:
         tasks = [
-            asyncio.create_task(first.get("http://x/")) for _ in range(MAX_CONCURRENT_REQUESTS)
+            asyncio.create_task(first_client.get("http://x/"))
+            for _ in range(MAX_CONCURRENT_REQUESTS)
         ]
         await all_slots_taken.wait()
-        assert (await first.get("http://x/")).status_code == 429
-        tasks.append(asyncio.create_task(second.get("http://x/")))
+        assert (await first_client.get("http://x/")).status_code == 429
+        tasks.append(asyncio.create_task(second_client.get("http://x/")))
         release.set()
         responses = await asyncio.gather(*tasks)
         assert {response.status_code for response in responses} == {200}
-        assert (await first.get("http://x/")).status_code == 200
+        assert (await first_client.get("http://x/")).status_code == 200

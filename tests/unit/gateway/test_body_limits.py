@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-LEFT: Message = {"type": "http.disconnect"}
+DISCONNECT: Message = {"type": "http.disconnect"}
 TEXTS = st.text(
     st.characters(codec=None, categories=("Cs", "Lu", "So", "Po", "Zs", "Cc")), max_size=20
 )
 
 
-class Reader:
+class BodyReader:
     """An app that reads its request.
 
     Attributes:
@@ -62,7 +62,7 @@ class Reader:
         await PlainTextResponse("")(scope, receive, send)
 
 
-def in_parts(parts: Iterable[bytes]) -> list[Message]:
+def make_messages(parts: Iterable[bytes]) -> list[Message]:
     """Return the messages of a body that comes in these parts."""
     messages = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
     return [*messages[:-1], messages[-1] | {"more_body": False}]
@@ -70,77 +70,81 @@ def in_parts(parts: Iterable[bytes]) -> list[Message]:
 
 async def send_body(limit: BodyLimit, messages: list[Message], **headers: str) -> tuple[int, str]:
     """Return the status of the response to a request, and its error message."""
-    answer: list[Any] = []
-    coming = iter(messages)
+    responses: list[Any] = []
+    remaining_messages = iter(messages)
 
     async def receive() -> Message:
-        for message in coming:
+        for message in remaining_messages:
             return message
         await asyncio.Event().wait()
         raise AssertionError
 
     async def send(message: Message) -> None:
-        answer.append(message)
+        responses.append(message)
 
-    encoded = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": encoded}
+    encoded_headers = [
+        (name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()
+    ]
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": encoded_headers}
     await limit(scope, receive, send)
-    body = answer[1]["body"]
-    return answer[0]["status"], json.loads(body)["error"]["message"] if body else ""
+    body = responses[1]["body"]
+    return responses[0]["status"], json.loads(body)["error"]["message"] if body else ""
 
 
 @pytest.mark.parametrize(
     "parts", [[b""], [b"abc"], [b"a", b"", b"bc"], [b"ab" * 50_000] * 3, [b"x"] * 70_000]
 )
 async def test_body_arrives_unchanged(parts: list[bytes]) -> None:
-    reader = Reader()
-    assert await send_body(BodyLimit(reader, lambda _: 300_000), in_parts(parts)) == (200, "")
+    reader = BodyReader()
+    assert await send_body(BodyLimit(reader, lambda _: 300_000), make_messages(parts)) == (200, "")
     assert reader.bodies == [b"".join(parts)]
 
 
 async def test_small_parts_are_joined() -> None:
-    reader = Reader()
-    await send_body(BodyLimit(reader, lambda _: 1_000_000), in_parts([b"x"] * 200_000))
+    reader = BodyReader()
+    await send_body(BodyLimit(reader, lambda _: 1_000_000), make_messages([b"x"] * 200_000))
     assert reader.messages == 1
 
 
 async def test_body_size_is_limited() -> None:
-    reader = Reader()
+    reader = BodyReader()
     limit = BodyLimit(reader, lambda _: 1_000, lambda _: "Send less at once.")
     too_large = "This request is larger than 1,000 bytes. Send less at once."
-    assert await send_body(limit, in_parts([b"x" * 600, b"x" * 400])) == (200, "")
-    assert await send_body(limit, in_parts([b"x" * 600, b"x" * 401])) == (413, too_large)
-    assert await send_body(limit, in_parts([b"x"]), content_length="1001") == (413, too_large)
+    assert await send_body(limit, make_messages([b"x" * 600, b"x" * 400])) == (200, "")
+    assert await send_body(limit, make_messages([b"x" * 600, b"x" * 401])) == (413, too_large)
+    assert await send_body(limit, make_messages([b"x"]), content_length="1001") == (413, too_large)
     assert reader.bodies == [b"x" * 1_000]
 
 
 async def test_disconnected_client_is_not_awaited() -> None:
-    reader = Reader()
-    await send_body(BodyLimit(reader, lambda _: 9), [*in_parts([b"a", b"b"])[:1], LEFT])
+    reader = BodyReader()
+    await send_body(BodyLimit(reader, lambda _: 9), [*make_messages([b"a", b"b"])[:1], DISCONNECT])
     assert reader.bodies == [b"a"]
 
 
 async def test_larger_limit_allows_more_time(monotonic: Monotonic) -> None:
-    unfinished = in_parts([b"a", b"b"])[:1]
-    little, more = (
-        asyncio.create_task(send_body(BodyLimit(Reader(), max_bytes, timeout=60), unfinished))
+    unfinished_messages = make_messages([b"a", b"b"])[:1]
+    small_body_task, large_body_task = (
+        asyncio.create_task(
+            send_body(BodyLimit(BodyReader(), max_bytes, timeout=60), unfinished_messages)
+        )
         for max_bytes in (lambda _: 1, lambda _: 60 * MIN_BYTES_PER_SECOND)
     )
-    for over, under_way in ((little, [more]), (more, [])):
+    for ended_task, running_tasks in ((small_body_task, [large_body_task]), (large_body_task, [])):
         monotonic.advance_soon(61)
-        status, message = await over
+        status, message = await ended_task
         assert status == 408
         assert "too long to arrive" in message
-        assert not any(task.done() for task in under_way)
+        assert not any(task.done() for task in running_tasks)
 
 
 async def test_long_text_is_accepted_and_many_values_are_not() -> None:
-    reader = Reader()
+    reader = BodyReader()
     limit = BodyLimit(reader, lambda _: 3_000_000, find_problem=find_json_problem)
     text = json.dumps({"materials": "[1, 2], " * 100_000}).encode()
-    assert await send_body(limit, in_parts([text])) == (200, "")
-    refused = await send_body(limit, in_parts([b"[" + b"[]," * 200_000 + b"0]"]))
-    assert refused == (
+    assert await send_body(limit, make_messages([text])) == (200, "")
+    response = await send_body(limit, make_messages([b"[" + b"[]," * 200_000 + b"0]"]))
+    assert response == (
         400,
         "This request has more than 50,000 JSON values. Send fewer in one request.",
     )
@@ -148,10 +152,10 @@ async def test_long_text_is_accepted_and_many_values_are_not() -> None:
 
 
 async def test_half_a_surrogate_pair_is_rejected_with_advice() -> None:
-    reader = Reader()
+    reader = BodyReader()
     limit = BodyLimit(reader, lambda _: 1_000_000, find_problem=find_json_problem)
     for padding in (b"", b" " * LARGE_BODY_BYTES):
-        status, message = await send_body(limit, in_parts([b'"\\ud8', b'3d"', padding]))
+        status, message = await send_body(limit, make_messages([b'"\\ud8', b'3d"', padding]))
         assert status == 400
         assert "half of a surrogate pair" in message
     assert reader.bodies == []
@@ -166,42 +170,42 @@ async def test_checking_a_large_body_does_not_block_the_loop() -> None:
             turns += 1
             await asyncio.sleep(0)
 
-    counting = asyncio.create_task(count_turns())
-    limit = BodyLimit(Reader(), lambda _: 1_000_000, find_problem=find_json_problem)
-    await send_body(limit, in_parts([b'"', b"\\ud83d" * 100_000, b'"']))
-    counting.cancel()
+    counter_task = asyncio.create_task(count_turns())
+    limit = BodyLimit(BodyReader(), lambda _: 1_000_000, find_problem=find_json_problem)
+    await send_body(limit, make_messages([b'"', b"\\ud83d" * 100_000, b'"']))
+    counter_task.cancel()
     assert turns > 0
 
 
 async def test_number_of_long_bodies_per_instance_is_limited() -> None:
-    limit = BodyLimit(Reader(), lambda _: MAX_BUFFERED_BYTES)
-    gone = asyncio.Event()
+    limit = BodyLimit(BodyReader(), lambda _: MAX_BUFFERED_BYTES)
+    client_has_left = asyncio.Event()
 
-    async def leaves_late() -> Message:
-        await gone.wait()
-        return LEFT
+    async def disconnect_later() -> Message:
+        await client_has_left.wait()
+        return DISCONNECT
 
     part = b"x" * (MAX_BUFFERED_BYTES // 4)
-    coming = iter(in_parts([part] * 4)[:3])
+    remaining_messages = iter(make_messages([part] * 4)[:3])
 
     async def receive() -> Message:
-        for message in coming:
+        for message in remaining_messages:
             return message
-        return await leaves_late()
+        return await disconnect_later()
 
     async def send(_message: Message) -> None:
         pass
 
     scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": []}
-    slow = asyncio.create_task(limit(scope, receive, send))
+    slow_request = asyncio.create_task(limit(scope, receive, send))
     await asyncio.sleep(0)
-    status, message = await send_body(limit, in_parts([part, part]))
+    status, message = await send_body(limit, make_messages([part, part]))
     assert status == 503
     assert "a few seconds" in message
-    assert await send_body(limit, in_parts([b"{}"])) == (200, "")
-    gone.set()
-    await slow
-    assert await send_body(limit, in_parts([part])) == (200, "")
+    assert await send_body(limit, make_messages([b"{}"])) == (200, "")
+    client_has_left.set()
+    await slow_request
+    assert await send_body(limit, make_messages([part])) == (200, "")
 
 
 @pytest.mark.parametrize(
@@ -234,11 +238,11 @@ def test_only_text_invalid_in_utf_16_is_rejected(text: str) -> None:
 
 @given(st.recursive(st.none() | st.text(), st.lists, max_leaves=20))
 def test_punctuation_in_strings_is_not_counted_as_values(value: object) -> None:
-    def values(node: object) -> int:
-        return 1 + sum(map(values, node)) if isinstance(node, list) else 1
+    def count_exactly(node: object) -> int:
+        return 1 + sum(map(count_exactly, node)) if isinstance(node, list) else 1
 
-    counted = count_values(json.dumps(value).encode())
-    assert values(value) // 2 <= counted <= 2 * values(value)
+    estimate = count_values(json.dumps(value).encode())
+    assert count_exactly(value) // 2 <= estimate <= 2 * count_exactly(value)
 
 
 def test_string_counts_as_one_value() -> None:

@@ -19,18 +19,18 @@ ANYONE, MEMBER = Caller(), Caller.of("u-1")
 
 
 def test_catalog_has_every_tool_in_order() -> None:
-    offered = Catalog.load().tools_for(ANYONE)
-    public = [tool.name for tool in tools() if tool.tier is Tier.PUBLIC and not tool.internal]
-    assert [tool.name for tool in offered] == sorted(public)
+    public_tools = Catalog.load().tools_for(ANYONE)
+    public_names = [tool.name for tool in tools() if tool.tier is Tier.PUBLIC and not tool.internal]
+    assert [tool.name for tool in public_tools] == sorted(public_names)
 
 
 def test_catalog_does_not_change_declarations() -> None:
     catalog = Catalog.load()
     for tool in tools():
         if not tool.internal:
-            kept = catalog.get(tool.name, Caller.of("owner", role=Role.OWNER))
-            assert kept is not None
-            assert kept.model_dump(mode="json", by_alias=True) == tool.declaration()
+            declaration = catalog.get(tool.name, Caller.of("owner", role=Role.OWNER))
+            assert declaration is not None
+            assert declaration.model_dump(mode="json", by_alias=True) == tool.declaration()
 
 
 def test_a_tool_for_registered_callers_is_hidden_from_others(declaration: Declaration) -> None:
@@ -55,11 +55,11 @@ def test_a_tool_that_needs_a_role_or_scope_is_hidden_from_others() -> None:
 
 def test_internal_tool_is_not_offered_to_clients(declaration: Declaration) -> None:
     update = {"internal": True, "completes": ["tag"], "name": "complete_tag"}
-    inner = declaration.model_copy(update=update)
-    catalog = Catalog([declaration, inner])
+    internal_tool = declaration.model_copy(update=update)
+    catalog = Catalog([declaration, internal_tool])
     assert catalog.tools_for(MEMBER) == [declaration]
     assert catalog.get("complete_tag", MEMBER) is None
-    assert catalog.find_completer("tag", MEMBER) == inner
+    assert catalog.find_completer("tag", MEMBER) == internal_tool
     assert set(catalog.names) == {"complete_tag", declaration.name}
 
 

@@ -41,19 +41,19 @@ PRAISE = Prompt(
     text=lambda _: "Praise.",
 )
 PROMPT, TEMPLATE = PromptReference(name="praise"), ResourceTemplateReference(uri=SHELF.uri)
-TWO: list[dict[str, Any]] = [
+TWO_ADAS: list[dict[str, Any]] = [
     {"name": "Ada", "id": "a-1", "count": 3},
     {"name": "Adam", "id": None, "count": 1},
 ]
 
 
-def names(items: list[dict[str, Any]], total: int) -> Reply:
+def names_reply(items: list[dict[str, Any]], total: int) -> Reply:
     """Return the answer of the completing tool's function."""
     return Reply(body=json.dumps({"result": {"names": items, "total": total}}).encode())
 
 
 @asynccontextmanager
-async def find_completer(server: ToolServer, mode: str = "2026-07-28") -> AsyncIterator[Client]:
+async def connect_client(server: ToolServer, mode: str = "2026-07-28") -> AsyncIterator[Client]:
     """A client of a gateway whose completing tool is served by this."""
     dispatcher = HttpDispatcher({"complete_name": server.url})
     try:
@@ -63,22 +63,22 @@ async def find_completer(server: ToolServer, mode: str = "2026-07-28") -> AsyncI
         await dispatcher.aclose()
 
 
-async def completed(
+async def complete(
     reply: Reply, ref: PromptReference | ResourceTemplateReference, name: str, value: str
 ) -> tuple[Completion, list[dict[str, Any]]]:
     """Return the completions of a value, and the arguments of the calls."""
     with ToolServer(reply) as server:
-        async with find_completer(server) as client:
+        async with connect_client(server) as client:
             result = await client.complete(ref, {"name": name, "value": value})
         return result.completion, [json.loads(body)["arguments"] for body in server.bodies]
 
 
-async def refused(
+async def complete_with_error(
     reply: Reply, ref: PromptReference | ResourceTemplateReference, value: str
 ) -> MCPError:
     """Return the error of a completion."""
     with ToolServer(reply) as server:
-        async with find_completer(server) as client:
+        async with connect_client(server) as client:
             with pytest.raises(MCPError) as caught:
                 await client.complete(ref, {"name": "by", "value": value})
     return caught.value
@@ -86,45 +86,47 @@ async def refused(
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 async def test_gateway_announces_completion(mode: str) -> None:
-    with ToolServer(names(TWO, 2)) as server:
-        async with find_completer(server, mode) as client:
+    with ToolServer(names_reply(TWO_ADAS, 2)) as server:
+        async with connect_client(server, mode) as client:
             result = await client.complete(PROMPT, {"name": "by", "value": "ad"})
     assert result.completion.values == ["Ada", "Adam"]
 
 
 async def test_an_argument_of_a_prompt_is_completed_to_names() -> None:
-    completion, asked = await completed(names(TWO, 2), PROMPT, "by", "ad")
+    completion, sent_arguments = await complete(names_reply(TWO_ADAS, 2), PROMPT, "by", "ad")
     assert completion.values == ["Ada", "Adam"]
     assert completion.total == 2
     assert not completion.has_more
-    assert asked == [{"kind": "author", "prefix": "ad"}]
+    assert sent_arguments == [{"kind": "author", "prefix": "ad"}]
 
 
 async def test_a_variable_of_a_template_is_completed_to_ids() -> None:
-    completion, asked = await completed(names(TWO, 2), TEMPLATE, "shelf_id", "ad")
+    completion, sent_arguments = await complete(
+        names_reply(TWO_ADAS, 2), TEMPLATE, "shelf_id", "ad"
+    )
     assert completion.values == ["a-1"]
-    assert asked == [{"kind": "shelf", "prefix": "ad"}]
+    assert sent_arguments == [{"kind": "shelf", "prefix": "ad"}]
 
 
 async def test_at_most_a_hundred_values_are_sent_with_their_total() -> None:
-    many = [{"name": f"Ada {number}", "id": None, "count": 1} for number in range(120)]
-    completion, _ = await completed(names(many, 500), PROMPT, "by", "")
+    items = [{"name": f"Ada {number}", "id": None, "count": 1} for number in range(120)]
+    completion, _ = await complete(names_reply(items, 500), PROMPT, "by", "")
     assert len(completion.values) == 100
     assert completion.total == 500
     assert completion.has_more
 
 
 async def test_common_name_is_suggested_once() -> None:
-    completion, _ = await completed(names([TWO[0], TWO[0]], 2), PROMPT, "by", "")
+    completion, _ = await complete(names_reply([TWO_ADAS[0], TWO_ADAS[0]], 2), PROMPT, "by", "")
     assert completion.values == ["Ada"]
     assert completion.total == 1
     assert not completion.has_more
 
 
 async def test_an_argument_with_choices_is_completed_without_a_call() -> None:
-    completion, asked = await completed(names(TWO, 2), PROMPT, "tone", "lo")
+    completion, sent_arguments = await complete(names_reply(TWO_ADAS, 2), PROMPT, "tone", "lo")
     assert completion.values == ["loud", "low"]
-    assert asked == []
+    assert sent_arguments == []
 
 
 @pytest.mark.parametrize(
@@ -140,11 +142,11 @@ async def test_an_argument_with_choices_is_completed_without_a_call() -> None:
 async def test_argument_without_a_completer_has_no_suggestions(
     ref: PromptReference | ResourceTemplateReference, argument: str
 ) -> None:
-    completion, asked = await completed(names(TWO, 2), ref, argument, "a")
+    completion, sent_arguments = await complete(names_reply(TWO_ADAS, 2), ref, argument, "a")
     assert completion.values == []
     assert completion.total == 0
     assert not completion.has_more
-    assert asked == []
+    assert sent_arguments == []
 
 
 @pytest.mark.parametrize(
@@ -160,20 +162,20 @@ async def test_argument_without_a_completer_has_no_suggestions(
 async def test_unknown_reference_error_lists_the_valid_ones(
     ref: PromptReference | ResourceTemplateReference, message: str
 ) -> None:
-    error = await refused(names([], 0), ref, "a")
+    error = await complete_with_error(names_reply([], 0), ref, "a")
     assert error.code == INVALID_PARAMS
     assert message in error.message
 
 
 async def test_rejected_prefix_has_no_suggestions() -> None:
     refusal = json.dumps({"error": InvalidInput("prefix: too long").to_wire()}).encode()
-    completion, _ = await completed(Reply(400, refusal), PROMPT, "by", "x" * 5_000)
+    completion, _ = await complete(Reply(400, refusal), PROMPT, "by", "x" * 5_000)
     assert completion.values == []
 
 
 async def test_unavailable_tool_gives_no_suggestions() -> None:
     failure = json.dumps({"error": Unavailable("It rests.", retry_after=5.0).to_wire()}).encode()
-    completion, _ = await completed(Reply(503, failure), PROMPT, "by", "a")
+    completion, _ = await complete(Reply(503, failure), PROMPT, "by", "a")
     assert completion.values == []
 
 

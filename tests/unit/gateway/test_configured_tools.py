@@ -31,18 +31,18 @@ pytestmark = pytest.mark.anyio
 ANNA = Caller.of("anna")
 
 
-def unexpected_call(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def fail_on_call(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     raise AssertionError((tool, arguments))
 
 
-def without(*names: str) -> Catalog:
+def disable_tools(*names: str) -> Catalog:
     return CATALOG.apply_settings(Settings(disabled_tools=names))
 
 
-async def expect_rejection(name: str, catalog: Catalog) -> MCPError:
+async def call_with_error(name: str, catalog: Catalog) -> MCPError:
     """Return the error of a call."""
     async with Client(
-        make_server(FakeDispatcher(unexpected_call), catalog), mode="2026-07-28"
+        make_server(FakeDispatcher(fail_on_call), catalog), mode="2026-07-28"
     ) as client:
         with pytest.raises(MCPError) as caught:
             await client.call_tool(name, {})
@@ -50,15 +50,17 @@ async def expect_rejection(name: str, catalog: Catalog) -> MCPError:
 
 
 def test_default_settings_change_no_tool() -> None:
-    assert without().tools_for(ANNA) == CATALOG.tools_for(ANNA)
-    assert without().names == CATALOG.names
+    assert disable_tools().tools_for(ANNA) == CATALOG.tools_for(ANNA)
+    assert disable_tools().names == CATALOG.names
 
 
 def test_setting_changes_the_timeout_of_a_tool(declaration: Declaration) -> None:
-    other = declaration.model_copy(update={"name": "other"})
+    other_declaration = declaration.model_copy(update={"name": "other"})
     settings = Settings(tool_timeouts={"other": 60.0})
-    timed = Catalog([declaration, other]).apply_settings(settings).tools_for(ANNA)
-    assert [tool.timeout for tool in timed] == [60.0, declaration.timeout]
+    configured_tools = (
+        Catalog([declaration, other_declaration]).apply_settings(settings).tools_for(ANNA)
+    )
+    assert [tool.timeout for tool in configured_tools] == [60.0, declaration.timeout]
 
 
 def test_setting_changes_the_price_of_a_tool() -> None:
@@ -69,8 +71,14 @@ def test_setting_changes_the_price_of_a_tool() -> None:
             make_tool("free"),
         ]
     )
-    priced = catalog.apply_settings(Settings(tool_prices={"dear": 0, "free": 5})).tools_for(ANNA)
-    assert {tool.name: tool.price for tool in priced} == {"cheap": 1, "dear": 0, "free": 5}
+    configured_tools = catalog.apply_settings(
+        Settings(tool_prices={"dear": 0, "free": 5})
+    ).tools_for(ANNA)
+    assert {tool.name: tool.price for tool in configured_tools} == {
+        "cheap": 1,
+        "dear": 0,
+        "free": 5,
+    }
 
 
 @pytest.mark.parametrize(
@@ -90,24 +98,24 @@ def test_setting_for_an_unknown_tool_is_rejected(
 
 
 async def test_disabled_tool_is_neither_listed_nor_callable() -> None:
-    catalog = without("get_book")
+    catalog = disable_tools("get_book")
     async with Client(
-        make_server(FakeDispatcher(unexpected_call), catalog), mode="2026-07-28"
+        make_server(FakeDispatcher(fail_on_call), catalog), mode="2026-07-28"
     ) as client:
-        listed = [tool.name for tool in (await client.list_tools()).tools]
-    assert listed == ["get_shelf", "list_books", "list_shelves"]
-    disabled, unknown = (
-        await expect_rejection("get_book", catalog),
-        await expect_rejection("get_bock", catalog),
+        listed_names = [tool.name for tool in (await client.list_tools()).tools]
+    assert listed_names == ["get_shelf", "list_books", "list_shelves"]
+    error_of_disabled, error_of_unknown = (
+        await call_with_error("get_book", catalog),
+        await call_with_error("get_bock", catalog),
     )
-    assert disabled.message == unknown.message.replace("get_bock", "get_book")
-    assert disabled.code == unknown.code
-    assert f"The tools are: {', '.join(listed)}." in disabled.message
+    assert error_of_disabled.message == error_of_unknown.message.replace("get_bock", "get_book")
+    assert error_of_disabled.code == error_of_unknown.code
+    assert f"The tools are: {', '.join(listed_names)}." in error_of_disabled.message
 
 
 async def test_disabled_tool_has_no_resource_template() -> None:
     async with Client(
-        make_server(FakeDispatcher(unexpected_call), without("get_book")), mode="2026-07-28"
+        make_server(FakeDispatcher(fail_on_call), disable_tools("get_book")), mode="2026-07-28"
     ) as client:
         templates = (await client.list_resource_templates()).resource_templates
         assert [template.uri_template for template in templates] == [SHELF.uri]
@@ -117,7 +125,7 @@ async def test_disabled_tool_has_no_resource_template() -> None:
 
 async def test_unreadable_resource_is_neither_listed_nor_linked() -> None:
     dispatcher = FakeDispatcher(lambda *_: {"shelves": [{"shelf_id": "s", "label": "S"}]})
-    catalog = without("get_book")
+    catalog = disable_tools("get_book")
     async with Client(make_server(dispatcher, catalog), mode="2026-07-28") as client:
         resources = (await client.list_resources()).resources
     assert [resource.uri for resource in resources] == ["carrel://shelf/s"]
@@ -128,16 +136,18 @@ async def test_unreadable_resource_is_neither_listed_nor_linked() -> None:
 
 
 async def test_readable_resource_stays_linked() -> None:
-    [book] = [tool for tool in without("get_shelf").tools_for(ANNA) if tool.name == "list_books"]
+    [book] = [
+        tool for tool in disable_tools("get_shelf").tools_for(ANNA) if tool.name == "list_books"
+    ]
     assert book.links
     [link] = link_blocks({"books": [{"book_id": "b", "title": "B"}]}, book.links)
     assert link.uri == "carrel://book/b"
 
 
 async def test_disabled_internal_tool_completes_nothing() -> None:
-    catalog = without("complete_name")
+    catalog = disable_tools("complete_name")
     async with Client(
-        make_server(FakeDispatcher(unexpected_call), catalog), mode="2026-07-28"
+        make_server(FakeDispatcher(fail_on_call), catalog), mode="2026-07-28"
     ) as client:
         reference = ResourceTemplateReference(uri=SHELF.uri)
         completion = await client.complete(reference, {"name": "shelf_id", "value": "s"})
@@ -146,7 +156,7 @@ async def test_disabled_internal_tool_completes_nothing() -> None:
 
 
 def test_disabled_tool_is_reported_as_unknown() -> None:
-    catalog = without("get_book")
+    catalog = disable_tools("get_book")
     assert catalog.get("get_book", ANNA) is None
     assert catalog.find_forbidden("get_book", Caller()) is None
     assert BOOK not in [template for _, template in catalog.resource_templates(ANNA)]

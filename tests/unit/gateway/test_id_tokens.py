@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallAnswer, CallRequest
     from tests.support.monotonic_clock import Monotonic
 
-    Ask = Callable[[], Awaitable[CallAnswer]]
+    SendCall = Callable[[], Awaitable[CallAnswer]]
 
 pytestmark = pytest.mark.anyio
 
@@ -72,13 +72,15 @@ async def dispatcher(
 ) -> AsyncIterator[HttpDispatcher]:
     """A dispatcher that trusts the function's certificate."""
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    opened = HttpDispatcher({"try_out": function.url})
-    yield opened
-    await opened.aclose()
+    http_dispatcher = HttpDispatcher({"try_out": function.url})
+    yield http_dispatcher
+    await http_dispatcher.aclose()
 
 
 @pytest.fixture
-def ask(dispatcher: HttpDispatcher, declaration: Declaration, call_request: CallRequest) -> Ask:
+def send_call(
+    dispatcher: HttpDispatcher, declaration: Declaration, call_request: CallRequest
+) -> SendCall:
     """Sends the call to the function."""
     return lambda: dispatcher.call(declaration, call_request)
 
@@ -97,9 +99,9 @@ def assert_unavailable(answer: CallAnswer) -> None:
 
 
 async def test_a_call_carries_a_token_made_for_its_function(
-    metadata: FakeMetadata, function: ToolServer, ask: Ask
+    metadata: FakeMetadata, function: ToolServer, send_call: SendCall
 ) -> None:
-    answer = await ask()
+    answer = await send_call()
     assert answer.result == {"well": True}
     assert metadata.audiences == [function.url]
     assert decode_claims(received_token(function))["aud"] == function.url
@@ -115,16 +117,20 @@ async def test_health_request_has_a_token(
 
 async def test_a_token_is_kept_for_the_next_call(metadata: FakeMetadata) -> None:
     tokens = IdTokens()
-    first, second = [await tokens.authorization("https://a.example") for _ in range(2)]
-    assert second == first
+    first_header, second_header = [
+        await tokens.authorization("https://a.example") for _ in range(2)
+    ]
+    assert second_header == first_header
     assert metadata.audiences == ["https://a.example"]
 
 
 async def test_a_token_about_to_expire_is_replaced(metadata: FakeMetadata) -> None:
     metadata.lifetime = 60
     tokens = IdTokens()
-    first, second = [await tokens.authorization("https://a.example") for _ in range(2)]
-    assert first != second
+    first_header, second_header = [
+        await tokens.authorization("https://a.example") for _ in range(2)
+    ]
+    assert first_header != second_header
     assert metadata.audiences == ["https://a.example"] * 2
 
 
@@ -153,38 +159,38 @@ async def test_nothing_is_fetched_or_sent_over_plain_http(
 
 @pytest.mark.parametrize("refusal", [403, 404])
 async def test_missing_token_makes_the_tool_unavailable(
-    metadata: FakeMetadata, ask: Ask, function: ToolServer, refusal: int
+    metadata: FakeMetadata, send_call: SendCall, function: ToolServer, refusal: int
 ) -> None:
     metadata.refusal = refusal
-    assert_unavailable(await ask())
+    assert_unavailable(await send_call())
     assert function.authorizations == []
 
 
 @pytest.mark.parametrize("token", ["<html>captive portal</html>", "a.b", "e30.e30.e30"])
 async def test_malformed_token_makes_the_tool_unavailable(
-    metadata: FakeMetadata, ask: Ask, function: ToolServer, token: str
+    metadata: FakeMetadata, send_call: SendCall, function: ToolServer, token: str
 ) -> None:
     metadata.token = token
-    assert_unavailable(await ask())
+    assert_unavailable(await send_call())
     assert function.authorizations == []
 
 
 async def test_without_a_metadata_server_the_tool_is_unavailable(
-    ask: Ask, dispatcher: HttpDispatcher, function: ToolServer, tmp_path: Path
+    send_call: SendCall, dispatcher: HttpDispatcher, function: ToolServer, tmp_path: Path
 ) -> None:
     with metadata_at(f"127.0.0.1:{free_port()}", tmp_path):
-        assert_unavailable(await ask())
+        assert_unavailable(await send_call())
         assert (await dispatcher.health())["try_out"].startswith("unreachable")
     assert function.authorizations == []
 
 
 async def test_a_call_does_not_wait_for_a_token_beyond_its_deadline(
-    metadata: FakeMetadata, ask: Ask, monotonic: Monotonic
+    metadata: FakeMetadata, send_call: SendCall, monotonic: Monotonic
 ) -> None:
     metadata.thinks = HANGS
     metadata.on_hang = partial(monotonic.advance_soon, 60)
     async with asyncio.timeout(120):
-        assert_unavailable(await ask())
+        assert_unavailable(await send_call())
 
 
 async def test_a_recovered_metadata_server_is_asked_again(metadata: FakeMetadata) -> None:

@@ -22,15 +22,15 @@ pytestmark = pytest.mark.anyio
 
 INVALID_PARAMS, TOOL_FAILURE = -32602, -32010
 
-both_eras = pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
+with_both_protocols = pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 
 
-def page(field: str, *names: str, following: str | None = None) -> dict[str, Any]:
+def make_page(field: str, *names: str, next_cursor: str | None = None) -> dict[str, Any]:
     """Return a page of a tool's list."""
     identifier, name = ("book_id", "title") if field == "books" else ("shelf_id", "label")
     return {
         field: [{identifier: label.lower(), name: label} for label in names],
-        "next_cursor": following,
+        "next_cursor": next_cursor,
     }
 
 
@@ -38,25 +38,25 @@ def library(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Two pages of books, and one of shelves."""
     match tool, arguments:
         case "list_books", {"cursor": "2/ü"}:
-            return page("books", "C")
+            return make_page("books", "C")
         case "list_books", _:
-            return page("books", "A", "B", following="2/ü")
+            return make_page("books", "A", "B", next_cursor="2/ü")
         case _:
-            return page("shelves", "Top")
+            return make_page("shelves", "Top")
 
 
-async def walked(dispatcher: FakeDispatcher, mode: str) -> list[list[Resource]]:
+async def list_pages(dispatcher: FakeDispatcher, mode: str) -> list[list[Resource]]:
     """Return all pages."""
     async with Client(make_server(dispatcher), mode=mode) as client:
-        listed = await client.list_resources()
-        pages = [listed.resources]
-        while listed.next_cursor:
-            listed = await client.list_resources(cursor=listed.next_cursor)
-            pages.append(listed.resources)
+        result = await client.list_resources()
+        pages = [result.resources]
+        while result.next_cursor:
+            result = await client.list_resources(cursor=result.next_cursor)
+            pages.append(result.resources)
     return pages
 
 
-async def refused(dispatcher: FakeDispatcher, cursor: str) -> MCPError:
+async def list_with_error(dispatcher: FakeDispatcher, cursor: str) -> MCPError:
     """Return the error of a page."""
     async with Client(make_server(dispatcher)) as client:
         with pytest.raises(MCPError) as caught:
@@ -64,11 +64,15 @@ async def refused(dispatcher: FakeDispatcher, cursor: str) -> MCPError:
     return caught.value
 
 
-@both_eras
+@with_both_protocols
 async def test_the_list_goes_through_every_page_of_every_listed_tool(mode: str) -> None:
     dispatcher = FakeDispatcher(library)
-    pages = await walked(dispatcher, mode)
-    assert [[resource.name for resource in page] for page in pages] == [["A", "B"], ["C"], ["Top"]]
+    pages = await list_pages(dispatcher, mode)
+    assert [[resource.name for resource in page] for page in pages] == [
+        ["A", "B"],
+        ["C"],
+        ["Top"],
+    ]
     assert dispatcher.calls == [
         ("list_books", {}),
         ("list_books", {"cursor": "2/ü"}),
@@ -76,10 +80,10 @@ async def test_the_list_goes_through_every_page_of_every_listed_tool(mode: str) 
     ]
 
 
-@both_eras
+@with_both_protocols
 async def test_listed_resource_has_uri_name_and_type(mode: str) -> None:
-    [first, *_], *_ = await walked(FakeDispatcher(library), mode)
-    assert first.model_dump(exclude_none=True) == {
+    [first_resource, *_], *_ = await list_pages(FakeDispatcher(library), mode)
+    assert first_resource.model_dump(exclude_none=True) == {
         "uri": "carrel://book/a",
         "name": "A",
         "mime_type": "application/json",
@@ -92,13 +96,13 @@ async def test_a_tool_with_nothing_to_list_does_not_cost_a_page() -> None:
 
     dispatcher = FakeDispatcher(no_books)
     assert [
-        [resource.name for resource in page] for page in await walked(dispatcher, "legacy")
+        [resource.name for resource in page] for page in await list_pages(dispatcher, "legacy")
     ] == [["Top"]]
     assert [tool for tool, _ in dispatcher.calls] == ["list_books", "list_shelves"]
 
 
 async def test_an_empty_library_has_one_empty_page() -> None:
-    assert await walked(FakeDispatcher(lambda *_: {}), "legacy") == [[]]
+    assert await list_pages(FakeDispatcher(lambda *_: {}), "legacy") == [[]]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +123,7 @@ async def test_an_empty_library_has_one_empty_page() -> None:
 )
 async def test_broken_cursor_error_says_to_start_over(cursor: str) -> None:
     dispatcher = FakeDispatcher(library)
-    error = await refused(dispatcher, cursor)
+    error = await list_with_error(dispatcher, cursor)
     assert error.code == INVALID_PARAMS
     assert error.message == INVALID_CURSOR
     assert dispatcher.calls == []
@@ -127,14 +131,14 @@ async def test_broken_cursor_error_says_to_start_over(cursor: str) -> None:
 
 async def test_rejected_cursor_error_says_to_start_over() -> None:
     dispatcher = FakeDispatcher(lambda *_: InvalidInput("cursor: broken"))
-    error = await refused(dispatcher, to_cursor("list_books", "2"))
+    error = await list_with_error(dispatcher, to_cursor("list_books", "2"))
     assert error.code == INVALID_PARAMS
     assert error.message == INVALID_CURSOR
 
 
 @pytest.mark.parametrize("failure", [Unavailable("It rests."), InvalidInput("A first page?")])
 async def test_error_of_a_tool_is_the_error_of_the_page(failure: CarrelError) -> None:
-    error = await refused(FakeDispatcher(lambda *_: failure), to_cursor("list_books", None))
+    error = await list_with_error(FakeDispatcher(lambda *_: failure), to_cursor("list_books", None))
     assert error.code == TOOL_FAILURE
     assert error.message == failure.message
 

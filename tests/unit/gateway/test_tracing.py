@@ -63,29 +63,31 @@ class Party:
 
 
 @asynccontextmanager
-async def serving(guests: int) -> AsyncIterator[str]:
+async def serve_party(guests: int) -> AsyncIterator[str]:
     """The address of a party's endpoint, traced as the gateway is."""
     app = Party(guests).server().streamable_http_app(stateless_http=True, json_response=True)
     app.add_middleware(Tracing, project="shelf")
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with socket.create_server(("127.0.0.1", 0)) as listening_socket:
         server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
-        running = asyncio.create_task(server.serve([listening]))
-        host = f"127.0.0.1:{listening.getsockname()[1]}"
+        server_task = asyncio.create_task(server.serve([listening_socket]))
+        host = f"127.0.0.1:{listening_socket.getsockname()[1]}"
         assert await asyncio.to_thread(is_listening, host)
         yield f"http://{host}/mcp"
         server.should_exit = True
-        await running
+        await server_task
 
 
-@pytest.mark.parametrize("ask", [handshake, modern])
+@pytest.mark.parametrize("send_call", [handshake, modern])
 async def test_calls_at_the_same_time_each_log_their_own_trace(
-    ask: Callable[[str, dict[str, str | None]], httpx2.Response],
+    send_call: Callable[[str, dict[str, str | None]], httpx2.Response],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    sent: list[dict[str, str | None]] = [trace("a"), trace("b"), {}, {"traceparent": "no trace"}]
-    async with serving(len(sent)) as url:
-        replies = await asyncio.gather(*(asyncio.to_thread(ask, url, header) for header in sent))
-    assert [reply.status_code for reply in replies] == [200] * len(sent)
+    headers: list[dict[str, str | None]] = [trace("a"), trace("b"), {}, {"traceparent": "no trace"}]
+    async with serve_party(len(headers)) as url:
+        replies = await asyncio.gather(
+            *(asyncio.to_thread(send_call, url, header) for header in headers)
+        )
+    assert [reply.status_code for reply in replies] == [200] * len(headers)
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     traces = sorted(str(line.get(TRACE)) for line in lines if line["message"] == "said")
     names = [f"projects/shelf/traces/{digit * 32}" for digit in "ab"]
