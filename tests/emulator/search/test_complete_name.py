@@ -18,16 +18,20 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def library(ctx: Context) -> None:
+async def store_library(ctx: Context) -> None:
     """Three sources by two authors."""
-    austen: dict[str, Any] = {"author": "Jane Austen", "tags": ("novel", "Deep-Work")}
-    eyre = make_source("eyre-1", "a", title="Jane Eyre", author="Charlotte Brontë", tags=("novel",))
-    emma = make_source("emma-9", "a", "b", "c", title="Emma", **austen)
-    park = make_source("park-5", "a", title="Mansfield Park", **austen)
-    await store_and_index(ctx, eyre, emma, park)
-    described = {"description": "", "keywords": [], "x": 0.0, "y": 0.0}
-    await set_fields(ctx, "clusters/c-1", described | {"name": "Marriage and money", "size": 4})
-    await set_fields(ctx, "clusters/c-2", described | {"name": "Manners", "size": 1})
+    austen_fields: dict[str, Any] = {"author": "Jane Austen", "tags": ("novel", "Deep-Work")}
+    jane_eyre = make_source(
+        "eyre-1", "a", title="Jane Eyre", author="Charlotte Brontë", tags=("novel",)
+    )
+    emma = make_source("emma-9", "a", "b", "c", title="Emma", **austen_fields)
+    mansfield_park = make_source("park-5", "a", title="Mansfield Park", **austen_fields)
+    await store_and_index(ctx, jane_eyre, emma, mansfield_park)
+    cluster_fields = {"description": "", "keywords": [], "x": 0.0, "y": 0.0}
+    await set_fields(
+        ctx, "clusters/c-1", cluster_fields | {"name": "Marriage and money", "size": 4}
+    )
+    await set_fields(ctx, "clusters/c-2", cluster_fields | {"name": "Manners", "size": 1})
 
 
 @pytest.mark.parametrize(
@@ -53,7 +57,7 @@ async def library(ctx: Context) -> None:
 async def test_matching_names_come_most_common_first(
     ctx: Context, kind: Any, prefix: str, expected: list[str]
 ) -> None:
-    await library(ctx)
+    await store_library(ctx)
     out = await complete_name(In(kind=kind, prefix=prefix), ctx)
     assert ([entry.name for entry in out.names], out.total) == (expected, len(expected))
 
@@ -61,7 +65,7 @@ async def test_matching_names_come_most_common_first(
 async def test_only_sources_and_clusters_have_ids(
     ctx: Context,
 ) -> None:
-    await library(ctx)
+    await store_library(ctx)
     kinds: list[Any] = ["source", "cluster", "tag"]
     outs = [await complete_name(In(kind=kind, limit=1), ctx) for kind in kinds]
     assert [entry.model_dump() for out in outs for entry in out.names] == [
@@ -72,7 +76,7 @@ async def test_only_sources_and_clusters_have_ids(
 
 
 async def test_names_beyond_the_limit_are_counted(ctx: Context) -> None:
-    await library(ctx)
+    await store_library(ctx)
     out = await complete_name(In(kind="source", limit=2), ctx)
     assert (len(out.names), out.total) == (2, 3)
 
@@ -103,16 +107,18 @@ async def test_rare_names_are_found_after_common_ones(ctx: Context) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tag", "author", "category", "source"])
 async def test_a_rare_name_is_found_by_a_very_long_prefix(ctx: Context, kind: str) -> None:
-    long = "\ufdfa" * 200
-    fields: dict[str, Any] = {"author": long, "category": long, "tags": (long,)}
+    long_name = "\ufdfa" * 200
+    fields: dict[str, Any] = {"author": long_name, "category": long_name, "tags": (long_name,)}
     await store_and_index(
-        ctx, make_source("long", title=long, **fields), make_source("other", title="\ufdfa bread")
+        ctx,
+        make_source("long", title=long_name, **fields),
+        make_source("other", title="\ufdfa bread"),
     )
     for n in range(MAX_NAMES):
         data = {"kind": kind, "key": f"filler{n}", "name": f"Filler {n}", "df": 9}
         await set_fields(ctx, f"facets/{kind}:filler{n}", data)
-    out = await complete_name(In.model_validate({"kind": kind, "prefix": long}), ctx)
-    assert [entry.name for entry in out.names] == [long]
+    out = await complete_name(In.model_validate({"kind": kind, "prefix": long_name}), ctx)
+    assert [entry.name for entry in out.names] == [long_name]
 
 
 async def test_the_total_tells_that_there_are_more_rare_names(ctx: Context) -> None:
@@ -134,10 +140,10 @@ def test_what_is_out_of_range_is_refused(arguments: dict[str, Any]) -> None:
 
 
 async def test_common_names_are_cached_for_a_minute(ctx: Context, app: App) -> None:
-    await library(ctx)
+    await store_library(ctx)
     for prefix, expected in [("n", (1, 2)), ("no", (0, 0))]:
-        own, meter = metered(app)
-        await complete_name(In(kind="tag", prefix=prefix), own)
+        call_context, meter = metered(app)
+        await complete_name(In(kind="tag", prefix=prefix), call_context)
         assert read_cost(meter) == expected
 
 

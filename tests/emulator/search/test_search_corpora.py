@@ -36,13 +36,13 @@ TEXTS = ("anchor rye rye", "rye bread in the oven", "anchor and storm", "a gull 
 
 
 @pytest.fixture(autouse=True)
-def queries_of_its_own() -> Iterator[None]:
+def exempt_queries() -> Iterator[None]:
     """Exempt queries that only tests make from the index proof."""
     with recording():
         yield
 
 
-def tagged(*tags: str) -> Selection:
+def select_by_tags(*tags: str) -> Selection:
     """Return a selection of documents with all of these tags."""
     return Selection(
         tuple(FacetFilter("tags", {tag: (named_facet(Kind.TAG, tag),)}) for tag in tags)
@@ -56,16 +56,16 @@ async def search(
     return await rank(SearchQuery(text, mode, selection or Selection()), corpus(ctx), ctx)
 
 
-def found(ranking: Ranking[Any]) -> list[str]:
+def hit_ids(ranking: Ranking[Any]) -> list[str]:
     """Return the ids of the hits, best first."""
     return [hit.id for hit in ranking.hits]
 
 
-async def similarities(ctx: Context, text: str, written: list[Jotting]) -> dict[str, float]:
+async def similarities(ctx: Context, text: str, documents: list[Jotting]) -> dict[str, float]:
     """Return the similarity of each jotting to a text."""
     vector = await ctx.query_vector(text)
     return {
-        document.id: cosine(vector, await ctx.query_vector(document.text)) for document in written
+        document.id: cosine(vector, await ctx.query_vector(document.text)) for document in documents
     }
 
 
@@ -73,7 +73,7 @@ async def test_each_corpus_is_searched_alone(ctx: Context) -> None:
     await store_sources(ctx, make_source_of_texts(["anchor rye rye", "a storm"]))
     await jot(ctx, *jottings(TEXTS))
     ranking = await search(ctx, "anchor rye")
-    assert (set(found(ranking)), ranking.documents) == ({"j00", "j01", "j02", "j03"}, 4)
+    assert (set(hit_ids(ranking)), ranking.documents) == ({"j00", "j01", "j02", "j03"}, 4)
     base = await rank(
         SearchQuery("anchor rye", Mode.HYBRID, Selection()), knowledge(ctx.database), ctx
     )
@@ -81,17 +81,24 @@ async def test_each_corpus_is_searched_alone(ctx: Context) -> None:
 
 
 async def test_a_hit_has_the_score_it_is_ranked_by(ctx: Context) -> None:
-    written = jottings(TEXTS)
-    await jot(ctx, *written)
-    likeness = await similarities(ctx, "anchor rye", written)
+    documents = jottings(TEXTS)
+    await jot(ctx, *documents)
+    expected_similarities = await similarities(ctx, "anchor rye", documents)
     lexical = await search(ctx, "anchor rye", Mode.LEXICAL)
-    words = {hit.id: hit.score for hit in lexical.hits}
-    assert (found(lexical)[0], {hit.id: hit.bm25 for hit in lexical.hits}) == ("j00", words)
+    bm25_scores = {hit.id: hit.score for hit in lexical.hits}
+    assert (hit_ids(lexical)[0], {hit.id: hit.bm25 for hit in lexical.hits}) == ("j00", bm25_scores)
     semantic = await search(ctx, "anchor rye", Mode.SEMANTIC)
-    assert {hit.id: hit.score for hit in semantic.hits} == pytest.approx(likeness, abs=1e-6)
-    both = {name: Scores(likeness[name], words.get(name, 0.0)) for name in likeness}
+    assert {hit.id: hit.score for hit in semantic.hits} == pytest.approx(
+        expected_similarities, abs=1e-6
+    )
+    expected_scores = {
+        name: Scores(expected_similarities[name], bm25_scores.get(name, 0.0))
+        for name in expected_similarities
+    }
     hybrid = await search(ctx, "anchor rye")
-    assert {hit.id: hit.score for hit in hybrid.hits} == pytest.approx(dict(fuse(both)), abs=1e-6)
+    assert {hit.id: hit.score for hit in hybrid.hits} == pytest.approx(
+        dict(fuse(expected_scores)), abs=1e-6
+    )
     for ranking in (lexical, semantic, hybrid):
         scores = [hit.score for hit in ranking.hits]
         assert sorted(scores, reverse=True) == scores
@@ -99,22 +106,25 @@ async def test_a_hit_has_the_score_it_is_ranked_by(ctx: Context) -> None:
 
 async def test_filters_must_all_pass(ctx: Context) -> None:
     await jot(ctx, Jotting("both", "rye", ("sea", "food")), Jotting("sea", "rye", ("sea",)))
-    assert found(await search(ctx, "rye", selection=tagged("sea", "food"))) == ["both"]
-    assert set(found(await search(ctx, "rye", selection=tagged("sea")))) == {"both", "sea"}
-    ranking = await search(ctx, "rye", selection=tagged("sea", "fire"))
-    assert (found(ranking), [value for _, value in ranking.unknown]) == ([], ["fire"])
+    assert hit_ids(await search(ctx, "rye", selection=select_by_tags("sea", "food"))) == ["both"]
+    assert set(hit_ids(await search(ctx, "rye", selection=select_by_tags("sea")))) == {
+        "both",
+        "sea",
+    }
+    ranking = await search(ctx, "rye", selection=select_by_tags("sea", "fire"))
+    assert (hit_ids(ranking), [value for _, value in ranking.unknown]) == ([], ["fire"])
 
 
 async def test_writes_and_deletions_are_searchable_at_once(ctx: Context) -> None:
     await jot(ctx, Jotting("a", "rye bread", ("food",)), Jotting("b", "anchor"))
     await jot(ctx, Jotting("a", "a storm", ("sea",)))
-    assert found(await search(ctx, "storm", Mode.LEXICAL)) == ["a"]
-    assert found(await search(ctx, "rye", Mode.LEXICAL)) == []
-    assert found(await search(ctx, "storm", selection=tagged("food"))) == []
+    assert hit_ids(await search(ctx, "storm", Mode.LEXICAL)) == ["a"]
+    assert hit_ids(await search(ctx, "rye", Mode.LEXICAL)) == []
+    assert hit_ids(await search(ctx, "storm", selection=select_by_tags("food"))) == []
     await forget(ctx, "a")
-    assert found(await search(ctx, "storm")) == ["b"]
-    ranking = await search(ctx, "storm", selection=tagged("sea"))
-    assert (found(ranking), [value for _, value in ranking.unknown]) == ([], ["sea"])
+    assert hit_ids(await search(ctx, "storm")) == ["b"]
+    ranking = await search(ctx, "storm", selection=select_by_tags("sea"))
+    assert (hit_ids(ranking), [value for _, value in ranking.unknown]) == ([], ["sea"])
     assert ranking.documents == 1
     assert await corpus(ctx).documents.get_all(["a", "nobody"]) == []
 
@@ -125,41 +135,45 @@ async def test_words_are_searched_while_the_provider_is_down(
     await jot(ctx, *jottings(TEXTS))
     embedder.down = True
     ranking = await search(ctx, "storm")
-    assert (found(ranking), ranking.degradation) == (["j02"], Degradation.EMBEDDING_UNAVAILABLE)
+    assert (hit_ids(ranking), ranking.degradation) == (["j02"], Degradation.EMBEDDING_UNAVAILABLE)
 
 
 async def test_truncated_postings_do_not_change_scores(ctx: Context) -> None:
     await jot(ctx, *jottings([f"anchor rye {'rye ' * number}" for number in range(8)], "sea"))
-    ways = [(Mode.HYBRID, None), (Mode.HYBRID, tagged("sea")), (Mode.LEXICAL, tagged("sea"))]
-    before = [await search(ctx, "rye", *way) for way in ways]
-    lists = PostingsTruncation(ctx.database, NAMES, cap=3, slack=0)
-    await lists.truncate([(NAMES.lexicon, "rye")])
-    for way, expected in zip(ways, before, strict=True):
-        after = await search(ctx, "rye", *way)
-        assert found(expected) == found(after)
-        assert [hit.bm25 for hit in after.hits] == pytest.approx(
-            [hit.bm25 for hit in expected.hits]
+    query_arguments = [
+        (Mode.HYBRID, None),
+        (Mode.HYBRID, select_by_tags("sea")),
+        (Mode.LEXICAL, select_by_tags("sea")),
+    ]
+    rankings_before = [await search(ctx, "rye", *arguments) for arguments in query_arguments]
+    truncation = PostingsTruncation(ctx.database, NAMES, cap=3, slack=0)
+    await truncation.truncate([(NAMES.lexicon, "rye")])
+    for arguments, ranking_before in zip(query_arguments, rankings_before, strict=True):
+        ranking = await search(ctx, "rye", *arguments)
+        assert hit_ids(ranking_before) == hit_ids(ranking)
+        assert [hit.bm25 for hit in ranking.hits] == pytest.approx(
+            [hit.bm25 for hit in ranking_before.hits]
         )
 
 
 async def test_without_a_query_the_newest_are_listed_in_pages(ctx: Context, meter: Meter) -> None:
     await store_sources(ctx, make_source_of_text("A storm.", tags=("sea",)))
     await jot(ctx, *jottings(TEXTS, "sea"), Jotting("other", "rye", ("food",)))
-    read, ids, after = meter.documents_read, list[str](), None
-    while not ids or after:
-        page = await list_newest(tagged("sea"), 3, after, corpus(ctx))
+    read_before, ids, cursor = meter.documents_read, list[str](), None
+    while not ids or cursor:
+        page = await list_newest(select_by_tags("sea"), 3, cursor, corpus(ctx))
         ids += [document.id for document in page.documents]
-        after = page.next
+        cursor = page.next
     assert ids == ["j03", "j02", "j01", "j00"]
-    assert meter.documents_read - read == 2 * (1 + 1) + 4
+    assert meter.documents_read - read_before == 2 * (1 + 1) + 4
     two_days = Selection(span=DateSpan(NOON.date(), NOON.date() + timedelta(days=1)))
     page = await list_newest(two_days, 5, None, corpus(ctx))
     assert [item.id for item in page.documents] == ["j01", "other", "j00"]
 
 
 async def test_a_changed_date_moves_a_document_in_the_listing(ctx: Context) -> None:
-    first, second, *_ = jottings(TEXTS, "sea")
-    await jot(ctx, first, second)
-    await jot(ctx, replace(first, dated_at=NOON + timedelta(days=60)))
-    page = await list_newest(tagged("sea"), 5, None, corpus(ctx))
-    assert [document.id for document in page.documents] == [first.id, second.id]
+    first_document, second_document, *_ = jottings(TEXTS, "sea")
+    await jot(ctx, first_document, second_document)
+    await jot(ctx, replace(first_document, dated_at=NOON + timedelta(days=60)))
+    page = await list_newest(select_by_tags("sea"), 5, None, corpus(ctx))
+    assert [document.id for document in page.documents] == [first_document.id, second_document.id]

@@ -110,15 +110,15 @@ async def test_a_search_of_cards_gives_takeaways(ctx: Context) -> None:
 
 async def test_a_hit_tells_which_searches_found_it(ctx: Context) -> None:
     chunks = await store_sources(ctx, BAKING, SAILING)
-    [by_meaning] = await all_pages(ctx, query="anchor", mode="semantic")
-    [by_words] = await all_pages(ctx, query="anchor", mode="lexical")
-    [by_both] = await all_pages(ctx, query="anchor")
-    assert {tuple(hit.found_by) for hit in by_meaning.results} == {("semantic",)}
-    assert [(hit.chunk_id, hit.found_by, hit.similarity) for hit in by_words.results] == [
+    [semantic_page] = await all_pages(ctx, query="anchor", mode="semantic")
+    [lexical_page] = await all_pages(ctx, query="anchor", mode="lexical")
+    [hybrid_page] = await all_pages(ctx, query="anchor")
+    assert {tuple(hit.found_by) for hit in semantic_page.results} == {("semantic",)}
+    assert [(hit.chunk_id, hit.found_by, hit.similarity) for hit in lexical_page.results] == [
         (chunks[4].chunk_id, ["lexical"], None)
     ]
-    assert by_both.results[0].found_by == ["semantic", "lexical"]
-    assert {tuple(hit.found_by) for hit in by_both.results[1:]} == {("semantic",)}
+    assert hybrid_page.results[0].found_by == ["semantic", "lexical"]
+    assert {tuple(hit.found_by) for hit in hybrid_page.results[1:]} == {("semantic",)}
 
 
 async def test_an_excerpt_shows_the_match_and_not_the_beginning(ctx: Context) -> None:
@@ -202,14 +202,14 @@ async def test_the_query_is_trimmed(ctx: Context) -> None:
 
 
 async def test_sources_take_turns_in_the_results(ctx: Context) -> None:
-    loud = make_source_of_texts(
+    dominant_source = make_source_of_texts(
         [f"Anchor, anchor and chain, part {number}." for number in range(6)], "loud"
     )
-    quiet = [
+    other_sources = [
         make_source_of_text(f"Anchor, anchor and chain {place}.", place)
         for place in ("here", "there")
     ]
-    await store_sources(ctx, loud, *quiet)
+    await store_sources(ctx, dominant_source, *other_sources)
     [page] = await all_pages(ctx, query="anchor and chain")
     sources = [hit.source_id for hit in page.results]
     assert {name: sources[:4].count(name) for name in sources} == {"loud": 2, "here": 1, "there": 1}

@@ -33,40 +33,44 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("searches", [10, pytest.param(80, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("cut", [None, "facets", "lexicon"])
+@pytest.mark.parametrize("truncated_collection", [None, "facets", "lexicon"])
 async def test_all_pages_together_equal_a_brute_force_search(
-    ctx: Context, cut: str | None, searches: int
+    ctx: Context, truncated_collection: str | None, searches: int
 ) -> None:
-    chance = random.Random(f"base {cut}")  # noqa: S311 - no secret
-    base = await random_knowledge(ctx, chance)
-    if cut:
-        await truncate_postings(ctx, cut, cap=6)
+    generator = random.Random(f"base {truncated_collection}")  # noqa: S311 - no secret
+    base = await random_knowledge(ctx, generator)
+    if truncated_collection:
+        await truncate_postings(ctx, truncated_collection, cap=6)
     for _ in range(searches):
-        await _check(ctx, base, chance)
+        await check_random_search(ctx, base, generator)
 
 
-async def _check(ctx: Context, base: Sequence[EmbeddedChunk], chance: random.Random) -> None:
-    filters = random_filters(chance)
-    cards_only = chance.random() < 0.3
-    mode = chance.choice(("semantic", "lexical", "hybrid", None))
-    left = [entry for entry in base if passes(entry.chunk, filters, cards_only=cards_only)]
-    if (not filters and not cards_only) or len(left) > DENSE_POOL:
+async def check_random_search(
+    ctx: Context, base: Sequence[EmbeddedChunk], generator: random.Random
+) -> None:
+    filters = random_filters(generator)
+    cards_only = generator.random() < 0.3
+    mode = generator.choice(("semantic", "lexical", "hybrid", None))
+    passing_chunks = [
+        entry for entry in base if passes(entry.chunk, filters, cards_only=cards_only)
+    ]
+    if (not filters and not cards_only) or len(passing_chunks) > DENSE_POOL:
         return
-    query = " ".join(chance.choices(WORDS, k=3))
+    query = " ".join(generator.choices(WORDS, k=3))
     arguments: dict[str, Any] = {"filters": filters, "search_cards_only": cards_only}
     arguments |= {"query": query, "mode": mode} if mode else {}
-    limit = chance.choice((1, 7, 50))
+    limit = generator.choice((1, 7, 50))
     pages = await all_pages(ctx, limit, **arguments)
-    expected = await _expected(ctx, left, base, query, mode)
+    expected = await expected_ids(ctx, passing_chunks, base, query, mode)
     if not pages[0].matches:
         expected = expected[: min(limit, 3)]
     assert collect_ids(pages) == expected
     assert [*range(1, len(expected) + 1)] == [hit.rank for page in pages for hit in page.results]
 
 
-async def _expected(
+async def expected_ids(
     ctx: Context,
-    left: Sequence[EmbeddedChunk],
+    passing_chunks: Sequence[EmbeddedChunk],
     base: Sequence[EmbeddedChunk],
     query: str,
     mode: str | None,
@@ -74,9 +78,9 @@ async def _expected(
     [vector] = await ctx.embedder.embed([query], Purpose.QUERY)
     match mode:
         case None:
-            return newest_first(left)
+            return newest_first(passing_chunks)
         case "semantic":
-            return semantic_order(left, vector)
+            return semantic_order(passing_chunks, vector)
         case "lexical":
-            return lexical_order(left, base, query)
-    return hybrid_order(left, base, query, vector)
+            return lexical_order(passing_chunks, base, query)
+    return hybrid_order(passing_chunks, base, query, vector)

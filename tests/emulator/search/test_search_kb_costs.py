@@ -29,12 +29,12 @@ pytestmark = pytest.mark.anyio
 
 TOTALS = 1
 """The read of the totals, which every search adds to its postings."""
-WAITING = 1
-"""The extra round trip where nothing matches, to count what waits to be indexed."""
+QUEUE_COUNT = 1
+"""The extra round trip and read if nothing matches, to count the chunks that wait to be indexed."""
 
 
 READER = Caller.of("reader")
-BOTH: dict[str, Any] = {"tags": ("sea",), "author": "Ann"}
+TAG_AND_AUTHOR: dict[str, Any] = {"tags": ("sea",), "author": "Ann"}
 
 
 async def cost(app: App, caller: Caller = READER, /, **arguments: Any) -> tuple[int, int]:
@@ -99,7 +99,7 @@ async def test_filters_that_leave_few_passages_read_them_all(ctx: Context, app: 
 async def test_a_filter_that_leaves_many_reads_the_nearest(ctx: Context, app: App) -> None:
     await store_anchors(ctx, SMALL_SCOPE_SIZE + 20)
     arguments = {"query": "bell", "filters": {"tags": ["sea"]}}
-    assert await cost(app, **arguments) == (2 + 1, TOTALS + 1 + 1 + DENSE_POOL + WAITING)
+    assert await cost(app, **arguments) == (2 + 1, TOTALS + 1 + 1 + DENSE_POOL + QUEUE_COUNT)
 
 
 async def test_filters_that_leave_many_use_the_narrowest_one(ctx: Context, app: App) -> None:
@@ -107,61 +107,70 @@ async def test_filters_that_leave_many_use_the_narrowest_one(ctx: Context, app: 
     filters = {"tags": ["sea"], "category": "books"}
     arguments = {"query": "bell", "filters": filters}
     pool = int(SPARE * DENSE_POOL)
-    assert await cost(app, **arguments) == (2 + 1, TOTALS + 1 + 2 + pool + WAITING)
+    assert await cost(app, **arguments) == (2 + 1, TOTALS + 1 + 2 + pool + QUEUE_COUNT)
 
 
-def tagged_and_written(both: int, tagged: int, written: int, text: str) -> list[Source]:
-    """Return sources with a tag, an author or both, of these numbers of passages."""
+def make_tagged_and_authored(
+    both_count: int, tagged_count: int, authored_count: int, partial_text: str
+) -> list[Source]:
+    """Return sources with a tag and an author, with the tag alone, and with the author alone.
+
+    The first has passages about anchors. All passages of the other two have `partial_text`.
+    """
     return [
-        make_source_of_texts([f"anchor {number}" for number in range(both)], "both", **BOTH),
-        make_source_of_texts([text] * tagged, "tagged", tags=BOTH["tags"]),
-        make_source_of_texts([text] * written, "written", author=BOTH["author"]),
+        make_source_of_texts(
+            [f"anchor {number}" for number in range(both_count)], "both", **TAG_AND_AUTHOR
+        ),
+        make_source_of_texts([partial_text] * tagged_count, "tagged", tags=TAG_AND_AUTHOR["tags"]),
+        make_source_of_texts(
+            [partial_text] * authored_count, "written", author=TAG_AND_AUTHOR["author"]
+        ),
     ]
 
 
 async def test_two_broad_filters_read_the_nearest_where_enough_pass(ctx: Context, app: App) -> None:
     """The search fetches more than enough documents for the share that passes: 130 of 170."""
-    await store_sources(ctx, *tagged_and_written(130, 40, 40, "anchor"))
+    await store_sources(ctx, *make_tagged_and_authored(130, 40, 40, "anchor"))
     pool = math.ceil(SPARE * DENSE_POOL * 170 / 130)
     arguments = {"query": "bell", "filters": {"tags": ["sea"], "author": "Ann"}}
-    assert await cost(app, **arguments) == (2 + 1, TOTALS + 1 + 2 + pool + WAITING)
+    assert await cost(app, **arguments) == (2 + 1, TOTALS + 1 + 2 + pool + QUEUE_COUNT)
 
 
 async def test_filters_that_few_pass_together_read_those_by_id(ctx: Context, app: App) -> None:
     """130 of 330 pass: a search would fetch 191 documents."""
-    await store_sources(ctx, *tagged_and_written(130, 200, 200, "a bell"))
+    await store_sources(ctx, *make_tagged_and_authored(130, 200, 200, "a bell"))
     filters = {"tags": ["sea"], "author": "Ann"}
     arguments = {"query": "bell", "filters": filters, "mode": "semantic"}
     for caller in (READER, Caller()):
-        assert await cost(app, caller, **arguments) == (2 + 1, TOTALS + 2 + 130 + WAITING)
+        assert await cost(app, caller, **arguments) == (2 + 1, TOTALS + 2 + 130 + QUEUE_COUNT)
 
 
 async def test_all_that_pass_are_read_if_the_nearest_fail(ctx: Context, app: App) -> None:
     """140 of 250 pass, but the 134 nearest do not."""
-    await store_sources(ctx, *tagged_and_written(140, 110, 200, "a bell"))
+    await store_sources(ctx, *make_tagged_and_authored(140, 110, 200, "a bell"))
     filters = {"tags": ["sea"], "author": "Ann"}
     arguments = {"query": "a bell", "filters": filters, "mode": "semantic"}
     pool = math.ceil(SPARE * DENSE_POOL * 250 / 140)
     trips, documents = await cost(app, **arguments)
-    assert (trips, documents) == (3 + 1, TOTALS + 2 + pool + 140 + WAITING)
+    assert (trips, documents) == (3 + 1, TOTALS + 2 + pool + 140 + QUEUE_COUNT)
 
 
 async def test_an_anonymous_search_reads_the_nearest_only(ctx: Context, app: App) -> None:
-    """The owner pays for it. With a credential, all 160 that pass are read."""
-    await store_sources(ctx, *tagged_and_written(160, 200, 200, "a bell"))
+    """The owner pays for anonymous searches. With a credential, all 160 that pass are read."""
+    await store_sources(ctx, *make_tagged_and_authored(160, 200, 200, "a bell"))
     filters = {"tags": ["sea"], "author": "Ann"}
     arguments = {"query": "bell", "filters": filters, "mode": "semantic"}
     documents = {caller: (await cost(app, caller, **arguments))[1] for caller in (READER, Caller())}
     assert documents == {
-        READER: TOTALS + 2 + 160 + WAITING,
-        Caller(): TOTALS + 2 + MAX_CHECKED_ANONYMOUS + WAITING,
+        READER: TOTALS + 2 + 160 + QUEUE_COUNT,
+        Caller(): TOTALS + 2 + MAX_CHECKED_ANONYMOUS + QUEUE_COUNT,
     }
 
 
-async def store_carded(ctx: Context, carded: int, others: int) -> None:
+async def store_with_cards(ctx: Context, card_count: int, plain_count: int) -> None:
     """Store passages with a knowledge card, and others that are nearer to "bell"."""
-    sources = [make_source_of_texts([f"anchor {number}" for number in range(carded)], "carded")]
-    sources += [make_source_of_texts(["a bell"] * others, "plain")] if others else []
+    sources = [make_source_of_texts([f"anchor {number}" for number in range(card_count)], "carded")]
+    sources += [make_source_of_texts(["a bell"] * plain_count, "plain")] if plain_count else []
     chunks = await store_sources(ctx, *sources)
     card = {"summary": "S.", "takeaways": []}
     for chunk in chunks:
@@ -175,16 +184,16 @@ async def store_carded(ctx: Context, carded: int, others: int) -> None:
 async def test_few_passages_with_cards_are_read_by_id(
     ctx: Context, app: App, caller: Caller
 ) -> None:
-    await store_carded(ctx, 5, 200)
+    await store_with_cards(ctx, 5, 200)
     arguments = {"query": "bell", "search_cards_only": True}
-    assert await cost(app, caller, **arguments) == (2 + 1, TOTALS + 1 + 1 + 5 + WAITING)
+    assert await cost(app, caller, **arguments) == (2 + 1, TOTALS + 1 + 1 + 5 + QUEUE_COUNT)
     out = await search_kb(In.model_validate(arguments), ctx)
     assert {hit.source_id for hit in out.results} == {"carded"}
 
 
 async def test_cards_with_truncated_postings_need_one_wide_search(ctx: Context, app: App) -> None:
     """The database cannot filter by cards, so the search fetches enough for the share with one."""
-    await store_carded(ctx, 60, 60)
+    await store_with_cards(ctx, 60, 60)
     await truncate_postings(ctx, "facets", cap=20)
     arguments = {"query": "anchor", "search_cards_only": True, "mode": "semantic"}
     pool = math.ceil(SPARE * DENSE_POOL * 120 / 60)
@@ -197,7 +206,7 @@ async def test_a_date_filter_reads_the_postings_of_its_months(ctx: Context, app:
     filters = {"date_range": {"start": "2024-01-31", "end": "2024-03-01"}}
     assert await cost(app, query="...", filters=filters, mode="lexical") == (
         1 + 1,
-        TOTALS + 3 + WAITING,
+        TOTALS + 3 + QUEUE_COUNT,
     )
 
 

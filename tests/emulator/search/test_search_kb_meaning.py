@@ -24,7 +24,7 @@ def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
 async def test_meaning_finds_passages_without_the_query_words(ctx: Context) -> None:
     chunks = await store_sources(ctx, BAKING, SAILING)
     query = "storm at sea on a yacht"
-    [by_words] = await all_pages(ctx, query=query, mode="lexical")
-    [by_meaning] = await all_pages(ctx, query=query, mode="semantic")
-    assert by_words.results == []
-    assert {chunk.chunk_id for chunk in chunks[3:]} == set(collect_ids([by_meaning])[:2])
+    [lexical_page] = await all_pages(ctx, query=query, mode="lexical")
+    [semantic_page] = await all_pages(ctx, query=query, mode="semantic")
+    assert lexical_page.results == []
+    assert {chunk.chunk_id for chunk in chunks[3:]} == set(collect_ids([semantic_page])[:2])

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.anyio
 
 OUT_OF_TIME = "The search by meaning did not finish in time. Only words were searched."
 MODES = ["semantic", "lexical", "hybrid"]
-WEIRD = [
+UNUSUAL_TEXTS = [
     "⚓️ 🧑‍🚀👩‍👩‍👧",
     "مرساة السفينة",
     "\u202eanchor\u202c",
@@ -74,8 +74,8 @@ async def test_a_base_without_vectors_is_searched_by_words(ctx: Context) -> None
     out = await search(ctx, query="anchor")
     assert len(out.results) == 1
     assert out.message == "Nothing has been embedded yet. Only words were searched."
-    by_meaning = await search(ctx, query="anchor", mode="semantic")
-    assert (by_meaning.results, by_meaning.message) == ([], "Nothing has been embedded yet.")
+    semantic_page = await search(ctx, query="anchor", mode="semantic")
+    assert (semantic_page.results, semantic_page.message) == ([], "Nothing has been embedded yet.")
 
 
 async def test_an_outage_of_the_provider_leaves_lexical_search(
@@ -182,18 +182,22 @@ async def test_a_message_says_that_there_are_no_cards(ctx: Context) -> None:
     assert out.message.startswith("No passage has a knowledge card yet")
 
 
-@pytest.mark.parametrize("empty", [{}, {"filters": {}}, {"filters": {"date_range": {}}}])
-async def test_neither_query_nor_filters_is_refused(ctx: Context, empty: dict[str, Any]) -> None:
+@pytest.mark.parametrize("arguments", [{}, {"filters": {}}, {"filters": {"date_range": {}}}])
+async def test_neither_query_nor_filters_is_refused(
+    ctx: Context, arguments: dict[str, Any]
+) -> None:
     with pytest.raises(InvalidInput, match="takes a query, filters or both"):
-        await search(ctx, **empty)
+        await search(ctx, **arguments)
 
 
 async def test_a_message_says_that_postings_are_truncated(ctx: Context) -> None:
     """Truncated postings may miss passages under broad filters, and the message says so."""
-    loud = make_source_of_texts([f"anchor anchor anchor {number}" for number in range(150)], "loud")
+    repetitive_source = make_source_of_texts(
+        [f"anchor anchor anchor {number}" for number in range(150)], "loud"
+    )
     await store_sources(
         ctx,
-        loud,
+        repetitive_source,
         make_source_of_texts([f"one anchor in {n} words" for n in range(130)], tags=("big",)),
     )
     await truncate_postings(ctx, "lexicon", cap=20)
@@ -217,40 +221,40 @@ async def test_stop_words_are_searched_by_meaning_only(ctx: Context, mode: str) 
 async def test_a_long_query_reads_a_bounded_number_of_terms(ctx: Context, meter: Meter) -> None:
     words = [f"w{number}" for number in range(300)]
     [chunk] = await store_sources(ctx, make_source_of_text(" ".join(words)))
-    read = meter.documents_read
+    read_before = meter.documents_read
     out = await search(ctx, query=" ".join(words), mode="lexical")
     assert collect_ids([out]) == [chunk.chunk_id]
-    assert meter.documents_read - read == MAX_TERMS + 2
+    assert meter.documents_read - read_before == MAX_TERMS + 2
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("query", WEIRD)
+@pytest.mark.parametrize("query", UNUSUAL_TEXTS)
 async def test_a_weird_query_is_searched_or_refused(app: App, mode: str, query: str) -> None:
     await store_sources(app.context(Caller(), Meter()), make_source_of_text("An anchor ⚓️ 東京."))
-    answer = await _called(app, {"query": query, "mode": mode})
+    answer = await invoke_search(app, {"query": query, "mode": mode})
     assert answer.result or (answer.error and answer.error.code == "VALIDATION_ERROR")
 
 
-@pytest.mark.parametrize("name", [*WEIRD, "\ud800"])
+@pytest.mark.parametrize("name", [*UNUSUAL_TEXTS, "\ud800"])
 async def test_a_weird_filter_passes_nothing_or_is_refused(app: App, name: str) -> None:
     await store_sources(app.context(Caller(), Meter()), make_source_of_text("An anchor ⚓️ 東京."))
     for filters in ({"tags": [name]}, {"author": name}, {"source": name}, {"cluster_id": name}):
-        for asked in ({}, {"query": "anchor"}):
-            answer = await _called(app, {"filters": filters, **asked})
-            refused = answer.error and answer.error.code == "VALIDATION_ERROR"
-            assert refused or (answer.result and answer.result["results"] == [])
+        for query_arguments in ({}, {"query": "anchor"}):
+            answer = await invoke_search(app, {"filters": filters, **query_arguments})
+            is_rejected = answer.error and answer.error.code == "VALIDATION_ERROR"
+            assert is_rejected or (answer.result and answer.result["results"] == [])
 
 
 @pytest.mark.parametrize("query", ["\ud800", "anchor \udc00 chain"])
 async def test_a_lone_surrogate_is_refused_with_a_message(app: App, query: str) -> None:
     for mode in MODES:
-        answer = await _called(app, {"query": query, "mode": mode})
+        answer = await invoke_search(app, {"query": query, "mode": mode})
         assert answer.error
         assert answer.error.code == "VALIDATION_ERROR"
 
 
 async def test_weird_names_can_be_filtered_by(ctx: Context) -> None:
-    for name in WEIRD:
+    for name in UNUSUAL_TEXTS:
         if name.strip("\x00\u0301."):
             label = name[:400].replace("\x00", " ")
             await store_sources(
@@ -262,11 +266,11 @@ async def test_weird_names_can_be_filtered_by(ctx: Context) -> None:
                 assert len(out.results) == 1
 
 
-async def _called(app: App, arguments: dict[str, Any]) -> Any:
-    label = CallRequest(
+async def invoke_search(app: App, arguments: dict[str, Any]) -> Any:
+    request = CallRequest(
         call_id="c", arguments=arguments, caller=Caller(), deadline=time.time() + 20
     )
-    return await invoke(TOOL, label, app)
+    return await invoke(TOOL, request, app)
 
 
 async def test_a_message_says_how_much_is_not_indexed(ctx: Context) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-WAYS: list[dict[str, Any]] = [
+CALLS: list[dict[str, Any]] = [
     {"query": "anchor storm", "mode": "semantic"},
     {"query": "anchor storm", "mode": "lexical"},
     {"query": "anchor storm", "mode": "hybrid"},
@@ -42,10 +42,13 @@ WAYS: list[dict[str, Any]] = [
     {"filters": {"tags": ["sea"]}},
     {"filters": {"period": "last_30_days"}},
 ]
-SOME_QUICK = [
-    way if way in (WAYS[2], WAYS[4]) else pytest.param(way, marks=pytest.mark.slow) for way in WAYS
+CALLS_SOME_SLOW = [
+    call_arguments
+    if call_arguments in (CALLS[2], CALLS[4])
+    else pytest.param(call_arguments, marks=pytest.mark.slow)
+    for call_arguments in CALLS
 ]
-FORGED: list[list[Any]] = [
+FORGED_POSITIONS: list[list[Any]] = [
     [],
     [None],
     ["!"],
@@ -66,7 +69,7 @@ FORGED: list[list[Any]] = [
 
 
 @pytest.fixture(scope="module")
-async def nine(new_base: NewBase) -> Context:
+async def base_of_nine(new_base: NewBase) -> Context:
     """Nine passages."""
     ctx = new_base(None)
     chance = random.Random(2)  # noqa: S311 - no secret
@@ -74,8 +77,8 @@ async def nine(new_base: NewBase) -> Context:
     return ctx
 
 
-@pytest.fixture(scope="module", params=[None, 50], ids=["whole lists", "cut lists"])
-async def deep(new_base: NewBase, request: pytest.FixtureRequest) -> Context:
+@pytest.fixture(scope="module", params=[None, 50], ids=["complete postings", "truncated postings"])
+async def base_with_deep_ranking(new_base: NewBase, request: pytest.FixtureRequest) -> Context:
     """A source with more passages than any ranking."""
     ctx = new_base(None)
     texts = [
@@ -88,7 +91,7 @@ async def deep(new_base: NewBase, request: pytest.FixtureRequest) -> Context:
 
 
 @pytest.fixture(scope="module")
-async def long(new_base: NewBase) -> tuple[Context, list[str]]:
+async def base_with_long_texts(new_base: NewBase) -> tuple[Context, list[str]]:
     """Thirty passages that together are too long for a page, and their texts."""
     ctx = new_base(None)
     chance = random.Random(5)  # noqa: S311 - no secret
@@ -116,25 +119,25 @@ async def remove(ctx: Context, source: Source) -> None:
     await Ingestion(ctx.database).save([ChunkedSource(source, [])], ctx.clock())
 
 
-@pytest.mark.parametrize("way", SOME_QUICK)
+@pytest.mark.parametrize("call_arguments", CALLS_SOME_SLOW)
 async def test_unchanged_passages_appear_once_over_changing_pages(
-    ctx: Context, way: dict[str, Any]
+    ctx: Context, call_arguments: dict[str, Any]
 ) -> None:
-    chance = random.Random(str(way))  # noqa: S311 - no secret
+    chance = random.Random(str(call_arguments))  # noqa: S311 - no secret
     sources = [passage(number, chance) for number in range(14)]
-    staying = {chunk.chunk_id for chunk in await store_sources(ctx, *sources[:9])}
+    unchanged_ids = {chunk.chunk_id for chunk in await store_sources(ctx, *sources[:9])}
     await store_sources(ctx, *sources[9:])
-    returned: list[str] = []
+    returned_ids: list[str] = []
     cursor = None
     for number in range(100, 200):
-        out = await page(ctx, limit=2, cursor=cursor, **way)
-        returned += [hit.chunk_id for hit in out.results]
+        out = await page(ctx, limit=2, cursor=cursor, **call_arguments)
+        returned_ids += [hit.chunk_id for hit in out.results]
         cursor = out.next_cursor
         if cursor is None:
             break
         await _disturb(ctx, number, chance, sources)
-    assert len(returned) == len(set(returned))
-    assert staying <= set(returned)
+    assert len(returned_ids) == len(set(returned_ids))
+    assert unchanged_ids <= set(returned_ids)
 
 
 async def _disturb(ctx: Context, number: int, chance: random.Random, sources: list[Source]) -> None:
@@ -145,37 +148,39 @@ async def _disturb(ctx: Context, number: int, chance: random.Random, sources: li
     await update_chunk(ctx, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": []})
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("call_arguments", CALLS)
 async def test_a_page_is_full_although_first_hits_are_gone(
-    ctx: Context, way: dict[str, Any]
+    ctx: Context, call_arguments: dict[str, Any]
 ) -> None:
     chance = random.Random(1)  # noqa: S311 - no secret
     sources = [passage(number, chance) for number in range(12)]
     await store_sources(ctx, *sources)
-    best = [hit.source_id for hit in (await page(ctx, limit=12, **way)).results]
+    best = [hit.source_id for hit in (await page(ctx, limit=12, **call_arguments)).results]
     for source in sources:
         if source.source_id in best[:5]:
             await remove(ctx, source)
-    out = await page(ctx, limit=5, **way)
+    out = await page(ctx, limit=5, **call_arguments)
     assert best[5:10] == [hit.source_id for hit in out.results]
     assert out.matches
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("call_arguments", CALLS)
 async def test_limit_and_detail_may_change_between_pages(
-    nine: Context, way: dict[str, Any]
+    base_of_nine: Context, call_arguments: dict[str, Any]
 ) -> None:
-    whole = await page(nine, limit=9, **way)
-    first = await page(nine, limit=2, **way)
-    second = await page(nine, limit=50, detail="full", cursor=first.next_cursor, **way)
-    assert collect_ids([whole]) == collect_ids([first, second])
-    assert [*range(1, 10)] == [hit.rank for hit in collect_hits([first, second])]
-    assert all(hit.content for hit in second.results)
-    assert second.next_cursor is None
+    long_page = await page(base_of_nine, limit=9, **call_arguments)
+    first_page = await page(base_of_nine, limit=2, **call_arguments)
+    second_page = await page(
+        base_of_nine, limit=50, detail="full", cursor=first_page.next_cursor, **call_arguments
+    )
+    assert collect_ids([long_page]) == collect_ids([first_page, second_page])
+    assert [*range(1, 10)] == [hit.rank for hit in collect_hits([first_page, second_page])]
+    assert all(hit.content for hit in second_page.results)
+    assert second_page.next_cursor is None
 
 
 @pytest.mark.parametrize(
-    "other",
+    "other_arguments",
     [
         {"query": "anchors storm"},
         {"mode": "semantic"},
@@ -184,57 +189,63 @@ async def test_limit_and_detail_may_change_between_pages(
         {"query": None},
     ],
 )
-async def test_a_cursor_belongs_to_its_arguments(nine: Context, other: dict[str, Any]) -> None:
+async def test_a_cursor_belongs_to_its_arguments(
+    base_of_nine: Context, other_arguments: dict[str, Any]
+) -> None:
     arguments = {"query": "anchor storm", "filters": {"tags": ["sea"]}, "limit": 1}
-    cursor = (await page(nine, **arguments)).next_cursor
+    cursor = (await page(base_of_nine, **arguments)).next_cursor
     with pytest.raises(InvalidInput, match="other arguments"):
-        await page(nine, **(arguments | other), cursor=cursor)
+        await page(base_of_nine, **(arguments | other_arguments), cursor=cursor)
 
 
-@pytest.mark.parametrize("way", [WAYS[1], WAYS[4], WAYS[5]])
-async def test_a_damaged_cursor_is_refused_or_harmless(nine: Context, way: dict[str, Any]) -> None:
+@pytest.mark.parametrize("call_arguments", [CALLS[1], CALLS[4], CALLS[5]])
+async def test_a_damaged_cursor_is_refused_or_harmless(
+    base_of_nine: Context, call_arguments: dict[str, Any]
+) -> None:
     chance = random.Random(4)  # noqa: S311 - no secret
-    cursor = (await page(nine, limit=1, **way)).next_cursor
+    cursor = (await page(base_of_nine, limit=1, **call_arguments)).next_cursor
     assert cursor
     for place in range(0, len(cursor), 3):
-        damaged = cursor[:place] + chance.choice("AQgw_z9-") + cursor[place + 1 :]
-        for given in (damaged, cursor[:place] or "A"):
-            await _refused_or_harmless(nine, given, way)
+        changed_cursor = cursor[:place] + chance.choice("AQgw_z9-") + cursor[place + 1 :]
+        for invalid_cursor in (changed_cursor, cursor[:place] or "A"):
+            await _refused_or_harmless(base_of_nine, invalid_cursor, call_arguments)
 
 
-@pytest.mark.parametrize("way", [WAYS[1], WAYS[4], WAYS[5]])
-async def test_a_forged_cursor_is_refused_or_harmless(nine: Context, way: dict[str, Any]) -> None:
-    for position in FORGED:
-        forged = encode_cursor(In.model_validate(way), position)
-        await _refused_or_harmless(nine, forged, way)
+@pytest.mark.parametrize("call_arguments", [CALLS[1], CALLS[4], CALLS[5]])
+async def test_a_forged_cursor_is_refused_or_harmless(
+    base_of_nine: Context, call_arguments: dict[str, Any]
+) -> None:
+    for position in FORGED_POSITIONS:
+        forged_cursor = encode_cursor(In.model_validate(call_arguments), position)
+        await _refused_or_harmless(base_of_nine, forged_cursor, call_arguments)
 
 
 def test_the_longest_possible_cursor_is_accepted() -> None:
-    returned = [
+    fingerprints = [
         f"{number:08x}"
         for number in range(max(MAX_LEXICAL_HITS, SMALL_SCOPE_SIZE + UNCHECKED_POOL))
     ]
     args = In.model_validate(
-        {"query": "anchor", "cursor": encode_cursor(In(query="anchor"), returned)}
+        {"query": "anchor", "cursor": encode_cursor(In(query="anchor"), fingerprints)}
     )
-    assert decode_cursor(args, args.cursor, FINGERPRINTS) == returned
+    assert decode_cursor(args, args.cursor, FINGERPRINTS) == fingerprints
 
 
-async def _refused_or_harmless(ctx: Context, cursor: str, way: dict[str, Any]) -> None:
+async def _refused_or_harmless(ctx: Context, cursor: str, call_arguments: dict[str, Any]) -> None:
     try:
-        out = await page(ctx, limit=1, cursor=cursor, **way)
+        out = await page(ctx, limit=1, cursor=cursor, **call_arguments)
     except InvalidInput as refusal:
         assert "cursor" in refusal.message  # noqa: PT017 - either is right
     else:
         assert len(out.results) <= 1
 
 
-@pytest.mark.parametrize("way", [WAYS[0], WAYS[1], WAYS[2], WAYS[4]])
+@pytest.mark.parametrize("call_arguments", [CALLS[0], CALLS[1], CALLS[2], CALLS[4]])
 async def test_full_hits_come_in_pages_of_bounded_size(
-    long: tuple[Context, list[str]], way: dict[str, Any]
+    base_with_long_texts: tuple[Context, list[str]], call_arguments: dict[str, Any]
 ) -> None:
-    ctx, texts = long
-    pages = await all_pages(ctx, 50, detail="full", **way)
+    ctx, texts = base_with_long_texts
+    pages = await all_pages(ctx, 50, detail="full", **call_arguments)
     assert len(pages) > 1
     for item in pages:
         assert sum(len(hit.model_dump_json().encode()) for hit in item.results) <= MAX_BYTES
@@ -246,15 +257,19 @@ async def test_full_hits_come_in_pages_of_bounded_size(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["semantic", "lexical", "hybrid"])
-async def test_paging_reaches_the_end_of_a_deep_ranking(deep: Context, mode: str) -> None:
+async def test_paging_reaches_the_end_of_a_deep_ranking(
+    base_with_deep_ranking: Context, mode: str
+) -> None:
     enough = MAX_LEXICAL_HITS if mode == "lexical" else DENSE_POOL
     ways: list[dict[str, Any]] = [{}, {"tags": ["sea"]}, {"tags": ["sea"], "author": "Ann"}]
     for filters in ways:
-        returned = collect_ids(
-            await all_pages(deep, 50, query="anchor storm", mode=mode, filters=filters)
+        returned_ids = collect_ids(
+            await all_pages(
+                base_with_deep_ranking, 50, query="anchor storm", mode=mode, filters=filters
+            )
         )
-        assert len(returned) == len(set(returned))
-        assert enough <= len(returned)
+        assert len(returned_ids) == len(set(returned_ids))
+        assert enough <= len(returned_ids)
 
 
 async def test_a_listing_with_equal_dates_is_complete(ctx: Context) -> None:
@@ -270,6 +285,6 @@ async def test_a_listing_with_equal_dates_is_complete(ctx: Context) -> None:
     await truncate_postings(ctx, "facets", cap=10)
     ways: list[dict[str, Any]] = [{"tags": ["x"]}, {"tags": ["x"], "category": "books"}]
     for filters in ways:
-        returned = collect_ids(await all_pages(ctx, 4, filters=filters))
-        assert len(returned) == 25
-        assert len(set(returned)) == 25
+        returned_ids = collect_ids(await all_pages(ctx, 4, filters=filters))
+        assert len(returned_ids) == 25
+        assert len(set(returned_ids)) == 25

@@ -37,7 +37,7 @@ SEA = FacetFilter("tags", {"sea": (named_facet(Kind.TAG, "sea"),)})
 ANN = FacetFilter("author", {"Ann": (named_facet(Kind.AUTHOR, "Ann"),)})
 
 
-def dated(day: int, source_id: str, **fields: object) -> Source:
+def make_dated_source(day: int, source_id: str, **fields: object) -> Source:
     """Return a passage of a certain day."""
     source = make_source_of_text(f"Passage {source_id}.", source_id, **fields)
     moment = FIRST_DAY + timedelta(days=day)
@@ -54,10 +54,10 @@ async def newest(
 async def pages(ctx: Context, selection: Selection, limit: int) -> list[Listing[Chunk]]:
     """Return all pages."""
     listings: list[Listing[Chunk]] = []
-    after: DateCursor | None = None
-    while not listings or after:
-        listings.append(await newest(selection, limit, after, ctx))
-        after = listings[-1].next
+    cursor: DateCursor | None = None
+    while not listings or cursor:
+        listings.append(await newest(selection, limit, cursor, ctx))
+        cursor = listings[-1].next
     return listings
 
 
@@ -67,32 +67,38 @@ def sources(listings: list[Listing[Chunk]]) -> list[str]:
 
 
 async def test_an_unindexed_date_repeats_and_loses_nothing(ctx: Context) -> None:
-    await store_sources(ctx, *(dated(day, f"s{day}", tags=("sea",)) for day in range(6)))
-    first = await newest(Selection((SEA,)), 2, None, ctx)
+    await store_sources(
+        ctx, *(make_dated_source(day, f"s{day}", tags=("sea",)) for day in range(6))
+    )
+    first_page = await newest(Selection((SEA,)), 2, None, ctx)
     for number, day in ((2, 50), (4, -50)):
-        later = with_chunks(dated(day, f"s{number}", tags=("sea",)))
-        await Ingestion(ctx.database).save([later], ctx.clock())
-    rest = [first]
-    while rest[-1].next:
-        rest.append(await newest(Selection((SEA,)), 2, rest[-1].cursors[-1], ctx))
-    assert sources(rest) == ["s5", "s4", "s3", "s2", "s1", "s0"]
+        changed_source = with_chunks(make_dated_source(day, f"s{number}", tags=("sea",)))
+        await Ingestion(ctx.database).save([changed_source], ctx.clock())
+    listings = [first_page]
+    while listings[-1].next:
+        listings.append(await newest(Selection((SEA,)), 2, listings[-1].cursors[-1], ctx))
+    assert sources(listings) == ["s5", "s4", "s3", "s2", "s1", "s0"]
 
 
 async def test_many_deleted_passages_cost_few_round_trips(ctx: Context, meter: Meter) -> None:
-    left = [dated(day, f"s{day}", tags=("sea",)) for day in range(5)]
-    gone = make_source_of_texts([f"Part {number}." for number in range(120)], "gone", tags=("sea",))
-    await store_sources(ctx, *left, gone)
-    await Ingestion(ctx.database).save([with_chunks(replace(gone, sections=()))], ctx.clock())
-    before = meter.round_trips
+    remaining_sources = [make_dated_source(day, f"s{day}", tags=("sea",)) for day in range(5)]
+    deleted_source = make_source_of_texts(
+        [f"Part {number}." for number in range(120)], "gone", tags=("sea",)
+    )
+    await store_sources(ctx, *remaining_sources, deleted_source)
+    await Ingestion(ctx.database).save(
+        [with_chunks(replace(deleted_source, sections=()))], ctx.clock()
+    )
+    trips_before = meter.round_trips
     listings = [await newest(Selection((SEA,)), 2, None, ctx)]
-    assert 8 >= meter.round_trips - before
+    assert 8 >= meter.round_trips - trips_before
     while listings[-1].next:
         listings.append(await newest(Selection((SEA,)), 2, listings[-1].next, ctx))
     assert sources(listings) == ["s4", "s3", "s2", "s1", "s0"]
 
 
 async def test_an_empty_span_lists_and_reads_nothing(ctx: Context, meter: Meter) -> None:
-    await store_sources(ctx, dated(0, "s0", tags=("sea",)))
+    await store_sources(ctx, make_dated_source(0, "s0", tags=("sea",)))
     read = meter.documents_read
     no_day = DateSpan(date(2024, 2, 2), date(2024, 2, 1))
     for selection in (Selection(span=no_day), Selection((SEA,), no_day)):
@@ -101,24 +107,28 @@ async def test_an_empty_span_lists_and_reads_nothing(ctx: Context, meter: Meter)
 
 
 async def test_truncated_postings_list_their_newest_first(ctx: Context, meter: Meter) -> None:
-    await store_sources(ctx, *(dated(day, f"s{day}", tags=("sea",)) for day in range(12)))
+    await store_sources(
+        ctx, *(make_dated_source(day, f"s{day}", tags=("sea",)) for day in range(12))
+    )
     await truncate_postings(ctx, "facets", cap=5)
-    late = DateSpan(first=FIRST_DAY.date() + timedelta(days=9))
+    last_days = DateSpan(first=FIRST_DAY.date() + timedelta(days=9))
     read = meter.documents_read
-    assert sources([await newest(Selection((SEA,), late), 2, None, ctx)]) == ["s11", "s10"]
+    assert sources([await newest(Selection((SEA,), last_days), 2, None, ctx)]) == ["s11", "s10"]
     assert meter.documents_read - read == 2 + 2
 
 
 async def test_a_short_page_has_a_next_one(ctx: Context) -> None:
     """Both postings are truncated, and the newest passages of one filter fail the other."""
-    loud = make_source_of_texts(
+    repetitive_source = make_source_of_texts(
         [f"Part {number}." for number in range(MAX_EXAMINED + 5)], "loud", tags=("sea",)
     )
-    quiet = make_source_of_texts(
+    authored_source = make_source_of_texts(
         [f"Page {number}." for number in range(MAX_EXAMINED + 9)], "quiet", author="Ann"
     )
-    both = [dated(day, f"s{day}", tags=("sea",), author="Ann") for day in range(3)]
-    await store_sources(ctx, loud, quiet, *both)
+    passing_sources = [
+        make_dated_source(day, f"s{day}", tags=("sea",), author="Ann") for day in range(3)
+    ]
+    await store_sources(ctx, repetitive_source, authored_source, *passing_sources)
     await truncate_postings(ctx, "facets", cap=20)
     listings = await pages(ctx, Selection((SEA, ANN)), 2)
     assert [len(item.documents) for item in listings] == [0, 2, 1]
@@ -126,7 +136,9 @@ async def test_a_short_page_has_a_next_one(ctx: Context) -> None:
 
 
 async def test_the_last_page_knows_that_it_is_the_last(ctx: Context) -> None:
-    await store_sources(ctx, *(dated(day, f"s{day}", tags=("sea",)) for day in range(4)))
+    await store_sources(
+        ctx, *(make_dated_source(day, f"s{day}", tags=("sea",)) for day in range(4))
+    )
     listings = await pages(ctx, Selection((SEA,)), 2)
     assert [len(item.documents) for item in listings] == [2, 2]
     listings = await pages(ctx, Selection(span=DateSpan(first=FIRST_DAY.date())), 2)
@@ -134,6 +146,6 @@ async def test_the_last_page_knows_that_it_is_the_last(ctx: Context) -> None:
 
 
 async def test_unknown_values_are_returned(ctx: Context) -> None:
-    await store_sources(ctx, dated(0, "s0", tags=("sea",)))
+    await store_sources(ctx, make_dated_source(0, "s0", tags=("sea",)))
     listing = await newest(Selection((SEA, ANN)), 2, None, ctx)
     assert (listing.documents, listing.unknown) == ([], ((ANN, "Ann"),))

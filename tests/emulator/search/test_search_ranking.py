@@ -47,15 +47,15 @@ SEA = named_facet(Kind.TAG, "sea")
 ANN = named_facet(Kind.AUTHOR, "Ann")
 
 
-def question(text: str, mode: Mode = Mode.HYBRID, *facets: Facet) -> SearchQuery:
+def make_query(text: str, mode: Mode = Mode.HYBRID, *facets: Facet) -> SearchQuery:
     """Return a query among documents with all of these facets."""
     groups = tuple(FacetFilter("tags", {facet.id: (facet,)}) for facet in facets)
     return SearchQuery(text, mode, Selection(groups))
 
 
-async def rank(asked: SearchQuery, ctx: Context) -> Ranking[Chunk]:
+async def rank(query: SearchQuery, ctx: Context) -> Ranking[Chunk]:
     """Rank the passages of the knowledge base."""
-    return await rank_in(asked, knowledge(ctx.database), ctx)
+    return await rank_in(query, knowledge(ctx.database), ctx)
 
 
 async def test_every_hit_of_a_hybrid_search_has_both_scores(ctx: Context) -> None:
@@ -64,7 +64,7 @@ async def test_every_hit_of_a_hybrid_search_has_both_scores(ctx: Context) -> Non
         make_source_of_texts(["rye anchor", "anchor oven mast", "bread"]),
         make_source_of_text("anchor rye rye"),
     )
-    ranking = await rank(question("anchor rye"), ctx)
+    ranking = await rank(make_query("anchor rye"), ctx)
     expected = bm25(await stored_chunks(ctx), "anchor rye")
     assert {hit.id: hit.bm25 for hit in ranking.hits} == pytest.approx(expected)
     assert all(hit.similarity is not None for hit in ranking.hits)
@@ -78,7 +78,7 @@ async def test_truncated_postings_do_not_change_scores(ctx: Context) -> None:
     await truncate_postings(ctx, "lexicon", cap=3)
     ways = (Mode.HYBRID, ()), (Mode.HYBRID, (SEA,)), (Mode.LEXICAL, (SEA,))
     for mode, facets in ways:
-        ranking = await rank(question("anchor rye", mode, *facets), ctx)
+        ranking = await rank(make_query("anchor rye", mode, *facets), ctx)
         assert {hit.id: hit.bm25 for hit in ranking.hits} == pytest.approx(expected)
 
 
@@ -91,7 +91,7 @@ async def test_a_passage_without_a_vector_is_ranked_by_its_words(ctx: Context) -
         [with_chunks(make_source_of_text("anchor anchor storm"))], ctx.clock()
     )
     await index_all(ctx)
-    ranking = await rank(question("anchor storm"), ctx)
+    ranking = await rank(make_query("anchor storm"), ctx)
     assert (ranking.hits[0].id[:5], ranking.hits[0].similarity) == ("notes", None)
 
 
@@ -99,7 +99,7 @@ async def test_pools_have_their_documented_depth(ctx: Context) -> None:
     texts = [f"anchor {number}" for number in range(MAX_LEXICAL_HITS + 10)]
     await store_sources(ctx, make_source_of_texts(texts, tags=("sea",), author="Ann"))
     depths = {
-        (mode, len(facets)): len((await rank(question("anchor", mode, *facets), ctx)).hits)
+        (mode, len(facets)): len((await rank(make_query("anchor", mode, *facets), ctx)).hits)
         for mode in (Mode.SEMANTIC, Mode.LEXICAL)
         for facets in ((), (SEA,), (SEA, ANN))
     }
@@ -115,16 +115,19 @@ async def test_pools_have_their_documented_depth(ctx: Context) -> None:
 
 async def test_a_lexical_hit_is_ranked_however_far_its_vector_is(ctx: Context) -> None:
     """All 131 passages that pass are compared by id, and the farthest has a rare word."""
-    both = [*(f"anchor {number}" for number in range(130)), "A storm, far from all else here."]
+    passing_texts = [
+        *(f"anchor {number}" for number in range(130)),
+        "A storm, far from all else here.",
+    ]
     await store_sources(
         ctx,
-        make_source_of_texts(both, "both", tags=("sea",), author="Ann"),
+        make_source_of_texts(passing_texts, "both", tags=("sea",), author="Ann"),
         make_source_of_texts(["a bell"] * 120, "tagged", tags=("sea",)),
         make_source_of_texts(["a bell"] * 120, "written", author="Ann"),
     )
-    ranking = await rank(question("anchor storm", Mode.HYBRID, SEA, ANN), ctx)
-    [far] = [hit for hit in ranking.hits if "storm" in hit.terms]
-    assert (far.is_neighbour, far.similarity is not None) == (True, True)
+    ranking = await rank(make_query("anchor storm", Mode.HYBRID, SEA, ANN), ctx)
+    [storm_hit] = [hit for hit in ranking.hits if "storm" in hit.terms]
+    assert (storm_hit.is_neighbour, storm_hit.similarity is not None) == (True, True)
 
 
 async def test_a_lexical_search_reports_truncation(ctx: Context) -> None:
@@ -135,16 +138,16 @@ async def test_a_lexical_search_reports_truncation(ctx: Context) -> None:
         [f"an anchor of page {number}" for number in range(SMALL_SCOPE_SIZE + 10)], tags=("sea",)
     )
     await store_sources(ctx, repetitive_source, plain_source)
-    assert not (await rank(question("anchor", Mode.LEXICAL, SEA), ctx)).truncated
+    assert not (await rank(make_query("anchor", Mode.LEXICAL, SEA), ctx)).truncated
     await truncate_postings(ctx, "lexicon", cap=20)
-    assert (await rank(question("anchor", Mode.LEXICAL, SEA), ctx)).truncated
-    assert not (await rank(question("anchor", Mode.LEXICAL), ctx)).truncated
-    assert not (await rank(question("anchor", Mode.HYBRID, SEA), ctx)).truncated
+    assert (await rank(make_query("anchor", Mode.LEXICAL, SEA), ctx)).truncated
+    assert not (await rank(make_query("anchor", Mode.LEXICAL), ctx)).truncated
+    assert not (await rank(make_query("anchor", Mode.HYBRID, SEA), ctx)).truncated
 
 
 async def test_an_unknown_filter_ends_the_search(ctx: Context) -> None:
     await store_sources(ctx, make_source_of_text("anchor", tags=("sea",)))
-    ranking = await rank(question("anchor", Mode.HYBRID, SEA, ANN), ctx)
+    ranking = await rank(make_query("anchor", Mode.HYBRID, SEA, ANN), ctx)
     assert (ranking.hits, [value for _, value in ranking.unknown]) == ((), [ANN.id])
     assert not ranking.matches
 
@@ -152,12 +155,12 @@ async def test_an_unknown_filter_ends_the_search(ctx: Context) -> None:
 async def test_an_outage_of_the_provider_is_reported(ctx: Context, embedder: WordEmbedder) -> None:
     await store_sources(ctx, make_source_of_text("anchor"))
     embedder.down = True
-    ranking = await rank(question("anchor"), ctx)
+    ranking = await rank(make_query("anchor"), ctx)
     assert ranking.degradation is Degradation.EMBEDDING_UNAVAILABLE
     assert (ranking.matches, len(ranking.hits)) == (True, 1)
-    assert (await rank(question("anchor", Mode.LEXICAL), ctx)).degradation is None
+    assert (await rank(make_query("anchor", Mode.LEXICAL), ctx)).degradation is None
     with pytest.raises(Unavailable):
-        await rank(question("anchor", Mode.SEMANTIC), ctx)
+        await rank(make_query("anchor", Mode.SEMANTIC), ctx)
 
 
 class FailingDocuments:
@@ -181,11 +184,11 @@ async def test_another_model_is_reported_before_a_failed_search(ctx: Context) ->
     base = knowledge(ctx.database)
     corpus = Corpus(FailingDocuments(base.documents), base.index)
     with pytest.raises(PlatformFault):
-        await rank_in(question("anchor"), corpus, ctx)
+        await rank_in(make_query("anchor"), corpus, ctx)
     await set_fields(ctx, "meta/embedding", {"model": "other", "dimension": 7})
     ctx.database.cache("embedding_space").clear()
     with pytest.raises(Conflict, match="embedded with other"):
-        await rank_in(question("anchor"), corpus, ctx)
+        await rank_in(make_query("anchor"), corpus, ctx)
 
 
 @pytest.mark.parametrize("facets", [(), (SEA,)], ids=["all", "tagged"])
@@ -193,17 +196,17 @@ async def test_a_vector_of_another_length_is_not_compared(
     ctx: Context, facets: tuple[Facet, ...]
 ) -> None:
     """The passage is ranked by its words alone."""
-    near = [f"anchor {number}" for number in range(DENSE_POOL)]
+    near_texts = [f"anchor {number}" for number in range(DENSE_POOL)]
     [chunk, *_] = await store_sources(
         ctx,
         make_source_of_text(
             "It is a storm, and far from anything else that is here.", tags=("sea",)
         ),
-        make_source_of_texts(near),
+        make_source_of_texts(near_texts),
     )
-    short = to_compact(ctx.embedder.dimension // 2 * [0.1])
-    await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"embedding_f16": short})
-    ranking = await rank(question("anchor storm", Mode.HYBRID, *facets), ctx)
+    short_vector = to_compact(ctx.embedder.dimension // 2 * [0.1])
+    await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"embedding_f16": short_vector})
+    ranking = await rank(make_query("anchor storm", Mode.HYBRID, *facets), ctx)
     assert [hit.id for hit in ranking.hits if hit.similarity is None] == [chunk.chunk_id]
 
 
@@ -248,7 +251,7 @@ async def test_meaning_is_searched_if_words_take_too_long(
             raise AssertionError
 
     ctx = replace(ctx, deadline=time.time() + 100)
-    ranking = await rank_in(question("anchor"), Corpus(documents, SlowLists()), ctx)
+    ranking = await rank_in(make_query("anchor"), Corpus(documents, SlowLists()), ctx)
     assert (
         ranking.degradation,
         ranking.is_lexical_only,
@@ -267,6 +270,6 @@ async def test_hits_not_compared_in_time_are_returned(ctx: Context, monotonic: M
     base = knowledge(ctx.database)
     ctx = replace(ctx, deadline=time.time() + 100)
     corpus = Corpus(SlowDocuments(base.documents, monotonic), base.index)
-    ranking = await rank_in(question("anchor storm"), corpus, ctx)
+    ranking = await rank_in(make_query("anchor storm"), corpus, ctx)
     assert ranking.degradation is Degradation.COMPARISON_TIMED_OUT
     assert [hit.id[:5] for hit in ranking.hits if hit.similarity is None] == ["notes"]

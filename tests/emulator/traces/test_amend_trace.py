@@ -20,8 +20,8 @@ NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 TEXTS = ("title", "context_text", "solution_text", "tags")
 
 
-async def amend(app: App, trace_id: str, **new: Any) -> dict[str, Any]:
-    return await call_result(app, "amend_trace", trace_id=trace_id, **new)
+async def amend(app: App, trace_id: str, **fields: Any) -> dict[str, Any]:
+    return await call_result(app, "amend_trace", trace_id=trace_id, **fields)
 
 
 async def read(app: App, trace_id: str) -> dict[str, Any]:
@@ -29,7 +29,7 @@ async def read(app: App, trace_id: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "new",
+    "new_fields",
     [
         {"title": "Another title"},
         {"context_text": "Another problem."},
@@ -39,12 +39,12 @@ async def read(app: App, trace_id: str) -> dict[str, Any]:
         sample(1),
     ],
 )
-async def test_only_given_fields_change(app: App, new: dict[str, Any]) -> None:
+async def test_only_given_fields_change(app: App, new_fields: dict[str, Any]) -> None:
     trace_id = await contribute(app)
-    result = await amend(app, trace_id, **new)
-    assert (sorted(new), 2) == (sorted(result["changed"]), result["revision"])
+    result = await amend(app, trace_id, **new_fields)
+    assert (sorted(new_fields), 2) == (sorted(result["changed"]), result["revision"])
     trace = await read(app, trace_id)
-    assert sample(0, **new) == {name: trace[name] for name in TEXTS}
+    assert sample(0, **new_fields) == {name: trace[name] for name in TEXTS}
     assert trace["revision"] == 2
 
 
@@ -82,8 +82,8 @@ async def test_earlier_revision_is_brought_back(app: App) -> None:
 
 async def test_undo_can_be_undone(app: App) -> None:
     trace_id = await contribute(app)
-    amended = await amend(app, trace_id, solution_text="Worse.", tags=["x"])
-    undone = await undo(app, amended)
+    amendment = await amend(app, trace_id, solution_text="Worse.", tags=["x"])
+    undone = await undo(app, amendment)
     trace = await read(app, trace_id)
     assert sample(0) == {name: trace[name] for name in TEXTS}
     await undo(app, undone)
@@ -99,7 +99,7 @@ async def test_missing_revision_is_not_found(app: App, revision: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "same",
+    "same_fields",
     [
         {"title": sample(0)["title"]},
         {"title": f"  {sample(0)['title']} "},
@@ -107,11 +107,11 @@ async def test_missing_revision_is_not_found(app: App, revision: int) -> None:
         sample(0),
     ],
 )
-async def test_same_content_changes_nothing(app: App, same: dict[str, Any]) -> None:
+async def test_same_content_changes_nothing(app: App, same_fields: dict[str, Any]) -> None:
     trace_id = await contribute(app)
     await add_votes(app, trace_id, 4)
-    before = await stored_documents(app, "traces")
-    answer = await call(app, "amend_trace", trace_id=trace_id, **same)
+    traces_before = await stored_documents(app, "traces")
+    answer = await call(app, "amend_trace", trace_id=trace_id, **same_fields)
     assert answer.result
     assert (
         answer.result["changed"],
@@ -120,7 +120,7 @@ async def test_same_content_changes_nothing(app: App, same: dict[str, Any]) -> N
     ) == ([], 1, "validated")
     assert "undo" not in answer.result
     assert "Nothing changed" in str(answer.text)
-    assert await stored_documents(app, "traces") == before
+    assert await stored_documents(app, "traces") == traces_before
 
 
 @pytest.mark.parametrize("arguments", [{}, {"title": "New", "revision": 1}, {"title": None}])
@@ -196,11 +196,11 @@ async def test_date_is_that_of_the_last_amendment(app: App) -> None:
 async def test_concurrent_amendments_keep_every_revision(app: App) -> None:
     trace_id = await contribute(app)
     await asyncio.gather(*(amend(app, trace_id, title=f"Title {n}") for n in range(6)))
-    stored = await stored_documents(app, f"traces/{trace_id}/revisions")
+    revisions = await stored_documents(app, f"traces/{trace_id}/revisions")
     trace = await read(app, trace_id)
-    assert {str(number) for number in range(1, 7)} == stored.keys()
+    assert {str(number) for number in range(1, 7)} == revisions.keys()
     assert trace["revision"] == 7
-    titles = {data["title"] for data in stored.values()} | {trace["title"]}
+    titles = {data["title"] for data in revisions.values()} | {trace["title"]}
     assert {sample(0)["title"], *(f"Title {n}" for n in range(6))} == titles
 
 

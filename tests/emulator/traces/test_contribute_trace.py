@@ -42,11 +42,11 @@ async def test_text_confirms_the_submission(app: App) -> None:
     answer = await call(app, "contribute_trace", **sample(1))
     assert answer.result
     assert answer.text
-    submitted = (
+    first_sentence = (
         f"Trace submitted successfully (ID: {answer.result['trace_id']}). Status: pending — it will"
         " be validated after community review."
     )
-    assert answer.text.startswith(submitted)
+    assert answer.text.startswith(first_sentence)
     assert "withdraw_trace" in answer.text
 
 
@@ -204,11 +204,11 @@ async def test_concurrent_calls_with_one_key_store_one_trace(app: App) -> None:
     assert len({str(answer.result) for answer in answers[:4]}) == 1
     assert len(await stored_documents(app, "traces")) == 2
     assert (await tag_counts(app))["packaging"] == 1
-    again = await call(app, "contribute_trace", **arguments)
+    repeated_answer = await call(app, "contribute_trace", **arguments)
     assert (
-        again.result,
-        again.text,
-        again.receipt.replayed,
+        repeated_answer.result,
+        repeated_answer.text,
+        repeated_answer.receipt.replayed,
     ) == (answers[0].result, answers[0].text, True)
 
 
@@ -238,8 +238,8 @@ async def test_contribution_takes_three_round_trips(app: App) -> None:
     # Written: the trace, the totals, the answer, two tags and each word.
     lists = [name for name, data in (await stored_documents(app, "trace_lexicon")).items()]
     assert answer.receipt.documents_written <= 5 + len(lists)
-    keyed = await call(app, "contribute_trace", **sample(2, idempotency_key="k"))
-    assert keyed.receipt.round_trips <= 4
+    answer_with_key = await call(app, "contribute_trace", **sample(2, idempotency_key="k"))
+    assert answer_with_key.receipt.round_trips <= 4
 
 
 async def test_undo_removes_the_trace(app: App) -> None:

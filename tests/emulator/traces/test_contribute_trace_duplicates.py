@@ -34,12 +34,12 @@ def similar_trace(kind: str, name: str) -> dict[str, Any]:
 
 
 COPY = similar_trace("duplicates", "e03")
-SIBLING = similar_trace("siblings", "s03")
+SIBLING_TRACE = similar_trace("siblings", "s03")
 
 
 async def test_edited_copy_returns_the_existing_trace(app: App) -> None:
     trace_id = await contribute(app, NUMBER)
-    before = await stored_documents(app, "trace_lexicon")
+    postings_before = await stored_documents(app, "trace_lexicon")
     answer = await call(app, "contribute_trace", "ben", **COPY)
     assert answer.result
     fields = (answer.result["trace_id"], answer.result["duplicate"], answer.result["title"])
@@ -48,12 +48,12 @@ async def test_edited_copy_returns_the_existing_trace(app: App) -> None:
     assert str(answer.text).startswith("Nothing was stored")
     assert trace_id in str(answer.text)
     assert list(await stored_documents(app, "traces")) == [trace_id]
-    assert await stored_documents(app, "trace_lexicon") == before
+    assert await stored_documents(app, "trace_lexicon") == postings_before
 
 
 async def test_another_solution_is_stored_and_similar_named(app: App) -> None:
     trace_id = await contribute(app, NUMBER)
-    answer = await call(app, "contribute_trace", "ben", **SIBLING)
+    answer = await call(app, "contribute_trace", "ben", **SIBLING_TRACE)
     assert answer.result
     assert not answer.result["duplicate"]
     assert [trace["trace_id"] for trace in answer.result["similar"]] == [trace_id]
@@ -107,34 +107,38 @@ async def test_key_replays_the_answer_of_a_duplicate(
 ) -> None:
     await contribute(app, NUMBER)
     arguments = COPY | {"idempotency_key": "k"}
-    first, again = [await call(app, "contribute_trace", "ben", **arguments) for _ in range(2)]
-    assert (again.result, again.receipt.replayed) == (first.result, True)
+    answer, repeated_answer = [
+        await call(app, "contribute_trace", "ben", **arguments) for _ in range(2)
+    ]
+    assert (repeated_answer.result, repeated_answer.receipt.replayed) == (answer.result, True)
 
 
 async def test_supersedes_overrides_other_duplicates(app: App) -> None:
     """Superseding one of two duplicates does not return the other."""
-    first = await contribute(app)
-    second = await contribute(app, 0, "ben", supersedes=first)
-    third = await call_result(app, "contribute_trace", "carl", **sample(0, supersedes=second))
+    original_id = await contribute(app)
+    successor_id = await contribute(app, 0, "ben", supersedes=original_id)
+    third = await call_result(app, "contribute_trace", "carl", **sample(0, supersedes=successor_id))
     assert not third["duplicate"]
-    assert {trace["trace_id"] for trace in third["similar"]} == {first}
+    assert {trace["trace_id"] for trace in third["similar"]} == {original_id}
 
 
 async def test_withdrawn_trace_is_not_restored_beside_its_copy(
     app: App,
 ) -> None:
-    first = await contribute(app)
-    await call_result(app, "withdraw_trace", trace_id=first)
-    second = await contribute(app)
-    error = await call_error(app, "withdraw_trace", trace_id=first, withdrawn=False)
-    assert (error.code, error.details) == ("CONFLICT", {"duplicate": second})
-    await call_result(app, "withdraw_trace", trace_id=second)
-    assert (await call_result(app, "withdraw_trace", trace_id=first, withdrawn=False))["changed"]
+    original_id = await contribute(app)
+    await call_result(app, "withdraw_trace", trace_id=original_id)
+    copy_id = await contribute(app)
+    error = await call_error(app, "withdraw_trace", trace_id=original_id, withdrawn=False)
+    assert (error.code, error.details) == ("CONFLICT", {"duplicate": copy_id})
+    await call_result(app, "withdraw_trace", trace_id=copy_id)
+    assert (await call_result(app, "withdraw_trace", trace_id=original_id, withdrawn=False))[
+        "changed"
+    ]
 
 
 async def test_trace_cannot_be_amended_into_a_duplicate(app: App) -> None:
-    own, other = await contribute(app), await contribute(app, 1, "ben")
-    error = await call_error(app, "amend_trace", trace_id=own, **sample(1))
-    assert (error.code, error.details) == ("CONFLICT", {"duplicate": other})
-    amended = {"solution_text": f"{sample(0)['solution_text']} That is all."}
-    assert (await call_result(app, "amend_trace", trace_id=own, **amended))["changed"]
+    own_id, other_id = await contribute(app), await contribute(app, 1, "ben")
+    error = await call_error(app, "amend_trace", trace_id=own_id, **sample(1))
+    assert (error.code, error.details) == ("CONFLICT", {"duplicate": other_id})
+    new_fields = {"solution_text": f"{sample(0)['solution_text']} That is all."}
+    assert (await call_result(app, "amend_trace", trace_id=own_id, **new_fields))["changed"]

@@ -71,7 +71,7 @@ async def test_all_lines_are_listed_at_once(app: App) -> None:
 
 async def test_secret_in_an_amendment_is_refused(app: App) -> None:
     trace_id = await contribute(app)
-    before = await stored_documents(app, "traces")
+    traces_before = await stored_documents(app, "traces")
     answer = await call(
         app, "amend_trace", trace_id=trace_id, solution_text=f"Set it:\ntoken = {TOKEN}"
     )
@@ -82,7 +82,7 @@ async def test_secret_in_an_amendment_is_refused(app: App) -> None:
     ) == ("VALIDATION_ERROR", {"solution_text"})
     assert "line 2" in answer.error.details["solution_text"]
     assert TOKEN not in answer.model_dump_json()
-    assert await stored_documents(app, "traces") == before
+    assert await stored_documents(app, "traces") == traces_before
     assert (await call_result(app, "get_trace", ANNA, trace_id=trace_id))["revision"] == 1
 
 
@@ -104,6 +104,6 @@ async def test_secret_in_feedback_is_refused(app: App) -> None:
 async def test_refused_call_may_reuse_its_key(app: App) -> None:
     invalid: dict[str, Any] = sample(0, context_text=TOKEN, idempotency_key="k")
     assert (await call(app, "contribute_trace", **invalid)).error
-    right = sample(0, context_text="<API_KEY>", idempotency_key="k")
-    await call_result(app, "contribute_trace", **right)
+    corrected_arguments = sample(0, context_text="<API_KEY>", idempotency_key="k")
+    await call_result(app, "contribute_trace", **corrected_arguments)
     assert TOKEN not in json.dumps(await stored_documents(app, "traces"), default=str)

@@ -29,19 +29,19 @@ async def withdraw(app: App, trace_id: str, *, withdrawn: bool = True) -> None:
 
 async def is_found(app: App, *trace_ids: str) -> list[bool]:
     """Return whether search finds each of these, by words and by tags alike."""
-    by_words = await search_ids(app, query="oranges", limit=50)
-    by_tags = await search_ids(app, tags=["orange"], limit=50)
-    assert set(by_words) == set(by_tags)
-    return [trace_id in by_tags for trace_id in trace_ids]
+    ids_by_words = await search_ids(app, query="oranges", limit=50)
+    ids_by_tags = await search_ids(app, tags=["orange"], limit=50)
+    assert set(ids_by_words) == set(ids_by_tags)
+    return [trace_id in ids_by_tags for trace_id in trace_ids]
 
 
 async def chain(app: App, length: int) -> list[str]:
     """Contribute traces that each supersede the previous one."""
     trace_ids: list[str] = []
     for number in range(length):
-        more = {"supersedes": trace_ids[-1]} if trace_ids else {}
+        arguments = {"supersedes": trace_ids[-1]} if trace_ids else {}
         title = f"Oranges {sample(number)['title']}"
-        trace_ids.append(await contribute(app, number, title=title, tags=["orange"], **more))
+        trace_ids.append(await contribute(app, number, title=title, tags=["orange"], **arguments))
     return trace_ids
 
 
@@ -117,9 +117,9 @@ async def test_superseded_trace_of_another_user_stays(app: App) -> None:
 
 
 async def test_missing_trace_cannot_be_superseded(app: App) -> None:
-    [only] = await chain(app, 1)
+    [only_id] = await chain(app, 1)
     error = await call_error(app, "contribute_trace", **sample(1, supersedes="missing"))
-    assert (error.code, list(await stored_documents(app, "traces"))) == ("NOT_FOUND", [only])
+    assert (error.code, list(await stored_documents(app, "traces"))) == ("NOT_FOUND", [only_id])
     assert "search_traces" in error.message
 
 
@@ -162,7 +162,7 @@ async def test_restoring_a_successor_cannot_hide_a_flagged_trace(app: App) -> No
 
 
 async def test_flagged_trace_cannot_be_copied_by_superseding(app: App) -> None:
-    flagged, other = await contribute(app), await contribute(app, 1, "ben")
-    await add_votes(app, flagged, 2, **SPAM)
-    answer = await call_result(app, "contribute_trace", **sample(0, supersedes=other))
-    assert (answer["duplicate"], answer["trace_id"]) == (True, flagged)
+    flagged_id, other_id = await contribute(app), await contribute(app, 1, "ben")
+    await add_votes(app, flagged_id, 2, **SPAM)
+    answer = await call_result(app, "contribute_trace", **sample(0, supersedes=other_id))
+    assert (answer["duplicate"], answer["trace_id"]) == (True, flagged_id)

@@ -15,23 +15,27 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def contribute_tagged(app: App, *tags: list[str]) -> list[str]:
+async def contribute_with_tags(app: App, *tags: list[str]) -> list[str]:
     """Contribute a trace for each list of tags."""
     return [await contribute(app, number, tags=names) for number, names in enumerate(tags)]
 
 
-async def listed(app: App, **arguments: Any) -> dict[str, Any]:
+async def list_tags(app: App, **arguments: Any) -> dict[str, Any]:
     return await call_result(app, "list_tags", STRANGER, **arguments)
 
 
 async def test_tags_are_listed_with_counts(app: App) -> None:
-    await contribute_tagged(app, ["python", "ci"], ["python"], ["go"], [])
-    named = [{"name": "ci", "count": 1}, {"name": "go", "count": 1}, {"name": "python", "count": 2}]
-    assert await listed(app) == {"tags": named, "total": 3}
+    await contribute_with_tags(app, ["python", "ci"], ["python"], ["go"], [])
+    expected_tags = [
+        {"name": "ci", "count": 1},
+        {"name": "go", "count": 1},
+        {"name": "python", "count": 2},
+    ]
+    assert await list_tags(app) == {"tags": expected_tags, "total": 3}
 
 
 async def test_text_lists_tags_on_one_line(app: App) -> None:
-    await contribute_tagged(app, ["python", "ci"], ["python"])
+    await contribute_with_tags(app, ["python", "ci"], ["python"])
     assert (
         await call_text(app, "list_tags", STRANGER)
         == "Available tags (2 total):\nci (1), python (2)"
@@ -46,7 +50,7 @@ async def test_empty_base_has_no_tags(app: App) -> None:
 
 
 async def test_unmatched_prefix_is_reported(app: App) -> None:
-    await contribute_tagged(app, ["python"])
+    await contribute_with_tags(app, ["python"])
     answer = await call(app, "list_tags", STRANGER, prefix="ru")
     assert answer.result == {"tags": [], "total": 1}
     assert "begins" in str(answer.text)
@@ -54,14 +58,14 @@ async def test_unmatched_prefix_is_reported(app: App) -> None:
 
 @pytest.mark.parametrize("prefix", ["google", "google-", "GOOGLE", " google ", "Google C"])
 async def test_prefix_is_normalized_like_tags(app: App, prefix: str) -> None:
-    await contribute_tagged(app, ["Google Cloud", "go", "googly"], ["goo", "h"])
-    names = [tag["name"] for tag in (await listed(app, prefix=prefix))["tags"]]
+    await contribute_with_tags(app, ["Google Cloud", "go", "googly"], ["goo", "h"])
+    names = [tag["name"] for tag in (await list_tags(app, prefix=prefix))["tags"]]
     assert "google-cloud" in names
     assert not {"go", "goo", "googly", "h"} & set(names)
 
 
 async def test_prefix_finds_all_tags_with_it(app: App) -> None:
-    await contribute_tagged(app, ["c", "c-sharp", "ci", "d", "b", "c.", "c0", "c_"])
+    await contribute_with_tags(app, ["c", "c-sharp", "ci", "d", "b", "c.", "c0", "c_"])
     expected = {"c", "c-sharp", "ci", "c.", "c0", "c_"}
     assert (await tag_counts(app, prefix="c")).keys() == expected
     assert (await tag_counts(app, prefix="c-")).keys() == {"c-sharp"}
@@ -69,13 +73,13 @@ async def test_prefix_finds_all_tags_with_it(app: App) -> None:
 
 @pytest.mark.parametrize("prefix", ["%", "a/b", "\U0010ffff", "\0", "ü", "..", "__"])
 async def test_odd_prefixes_find_nothing(app: App, prefix: str) -> None:
-    await contribute_tagged(app, ["python"])
-    assert (await listed(app, prefix=prefix))["tags"] == []
+    await contribute_with_tags(app, ["python"])
+    assert (await list_tags(app, prefix=prefix))["tags"] == []
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 300])
 async def test_pages_neither_lose_nor_repeat_tags(app: App, limit: int) -> None:
-    await contribute_tagged(app, ["a", "b", "c"], ["b", "d", "e-f"], ["a.", "z", "0"])
+    await contribute_with_tags(app, ["a", "b", "c"], ["b", "d", "e-f"], ["a.", "z", "0"])
     pages = await all_pages(app, "list_tags", limit=limit)
     names = [tag["name"] for page in pages for tag in page["tags"]]
     assert sorted(["a", "b", "c", "d", "e-f", "a.", "z", "0"]) == names
@@ -86,15 +90,15 @@ async def test_pages_neither_lose_nor_repeat_tags(app: App, limit: int) -> None:
 
 
 async def test_text_has_the_next_cursor(app: App) -> None:
-    await contribute_tagged(app, ["a", "b"])
+    await contribute_with_tags(app, ["a", "b"])
     answer = await call(app, "list_tags", STRANGER, limit=1)
     assert answer.result
     assert answer.result["next_cursor"] in str(answer.text)
 
 
 async def test_cursor_is_valid_for_its_prefix_only(app: App) -> None:
-    await contribute_tagged(app, ["a", "ab"])
-    cursor = (await listed(app, limit=1, prefix="a"))["next_cursor"]
+    await contribute_with_tags(app, ["a", "ab"])
+    cursor = (await list_tags(app, limit=1, prefix="a"))["next_cursor"]
     for invalid in (
         {"cursor": cursor},
         {"cursor": cursor[:-2], "prefix": "a"},
@@ -111,18 +115,20 @@ async def test_invalid_limit_is_named(app: App, limit: object) -> None:
 
 
 async def test_unused_tag_is_not_listed(app: App) -> None:
-    amended, withdrawn = await contribute_tagged(app, ["only", "both"], ["both", "gone"])
-    await call_result(app, "amend_trace", trace_id=amended, tags=["new"])
+    amended_id, withdrawn_id = await contribute_with_tags(app, ["only", "both"], ["both", "gone"])
+    await call_result(app, "amend_trace", trace_id=amended_id, tags=["new"])
     assert await tag_counts(app) == {"both": 1, "gone": 1, "new": 1}
-    await call_result(app, "withdraw_trace", trace_id=withdrawn)
-    assert (await tag_counts(app), (await listed(app))["total"]) == ({"new": 1}, 1)
-    await call_result(app, "withdraw_trace", trace_id=withdrawn, withdrawn=False)
+    await call_result(app, "withdraw_trace", trace_id=withdrawn_id)
+    assert (await tag_counts(app), (await list_tags(app))["total"]) == ({"new": 1}, 1)
+    await call_result(app, "withdraw_trace", trace_id=withdrawn_id, withdrawn=False)
     assert await tag_counts(app) == {"both": 1, "gone": 1, "new": 1}
 
 
 async def test_pages_skip_unused_tags(app: App) -> None:
-    _, gone = await contribute_tagged(app, ["a", "z"], [f"t{number:02}" for number in range(20)])
-    await call_result(app, "withdraw_trace", trace_id=gone)
+    _, withdrawn_id = await contribute_with_tags(
+        app, ["a", "z"], [f"t{number:02}" for number in range(20)]
+    )
+    await call_result(app, "withdraw_trace", trace_id=withdrawn_id)
     pages = await all_pages(app, "list_tags", limit=1)
     assert [tag["name"] for page in pages for tag in page["tags"]] == ["a", "z"]
 
@@ -131,7 +137,7 @@ async def test_thousands_of_unused_tags_are_skipped(
     app: App,
 ) -> None:
     """Any user can make them by contributing and withdrawing traces."""
-    await contribute_tagged(app, ["a", "z"])
+    await contribute_with_tags(app, ["a", "z"])
     client = app.connection.client
     for start in range(0, 2_400, 400):
         batch = client.batch()
@@ -152,14 +158,14 @@ async def test_thousands_of_unused_tags_are_skipped(
 
 async def test_count_matches_what_search_finds(app: App) -> None:
     """The count is the number of traces found by the tag."""
-    old, flagged = await contribute_tagged(app, ["apple"], ["plum"])
-    await contribute(app, 2, tags=["pear"], supersedes=old)
-    await add_votes(app, flagged, 2, **SPAM)
+    superseded_id, flagged_id = await contribute_with_tags(app, ["apple"], ["plum"])
+    await contribute(app, 2, tags=["pear"], supersedes=superseded_id)
+    await add_votes(app, flagged_id, 2, **SPAM)
     for tag, count in (await tag_counts(app)).items():
         assert len(await search_ids(app, tags=[tag], include_flagged=True)) == count, tag
 
 
 async def test_list_takes_one_round_trip(app: App) -> None:
-    await contribute_tagged(app, ["a", "b"])
+    await contribute_with_tags(app, ["a", "b"])
     receipt = (await call(app, "list_tags", STRANGER)).receipt
     assert (receipt.round_trips, receipt.documents_read) == (1, 2 + 1)

@@ -36,14 +36,14 @@ async def search(app: App, **arguments: Any) -> dict[str, Any]:
     return await call_result(app, "search_traces", STRANGER, **arguments)
 
 
-async def contribute_all(app: App, *numbers: int, user: str = ANNA) -> list[str]:
+async def contribute_samples(app: App, *numbers: int, user: str = ANNA) -> list[str]:
     """Contribute these samples, in order."""
     return [await contribute(app, number, user) for number in numbers]
 
 
 async def test_hit_has_all_fields(app: App) -> None:
     app.clock = lambda: NOON
-    [trace_id] = await contribute_all(app, 16)
+    [trace_id] = await contribute_samples(app, 16)
     await add_votes(app, trace_id, 4)
     [hit] = (await search(app, query="file in .gitignore shows up in git status"))["results"]
     score = hit.pop("score")
@@ -65,38 +65,38 @@ async def test_hit_has_all_fields(app: App) -> None:
 
 
 async def test_text_is_a_numbered_list(app: App) -> None:
-    long: dict[str, Any] = {
+    texts: dict[str, Any] = {
         "context_text": "word " * 60,
         "solution_text": "First.\n\n  Then:\n```\nrun it\n```",
     }
-    trace_id = await contribute(app, title="Fix the frobnicator", tags=["a", "b"], **long)
-    other = await contribute(app, 1, title="The frobnicator hums", tags=[])
+    trace_id = await contribute(app, title="Fix the frobnicator", tags=["a", "b"], **texts)
+    second_id = await contribute(app, 1, title="The frobnicator hums", tags=[])
     await add_votes(app, trace_id, 4)
     query = "fix the frobnicator"
     hits = (await search(app, query=query))["results"]
     text = await call_text(app, "search_traces", STRANGER, query=query)
     context = " ".join(["word"] * 39) + " word…"
-    head, first, second = text.split("\n\n")
-    assert head == 'Found 2 results for "fix the frobnicator":'
+    heading, first_hit, second_hit = text.split("\n\n")
+    assert heading == 'Found 2 results for "fix the frobnicator":'
     scores = f"score: {hits[0]['score']:.2f}, trust: 0.34, 4 up, 0 down"
-    assert first.splitlines() == [
+    assert first_hit.splitlines() == [
         f"1. Fix the frobnicator ({scores}, validated)",
         "   Tags: a, b",
         f"   Context: {context}",
         "   Solution: First. Then: ``` run it ```",
         f"   ID: {trace_id}",
     ]
-    title, tags, *_, last = second.splitlines()
+    title, tags, *_, last_line = second_hit.splitlines()
     assert (
         title
         == f"2. The frobnicator hums (score: {hits[1]['score']:.2f}, trust: 0.00, no votes yet)"
     )
     assert tags == "   Tags: none"
-    assert last == f"   ID: {other}"
+    assert last_line == f"   ID: {second_id}"
 
 
 async def test_search_by_tags_alone_has_no_scores(app: App) -> None:
-    await contribute_all(app, 0, 1)
+    await contribute_samples(app, 0, 1)
     text = await call_text(app, "search_traces", STRANGER, tags=["python"])
     assert "score" not in text
     assert text.startswith("Found 2 results")
@@ -118,7 +118,7 @@ async def test_text_without_results_is_one_sentence(app: App) -> None:
 
 
 async def test_without_match_the_nearest_three_are_shown(app: App) -> None:
-    await contribute_all(app, *range(8))
+    await contribute_samples(app, *range(8))
     answer = await call(app, "search_traces", STRANGER, query="lattice quantum chromodynamics")
     assert answer.result
     assert (answer.result["matches"], len(answer.result["results"])) == (False, 3)
@@ -139,7 +139,7 @@ async def test_query_or_tags_are_required(app: App, arguments: dict[str, Any]) -
 
 
 async def test_trace_must_have_all_tags(app: App) -> None:
-    trace_ids = await contribute_all(app, 0, 1, 2, 6)
+    trace_ids = await contribute_samples(app, 0, 1, 2, 6)
     assert set(trace_ids[:3]) == set(await search_ids(app, tags=["python"]))
     assert set(trace_ids[1:3]) == set(await search_ids(app, tags=["python", "asyncio"]))
     assert await search_ids(app, tags=["Asyncio", "FASTAPI", "python", "python"]) == [trace_ids[2]]
@@ -147,9 +147,9 @@ async def test_trace_must_have_all_tags(app: App) -> None:
 
 
 async def test_tags_filter_a_query(app: App) -> None:
-    trace_ids = await contribute_all(app, 0, 1, 2, 6)
-    everything = await search(app, query="async web server freezes", tags=["docker"])
-    assert hit_ids([everything]) == [trace_ids[3]]
+    trace_ids = await contribute_samples(app, 0, 1, 2, 6)
+    page = await search(app, query="async web server freezes", tags=["docker"])
+    assert hit_ids([page]) == [trace_ids[3]]
     assert (
         trace_ids[2]
         == (await search_ids(app, query="async web server freezes", tags=["python"]))[0]
@@ -165,7 +165,7 @@ async def test_tags_alone_list_the_latest_first(app: App) -> None:
 
 
 async def test_unknown_tag_is_named_with_a_suggestion(app: App) -> None:
-    await contribute_all(app, 0, 1)
+    await contribute_samples(app, 0, 1)
     for arguments in ({"tags": ["asynkio", "python"]}, {"tags": ["asynkio"], "query": "task"}):
         answer = await call(app, "search_traces", STRANGER, **arguments)
         assert answer.result
@@ -204,7 +204,7 @@ async def test_invalid_argument_is_named(app: App, invalid: dict[str, Any], fiel
     "query", ["\0", "\u200b", "%s \\ ' \"", "の", "🧀", "x" * 1_000, "a b " * 250]
 )
 async def test_odd_queries_are_answered(app: App, query: str) -> None:
-    await contribute_all(app, 0)
+    await contribute_samples(app, 0)
     assert (await search(app, query=query))["query"] == query.strip()
 
 
@@ -231,22 +231,22 @@ async def test_trust_breaks_a_tie(app: App, embedder: WordEmbedder) -> None:
 async def test_popular_trace_never_outranks_a_match(
     app: App,
 ) -> None:
-    trace_ids = await contribute_all(app, 0, 1, 2, 3, 6)
-    match, *others = trace_ids[1], trace_ids[0], trace_ids[2], trace_ids[3], trace_ids[4]
-    for other in others:
-        await asyncio.gather(*(vote(app, other, f"friend{number}") for number in range(6)))
-    await asyncio.gather(*(vote(app, match, f"foe{number}", **DOWN) for number in range(4)))
+    trace_ids = await contribute_samples(app, 0, 1, 2, 3, 6)
+    matching_id, *other_ids = trace_ids[1], trace_ids[0], trace_ids[2], trace_ids[3], trace_ids[4]
+    for trace_id in other_ids:
+        await asyncio.gather(*(vote(app, trace_id, f"friend{number}") for number in range(6)))
+    await asyncio.gather(*(vote(app, matching_id, f"foe{number}", **DOWN) for number in range(4)))
     app.clock = lambda: NOON + timedelta(days=4_000)
     for query in (
         "asyncio background task disappears without an error",
         "Task was destroyed but it is pending!",
         "strong reference to a task",
     ):
-        assert (await search_ids(app, query=query))[0] == match
+        assert (await search_ids(app, query=query))[0] == matching_id
 
 
 async def test_complete_result_has_no_message_or_cursor(app: App) -> None:
-    await contribute_all(app, 0)
+    await contribute_samples(app, 0)
     result = await search(app, query="pytest", limit=1)
     assert "message" not in result
     assert "next_cursor" not in result
@@ -254,7 +254,7 @@ async def test_complete_result_has_no_message_or_cursor(app: App) -> None:
 
 @pytest.mark.parametrize("user", [STRANGER, "ben", ANNA])
 async def test_every_user_finds_the_same(app: App, user: str | None) -> None:
-    await contribute_all(app, 0, 1, 2)
+    await contribute_samples(app, 0, 1, 2)
     own_view = await call_result(app, "search_traces", user, query="python tests")
     assert await search(app, query="python tests") == own_view
 
@@ -263,12 +263,12 @@ async def test_every_user_finds_the_same(app: App, user: str | None) -> None:
 async def test_only_words_are_searched_while_embedding_is_down(
     app: App, embedder: WordEmbedder
 ) -> None:
-    trace_ids = await contribute_all(app, 0, 1, 2)
+    trace_ids = await contribute_samples(app, 0, 1, 2)
     await add_votes(app, trace_ids[1], 2, **SPAM)
     embedder.down = True
     answer = await call(app, "search_traces", STRANGER, query="editable install")
-    by_tags = await search_ids(app, tags=["python"])
-    by_query_and_tags = await search_ids(app, query="asyncio", tags=["python"])
+    ids_by_tags = await search_ids(app, tags=["python"])
+    ids_by_query_and_tags = await search_ids(app, query="asyncio", tags=["python"])
     embedder.down = False
     assert answer.result, answer.error
     assert (
@@ -278,12 +278,12 @@ async def test_only_words_are_searched_while_embedding_is_down(
     assert "score" not in answer.result["results"][0]
     assert "embedding provider" in answer.result["message"]
     assert "score" not in str(answer.text)
-    assert set(by_tags) == {trace_ids[0], trace_ids[2]}
-    assert [trace_ids[2]] == by_query_and_tags
+    assert set(ids_by_tags) == {trace_ids[0], trace_ids[2]}
+    assert [trace_ids[2]] == ids_by_query_and_tags
 
 
 async def test_search_takes_at_most_three_round_trips(app: App) -> None:
-    await contribute_all(app, 0, 1, 2)
+    await contribute_samples(app, 0, 1, 2)
     for arguments in (
         {"query": "python tests"},
         {"query": "python tests", "tags": ["python"]},

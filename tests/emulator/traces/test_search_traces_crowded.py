@@ -31,9 +31,9 @@ async def store_trace(ctx: Context, name: str, text: str, tally: VoteTally) -> N
         created_at=now,
         updated_at=now,
     )
-    voted = replace(trace, tally=tally)
-    entry = await index_entry(voted, ctx)
-    await ctx.database.commit(Traces(ctx.database).create(voted, entry))
+    trace_with_votes = replace(trace, tally=tally)
+    entry = await index_entry(trace_with_votes, ctx)
+    await ctx.database.commit(Traces(ctx.database).create(trace_with_votes, entry))
 
 
 @pytest.mark.parametrize("tags", [[], ["python"]])

@@ -19,15 +19,15 @@ pytestmark = pytest.mark.anyio
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 QUERY: dict[str, Any] = {"query": "anchor"}
 TAGS: dict[str, Any] = {"tags": ["sea"]}
-BOTH: dict[str, Any] = {"query": "anchor", "tags": ["sea"]}
+QUERY_AND_TAGS: dict[str, Any] = {"query": "anchor", "tags": ["sea"]}
 
 
-async def contribute_anchors(app: App, count: int, **other: Any) -> list[str]:
+async def contribute_anchors(app: App, count: int, **fields: Any) -> list[str]:
     """Contribute traces with a common word and tag, three at each time."""
     trace_ids: list[str] = []
     for number in range(count):
         app.clock = fixed_clock(NOON + timedelta(hours=number // 3))
-        texts = {"title": f"anchor {number}", "tags": ["sea", f"t{number}"]} | other
+        texts = {"title": f"anchor {number}", "tags": ["sea", f"t{number}"]} | fields
         trace_ids.append(await contribute(app, number, **texts))
     return trace_ids
 
@@ -45,7 +45,7 @@ async def load_pages(app: App, **arguments: Any) -> list[dict[str, Any]]:
     return await all_pages(app, "search_traces", STRANGER, **arguments)
 
 
-@pytest.mark.parametrize("arguments", [QUERY, TAGS, BOTH], ids=["query", "tags", "both"])
+@pytest.mark.parametrize("arguments", [QUERY, TAGS, QUERY_AND_TAGS], ids=["query", "tags", "both"])
 @pytest.mark.parametrize("limit", [1, 4, 12, 50])
 async def test_pages_show_every_trace_once(
     dozen: tuple[App, list[str]], arguments: dict[str, Any], limit: int
@@ -58,36 +58,36 @@ async def test_pages_show_every_trace_once(
     assert all(len(page["results"]) <= limit for page in pages)
 
 
-@pytest.mark.parametrize("arguments", [QUERY, TAGS, BOTH], ids=["query", "tags", "both"])
+@pytest.mark.parametrize("arguments", [QUERY, TAGS, QUERY_AND_TAGS], ids=["query", "tags", "both"])
 async def test_order_equals_that_of_one_long_page(
     dozen: tuple[App, list[str]], arguments: dict[str, Any]
 ) -> None:
     app, _ = dozen
-    [whole] = await load_pages(app, **arguments, limit=50)
-    assert hit_ids([whole]) == hit_ids(await load_pages(app, **arguments, limit=2))
+    [long_page] = await load_pages(app, **arguments, limit=50)
+    assert hit_ids([long_page]) == hit_ids(await load_pages(app, **arguments, limit=2))
 
 
-@pytest.mark.parametrize("arguments", [QUERY, TAGS, BOTH], ids=["query", "tags", "both"])
+@pytest.mark.parametrize("arguments", [QUERY, TAGS, QUERY_AND_TAGS], ids=["query", "tags", "both"])
 async def test_concurrent_changes_lose_and_repeat_no_hit(
     app: App, arguments: dict[str, Any]
 ) -> None:
     trace_ids = await contribute_anchors(app, 9)
-    first = await call_result(app, "search_traces", STRANGER, **arguments, limit=3)
-    first_ids = hit_ids([first])
+    first_page = await call_result(app, "search_traces", STRANGER, **arguments, limit=3)
+    first_ids = hit_ids([first_page])
     withdrawn = next(trace_id for trace_id in trace_ids if trace_id not in first_ids)
     await call_result(app, "withdraw_trace", trace_id=withdrawn)
     await call_result(app, "withdraw_trace", trace_id=first_ids[0])
     app.clock = lambda: NOON + timedelta(days=1)
     await contribute(app, 20, title="anchor of late", tags=["sea"])
-    rest = await all_pages(
-        app, "search_traces", STRANGER, **arguments, limit=50, cursor=first["next_cursor"]
+    further_pages = await all_pages(
+        app, "search_traces", STRANGER, **arguments, limit=50, cursor=first_page["next_cursor"]
     )
-    later = hit_ids(rest)
-    assert set(trace_ids) - {withdrawn} - set(first_ids) <= set(later)
-    assert not {withdrawn, *first_ids} & set(later)
+    further_ids = hit_ids(further_pages)
+    assert set(trace_ids) - {withdrawn} - set(first_ids) <= set(further_ids)
+    assert not {withdrawn, *first_ids} & set(further_ids)
 
 
-@pytest.mark.parametrize("arguments", [QUERY, TAGS, BOTH], ids=["query", "tags", "both"])
+@pytest.mark.parametrize("arguments", [QUERY, TAGS, QUERY_AND_TAGS], ids=["query", "tags", "both"])
 async def test_flagged_and_superseded_traces_leave_no_gap(
     app: App, arguments: dict[str, Any]
 ) -> None:
@@ -129,13 +129,13 @@ async def test_cursor_is_valid_for_its_arguments_only(app: App) -> None:
     await contribute_anchors(app, 4)
     cursors = [
         (await call_result(app, "search_traces", STRANGER, **arguments, limit=1))["next_cursor"]
-        for arguments in (QUERY, TAGS, BOTH)
+        for arguments in (QUERY, TAGS, QUERY_AND_TAGS)
     ]
-    for cursor, other in zip(cursors, (BOTH, QUERY, TAGS), strict=True):
-        error = await call_error(app, "search_traces", STRANGER, **other, cursor=cursor)
+    for cursor, other_arguments in zip(cursors, (QUERY_AND_TAGS, QUERY, TAGS), strict=True):
+        error = await call_error(app, "search_traces", STRANGER, **other_arguments, cursor=cursor)
         assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {"cursor"})
-    damaged = cursors[0][:-3] + "AAA"
-    error = await call_error(app, "search_traces", STRANGER, **QUERY, cursor=damaged)
+    damaged_cursor = cursors[0][:-3] + "AAA"
+    error = await call_error(app, "search_traces", STRANGER, **QUERY, cursor=damaged_cursor)
     assert set(error.details) == {"cursor"}
 
 

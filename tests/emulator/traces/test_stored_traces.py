@@ -151,10 +151,10 @@ async def test_most_frequent_terms_of_a_long_text_are_indexed(app: App) -> None:
 
 async def test_trace_is_read_as_written(app: App) -> None:
     trace_id = await contribute(app, 7)
-    stored = await Traces(_database(app)).get(trace_id)
-    assert stored
-    assert samples()[7]["title"] == stored.trace.content.title
-    assert tuple(samples()[7]["tags"]) == stored.trace.content.tags
+    stored_trace = await Traces(_database(app)).get(trace_id)
+    assert stored_trace
+    assert samples()[7]["title"] == stored_trace.trace.content.title
+    assert tuple(samples()[7]["tags"]) == stored_trace.trace.content.tags
     assert await Traces(_database(app)).get("missing") is None
     assert await Traces(_database(app)).get_revision(trace_id, 1) is None
 
@@ -162,12 +162,12 @@ async def test_trace_is_read_as_written(app: App) -> None:
 async def test_write_based_on_a_stale_read_is_refused(app: App) -> None:
     trace_id = await contribute(app)
     database = _database(app)
-    stored = await Traces(database).get(trace_id)
-    assert stored
+    stored_trace = await Traces(database).get(trace_id)
+    assert stored_trace
     await vote(app, trace_id, "ben")
     for write in (
-        Traces(database).set_tally(stored, stored.trace.tally),
-        Traces(database).update(stored, stored.trace, None)[0],
+        Traces(database).set_tally(stored_trace, stored_trace.trace.tally),
+        Traces(database).update(stored_trace, stored_trace.trace, None)[0],
     ):
         with pytest.raises(WriteConflict):
             await database.commit([write])
@@ -176,14 +176,14 @@ async def test_write_based_on_a_stale_read_is_refused(app: App) -> None:
 async def test_concurrent_vote_is_not_overwritten(app: App) -> None:
     trace_id = await contribute(app)
     database = _database(app)
-    before = await Traces(database).get_vote(trace_id, "ben")
-    assert (before.vote, before.text, before.revision) == (None, None, 0)
+    stored_vote = await Traces(database).get_vote(trace_id, "ben")
+    assert (stored_vote.vote, stored_vote.text, stored_vote.revision) == (None, None, 0)
     await vote(app, trace_id, "ben")
     current = await Traces(database).get_vote(trace_id, "ben")
     assert current.vote
     with pytest.raises(WriteConflict):
         await database.commit(
-            [Traces(database).set_vote(before, current.vote, None, 1, app.clock())]
+            [Traces(database).set_vote(stored_vote, current.vote, None, 1, app.clock())]
         )
 
 

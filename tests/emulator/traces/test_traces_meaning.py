@@ -50,14 +50,14 @@ async def test_answering_trace_ranks_first(app: App, query: str, number: int) ->
 async def test_hidden_flagged_match_is_no_match(app: App) -> None:
     """A hidden match does not make other hits a match."""
     trace_ids = [await contribute(app, number) for number in range(5, 12)]
-    flagged = await contribute(app, 1)
-    await add_votes(app, flagged, 2, **SPAM)
+    flagged_id = await contribute(app, 1)
+    await add_votes(app, flagged_id, 2, **SPAM)
     query = "coroutine garbage collected by asyncio: weak reference"
     result = await call_result(app, "search_traces", STRANGER, query=query)
     assert (result["matches"], set(hit_ids([result])) <= set(trace_ids)) == (False, True)
     assert len(result["results"]) <= 3
     assert result["message"].startswith(NO_MATCHES)
-    assert (await search_ids(app, query=query, include_flagged=True))[0] == flagged
+    assert (await search_ids(app, query=query, include_flagged=True))[0] == flagged_id
 
 
 async def test_of_two_equal_matches_the_trusted_ranks_first(app: App) -> None:

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_contributors_and_voters_are_not_disclosed(app: App) -> None:
-    old = await contribute(app, 0)
-    trace_id = await contribute(app, 1, supersedes=old)
+    superseded_id = await contribute(app, 0)
+    trace_id = await contribute(app, 1, supersedes=superseded_id)
     await add_votes(app, trace_id, 2)
     await vote(app, trace_id, "carl.gauss@example.com", **DOWN, feedback_text="Not so.")
     answers = [
@@ -27,7 +27,7 @@ async def test_contributors_and_voters_are_not_disclosed(app: App) -> None:
             ("search_traces", {"query": sample(1)["title"]}),
             ("search_traces", {"tags": ["asyncio"]}),
             ("list_tags", {}),
-            ("get_trace", {"trace_id": old}),
+            ("get_trace", {"trace_id": superseded_id}),
             ("get_trace", {"trace_id": trace_id}),
             ("get_trace", {"trace_id": "missing"}),
         )
@@ -39,9 +39,9 @@ async def test_contributors_and_voters_are_not_disclosed(app: App) -> None:
     ]
     answers.append(await call(app, "vote_trace", ANNA, trace_id=trace_id, vote_type="up"))
     answers.append(await call(app, "contribute_trace", ANNA, **sample(2, supersedes=trace_id)))
-    everything = " ".join(answer.model_dump_json() for answer in answers).lower()
+    all_text = " ".join(answer.model_dump_json() for answer in answers).lower()
     for name in (ANNA, "lovelace", "voter0", "gauss"):
-        assert name not in everything
+        assert name not in all_text
 
 
 async def test_contributor_is_not_in_search_pages(app: App) -> None:

@@ -47,9 +47,9 @@ def clock() -> SettableClock:
 
 @pytest.fixture
 async def app(settings: Settings, clock: SettableClock) -> AsyncIterator[App]:
-    opened = WatchedApp(settings, clock=clock, embedder=WordEmbedder())
-    yield opened
-    await opened.aclose()
+    watched_app = WatchedApp(settings, clock=clock, embedder=WordEmbedder())
+    yield watched_app
+    await watched_app.aclose()
 
 
 async def contribute_and_vote(app: App, chance: random.Random) -> list[str]:
@@ -62,8 +62,8 @@ async def contribute_and_vote(app: App, chance: random.Random) -> list[str]:
         if chance.random() < 0.2:
             text = f"Try number {chance.random()}."
             for owner in PEOPLE[:2]:
-                more: dict[str, Any] = {"trace_id": trace_id, "solution_text": text}
-                await call(app, "amend_trace", owner, **more)
+                arguments: dict[str, Any] = {"trace_id": trace_id, "solution_text": text}
+                await call(app, "amend_trace", owner, **arguments)
     return trace_ids
 
 
@@ -111,18 +111,18 @@ async def test_missing_record_is_restored(app: App) -> None:
 
 
 async def test_recent_votes_are_recounted_between_rounds(app: App, clock: SettableClock) -> None:
-    voted_on, other = [await contribute(app, number, "anna") for number in range(2)]
+    voted_id, other_id = [await contribute(app, number, "anna") for number in range(2)]
     await trust(job_context(app), ample())
     clock.advance(days=1)
-    await vote(app, voted_on, "ben")
-    for trace_id in (voted_on, other):
+    await vote(app, voted_id, "ben")
+    for trace_id in (voted_id, other_id):
         await set_fields(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
     assert await trust(job_context(app), ample()) == Report(Counter(tallies=1))
     sums = {
         name: data["tally"]["upvotes"]
         for name, data in (await stored_documents(app, "traces")).items()
     }
-    assert sums == {voted_on: 1, other: 40}
+    assert sums == {voted_id: 1, other_id: 40}
     clock.now += ROUND_INTERVAL
     assert await trust(job_context(app), ample()) == Report(Counter(tallies=1))
     await assert_tallies(app)
@@ -213,16 +213,16 @@ async def test_runs_during_votes_lose_none(app: App, clock: SettableClock) -> No
 async def test_unreadable_votes_block_no_other_trace(
     app: App,
 ) -> None:
-    broken, other, foreign = [
+    broken_id, other_id, foreign_id = [
         await contribute(app, number, user) for number, user in enumerate(("anna", "anna", "ben"))
     ]
-    for trace_id in (broken, other, foreign):
+    for trace_id in (broken_id, other_id, foreign_id):
         await vote(app, trace_id, "carl")
         await set_fields(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
-    await set_fields(job_context(app), f"traces/{broken}/votes/carl", {"vote": "sideways"})
+    await set_fields(job_context(app), f"traces/{broken_id}/votes/carl", {"vote": "sideways"})
     record = (await stored_documents(app, "contributors"))["anna"]
     report = await trust(job_context(app), ample())
-    assert [failure.name for failure in report.failures] == [f"traces/{broken}"]
+    assert [failure.name for failure in report.failures] == [f"traces/{broken_id}"]
     assert report.counts == Counter(tallies=2)
     assert (await stored_documents(app, "contributors"))["anna"] == record
 
@@ -235,9 +235,9 @@ async def test_votes_on_erased_traces_stay_in_the_record(app: App, clock: Settab
     clock.advance(days=31)
     while f"traces/{gone}" in await write_times(job_context(app)):
         await purge(job_context(app), nothing())
-    stored = {"up": 2, "down": 3, "erased_down": 3}
+    expected_record = {"up": 2, "down": 3, "erased_down": 3}
     for _ in range(2):  # while its votes are still there, and after
-        assert (await stored_documents(app, "contributors"))["anna"] == stored
+        assert (await stored_documents(app, "contributors"))["anna"] == expected_record
         assert await trust(job_context(app), ample()) == Report()
         await purge(job_context(app), ample())
         clock.now += ROUND_INTERVAL
@@ -248,8 +248,8 @@ async def test_run_without_time_does_one_contributor(app: App, clock: SettableCl
     for number in range(3):
         await add_votes(app, await contribute(app, number, PEOPLE[number]), 2)
     await damage(app, random.Random(3))  # noqa: S311 - no secret
-    finished = [(await trust(job_context(app), nothing())).finished for _ in range(4)]
-    assert finished == [False, False, False, True]
+    has_finished = [(await trust(job_context(app), nothing())).finished for _ in range(4)]
+    assert has_finished == [False, False, False, True]
     await assert_tallies(app)
     clock.advance(days=1)
     assert await count_pending(job_context(app)) == 0

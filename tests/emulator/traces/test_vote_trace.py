@@ -32,8 +32,8 @@ async def vote_state(app: App, trace_id: str) -> tuple[int, int, str]:
 
 async def record(app: App, user: str) -> dict[str, int]:
     """Return the stored record of a contributor."""
-    stored = (await stored_documents(app, "contributors")).get(user, {})
-    return {"up": 0, "down": 0} | stored
+    stored_record = (await stored_documents(app, "contributors")).get(user, {})
+    return {"up": 0, "down": 0} | stored_record
 
 
 async def test_result_has_the_trace_after_the_vote(app: App) -> None:
@@ -68,30 +68,32 @@ async def test_text_confirms_the_vote(app: App) -> None:
 async def test_same_vote_changes_nothing(app: App) -> None:
     trace_id = await contribute(app)
     await vote(app, trace_id, "ben", **DOWN, feedback_text="No.")
-    before = await stored_documents(app, "traces")
-    again = await call(app, "vote_trace", "ben", trace_id=trace_id, **DOWN, feedback_text="No.")
-    assert again.result
+    traces_before = await stored_documents(app, "traces")
+    repeated_answer = await call(
+        app, "vote_trace", "ben", trace_id=trace_id, **DOWN, feedback_text="No."
+    )
+    assert repeated_answer.result
     assert (
-        again.result["changed"],
-        again.result["vote"],
-        again.result["former"],
-        again.result["downvotes"],
+        repeated_answer.result["changed"],
+        repeated_answer.result["vote"],
+        repeated_answer.result["former"],
+        repeated_answer.result["downvotes"],
     ) == (False, "down", "down", 1)
-    assert "undo" not in again.result
-    assert again.receipt.documents_written == 0
-    assert "Nothing changed" in str(again.text)
-    assert await stored_documents(app, "traces") == before
+    assert "undo" not in repeated_answer.result
+    assert repeated_answer.receipt.documents_written == 0
+    assert "Nothing changed" in str(repeated_answer.text)
+    assert await stored_documents(app, "traces") == traces_before
 
 
 async def test_vote_can_be_changed(app: App) -> None:
     trace_id = await contribute(app)
     await vote(app, trace_id, "ben")
-    changed = await vote(app, trace_id, "ben", **DOWN)
+    result = await vote(app, trace_id, "ben", **DOWN)
     assert (
-        changed["former"],
-        changed["vote"],
-        changed["upvotes"],
-        changed["downvotes"],
+        result["former"],
+        result["vote"],
+        result["upvotes"],
+        result["downvotes"],
     ) == ("up", "down", 0, 1)
     assert await vote_state(app, trace_id) == (0, 1, "pending")
     assert await record(app, ANNA) == {"up": 0, "down": 1}
@@ -115,13 +117,13 @@ async def test_vote_can_be_withdrawn(app: App) -> None:
     assert "vote" not in result
     assert await vote_state(app, trace_id) == (0, 0, "pending")
     assert await record(app, ANNA) == {"up": 0, "down": 0}
-    again = await vote(app, trace_id, "ben", vote_type="none")
-    assert not again["changed"]
+    repeated_result = await vote(app, trace_id, "ben", vote_type="none")
+    assert not repeated_result["changed"]
     assert "your_vote" not in await call_result(app, "get_trace", "ben", trace_id=trace_id)
 
 
 @pytest.mark.parametrize(
-    "before",
+    "first_vote",
     [
         {"vote_type": "none"},
         {"vote_type": "up"},
@@ -130,19 +132,19 @@ async def test_vote_can_be_withdrawn(app: App) -> None:
     ],
     ids=["none", "up", "down", "spam"],
 )
-@pytest.mark.parametrize("after", [{"vote_type": "none"}, {"vote_type": "up"}, DOWN, SPAM])
+@pytest.mark.parametrize("second_vote", [{"vote_type": "none"}, {"vote_type": "up"}, DOWN, SPAM])
 async def test_every_change_of_a_vote_can_be_undone(
-    app: App, before: dict[str, Any], after: dict[str, Any]
+    app: App, first_vote: dict[str, Any], second_vote: dict[str, Any]
 ) -> None:
     trace_id = await contribute(app)
-    await vote(app, trace_id, "ben", **before)
+    await vote(app, trace_id, "ben", **first_vote)
     fields = ("upvotes", "downvotes", "status", "feedback", "your_vote")
-    before_undo = await call_result(app, "get_trace", "ben", trace_id=trace_id)
-    changed = await vote(app, trace_id, "ben", **after)
-    if changed["changed"]:
-        await call_result(app, changed["undo"]["tool"], "ben", **changed["undo"]["arguments"])
-    after_undo = await call_result(app, "get_trace", "ben", trace_id=trace_id)
-    assert [before_undo.get(name) for name in fields] == [after_undo.get(name) for name in fields]
+    trace_before = await call_result(app, "get_trace", "ben", trace_id=trace_id)
+    result = await vote(app, trace_id, "ben", **second_vote)
+    if result["changed"]:
+        await call_result(app, result["undo"]["tool"], "ben", **result["undo"]["arguments"])
+    trace_after = await call_result(app, "get_trace", "ben", trace_id=trace_id)
+    assert [trace_before.get(name) for name in fields] == [trace_after.get(name) for name in fields]
 
 
 async def test_contributor_cannot_vote_on_the_own_trace(app: App) -> None:
@@ -210,8 +212,8 @@ async def test_blank_feedback_is_dropped(app: App) -> None:
 async def test_feedback_text_alone_can_be_changed(app: App) -> None:
     trace_id = await contribute(app)
     await vote(app, trace_id, "ben", **DOWN, feedback_text="First.")
-    changed = await vote(app, trace_id, "ben", **DOWN, feedback_text="Second.")
-    assert (changed["changed"], changed["downvotes"]) == (True, 1)
+    result = await vote(app, trace_id, "ben", **DOWN, feedback_text="Second.")
+    assert (result["changed"], result["downvotes"]) == (True, 1)
     [feedback] = (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
     assert feedback["feedback_text"] == "Second."
 
@@ -241,20 +243,20 @@ async def test_one_vote_validates_nothing(app: App) -> None:
 async def test_vote_of_a_good_record_weighs_more(app: App) -> None:
     popular = await contribute(app, 1, "ben")
     await add_votes(app, popular, 12)
-    by_ben, by_newcomer = await contribute(app, 2), await contribute(app, 3)
-    trusted = (await vote(app, by_ben, "ben"))["trust"]
-    assert trusted > (await vote(app, by_newcomer, "newcomer"))["trust"]
+    id_for_ben, id_for_newcomer = await contribute(app, 2), await contribute(app, 3)
+    trust_after_ben = (await vote(app, id_for_ben, "ben"))["trust"]
+    assert trust_after_ben > (await vote(app, id_for_newcomer, "newcomer"))["trust"]
 
 
 async def test_weight_is_fixed_when_the_vote_is_given(app: App) -> None:
     trace_id = await contribute(app)
-    before = (await vote(app, trace_id, "ben"))["trust"]
+    first_trust = (await vote(app, trace_id, "ben"))["trust"]
     popular = await contribute(app, 1, "ben")
     await add_votes(app, popular, 12)
-    again = await vote(app, trace_id, "ben")
-    assert (again["changed"], again["trust"]) == (False, before)
+    repeated_result = await vote(app, trace_id, "ben")
+    assert (repeated_result["changed"], repeated_result["trust"]) == (False, first_trust)
     await vote(app, trace_id, "ben", vote_type="none")
-    assert (await vote(app, trace_id, "ben"))["trust"] > before
+    assert (await vote(app, trace_id, "ben"))["trust"] > first_trust
     await vote(app, trace_id, "ben", vote_type="none")
     assert await vote_state(app, trace_id) == (0, 0, "pending")
 
@@ -298,8 +300,8 @@ async def test_same_key_votes_once(app: App) -> None:
     arguments: dict[str, Any] = {"trace_id": trace_id, "vote_type": "up", "idempotency_key": "k"}
     await call_result(app, "vote_trace", "ben", **arguments)
     await vote(app, trace_id, "ben", vote_type="none")
-    again = await call(app, "vote_trace", "ben", **arguments)
-    assert again.receipt.replayed
+    repeated_answer = await call(app, "vote_trace", "ben", **arguments)
+    assert repeated_answer.receipt.replayed
     assert await vote_state(app, trace_id) == (0, 0, "pending")
     await call_result(app, "vote_trace", "carl", **arguments)
     assert await vote_state(app, trace_id) == (1, 0, "pending")

@@ -70,17 +70,17 @@ class History:
             assert answer.error.code == "FORBIDDEN"
             return
         assert answer.result, answer.error
-        before = self.votes.get((trace_id, user), {"vote_type": "none"})
-        renewed = (trace_id, user) in self.earlier
-        assert (before != choice or renewed) == answer.result["changed"]
+        previous_vote = self.votes.get((trace_id, user), {"vote_type": "none"})
+        is_for_earlier_text = (trace_id, user) in self.earlier
+        assert (previous_vote != choice or is_for_earlier_text) == answer.result["changed"]
         self.votes[trace_id, user] = choice
         self.earlier.discard((trace_id, user))
 
     async def amend_text(self, trace_id: str) -> None:
         """Change the solution: votes for the trace end, votes against it stay."""
         await self._amend(trace_id, solution_text=f"Try number {next(self.numbers)}.")
-        given = {key for key, how in self.votes.items() if how["vote_type"] != "none"}
-        self.earlier |= {key for key in given if key[0] == trace_id}
+        counted_votes = {key for key, vote in self.votes.items() if vote["vote_type"] != "none"}
+        self.earlier |= {key for key in counted_votes if key[0] == trace_id}
         for user in PEOPLE:
             if self.votes.get((trace_id, user), {}).get("vote_type") != "down":
                 self.votes.pop((trace_id, user), None)
@@ -115,8 +115,10 @@ class History:
             trace = await call_result(self.app, "get_trace", STRANGER, trace_id=trace_id)
             assert (counts["up"], counts["down"]) == (trace["upvotes"], trace["downvotes"])
 
-    async def _amend(self, trace_id: str, **new: str) -> None:
-        await call_result(self.app, "amend_trace", self.owners[trace_id], trace_id=trace_id, **new)
+    async def _amend(self, trace_id: str, **fields: str) -> None:
+        await call_result(
+            self.app, "amend_trace", self.owners[trace_id], trace_id=trace_id, **fields
+        )
 
 
 @pytest.mark.parametrize(
@@ -195,16 +197,16 @@ async def test_concurrent_votes_keep_the_record_exact(
 async def test_upvotes_do_not_count_for_a_new_text(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
     await add_votes(app, trace_id, 4)
-    amended = await call_result(
+    amendment = await call_result(
         app, "amend_trace", "anna", trace_id=trace_id, solution_text="Do the opposite."
     )
-    assert amended["status"] == "pending"
+    assert amendment["status"] == "pending"
     trace = await call_result(app, "get_trace", "voter0", trace_id=trace_id)
     assert (trace["upvotes"], trace["downvotes"], trace["trust"]) == (0, 0, 0.0)
     assert "your_vote" not in trace
-    again = await vote(app, trace_id, "voter0")
-    assert (again["changed"], again["upvotes"]) == (True, 1)
-    assert "former" not in again
+    repeated_vote = await vote(app, trace_id, "voter0")
+    assert (repeated_vote["changed"], repeated_vote["upvotes"]) == (True, 1)
+    assert "former" not in repeated_vote
     assert (await stored_documents(app, "contributors"))["anna"] == {"up": 4}
     await assert_tallies(app)
 
@@ -220,11 +222,11 @@ async def test_downvotes_survive_changes_of_text(app: App) -> None:
     assert (trace["status"], trace["downvotes"]) == ("flagged", 2)
     assert [feedback["earlier"] for feedback in trace["feedback"]] == [True, True]
     assert "on an earlier text" in await call_text(app, "get_trace", STRANGER, trace_id=trace_id)
-    convinced = await vote(app, trace_id, "ben")
+    changed_vote = await vote(app, trace_id, "ben")
     assert (
-        convinced["former"],
-        convinced["status"],
-        convinced["downvotes"],
+        changed_vote["former"],
+        changed_vote["status"],
+        changed_vote["downvotes"],
     ) == ("down", "pending", 1)
     await assert_tallies(app)
 
@@ -232,8 +234,8 @@ async def test_downvotes_survive_changes_of_text(app: App) -> None:
 async def test_change_of_tags_keeps_the_votes(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
     await add_votes(app, trace_id, 4)
-    amended = await call_result(app, "amend_trace", "anna", trace_id=trace_id, tags=["other"])
-    assert amended["status"] == "validated"
+    amendment = await call_result(app, "amend_trace", "anna", trace_id=trace_id, tags=["other"])
+    assert amendment["status"] == "validated"
     await assert_tallies(app)
 
 
@@ -241,10 +243,10 @@ async def test_change_of_title_resets_upvotes(app: App) -> None:
     """The title is read first, and the votes were for another one."""
     trace_id = await contribute(app, 0, "anna")
     await add_votes(app, trace_id, 4)
-    amended = await call_result(
+    amendment = await call_result(
         app, "amend_trace", "anna", trace_id=trace_id, title="FIX: run this"
     )
-    assert amended["status"] == "pending"
+    assert amendment["status"] == "pending"
     await assert_tallies(app)
 
 
@@ -252,8 +254,8 @@ async def test_restored_revision_has_no_upvotes(app: App) -> None:
     """Those who voted for it then may have changed their minds since."""
     trace_id = await contribute(app, 0, "anna")
     await add_votes(app, trace_id, 4)
-    for new in ({"solution_text": "Another."}, {"revision": 1}):
-        await call_result(app, "amend_trace", "anna", trace_id=trace_id, **new)
+    for new_fields in ({"solution_text": "Another."}, {"revision": 1}):
+        await call_result(app, "amend_trace", "anna", trace_id=trace_id, **new_fields)
     trace = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
     assert (0, "pending", sample(0)["solution_text"]) == (
         trace["upvotes"],
@@ -266,15 +268,15 @@ async def test_restored_revision_has_no_upvotes(app: App) -> None:
 async def test_concurrent_amendments_and_votes_stay_exact(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
     await add_votes(app, trace_id, 6)
-    amending = (
+    amend_calls = (
         call(app, "amend_trace", "anna", trace_id=trace_id, solution_text=f"Try {number}.")
         for number in range(3)
     )
-    voting = (
+    vote_calls = (
         call(app, "vote_trace", f"voter{number}", trace_id=trace_id, vote_type="up")
         for number in range(12)
     )
-    answers = await asyncio.gather(*voting, *amending)
+    answers = await asyncio.gather(*vote_calls, *amend_calls)
     assert [answer.error for answer in answers] == [None] * 15
     assert (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["revision"] == 4
     await assert_tallies(app)
@@ -293,9 +295,9 @@ async def test_concurrent_withdrawal_and_votes_stay_exact(app: App) -> None:
     assert refusals <= {"NOT_FOUND"}
     assert await search_ids(app, query=sample(0)["title"]) == []
     await call_result(app, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
-    counted = sum(answer.error is None for answer in answers[:8])
+    accepted_votes = sum(answer.error is None for answer in answers[:8])
     trace = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
-    assert counted == trace["upvotes"]
+    assert accepted_votes == trace["upvotes"]
     await assert_tallies(app)
 
 

@@ -59,15 +59,15 @@ async def test_withdrawn_and_missing_traces_look_the_same(app: App) -> None:
     """Other users get the same errors for both."""
     trace_id = await contribute(app)
     await withdraw(app, trace_id)
-    for name, more in (
+    for name, arguments in (
         ("get_trace", {}),
         ("vote_trace", {"vote_type": "up"}),
         ("amend_trace", {"title": "Mine"}),
         ("withdraw_trace", {}),
     ):
-        withdrawn = await call_error(app, name, "ben", trace_id=trace_id, **more)
-        missing = await call_error(app, name, "ben", trace_id="f" * 16, **more)
-        assert missing.message.replace("f" * 16, trace_id) == withdrawn.message
+        withdrawn_error = await call_error(app, name, "ben", trace_id=trace_id, **arguments)
+        missing_error = await call_error(app, name, "ben", trace_id="f" * 16, **arguments)
+        assert missing_error.message.replace("f" * 16, trace_id) == withdrawn_error.message
 
 
 async def test_result_has_status_and_undo(app: App) -> None:
@@ -75,9 +75,12 @@ async def test_result_has_status_and_undo(app: App) -> None:
     common = {"trace_id": trace_id, "title": sample(0)["title"], "changed": True}
     back = {"tool": "withdraw_trace", "arguments": {"trace_id": trace_id, "withdrawn": False}}
     assert await withdraw(app, trace_id) == common | {"status": "withdrawn", "undo": back}
-    again = {"tool": "withdraw_trace", "arguments": {"trace_id": trace_id, "withdrawn": True}}
+    expected_undo = {
+        "tool": "withdraw_trace",
+        "arguments": {"trace_id": trace_id, "withdrawn": True},
+    }
     result = await withdraw(app, trace_id, withdrawn=False)
-    assert common | {"status": "pending", "undo": again} == result
+    assert common | {"status": "pending", "undo": expected_undo} == result
 
 
 async def test_text_confirms_the_withdrawal(app: App) -> None:
@@ -92,20 +95,22 @@ async def test_votes_survive(app: App) -> None:
     trace_id = await contribute(app)
     await add_votes(app, trace_id, 5)
     await vote(app, trace_id, "ben", **DOWN, feedback_text="Not on Windows.")
-    before = await call_result(app, "get_trace", "ben", trace_id=trace_id)
+    trace_before = await call_result(app, "get_trace", "ben", trace_id=trace_id)
     record = await stored_documents(app, "contributors")
     await withdraw(app, trace_id)
     assert (await withdraw(app, trace_id, withdrawn=False))["status"] == "validated"
-    assert await call_result(app, "get_trace", "ben", trace_id=trace_id) == before
+    assert await call_result(app, "get_trace", "ben", trace_id=trace_id) == trace_before
     assert await stored_documents(app, "contributors") == record
 
 
 async def test_restored_trace_is_found_as_before(app: App) -> None:
     trace_id = await contribute(app)
-    before = [await search_ids(app, **arguments) for arguments in QUERIES]
+    ids_before = [await search_ids(app, **arguments) for arguments in QUERIES]
     await undo(app, await withdraw(app, trace_id))
     assert (
-        [[trace_id]] * 3 == before == [await search_ids(app, **arguments) for arguments in QUERIES]
+        [[trace_id]] * 3
+        == ids_before
+        == [await search_ids(app, **arguments) for arguments in QUERIES]
     )
 
 
@@ -113,11 +118,11 @@ async def test_withdrawing_twice_changes_nothing(app: App) -> None:
     trace_id = await contribute(app)
     for withdrawn in (True, False):
         await withdraw(app, trace_id, withdrawn=withdrawn)
-        before = await stored_documents(app, "trace_lexicon")
-        again = await withdraw(app, trace_id, withdrawn=withdrawn)
-        assert not again["changed"]
-        assert "undo" not in again
-        assert await stored_documents(app, "trace_lexicon") == before
+        postings_before = await stored_documents(app, "trace_lexicon")
+        repeated_result = await withdraw(app, trace_id, withdrawn=withdrawn)
+        assert not repeated_result["changed"]
+        assert "undo" not in repeated_result
+        assert await stored_documents(app, "trace_lexicon") == postings_before
 
 
 async def test_restoring_a_public_trace_changes_nothing(app: App) -> None:
@@ -164,12 +169,12 @@ async def test_withdrawn_trace_is_not_loaded_for_search(app: App) -> None:
 
 
 async def test_withdrawal_takes_at_most_four_round_trips(app: App) -> None:
-    old = await contribute(app)
-    plain = await contribute(app, 2)
-    new = await contribute(app, 1, supersedes=old)
-    for trace_id, most in ((plain, 2), (new, 3)):
+    superseded_id = await contribute(app)
+    plain_id = await contribute(app, 2)
+    successor_id = await contribute(app, 1, supersedes=superseded_id)
+    for trace_id, max_round_trips in ((plain_id, 2), (successor_id, 3)):
         answer = await call(app, "withdraw_trace", trace_id=trace_id)
-        assert answer.receipt.round_trips <= most
-    for trace_id in (plain, new):
+        assert answer.receipt.round_trips <= max_round_trips
+    for trace_id in (plain_id, successor_id):
         answer = await call(app, "withdraw_trace", trace_id=trace_id, withdrawn=False)
         assert answer.receipt.round_trips <= 4

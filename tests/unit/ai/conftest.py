@@ -11,12 +11,12 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_ONE_FOR_ALL: Final = cache(ssl.create_default_context)
+_cached_tls_context: Final = cache(ssl.create_default_context)
 
 
 @pytest.fixture(autouse=True, scope="package")
 def one_tls_context() -> Iterator[None]:
     """Let all clients share one TLS context, since making one reads all certificates."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ssl, "create_default_context", _ONE_FOR_ALL)
+        patch.setattr(ssl, "create_default_context", _cached_tls_context)
         yield

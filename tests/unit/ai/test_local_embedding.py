@@ -24,8 +24,8 @@ def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
     return local_embedder
 
 
-def similarity(one: Vector, other: Vector) -> float:
-    return sum(a * b for a, b in zip(one, other, strict=True))
+def similarity(first_vector: Vector, second_vector: Vector) -> float:
+    return sum(a * b for a, b in zip(first_vector, second_vector, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -44,20 +44,20 @@ async def test_known_texts_have_their_stored_vectors(
 
 async def test_each_text_gets_a_unit_vector_in_order(embedder: LocalEmbedder) -> None:
     texts = ["Bees dance.", "Ships sail to Lübeck.", "Bees dance."]
-    bees, ships, again = await embedder.embed(texts, Purpose.DOCUMENT)
+    bees, ships, bees_again = await embedder.embed(texts, Purpose.DOCUMENT)
     assert [len(vector) for vector in (bees, ships)] == [embedder.dimension] * 2
     assert [math.hypot(*vector) for vector in (bees, ships)] == pytest.approx([1.0, 1.0])
-    assert bees == again
+    assert bees == bees_again
     assert bees != ships
 
 
 async def test_a_query_is_nearest_to_its_answer(embedder: LocalEmbedder) -> None:
-    answer, other = await embedder.embed(
+    answer, unrelated = await embedder.embed(
         ["Honey bees tell each other where flowers are.", "The league traded salt and cloth."],
         Purpose.DOCUMENT,
     )
     (question,) = await embedder.embed(["How do bees communicate?"], Purpose.QUERY)
-    assert similarity(question, answer) > similarity(question, other) + 0.3
+    assert similarity(question, answer) > similarity(question, unrelated) + 0.3
 
 
 @pytest.mark.parametrize("text", ["", " \n", "\x00\u200b", "\U000e0001"])
@@ -69,9 +69,11 @@ async def test_a_text_without_words_still_gets_a_unit_vector(
 
 
 async def test_only_the_first_256_tokens_count(embedder: LocalEmbedder) -> None:
-    fits = "word " * 254
-    whole, cut = await embedder.embed([fits, fits + "tail " * 100], Purpose.DOCUMENT)
-    assert whole == cut
+    short_text = "word " * 254
+    short_vector, long_vector = await embedder.embed(
+        [short_text, short_text + "tail " * 100], Purpose.DOCUMENT
+    )
+    assert short_vector == long_vector
 
 
 async def test_half_a_character_is_refused(embedder: LocalEmbedder) -> None:

@@ -41,7 +41,7 @@ SECRET = "what a reader wrote and nobody else may see"
 
 
 @asynccontextmanager
-async def connected(server: FakeOpenAI, **options: Any) -> AsyncIterator[OpenAIEmbedder]:
+async def open_embedder(server: FakeOpenAI, **options: Any) -> AsyncIterator[OpenAIEmbedder]:
     defaults = {"base_url": server.base_url, "model": MODEL, "dimension": 8}
     embedder = OpenAIEmbedder(**{**defaults, "api_key": SecretStr(KEY), **options})
     try:
@@ -53,32 +53,32 @@ async def connected(server: FakeOpenAI, **options: Any) -> AsyncIterator[OpenAIE
 async def embed(
     server: FakeOpenAI, texts: list[str], purpose: Purpose = Purpose.DOCUMENT, **options: Any
 ) -> list[Vector]:
-    async with connected(server, **options) as embedder:
+    async with open_embedder(server, **options) as embedder:
         return await embedder.embed(texts, purpose)
 
 
-async def failing(embedder: Embedder) -> CarrelError:
+async def embed_with_error(embedder: Embedder) -> CarrelError:
     """Embed one text; return the error, which must not reveal texts or keys."""
     with pytest.raises(CarrelError) as failure:
         await embedder.embed([SECRET], Purpose.DOCUMENT)
     traceback_text = "".join(traceback.format_exception(failure.value))
-    revealed = traceback_text + str(failure.value.to_wire())
-    assert not any(private in revealed for private in (SECRET, KEY, CALLERS_KEY))
+    visible_text = traceback_text + str(failure.value.to_wire())
+    assert not any(private in visible_text for private in (SECRET, KEY, CALLERS_KEY))
     return failure.value
 
 
 async def expect_failure(
     server: FakeOpenAI, callers: SecretStr | None = None, **options: Any
 ) -> CarrelError:
-    async with connected(server, **options) as embedder:
-        return await failing(embedder.on_behalf_of(callers) if callers else embedder)
+    async with open_embedder(server, **options) as embedder:
+        return await embed_with_error(embedder.on_behalf_of(callers) if callers else embedder)
 
 
 def expected(text: str, dimension: int = 8) -> Vector:
     return unit_vector(hash_words(text, dimension), dimension)
 
 
-def numbered(count: int) -> list[str]:
+def make_texts(count: int) -> list[str]:
     return [f"text {number}" for number in range(count)]
 
 
@@ -120,7 +120,7 @@ async def test_key_and_dimension_are_optional() -> None:
 
 
 async def test_texts_are_sent_in_batches_of_32() -> None:
-    texts = numbered(70)
+    texts = make_texts(70)
     with FakeOpenAI(Reply(pause=0.2), Reply(pause=0.1), openai.REVERSED) as server:
         vectors = await embed(server, texts)
     assert sorted(server.sizes) == [6, 32, 32]
@@ -129,9 +129,9 @@ async def test_texts_are_sent_in_batches_of_32() -> None:
 
 async def test_concurrency_is_limited_over_two_calls() -> None:
     with FakeOpenAI(usual=Reply(pause=0.05)) as server:
-        async with connected(server, concurrency=3) as embedder, asyncio.TaskGroup() as group:
-            group.create_task(embedder.embed(numbered(150), Purpose.DOCUMENT))
-            group.create_task(embedder.embed(numbered(150), Purpose.DOCUMENT))
+        async with open_embedder(server, concurrency=3) as embedder, asyncio.TaskGroup() as group:
+            group.create_task(embedder.embed(make_texts(150), Purpose.DOCUMENT))
+            group.create_task(embedder.embed(make_texts(150), Purpose.DOCUMENT))
     assert len(server.calls) == 10
     assert server.peak == 3
 
@@ -150,7 +150,7 @@ async def test_half_a_character_is_refused_before_it_is_sent() -> None:
 
 async def test_cookies_are_not_kept() -> None:
     with FakeOpenAI(Reply(headers={"Set-Cookie": "whose=mine; Path=/"})) as server:
-        async with connected(server) as embedder:
+        async with open_embedder(server) as embedder:
             await embedder.embed(["one"], Purpose.DOCUMENT)
             await embedder.on_behalf_of(CALLERS).embed(["two"], Purpose.DOCUMENT)
     assert ["cookie" in call.headers for call in server.calls] == [False, False]
@@ -166,11 +166,11 @@ async def test_a_throttled_request_waits_for_retry_after() -> None:
 @pytest.mark.usefixtures("sleepless")
 async def test_a_waiting_request_does_not_block_others() -> None:
     with FakeOpenAI(refusal(429, retry_after="10")) as server:
-        async with connected(server, concurrency=1) as embedder, asyncio.TaskGroup() as group:
+        async with open_embedder(server, concurrency=1) as embedder, asyncio.TaskGroup() as group:
             group.create_task(embedder.embed(["one"], Purpose.DOCUMENT))
             group.create_task(embedder.embed(["two"], Purpose.DOCUMENT))
-    throttled, passing, again = server.calls
-    assert throttled.texts == again.texts != passing.texts
+    throttled_call, other_call, repeated_call = server.calls
+    assert throttled_call.texts == repeated_call.texts != other_call.texts
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ async def test_the_time_limit_covers_all_texts_of_a_call(
     with FakeOpenAI(usual=Reply(pause=20)) as server:
         monkeypatch.setattr(server, "pause", monotonic.advance)
         with pytest.raises(Unavailable):
-            await embed(server, numbered(320), concurrency=1, time_limit=90)
+            await embed(server, make_texts(320), concurrency=1, time_limit=90)
     assert len(server.calls) == 5
 
 
@@ -238,9 +238,9 @@ async def test_an_unreachable_server_is_unavailable() -> None:
 
 def test_retry_after_is_seconds_or_a_date() -> None:
     now = utc_now().replace(microsecond=0)
-    dated = format_datetime(now + timedelta(seconds=90), usegmt=True)
+    date_header = format_datetime(now + timedelta(seconds=90), usegmt=True)
     nonsense = ["", "soon", "-1", "Mon, 99999999999 Jan 2026 00:00:00 GMT"]
-    assert [parse_retry_after(header, now) for header in ("30", dated)] == [30.0, 90.0]
+    assert [parse_retry_after(header, now) for header in ("30", date_header)] == [30.0, 90.0]
     past = ("Sun, 06 Nov 1994 08:49:37 GMT", "Sun Nov  6 08:49:37 1994")
     assert [parse_retry_after(header, now) for header in (*past, "999999999")] == [
         0.0,
@@ -252,28 +252,28 @@ def test_retry_after_is_seconds_or_a_date() -> None:
 
 async def test_five_failures_open_the_breaker() -> None:
     with FakeOpenAI(usual=refusal(503, retry_after="60")) as server:
-        async with connected(server) as embedder:
+        async with open_embedder(server) as embedder:
             for _ in range(FAILURE_THRESHOLD):
-                await failing(embedder)
-            refused = await failing(embedder)
-    assert type(refused) is Unavailable
-    assert refused.retry_after == 30
+                await embed_with_error(embedder)
+            error = await embed_with_error(embedder)
+    assert type(error) is Unavailable
+    assert error.retry_after == 30
     assert len(server.calls) == FAILURE_THRESHOLD
 
 
 async def test_refused_texts_do_not_count_as_failures() -> None:
     with FakeOpenAI() as server:
         server.refuses = SECRET
-        async with connected(server) as embedder:
+        async with open_embedder(server) as embedder:
             for _ in range(FAILURE_THRESHOLD + 2):
-                assert InvalidInput is type(await failing(embedder))
+                assert InvalidInput is type(await embed_with_error(embedder))
 
 
 async def test_a_refused_text_is_named_by_its_index() -> None:
-    texts = [*numbered(40), "", *numbered(29)]
-    with FakeOpenAI() as server, pytest.raises(InvalidInput, match="text 40") as refused:
+    texts = [*make_texts(40), "", *make_texts(29)]
+    with FakeOpenAI() as server, pytest.raises(InvalidInput, match="text 40") as error:
         await embed(server, texts)
-    assert refused.value.details == {"text": 40}
+    assert error.value.details == {"text": 40}
 
 
 async def test_a_batch_that_is_too_large_is_halved() -> None:
@@ -289,7 +289,7 @@ async def test_the_first_failure_cancels_the_other_requests() -> None:
     with FakeOpenAI(refusal(404), usual=HANG) as server:
         async with asyncio.timeout(60):
             with pytest.raises(PlatformFault):
-                await embed(server, numbered(70), time_limit=3600)
+                await embed(server, make_texts(70), time_limit=3600)
 
 
 @pytest.mark.parametrize(
@@ -331,11 +331,11 @@ async def test_a_wrong_configuration_is_logged_with_advice(
 ) -> None:
     with FakeOpenAI(usual=refusal(status, "", f"{SECRET} {KEY}")) as server:
         failure = await expect_failure(server)
-    logged = capsys.readouterr().err
+    log_text = capsys.readouterr().err
     assert PlatformFault is type(failure)
-    assert advice in logged
-    assert SECRET not in logged
-    assert KEY not in logged
+    assert advice in log_text
+    assert SECRET not in log_text
+    assert KEY not in log_text
 
 
 @pytest.mark.parametrize("base_url", ["nowhere", "ftp://127.0.0.1", "http://127.0.0.1:port"])
@@ -377,7 +377,7 @@ async def test_a_key_that_fits_no_header_is_not_sent(key: str) -> None:
 
 async def test_a_callers_key_is_used_over_the_same_connection() -> None:
     with FakeOpenAI() as server:
-        async with connected(server) as embedder:
+        async with open_embedder(server) as embedder:
             await embedder.embed(["one"], Purpose.DOCUMENT)
             callers = embedder.on_behalf_of(CALLERS)
             await callers.embed(["two"], Purpose.DOCUMENT)
@@ -414,20 +414,20 @@ async def test_a_throttled_callers_key_is_retried() -> None:
 @pytest.mark.parametrize("status", [401, 402, 429, 503])
 async def test_a_callers_key_never_opens_the_breaker(status: int) -> None:
     with FakeOpenAI(usual=refusal(status, retry_after="60")) as server:
-        async with connected(server) as embedder:
+        async with open_embedder(server) as embedder:
             for _ in range(FAILURE_THRESHOLD + 1):
-                await failing(embedder.on_behalf_of(CALLERS))
+                await embed_with_error(embedder.on_behalf_of(CALLERS))
             server.usual = Reply()
             await embedder.embed(["one"], Purpose.DOCUMENT)
     assert len(server.calls) == FAILURE_THRESHOLD + 2
 
 
 async def test_each_key_has_its_own_slots(monkeypatch: pytest.MonkeyPatch) -> None:
-    both = threading.Barrier(2, timeout=60)
+    barrier = threading.Barrier(2, timeout=60)
     with FakeOpenAI() as server:
-        monkeypatch.setattr(server, "pause", lambda _: both.wait())
-        async with connected(server, concurrency=1) as embedder, asyncio.TaskGroup() as group:
-            for keyed in (embedder, embedder.on_behalf_of(CALLERS)):
-                group.create_task(keyed.embed(numbered(64), Purpose.DOCUMENT))
+        monkeypatch.setattr(server, "pause", lambda _: barrier.wait())
+        async with open_embedder(server, concurrency=1) as embedder, asyncio.TaskGroup() as group:
+            for key_embedder in (embedder, embedder.on_behalf_of(CALLERS)):
+                group.create_task(key_embedder.embed(make_texts(64), Purpose.DOCUMENT))
     assert len(server.calls) == 4
     assert server.peak == 2

@@ -88,9 +88,9 @@ async def files(
     """
     attempt = getattr(request, "param", 10)
     monkeypatch.setattr(time, "sleep", monotonic.advance)
-    opened = BatchFiles("gs://bulk/work/", "p", attempt_seconds=attempt, retry_seconds=600)
-    yield opened
-    await opened.aclose()
+    batch_files = BatchFiles("gs://bulk/work/", "p", attempt_seconds=attempt, retry_seconds=600)
+    yield batch_files
+    await batch_files.aclose()
 
 
 def make_client(base_url: str, attempt_seconds: float = 20) -> VertexBatch:
@@ -147,9 +147,9 @@ async def test_a_job_is_started_with_the_documented_request(
 async def test_a_job_of_the_same_name_is_not_started_again(
     batch: VertexBatch, vertex: FakeVertexBatch
 ) -> None:
-    first = await batch.submit("task", SOURCE, DESTINATION)
-    assert await batch.submit("task", SOURCE, DESTINATION) == first
-    assert await batch.submit("other", SOURCE, DESTINATION) != first
+    job_name = await batch.submit("task", SOURCE, DESTINATION)
+    assert await batch.submit("task", SOURCE, DESTINATION) == job_name
+    assert await batch.submit("other", SOURCE, DESTINATION) != job_name
     assert len(vertex.jobs) == 2
 
 
@@ -204,9 +204,9 @@ async def test_an_exhausted_quota_is_rate_limited(
     batch: VertexBatch, vertex: FakeVertexBatch
 ) -> None:
     vertex.faults["create"].append(Fault(429, retry_after="300"))
-    with pytest.raises(RateLimited, match="quota") as limited:
+    with pytest.raises(RateLimited, match="quota") as error:
         await batch.submit("task", SOURCE, DESTINATION)
-    assert limited.value.retry_after == 300
+    assert error.value.retry_after == 300
     assert vertex.calls["create"] == 1
 
 

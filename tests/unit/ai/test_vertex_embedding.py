@@ -44,7 +44,7 @@ UNREADABLE = b'{"predictions": [{"embeddings": {"values": ["' + SECRET.encode() 
 
 
 @asynccontextmanager
-async def connected(server: FakeVertex, **options: Any) -> AsyncIterator[VertexEmbedder]:
+async def open_embedder(server: FakeVertex, **options: Any) -> AsyncIterator[VertexEmbedder]:
     defaults = {
         "project": "shelf",
         "location": "europe-west4",
@@ -61,7 +61,7 @@ async def connected(server: FakeVertex, **options: Any) -> AsyncIterator[VertexE
 
 async def expect_failure(server: FakeVertex, **options: Any) -> CarrelError:
     """Embed one text; return the error, which must not reveal texts or tokens."""
-    async with connected(server, **options) as embedder:
+    async with open_embedder(server, **options) as embedder:
         with pytest.raises(CarrelError) as failure:
             await embedder.embed([SECRET], Purpose.DOCUMENT)
     traceback_text = "".join(traceback.format_exception(failure.value)) + str(
@@ -74,7 +74,7 @@ async def expect_failure(server: FakeVertex, **options: Any) -> CarrelError:
 
 async def test_a_text_becomes_its_vector_scaled_to_length_one() -> None:
     with FakeVertex() as server:
-        async with connected(server, dimension=768) as embedder:
+        async with open_embedder(server, dimension=768) as embedder:
             (vector,) = await embedder.embed(["Bees dance."], Purpose.DOCUMENT)
     assert vector == pytest.approx(unit_vector(hash_words("Bees dance.", 768), 768))
     assert math.hypot(*vector) == pytest.approx(1.0)
@@ -92,7 +92,7 @@ async def test_the_request_has_model_purpose_and_dimension(
     purpose: Purpose, task_type: str, model: str, method: str
 ) -> None:
     with FakeVertex() as server:
-        async with connected(server, model=model) as embedder:
+        async with open_embedder(server, model=model) as embedder:
             (vector,) = await embedder.embed(["Bees dance."], purpose)
     assert vector == pytest.approx(unit_vector(hash_words("Bees dance.", 8), 8))
     (call,) = server.calls
@@ -110,7 +110,7 @@ async def test_the_request_has_model_purpose_and_dimension(
 async def test_each_text_has_its_own_request() -> None:
     texts = [f"text {number}" for number in range(5)]
     with FakeVertex() as server:
-        async with connected(server) as embedder:
+        async with open_embedder(server) as embedder:
             await embedder.embed(texts, Purpose.DOCUMENT)
     assert sorted(call.text for call in server.calls) == texts
     assert [len(call.body["instances"]) for call in server.calls] == [1] * 5
@@ -119,7 +119,7 @@ async def test_each_text_has_its_own_request() -> None:
 async def test_vectors_are_in_the_order_of_texts() -> None:
     texts = [f"text {number}" for number in range(6)]
     with FakeVertex(Reply(pause=0.2), Reply(pause=0.1)) as server:
-        async with connected(server) as embedder:
+        async with open_embedder(server) as embedder:
             vectors = await embedder.embed(texts, Purpose.DOCUMENT)
     expected = [pytest.approx(unit_vector(hash_words(text, 8), 8)) for text in texts]
     assert vectors == expected
@@ -128,7 +128,7 @@ async def test_vectors_are_in_the_order_of_texts() -> None:
 async def test_concurrency_is_limited_over_two_calls() -> None:
     texts = [f"text {number}" for number in range(6)]
     with FakeVertex(usual=Reply(pause=0.05)) as server:
-        async with connected(server, concurrency=3) as embedder, asyncio.TaskGroup() as group:
+        async with open_embedder(server, concurrency=3) as embedder, asyncio.TaskGroup() as group:
             group.create_task(embedder.embed(texts, Purpose.DOCUMENT))
             group.create_task(embedder.embed(texts, Purpose.DOCUMENT))
     assert len(server.calls) == 12
@@ -137,7 +137,7 @@ async def test_concurrency_is_limited_over_two_calls() -> None:
 
 async def test_no_texts_need_no_request() -> None:
     with FakeVertex() as server:
-        async with connected(server) as embedder:
+        async with open_embedder(server) as embedder:
             assert await embedder.embed([], Purpose.DOCUMENT) == []
     assert server.calls == []
 
@@ -145,10 +145,10 @@ async def test_no_texts_need_no_request() -> None:
 @pytest.mark.usefixtures("sleepless")
 async def test_a_throttled_request_waits_for_retry_after() -> None:
     with FakeVertex(refusal(429, "RESOURCE_EXHAUSTED", retry_after="10")) as server:
-        async with connected(server) as embedder:
+        async with open_embedder(server) as embedder:
             await embedder.embed(["Bees dance."], Purpose.DOCUMENT)
-    first, second = server.calls
-    assert second.at - first.at >= 10
+    first_call, second_call = server.calls
+    assert second_call.at - first_call.at >= 10
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ async def test_a_throttled_request_waits_for_retry_after() -> None:
 @pytest.mark.usefixtures("sleepless")
 async def test_transient_failures_are_retried(reply: Reply) -> None:
     with FakeVertex(reply) as server:
-        async with connected(server) as embedder:
+        async with open_embedder(server) as embedder:
             await embedder.embed(["Bees dance."], Purpose.DOCUMENT)
     assert len(server.calls) == 2
 
@@ -165,7 +165,7 @@ async def test_transient_failures_are_retried(reply: Reply) -> None:
 async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: Monotonic) -> None:
     with FakeVertex(HANG) as server:
         server.on_hang = partial(monotonic.advance_soon, 60 / ATTEMPTS_IN_TIME)
-        async with connected(server, time_limit=60) as embedder:
+        async with open_embedder(server, time_limit=60) as embedder:
             await embedder.embed(["Bees dance."], Purpose.DOCUMENT)
     assert len(server.calls) == 2
 
@@ -195,7 +195,7 @@ async def test_the_time_limit_covers_all_texts_of_a_call(
 ) -> None:
     with FakeVertex(usual=Reply(pause=20)) as server:
         monkeypatch.setattr(server, "pause", monotonic.advance)
-        async with connected(server, concurrency=1, time_limit=90) as embedder:
+        async with open_embedder(server, concurrency=1, time_limit=90) as embedder:
             with pytest.raises(Unavailable):
                 await embedder.embed([f"text {number}" for number in range(10)], Purpose.DOCUMENT)
     assert len(server.calls) == 5
@@ -219,7 +219,7 @@ async def test_five_failures_open_the_breaker() -> None:
     seconds = SettableSeconds()
     breaker = CircuitBreaker("Vertex AI", seconds)
     with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:
-        async with connected(server, breaker=breaker) as embedder:
+        async with open_embedder(server, breaker=breaker) as embedder:
             await fail(embedder, FAILURE_THRESHOLD)
             with pytest.raises(Unavailable) as caught:
                 await embedder.embed([SECRET], Purpose.DOCUMENT)
@@ -235,7 +235,7 @@ async def test_five_failures_open_the_breaker() -> None:
 
 async def test_refused_texts_do_not_count_as_failures() -> None:
     with FakeVertex(usual=refusal(400, "INVALID_ARGUMENT")) as server:
-        async with connected(server) as embedder:
+        async with open_embedder(server) as embedder:
             await fail(embedder, FAILURE_THRESHOLD + 2)
     assert len(server.calls) == FAILURE_THRESHOLD + 2
 
@@ -243,7 +243,7 @@ async def test_refused_texts_do_not_count_as_failures() -> None:
 async def test_a_cancelled_probe_is_replaced(monotonic: Monotonic) -> None:
     breaker = CircuitBreaker("Vertex AI", pause=0)
     with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:
-        async with connected(server, breaker=breaker) as embedder:
+        async with open_embedder(server, breaker=breaker) as embedder:
             await fail(embedder, FAILURE_THRESHOLD)
             server.usual, server.on_hang = HANG, partial(monotonic.advance_soon, 1)
             with pytest.raises(TimeoutError):
@@ -255,30 +255,30 @@ async def test_a_cancelled_probe_is_replaced(monotonic: Monotonic) -> None:
 async def test_a_query_has_a_shorter_time_limit(monotonic: Monotonic) -> None:
     with FakeVertex(usual=HANG) as server:
         server.on_hang = partial(monotonic.advance_soon, QUERY_SECONDS)
-        async with connected(server, time_limit=3600) as embedder, asyncio.timeout(60):
+        async with open_embedder(server, time_limit=3600) as embedder, asyncio.timeout(60):
             with pytest.raises(Unavailable):
                 await embedder.embed(["one"], Purpose.QUERY)
 
 
 async def test_a_refused_text_is_named_by_its_index() -> None:
     with FakeVertex() as server:
-        async with connected(server) as embedder:
-            with pytest.raises(InvalidInput, match="text 1") as refused:
+        async with open_embedder(server) as embedder:
+            with pytest.raises(InvalidInput, match="text 1") as error:
                 await embedder.embed(["fine", ""], Purpose.DOCUMENT)
-    assert refused.value.details == {"text": 1}
+    assert error.value.details == {"text": 1}
 
 
 async def test_the_first_failure_cancels_the_other_requests() -> None:
     with FakeVertex(usual=HANG) as server:
         server.script.append(refusal(400, "INVALID_ARGUMENT", SECRET))
-        async with connected(server, time_limit=3600) as embedder:
+        async with open_embedder(server, time_limit=3600) as embedder:
             with pytest.raises(InvalidInput):
                 await asyncio.wait_for(embedder.embed(["one", "two"], Purpose.DOCUMENT), 60)
 
 
 async def test_half_a_character_is_refused_before_it_is_sent() -> None:
     with FakeVertex() as server:
-        async with connected(server) as embedder:
+        async with open_embedder(server) as embedder:
             with pytest.raises(InvalidInput, match="whole characters"):
                 await embedder.embed(["fine", "\ud83d"], Purpose.DOCUMENT)
     assert server.calls == []
@@ -318,9 +318,9 @@ async def test_a_wrong_configuration_is_logged_with_advice(
     with FakeVertex(refusal(status, reason, SECRET)) as server:
         failure = await expect_failure(server)
     assert type(failure) is PlatformFault
-    logged = capsys.readouterr().err
-    assert advice in logged
-    assert SECRET not in logged
+    log_text = capsys.readouterr().err
+    assert advice in log_text
+    assert SECRET not in log_text
 
 
 async def test_unusable_credentials_are_a_fault() -> None:

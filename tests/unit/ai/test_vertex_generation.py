@@ -53,12 +53,12 @@ class Note(BaseModel):
     words: Annotated[tuple[str, ...], Field(max_length=3)] = Field(description="Its main words.")
 
 
-GOOD = {"subject": "bees", "words": ["bees", "dance"]}
-BAD = {"subject": "bees", "words": ["one", "two", "three", "four"]}
+VALID_NOTE = {"subject": "bees", "words": ["bees", "dance"]}
+INVALID_NOTE = {"subject": "bees", "words": ["one", "two", "three", "four"]}
 
 
 @asynccontextmanager
-async def connected(server: FakeVertex, **options: Any) -> AsyncIterator[VertexGenerator]:
+async def open_generator(server: FakeVertex, **options: Any) -> AsyncIterator[VertexGenerator]:
     defaults = {
         "project": "shelf",
         "location": "europe-west4",
@@ -74,7 +74,7 @@ async def connected(server: FakeVertex, **options: Any) -> AsyncIterator[VertexG
 
 
 async def note(server: FakeVertex, text: str = BEES, **options: Any) -> Generated[Note]:
-    async with connected(server, **options) as generator:
+    async with open_generator(server, **options) as generator:
         return await generator.generate(INSTRUCTION, text, Note)
 
 
@@ -96,9 +96,9 @@ def part(call: Call, turn: int) -> str:
 
 
 async def test_an_answer_has_the_requested_shape_and_its_cost() -> None:
-    with FakeVertex(json_reply(GOOD, tokens=(120, 30, 12))) as server:
-        generated = await note(server)
-    assert generated == Generated(Note(subject="bees", words=("bees", "dance")), 120, 42)
+    with FakeVertex(json_reply(VALID_NOTE, tokens=(120, 30, 12))) as server:
+        answer = await note(server)
+    assert answer == Generated(Note(subject="bees", words=("bees", "dance")), 120, 42)
 
 
 async def test_a_request_has_instruction_text_and_shape() -> None:
@@ -159,52 +159,54 @@ async def test_instructions_in_a_text_stay_enclosed() -> None:
     with FakeVertex() as server:
         await note(server, orders)
         await note(server, BEES)
-    first, second = server.calls
-    head, _, tail = first.body["contents"][0]["parts"]
-    assert first.text == orders
+    first_call, second_call = server.calls
+    head, _, tail = first_call.body["contents"][0]["parts"]
+    assert first_call.text == orders
     assert tail["text"].strip("\n") == head["text"].strip("\n").replace("[", "[end of ")
     assert tail["text"].strip("\n") not in orders
-    assert second.body["systemInstruction"] == first.body["systemInstruction"]
+    assert second_call.body["systemInstruction"] == first_call.body["systemInstruction"]
 
 
 async def test_an_answer_in_two_parts_is_joined() -> None:
-    half, rest = json.dumps(GOOD)[:15], json.dumps(GOOD)[15:]
-    with FakeVertex(text_reply(half, rest)) as server:
+    beginning, remainder = json.dumps(VALID_NOTE)[:15], json.dumps(VALID_NOTE)[15:]
+    with FakeVertex(text_reply(beginning, remainder)) as server:
         assert (await note(server)).value.subject == "bees"
 
 
 @pytest.mark.parametrize(
     "reply",
     [
-        json_reply(BAD),
+        json_reply(INVALID_NOTE),
         json_reply({"subject": "bees"}),
         text_reply("Bees, of course."),
         text_reply('{"subject": "be'),
-        text_reply(json.dumps(GOOD)[:20], finish="MAX_TOKENS"),
+        text_reply(json.dumps(VALID_NOTE)[:20], finish="MAX_TOKENS"),
         text_reply("", finish="OTHER"),
         text_reply('{"subject": "\\ud800", "words": []}'),
         NO_CANDIDATES,
     ],
 )
 async def test_an_answer_of_another_shape_is_requested_again(reply: Reply) -> None:
-    with FakeVertex(reply, json_reply(GOOD)) as server:
+    with FakeVertex(reply, json_reply(VALID_NOTE)) as server:
         assert (await note(server)).value.subject == "bees"
     assert len(server.calls) == 2
 
 
 async def test_the_model_sees_what_is_wrong_with_its_answer() -> None:
-    with FakeVertex(json_reply(BAD, (100, 20, 1)), json_reply(GOOD, (200, 30, 2))) as server:
-        generated = await note(server)
+    with FakeVertex(
+        json_reply(INVALID_NOTE, (100, 20, 1)), json_reply(VALID_NOTE, (200, 30, 2))
+    ) as server:
+        answer = await note(server)
     _, call = server.calls
     assert [turn["role"] for turn in call.body["contents"]] == ["user", "model", "user"]
-    assert part(call, 1) == json.dumps(BAD)
+    assert part(call, 1) == json.dumps(INVALID_NOTE)
     assert "words: Tuple should have at most 3 items" in part(call, 2)
-    assert generated.input_tokens == 300
-    assert generated.output_tokens == 53
+    assert answer.input_tokens == 300
+    assert answer.output_tokens == 53
 
 
 async def test_a_truncated_answer_is_not_sent_back() -> None:
-    with FakeVertex(text_reply("x" * 1000, finish="MAX_TOKENS"), json_reply(GOOD)) as server:
+    with FakeVertex(text_reply("x" * 1000, finish="MAX_TOKENS"), json_reply(VALID_NOTE)) as server:
         await note(server)
     assert [turn["role"] for turn in server.calls[1].body["contents"]] == ["user", "user"]
     assert "too long" in part(server.calls[1], 1)
@@ -223,14 +225,16 @@ async def test_a_truncated_answer_is_not_sent_back() -> None:
 async def test_a_failure_has_the_cost_of_earlier_answers(
     second: Reply, error: type[CarrelError], monotonic: Monotonic
 ) -> None:
-    with FakeVertex(json_reply(BAD, (100, 20, 1)), usual=second) as server:
+    with FakeVertex(json_reply(INVALID_NOTE, (100, 20, 1)), usual=second) as server:
         server.on_hang = partial(monotonic.advance_soon, 50)
         failure = await expect_failure(server, time_limit=50)
     assert type(failure) is error
     assert failure.details == {"input_tokens": 100, "output_tokens": 21}
 
 
-@pytest.mark.parametrize("reply", [json_reply(BAD | {"subject": SECRET}), text_reply(SECRET)])
+@pytest.mark.parametrize(
+    "reply", [json_reply(INVALID_NOTE | {"subject": SECRET}), text_reply(SECRET)]
+)
 async def test_two_invalid_answers_are_an_error_with_its_cost(
     reply: Reply,
 ) -> None:
@@ -247,7 +251,7 @@ async def test_two_invalid_answers_are_an_error_with_its_cost(
         blocked(),
         blocked("JAILBREAK"),
         text_reply("", finish="SAFETY"),
-        text_reply(json.dumps(GOOD), finish="RECITATION"),
+        text_reply(json.dumps(VALID_NOTE), finish="RECITATION"),
         text_reply("", finish="PROHIBITED_CONTENT"),
         refusal(400, "INVALID_ARGUMENT", SECRET),
     ],
@@ -263,8 +267,8 @@ async def test_a_refused_text_is_not_sent_again(reply: Reply) -> None:
 async def test_a_throttled_request_waits_for_retry_after() -> None:
     with FakeVertex(refusal(429, "RESOURCE_EXHAUSTED", retry_after="10")) as server:
         await note(server)
-    first, second = server.calls
-    assert second.at - first.at >= 10
+    first_call, second_call = server.calls
+    assert second_call.at - first_call.at >= 10
 
 
 @pytest.mark.parametrize("reply", [refusal(500, "INTERNAL"), CUT_CONNECTION])
@@ -311,7 +315,7 @@ async def test_an_answer_without_json_is_a_fault(body: bytes) -> None:
 async def test_texts_and_answers_are_not_logged(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with FakeVertex(usual=json_reply(BAD | {"subject": SECRET})) as server:
+    with FakeVertex(usual=json_reply(INVALID_NOTE | {"subject": SECRET})) as server:
         await expect_failure(server)
     with FakeVertex(blocked()) as server:
         await expect_failure(server)
@@ -321,7 +325,7 @@ async def test_texts_and_answers_are_not_logged(
 
 async def test_concurrency_is_limited() -> None:
     with FakeVertex(usual=Reply(pause=0.05)) as server:
-        async with connected(server, concurrency=3) as generator, asyncio.TaskGroup() as group:
+        async with open_generator(server, concurrency=3) as generator, asyncio.TaskGroup() as group:
             for number in range(8):
                 group.create_task(generator.generate(INSTRUCTION, f"text {number}", Note))
     assert len(server.calls) == 8
@@ -332,7 +336,7 @@ async def test_five_failures_open_the_breaker() -> None:
     seconds = SettableSeconds()
     breaker = CircuitBreaker("Vertex AI", seconds)
     with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:
-        async with connected(server, breaker=breaker, time_limit=50) as generator:
+        async with open_generator(server, breaker=breaker, time_limit=50) as generator:
             for _ in range(FAILURE_THRESHOLD + 1):
                 with pytest.raises(Unavailable):
                     await generator.generate(INSTRUCTION, BEES, Note)
@@ -351,6 +355,6 @@ async def test_an_empty_text_is_refused_before_it_is_sent(text: str) -> None:
 
 async def test_a_cancelled_call_releases_its_slot() -> None:
     with FakeVertex(usual=HANG) as server:
-        async with asyncio.timeout(60), connected(server, time_limit=3600) as generator:
+        async with asyncio.timeout(60), open_generator(server, time_limit=3600) as generator:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(generator.generate(INSTRUCTION, BEES, Note), 0.2)

@@ -18,11 +18,11 @@ import pytest
 from infra.build.discovery import ROOT
 
 SCHEMA: Final = Path(__file__).with_name("mcp_server.schema.json")
-PUBLISHED: Final = "io.modelcontextprotocol.registry/publisher-provided"
+METADATA_KEY: Final = "io.modelcontextprotocol.registry/publisher-provided"
 """The only metadata that the registry keeps, 4 KB of it at most."""
 
 
-def of_file(path: Path) -> dict[str, Any]:
+def load_json(path: Path) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return content
 
@@ -30,7 +30,7 @@ def of_file(path: Path) -> dict[str, Any]:
 @pytest.fixture
 def server() -> dict[str, Any]:
     """The server as it is described."""
-    return of_file(ROOT / "server.json")
+    return load_json(ROOT / "server.json")
 
 
 @pytest.fixture
@@ -41,24 +41,24 @@ def project() -> dict[str, Any]:
 
 
 def test_server_json_matches_the_registry_schema(server: dict[str, Any]) -> None:
-    jsonschema.Draft7Validator(of_file(SCHEMA)).validate(server)
+    jsonschema.Draft7Validator(load_json(SCHEMA)).validate(server)
 
 
 def test_server_json_names_its_schema(server: dict[str, Any]) -> None:
-    assert server["$schema"] == of_file(SCHEMA)["$id"]
+    assert server["$schema"] == load_json(SCHEMA)["$id"]
 
 
 def test_server_json_agrees_with_pyproject(server: dict[str, Any], project: dict[str, Any]) -> None:
-    published = (server["name"].rpartition("/")[2], server["version"], server["description"])
-    assert (project["name"], project["version"], project["description"]) == published
+    published_facts = (server["name"].rpartition("/")[2], server["version"], server["description"])
+    assert (project["name"], project["version"], project["description"]) == published_facts
 
 
 def test_url_is_valid_with_its_variables(server: dict[str, Any]) -> None:
     [remote] = server["remotes"]
     assert remote["variables"].keys() == set(re.findall(r"{(\w+)}", remote["url"]))
     assert all(variable["isRequired"] for variable in remote["variables"].values())
-    filled = remote["url"].format(host=remote["variables"]["host"]["placeholder"])
-    assert re.fullmatch(r"https://[a-z0-9.-]+/mcp", filled)
+    url = remote["url"].format(host=remote["variables"]["host"]["placeholder"])
+    assert re.fullmatch(r"https://[a-z0-9.-]+/mcp", url)
 
 
 def test_server_json_lists_no_package(server: dict[str, Any]) -> None:
@@ -74,5 +74,5 @@ def test_key_is_optional_and_secret(server: dict[str, Any]) -> None:
 
 
 def test_metadata_is_within_the_limit(server: dict[str, Any]) -> None:
-    assert list(server["_meta"]) == [PUBLISHED]
-    assert len(json.dumps(server["_meta"][PUBLISHED])) <= 4096
+    assert list(server["_meta"]) == [METADATA_KEY]
+    assert len(json.dumps(server["_meta"][METADATA_KEY])) <= 4096

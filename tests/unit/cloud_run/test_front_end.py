@@ -79,8 +79,8 @@ async def make_client(
 
 @pytest.fixture
 async def client(function: str, accounts: Accounts) -> AsyncIterator[httpx2.AsyncClient]:
-    async with make_client(function, accounts) as opened:
-        yield opened
+    async with make_client(function, accounts) as http_client:
+        yield http_client
 
 
 @pytest.fixture
@@ -122,12 +122,14 @@ async def test_the_function_gets_the_token_without_its_signature(
 async def test_a_token_in_the_serverless_header_counts(
     client: httpx2.AsyncClient, authorization: str
 ) -> None:
-    own = {"authorization": "Bearer of-the-functions-own"}
-    headers = await received_headers(client, {**own, "x-serverless-authorization": authorization})
-    assert headers["authorization"] == own["authorization"]
+    application_headers = {"authorization": "Bearer of-the-functions-own"}
+    headers = await received_headers(
+        client, {**application_headers, "x-serverless-authorization": authorization}
+    )
+    assert headers["authorization"] == application_headers["authorization"]
     assert headers["x-serverless-authorization"].rpartition(".")[2] == UNSIGNED
-    both = {"authorization": authorization, "x-serverless-authorization": "Bearer a.b.c"}
-    assert (await client.post("/", headers=both)).status_code == 401
+    both_headers = {"authorization": authorization, "x-serverless-authorization": "Bearer a.b.c"}
+    assert (await client.post("/", headers=both_headers)).status_code == 401
 
 
 async def test_the_callers_address_is_appended_to_forwarded_for(
@@ -140,9 +142,9 @@ async def test_the_callers_address_is_appended_to_forwarded_for(
 
 
 async def test_an_expired_token_is_refused() -> None:
-    old = Accounts(SettableClock(utc_now() - LIFETIME - timedelta(seconds=1)))
-    async with make_client("http://127.0.0.1:1", old) as theirs:
-        headers = {"authorization": f"Bearer {old.token(GATEWAY, URL)}"}
+    expired_accounts = Accounts(SettableClock(utc_now() - LIFETIME - timedelta(seconds=1)))
+    async with make_client("http://127.0.0.1:1", expired_accounts) as theirs:
+        headers = {"authorization": f"Bearer {expired_accounts.token(GATEWAY, URL)}"}
         response = await theirs.post("/", headers=headers)
     assert response.status_code == 401
     assert 'error="invalid_token"' in response.headers["www-authenticate"]

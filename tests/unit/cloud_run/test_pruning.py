@@ -24,10 +24,10 @@ def laptop(tmp_path: Path) -> Path:
     """Three bundles with environments, which were used long ago."""
     for name in ("now", "before", "older"):
         archive = tmp_path / "archive.zip"
-        with ZipFile(archive, "w") as packed:
-            packed.writestr("requirements.txt", name)
-            packed.writestr("shared/common.py", "")
-            packed.writestr("main.py", f"NAME = {name!r}")
+        with ZipFile(archive, "w") as zip_file:
+            zip_file.writestr("requirements.txt", name)
+            zip_file.writestr("shared/common.py", "")
+            zip_file.writestr("main.py", f"NAME = {name!r}")
         unpack(archive, tmp_path / "unpacked" / name, tmp_path / "files")
         archive.unlink()
         os.utime(tmp_path / "unpacked" / name, (LONG_AGO, LONG_AGO))
@@ -73,9 +73,9 @@ def test_using_an_environment_renews_it(laptop: Path) -> None:
 
 def test_unfinished_environments_are_deleted(laptop: Path) -> None:
     for folder in ("unpacked", "environments"):
-        unfinished = laptop / folder / "new.unfinished"
-        unfinished.mkdir()
-        os.utime(unfinished, (LONG_AGO, LONG_AGO))
+        unfinished_folder = laptop / folder / "new.unfinished"
+        unfinished_folder.mkdir()
+        os.utime(unfinished_folder, (LONG_AGO, LONG_AGO))
     prune(laptop, {"now", "before", "older"})
     assert names(laptop / "unpacked") == {"now", "before", "older"}
     assert names(laptop / "environments") == keys("now", "before", "older")

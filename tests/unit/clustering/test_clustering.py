@@ -54,10 +54,10 @@ def test_strays_belong_to_no_cluster() -> None:
 def test_the_order_of_the_vectors_makes_no_difference(seed: int) -> None:
     vectors = np.concatenate([groups(5, seed), strays(20, seed + 1)])
     order = np.random.default_rng(seed).permutation(len(vectors))
-    shuffled = [
+    shuffled_members = [
         {int(order[row]) for row in cluster} for cluster in members(find_clusters(vectors[order]))
     ]
-    assert members(find_clusters(vectors)) == sorted(shuffled, key=min)
+    assert members(find_clusters(vectors)) == sorted(shuffled_members, key=min)
 
 
 @settings(max_examples=15)
@@ -79,8 +79,10 @@ def test_copies_belong_to_the_same_cluster() -> None:
 def test_members_are_ordered_by_centrality() -> None:
     vectors = groups(5)
     for cluster in find_clusters(vectors):
-        near = vectors[cluster.members] @ cluster.centroid
-        assert all(first >= second for first, second in pairwise(near))
+        similarities = vectors[cluster.members] @ cluster.centroid
+        assert all(
+            similarity >= next_similarity for similarity, next_similarity in pairwise(similarities)
+        )
 
 
 def test_too_few_distinct_vectors_make_no_cluster() -> None:
@@ -99,19 +101,19 @@ def test_new_vector_joins_only_a_near_cluster() -> None:
     clusters = find_clusters(vectors)
     centroids = np.array([cluster.centroid for cluster in clusters])
     reaches = np.array([cluster.reach for cluster in clusters])
-    joined = nearest_clusters(np.concatenate([centroids, strays(3)]), centroids, reaches)
-    assert joined.tolist() == [0, 1, 2, 3, 4, -1, -1, -1]
+    rows = nearest_clusters(np.concatenate([centroids, strays(3)]), centroids, reaches)
+    assert rows.tolist() == [0, 1, 2, 3, 4, -1, -1, -1]
 
 
 def test_without_clusters_nothing_joins_one() -> None:
-    empty = np.empty((0, DIMENSION), np.float32)
-    assert nearest_clusters(strays(2), empty, np.empty(0)).tolist() == [-1, -1]
+    no_centroids = np.empty((0, DIMENSION), np.float32)
+    assert nearest_clusters(strays(2), no_centroids, np.empty(0)).tolist() == [-1, -1]
 
 
 def test_three_quarters_of_a_core_are_near_enough_to_it() -> None:
     [core] = [groups(1, size=200)]
-    near = core @ compute_centroid(core) >= compute_reach(core)
-    assert 0.7 <= near.mean() <= 0.9
+    is_near = core @ compute_centroid(core) >= compute_reach(core)
+    assert 0.7 <= is_near.mean() <= 0.9
 
 
 def test_single_vector_attracts_no_members() -> None:
@@ -168,15 +170,16 @@ def test_empty_clusterings_do_not_match() -> None:
 def test_clusters_match_after_a_tenth_of_members_changes(*, seed: int, came: bool) -> None:
     vectors = np.concatenate([groups(6, seed), strays(10, seed + 1)])
     stays = np.random.default_rng(seed).random(len(vectors)) > 0.1
-    fewer, every = np.flatnonzero(stays), np.arange(len(vectors))
-    before, after = (fewer, every) if came else (every, fewer)
+    remaining_rows, all_rows = np.flatnonzero(stays), np.arange(len(vectors))
+    rows_before, rows_after = (remaining_rows, all_rows) if came else (all_rows, remaining_rows)
     former = {
-        f"cluster {number}": [str(before[row]) for row in cluster.members]
-        for number, cluster in enumerate(find_clusters(vectors[before]))
+        f"cluster {number}": [str(rows_before[row]) for row in cluster.members]
+        for number, cluster in enumerate(find_clusters(vectors[rows_before]))
         if len(cluster.members) > GROUP / 2
     }
     clusters = [
-        {str(after[row]) for row in cluster.members} for cluster in find_clusters(vectors[after])
+        {str(rows_after[row]) for row in cluster.members}
+        for cluster in find_clusters(vectors[rows_after])
     ]
     assert former.keys() == {
         match.cluster_id for match in match_clusters(clusters, former) if match

@@ -10,25 +10,25 @@ READ, WRITE, CURATE = Scope.READ, Scope.WRITE, Scope.CURATE
 
 
 @pytest.mark.parametrize(
-    ("scopes", "implied"),
+    ("scopes", "implied_scopes"),
     [((), ()), ((READ,), (READ,)), ((WRITE,), (READ, WRITE)), ((CURATE,), (READ, WRITE, CURATE))],
 )
 def test_a_scope_implies_those_before_it(
-    scopes: tuple[Scope, ...], implied: tuple[Scope, ...]
+    scopes: tuple[Scope, ...], implied_scopes: tuple[Scope, ...]
 ) -> None:
-    assert with_implied_scopes(frozenset(scopes)) == frozenset(implied)
+    assert with_implied_scopes(frozenset(scopes)) == frozenset(implied_scopes)
 
 
 @pytest.mark.parametrize(
-    ("role", "included"),
+    ("role", "included_roles"),
     [
         (Role.READER, {Role.READER}),
         (Role.EDITOR, {Role.READER, Role.EDITOR}),
         (Role.OWNER, set(Role)),
     ],
 )
-def test_a_role_includes_those_before_it(role: Role, included: set[Role]) -> None:
-    assert {other for other in Role if role.includes(other)} == included
+def test_a_role_includes_those_before_it(role: Role, included_roles: set[Role]) -> None:
+    assert {other_role for other_role in Role if role.includes(other_role)} == included_roles
 
 
 def test_curating_needs_the_role_and_the_scope() -> None:

@@ -156,30 +156,30 @@ def test_an_old_call_ending_during_a_probe_admits_no_other(
     breaker: CircuitBreaker, seconds: SettableSeconds, *, healthy: bool | None
 ) -> None:
     """A write may take longer than the pause."""
-    early = Call(breaker)
+    early_call = Call(breaker)
     fail(breaker, FAILURE_THRESHOLD)
     seconds.now += OPEN_SECONDS
     with breaker.attempt():
-        early.end(healthy=healthy)
+        early_call.end(healthy=healthy)
         seconds.now += 10 * OPEN_SECONDS
         assert not passes(breaker)
     assert passes(breaker)
 
 
 def test_a_late_success_closes_it(breaker: CircuitBreaker) -> None:
-    early = Call(breaker)
+    early_call = Call(breaker)
     fail(breaker, FAILURE_THRESHOLD)
-    early.end(healthy=True)
+    early_call.end(healthy=True)
     assert passes(breaker)
 
 
 def test_a_late_failure_does_not_prolong_the_pause(
     breaker: CircuitBreaker, seconds: SettableSeconds
 ) -> None:
-    early = Call(breaker)
+    early_call = Call(breaker)
     fail(breaker, FAILURE_THRESHOLD)
     seconds.now += OPEN_SECONDS - 1
-    early.end(healthy=False)
+    early_call.end(healthy=False)
     seconds.now += 1
     assert passes(breaker)
 
@@ -223,10 +223,10 @@ class History(RuleBasedStateMachine):
         return PROBE_RETRY_SECONDS if self.probes else None
 
     @precondition(lambda self: not self.is_open)
-    @rule(others=st.integers(0, 3))
-    def break_down(self, others: int) -> None:
+    @rule(waiting_calls=st.integers(0, 3))
+    def break_down(self, waiting_calls: int) -> None:
         """Let calls fail until none passes, while others are still running."""
-        for _ in range(others):
+        for _ in range(waiting_calls):
             self.call()
         while not self.is_open:
             self.call()
@@ -248,9 +248,9 @@ class History(RuleBasedStateMachine):
             self.in_a_row += 1
             self.failed_at = self.clock.now
 
-    @rule(passed=st.sampled_from([0.25, 4, OPEN_SECONDS - 4, OPEN_SECONDS, 10 * OPEN_SECONDS]))
-    def wait(self, passed: float) -> None:
-        self.clock.now += passed
+    @rule(seconds=st.sampled_from([0.25, 4, OPEN_SECONDS - 4, OPEN_SECONDS, 10 * OPEN_SECONDS]))
+    def wait(self, seconds: float) -> None:
+        self.clock.now += seconds
 
     @invariant()
     def at_most_one_probe_runs(self) -> None:

@@ -46,8 +46,8 @@ def test_an_id_is_its_own_id(name: str) -> None:
 @example(["a" * 65, "a" * 66])
 @example(["__x__", "x"])
 def test_two_names_never_share_an_id(pair: list[str]) -> None:
-    first, second = pair
-    assert safe_id(first) != safe_id(second)
+    name, other_name = pair
+    assert safe_id(name) != safe_id(other_name)
 
 
 def test_white_space_around_a_name_is_ignored() -> None:

@@ -47,10 +47,10 @@ def test_days_are_counted_in_utc() -> None:
 
 def test_a_span_includes_its_first_and_last_moment() -> None:
     tick = timedelta(microseconds=1)
-    for inside in (SPAN.start, SPAN.end):
-        assert inside in SPAN
-    for outside in (SPAN.start - tick, SPAN.end + tick):
-        assert outside not in SPAN
+    for moment in (SPAN.start, SPAN.end):
+        assert moment in SPAN
+    for moment in (SPAN.start - tick, SPAN.end + tick):
+        assert moment not in SPAN
 
 
 def test_a_moment_of_another_time_zone_is_compared_in_utc() -> None:
@@ -66,8 +66,8 @@ def test_the_microseconds_of_a_span_are_its_moments() -> None:
 
 
 def test_spans_intersect() -> None:
-    other = DateSpan(date(2024, 2, 1), date(2024, 12, 31))
-    assert SPAN & other == DateSpan(date(2024, 2, 1), date(2024, 3, 2))
+    other_span = DateSpan(date(2024, 2, 1), date(2024, 12, 31))
+    assert SPAN & other_span == DateSpan(date(2024, 2, 1), date(2024, 3, 2))
     assert SPAN & ALL_DATES == SPAN
 
 

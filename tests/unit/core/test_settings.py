@@ -65,8 +65,8 @@ def test_settings_cannot_be_changed(name: str) -> None:
 
 
 def test_each_setting_belongs_to_one_group() -> None:
-    grouped = [field for group in setting_groups().values() for field in group.model_fields]
-    assert grouped == list(Settings.model_fields)
+    grouped_fields = [field for group in setting_groups().values() for field in group.model_fields]
+    assert grouped_fields == list(Settings.model_fields)
 
 
 def test_groups_have_titles_of_one_line() -> None:
@@ -163,7 +163,7 @@ def test_errors_name_the_setting_and_not_its_value(
     with pytest.raises(InvalidInput, match=name.upper()) as caught:
         Settings()
     message = str(caught.value)
-    assert not [quoted for quoted in (value, SECRET, "beef") if quoted in message]
+    assert not [text for text in (value, SECRET, "beef") if text in message]
 
 
 def test_a_secret_is_not_in_the_repr() -> None:
@@ -192,8 +192,10 @@ def test_values_out_of_range_are_refused(name: str, values: list[Any]) -> None:
 
 
 def test_every_setting_has_a_description() -> None:
-    missing = [name for name, field in Settings.model_fields.items() if not field.description]
-    assert missing == []
+    undescribed_settings = [
+        name for name, field in Settings.model_fields.items() if not field.description
+    ]
+    assert undescribed_settings == []
 
 
 def test_examples_are_valid_json_values() -> None:

@@ -59,8 +59,8 @@ def test_googles_older_header_has_them_too(
 
 
 def test_traceparent_takes_precedence() -> None:
-    other = f"{'b' * 32}/7;o=0"
-    headers = make_headers(("x-cloud-trace-context", other), ("traceparent", W3C))
+    older_header = f"{'b' * 32}/7;o=0"
+    headers = make_headers(("x-cloud-trace-context", older_header), ("traceparent", W3C))
     assert parse_trace(headers) == TraceContext(TRACE_ID, SPAN_ID, sampled=True)
 
 
@@ -89,8 +89,10 @@ def test_invalid_headers_are_ignored(fields: Sequence[tuple[str, str]]) -> None:
 
 
 @given(st.text(st.characters(max_codepoint=255)), st.text(st.characters(max_codepoint=255)))
-def test_no_combination_of_headers_is_an_error(one: str, other: str) -> None:
-    parse_trace(make_headers(("traceparent", one), ("x-cloud-trace-context", other)))
+def test_no_combination_of_headers_is_an_error(traceparent: str, cloud_trace_context: str) -> None:
+    parse_trace(
+        make_headers(("traceparent", traceparent), ("x-cloud-trace-context", cloud_trace_context))
+    )
 
 
 def test_log_lines_in_the_context_have_the_trace(
@@ -99,13 +101,15 @@ def test_log_lines_in_the_context_have_the_trace(
     with bind_trace(make_headers(("traceparent", W3C)), "shelf"):
         log.info("inside")
     log.info("outside")
-    inside, outside = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    line_in_context, line_after = [
+        json.loads(line) for line in capsys.readouterr().err.splitlines()
+    ]
     assert {
         "logging.googleapis.com/trace": f"projects/shelf/traces/{TRACE_ID}",
         "logging.googleapis.com/spanId": SPAN_ID,
         "logging.googleapis.com/trace_sampled": True,
-    }.items() <= inside.items()
-    assert outside.keys() == {"message", "severity", "time"}
+    }.items() <= line_in_context.items()
+    assert line_after.keys() == {"message", "severity", "time"}
 
 
 def test_the_trace_is_passed_on_unchanged() -> None:

@@ -53,9 +53,9 @@ EXAMPLE_TASK: Final[dict[str, Any]] = {
 """The document whose size Firestore's documentation computes as an example."""
 
 
-def make_price(free: float = 0.0, every: str = "month", per: float = 1.0) -> Price:
+def make_price(free: float = 0.0, period: str = "month", per: float = 1.0) -> Price:
     """Return a price of a dollar for a number of units, some of them free."""
-    return Price("Sand", 1.0, per, "grain", free, every, "https://example.com", True, "")  # noqa: FBT003 - a fixture's
+    return Price("Sand", 1.0, per, "grain", free, period, "https://example.com", True, "")  # noqa: FBT003 - a fixture's
 
 
 def make_function(name: str, kind: Any, schedule: str = "") -> Function:
@@ -81,7 +81,7 @@ def plan() -> DeploymentPlan:
         "write", "write", 1, "write", Usage(read=1, written=3, seconds=0.05, embedded=7)
     )
     sweep = Usage(read=5, written=2, seconds=0.4)
-    measured = Measurements(
+    measurements = Measurements(
         on="2026-01-01",
         calls=[search, write],
         gateway=GatewayUsage(2, 1, 1, 0.01, 0.005, 1000),
@@ -100,14 +100,14 @@ def plan() -> DeploymentPlan:
         make_function("sweep", "job", "0 3 * * *"),
     ]
     return DeploymentPlan(
-        functions=functions, measured=measured, chunks=100, calls_per_day=10, new_chunks=0
+        functions=functions, measured=measurements, chunks=100, calls_per_day=10, new_chunks=0
     )
 
 
 def test_a_daily_allowance_expires_each_day() -> None:
-    even, at_once = MonthlyAmount(10.0), MonthlyAmount(0.0, 10 * DAYS_PER_MONTH, 1)
-    assert make_price(free=10, every="day").charge(even) == 0.0
-    assert make_price(free=10, every="day").charge(at_once) == pytest.approx(
+    steady_use, use_on_one_day = MonthlyAmount(10.0), MonthlyAmount(0.0, 10 * DAYS_PER_MONTH, 1)
+    assert make_price(free=10, period="day").charge(steady_use) == 0.0
+    assert make_price(free=10, period="day").charge(use_on_one_day) == pytest.approx(
         10 * DAYS_PER_MONTH - 10
     )
 
@@ -120,7 +120,7 @@ def test_a_monthly_allowance_may_be_used_on_one_day() -> None:
 def test_busy_days_are_charged_separately() -> None:
     amount = MonthlyAmount(8.0, extra=5.0, extra_days=4)
     assert amount.month == pytest.approx(8 * DAYS_PER_MONTH + 20)
-    assert make_price(free=10, every="day").charge(amount) == pytest.approx(4 * 3.0)
+    assert make_price(free=10, period="day").charge(amount) == pytest.approx(4 * 3.0)
 
 
 def test_prices_apply_to_bundles_of_units() -> None:
@@ -150,14 +150,14 @@ def test_an_unsupported_schedule_is_rejected(schedule: str) -> None:
 
 
 def test_twice_the_calls_take_twice_the_reads(plan: DeploymentPlan) -> None:
-    usual, doubled = monthly(plan), monthly(replace(plan, calls_per_day=20))
+    usual_bill, doubled_bill = monthly(plan), monthly(replace(plan, calls_per_day=20))
     jobs_read = 5 * DAYS_PER_MONTH
-    read = usual["Firestore reads"].amount - jobs_read
-    assert doubled["Firestore reads"].amount - jobs_read == pytest.approx(2 * read)
-    assert doubled["reads in `access`"].amount == pytest.approx(
-        2 * usual["reads in `access`"].amount
+    read = usual_bill["Firestore reads"].amount - jobs_read
+    assert doubled_bill["Firestore reads"].amount - jobs_read == pytest.approx(2 * read)
+    assert doubled_bill["reads in `access`"].amount == pytest.approx(
+        2 * usual_bill["reads in `access`"].amount
     )
-    assert doubled["schedules"] == usual["schedules"]
+    assert doubled_bill["schedules"] == usual_bill["schedules"]
 
 
 def test_a_day_of_calls_is_the_usual_mix(plan: DeploymentPlan) -> None:
@@ -169,9 +169,9 @@ def test_a_day_of_calls_is_the_usual_mix(plan: DeploymentPlan) -> None:
 
 
 def test_vector_index_entries_count_as_reads_in_firestore(plan: DeploymentPlan) -> None:
-    with_reads, without_reads = monthly(plan), monthly(replace(plan, index_read_share=0.0))
+    bill, bill_without_index_reads = monthly(plan), monthly(replace(plan, index_read_share=0.0))
     assert index_reads(plan).month == pytest.approx(18 * DAYS_PER_MONTH)
-    difference = with_reads["Firestore reads"].amount - without_reads["Firestore reads"].amount
+    difference = bill["Firestore reads"].amount - bill_without_index_reads["Firestore reads"].amount
     assert difference == pytest.approx(18 * DAYS_PER_MONTH)
 
 
@@ -286,9 +286,9 @@ def test_comparing_extractions_grows_quadratically() -> None:
 
 
 def test_emulator_search_times_are_not_used() -> None:
-    small, large = (measurements_at(size).idle["health"] for size in (1_000, 100_000))
-    assert large.seconds == small.seconds
-    assert small.index_reads < large.index_reads
+    small_run, large_run = (measurements_at(size).idle["health"] for size in (1_000, 100_000))
+    assert large_run.seconds == small_run.seconds
+    assert small_run.index_reads < large_run.index_reads
 
 
 def test_the_measured_mix_has_a_hundred_calls() -> None:
@@ -299,18 +299,18 @@ def test_a_larger_base_costs_more(plan: DeploymentPlan) -> None:
     measurements = [
         replace(measurements_at(size), calls=plan.measured.calls) for size in (1_000, 100_000)
     ]
-    small, large = (
+    small_cost, large_cost = (
         monthly(replace(plan, measured=size_measurements)).cost
         for size_measurements in measurements
     )
-    assert small < large
+    assert small_cost < large_cost
 
 
 def test_an_unmeasured_job_costs_only_its_schedule(plan: DeploymentPlan) -> None:
     functions = [*plan.functions, make_function("new", "job", "0 5 * * *")]
-    with_new_job = monthly(replace(plan, functions=functions))
-    assert round(with_new_job["schedules"].amount) == 2
-    assert with_new_job["Firestore reads"] == monthly(plan)["Firestore reads"]
+    bill = monthly(replace(plan, functions=functions))
+    assert round(bill["schedules"].amount) == 2
+    assert bill["Firestore reads"] == monthly(plan)["Firestore reads"]
 
 
 def test_tables_are_replaced_between_their_comments(tmp_path: Path) -> None:

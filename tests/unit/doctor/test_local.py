@@ -49,16 +49,20 @@ def expect_failure(name: str, machine: Machine) -> tuple[str, str]:
     return result.message, result.next_command
 
 
-def make_environment(folder: Path, java: int, required: int) -> dict[str, str]:
+def make_environment(folder: Path, java_version: int, required_java: int) -> dict[str, str]:
     """Return an environment with a version of Java, and an emulator that requires another."""
     home, emulators = folder / "java", folder / "emulators"
     (home / "bin").mkdir(parents=True)
     emulators.mkdir()
     program = home / "bin" / "java"
-    program.write_text(f"""#!/bin/sh\necho 'openjdk version "{java}.0.1" 2025-01-01' >&2\n""")
+    program.write_text(
+        f"""#!/bin/sh\necho 'openjdk version "{java_version}.0.1" 2025-01-01' >&2\n"""
+    )
     program.chmod(0o755)
     with zipfile.ZipFile(emulators / "cloud-firestore-emulator-v1.jar", "w") as archive:
-        archive.writestr(MAIN, b"\xca\xfe\xba\xbe\x00\x00" + (required + 44).to_bytes(2, "big"))
+        archive.writestr(
+            MAIN, b"\xca\xfe\xba\xbe\x00\x00" + (required_java + 44).to_bytes(2, "big")
+        )
     return {
         "JAVA_HOME": str(home),
         "FIREBASE_EMULATORS_PATH": str(emulators),
@@ -88,15 +92,19 @@ def test_a_missing_java_names_the_installation_command(machine: Machine, tmp_pat
 
 
 def test_an_emulator_that_needs_a_newer_java_fails(machine: Machine, tmp_path: Path) -> None:
-    old = replace(machine, environment=make_environment(tmp_path, java=17, required=21))
-    message, _ = expect_failure("Firestore emulator", old)
+    machine_with_java_17 = replace(
+        machine, environment=make_environment(tmp_path, java_version=17, required_java=21)
+    )
+    message, _ = expect_failure("Firestore emulator", machine_with_java_17)
     assert "needs Java 21, but" in message
     assert message.endswith("is Java 17")
 
 
 def test_an_emulator_with_a_new_enough_java_passes(machine: Machine, tmp_path: Path) -> None:
-    new = replace(machine, environment=make_environment(tmp_path, java=21, required=21))
-    assert check_result("Firestore emulator", new).message.endswith("on Java 21")
+    machine_with_java_21 = replace(
+        machine, environment=make_environment(tmp_path, java_version=21, required_java=21)
+    )
+    assert check_result("Firestore emulator", machine_with_java_21).message.endswith("on Java 21")
 
 
 def test_a_state_folder_that_can_be_created_passes(machine: Machine) -> None:
@@ -151,8 +159,11 @@ def test_a_stopped_gateway_names_the_command_to_start_it(machine: Machine) -> No
 
 def test_a_healthy_gateway_passes(machine: Machine) -> None:
     with FakeGateway() as gateway:
-        here = replace(machine, port=gateway.server_port)
-        assert check_result("gateway", here).message == f"answers on port {here.port}"
+        machine_with_gateway = replace(machine, port=gateway.server_port)
+        assert (
+            check_result("gateway", machine_with_gateway).message
+            == f"answers on port {machine_with_gateway.port}"
+        )
 
 
 def test_an_unhealthy_gateway_is_quoted(machine: Machine) -> None:

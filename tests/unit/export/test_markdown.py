@@ -36,10 +36,10 @@ def test_names_differ_on_file_systems_that_ignore_case() -> None:
     assert len({name.lower() for name in names}) == 4
 
 
-@pytest.mark.parametrize("reserved", ["index", "log", "con", "CON", "lpt1", "-a", "_a"])
-def test_reserved_names_are_avoided(reserved: str) -> None:
-    name = file_name(reserved)
-    assert name.startswith(f"{reserved.lower()}-")
+@pytest.mark.parametrize("reserved_name", ["index", "log", "con", "CON", "lpt1", "-a", "_a"])
+def test_reserved_names_are_avoided(reserved_name: str) -> None:
+    name = file_name(reserved_name)
+    assert name.startswith(f"{reserved_name.lower()}-")
     assert name.endswith(".md")
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MANIFEST = "manifest"
-KILLED = """
+KILLED_PROGRAM = """
 import os, signal, sys
 from pathlib import Path
 from infra.export.replaced_folder import replaced_folder
@@ -45,8 +45,8 @@ def names_in(folder: Path) -> list[str]:
 
 
 def write(target: Path, text: str) -> None:
-    with replaced_folder(target, MANIFEST, ["*"]) as new:
-        (new / MANIFEST).write_text(text)
+    with replaced_folder(target, MANIFEST, ["*"]) as new_folder:
+        (new_folder / MANIFEST).write_text(text)
 
 
 def test_a_new_folder_is_private(tmp_path: Path) -> None:
@@ -116,7 +116,9 @@ def test_two_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
 def test_a_kill_loses_nothing(tmp_path: Path, moment: str) -> None:
     target = tmp_path / "export"
     write(target, "first")
-    process = subprocess.run([sys.executable, "-c", KILLED, str(target), moment], check=False)
+    process = subprocess.run(
+        [sys.executable, "-c", KILLED_PROGRAM, str(target), moment], check=False
+    )
     assert process.returncode == -signal.SIGKILL
     with pytest.raises(ZeroDivisionError), replaced_folder(target, MANIFEST, ["*"]):
         raise ZeroDivisionError

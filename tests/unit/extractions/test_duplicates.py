@@ -75,20 +75,31 @@ async def embed(embedder: LocalEmbedder, *extractions: Extraction) -> list[Embed
 
 
 async def test_a_paraphrase_is_a_duplicate(embedder: LocalEmbedder) -> None:
-    one, paraphrase = await embed(embedder, make_extraction(ORIGINAL), make_extraction(PARAPHRASE))
-    assert one[0] == find_original(paraphrase[0], compute_similarities(paraphrase, [one]), MODEL)
+    original, paraphrase = await embed(
+        embedder, make_extraction(ORIGINAL), make_extraction(PARAPHRASE)
+    )
+    assert original[0] == find_original(
+        paraphrase[0], compute_similarities(paraphrase, [original]), MODEL
+    )
 
 
 async def test_another_answer_to_the_same_question_is_no_duplicate(embedder: LocalEmbedder) -> None:
-    one, other = await embed(embedder, make_extraction(ORIGINAL), make_extraction(OTHER_ANSWER))
-    assert find_original(other[0], compute_similarities(other, [one]), MODEL) is None
+    original, other_answer = await embed(
+        embedder, make_extraction(ORIGINAL), make_extraction(OTHER_ANSWER)
+    )
+    assert (
+        find_original(other_answer[0], compute_similarities(other_answer, [original]), MODEL)
+        is None
+    )
 
 
 async def test_the_closest_of_several_is_the_original(embedder: LocalEmbedder) -> None:
-    one, paraphrase, copy = await embed(
+    original, paraphrase, copy = await embed(
         embedder, make_extraction(ORIGINAL), make_extraction(PARAPHRASE), make_extraction(ORIGINAL)
     )
-    assert one[0] == find_original(copy[0], compute_similarities(copy, [paraphrase, one]), MODEL)
+    assert original[0] == find_original(
+        copy[0], compute_similarities(copy, [paraphrase, original]), MODEL
+    )
 
 
 def test_another_type_is_never_the_original() -> None:
@@ -97,10 +108,10 @@ def test_another_type_is_never_the_original() -> None:
 
 
 def test_a_model_that_was_not_measured_has_a_higher_threshold() -> None:
-    original, new = make_extraction(ORIGINAL), make_extraction(PARAPHRASE)
-    assert find_original(new, [(original, 0.85)], MODEL) == original
-    assert find_original(new, [(original, 0.85)], "another") is None
-    assert find_original(new, [(original, 0.95)], "another") == original
+    original, paraphrase = make_extraction(ORIGINAL), make_extraction(PARAPHRASE)
+    assert find_original(paraphrase, [(original, 0.85)], MODEL) == original
+    assert find_original(paraphrase, [(original, 0.85)], "another") is None
+    assert find_original(paraphrase, [(original, 0.95)], "another") == original
 
 
 async def test_the_duplicate_with_more_confidence_stays(
@@ -134,17 +145,26 @@ def test_only_the_answer_counts(content: Content, change: dict[str, object]) -> 
 
 def test_extractions_without_duplicates_all_stay() -> None:
     assert drop_duplicates([], MODEL) == []
-    one = (replace(make_extraction(ORIGINAL), confidence=0.1), (1.0, 0.0))
-    assert drop_duplicates([one], MODEL) == [one]
+    embedded_extraction = (replace(make_extraction(ORIGINAL), confidence=0.1), (1.0, 0.0))
+    assert drop_duplicates([embedded_extraction], MODEL) == [embedded_extraction]
 
 
 @pytest.mark.parametrize("answer", ["No.", "Both", "❌", "Do not."])
 async def test_an_answer_of_common_words_only_equals_itself(
     embedder: LocalEmbedder, answer: str
 ) -> None:
-    first = ORIGINAL.model_copy(update={"recommended_approach": answer})
-    upper_case = first.model_copy(update={"recommended_approach": answer.upper()})
-    other = first.model_copy(update={"recommended_approach": "Yes"})
-    one, same, different = await embed(embedder, *map(make_extraction, (first, upper_case, other)))
-    assert one[0] == find_original(same[0], compute_similarities(same, [one]), MODEL)
-    assert find_original(different[0], compute_similarities(different, [one]), MODEL) is None
+    decision = ORIGINAL.model_copy(update={"recommended_approach": answer})
+    upper_case_decision = decision.model_copy(update={"recommended_approach": answer.upper()})
+    other_decision = decision.model_copy(update={"recommended_approach": "Yes"})
+    original, repetition, different_answer = await embed(
+        embedder, *map(make_extraction, (decision, upper_case_decision, other_decision))
+    )
+    assert original[0] == find_original(
+        repetition[0], compute_similarities(repetition, [original]), MODEL
+    )
+    assert (
+        find_original(
+            different_answer[0], compute_similarities(different_answer, [original]), MODEL
+        )
+        is None
+    )

@@ -11,30 +11,30 @@ from shared.extractions.model import CONTENTS, ExtractionType, Methodology, extr
 from tests.support.extractions import decision, make_extraction, methodology, pattern, warning
 from tests.support.knowledge import BAKING, with_chunks
 
-CHUNK, OTHER, _ = with_chunks(BAKING).chunks
-EVERY = (decision(), pattern(), warning(), methodology())
+CHUNK, OTHER_CHUNK, _ = with_chunks(BAKING).chunks
+ALL_CONTENTS = (decision(), pattern(), warning(), methodology())
 
 
 def test_each_type_has_its_own_content() -> None:
     assert [CONTENTS[kind].type for kind in ExtractionType] == list(ExtractionType)
-    assert {content.type for content in EVERY} == set(ExtractionType)
+    assert {content.type for content in ALL_CONTENTS} == set(ExtractionType)
 
 
 def test_ids_differ_unless_chunk_and_content_are_equal() -> None:
-    chunks = (CHUNK.chunk_id, OTHER.chunk_id)
-    contents = (*EVERY, decision("Which oven?"), decision(options=("rye",)))
+    chunks = (CHUNK.chunk_id, OTHER_CHUNK.chunk_id)
+    contents = (*ALL_CONTENTS, decision("Which oven?"), decision(options=("rye",)))
     ids = [extraction_id(chunk, content) for chunk in chunks for content in contents]
-    recomputed = [
+    recomputed_ids = [
         extraction_id(chunk, type(content).model_validate(content.model_dump()))
         for chunk in chunks
         for content in contents
     ]
-    assert recomputed == ids
+    assert recomputed_ids == ids
     assert len(set(ids)) == len(ids)
 
 
 def test_an_id_names_the_type_and_is_valid_in_firestore() -> None:
-    for content in EVERY:
+    for content in ALL_CONTENTS:
         assert re.fullmatch(f"{content.type}-[0-9a-f]{{20}}", extraction_id("chunk", content))
 
 
@@ -58,8 +58,8 @@ def test_a_duplicate_has_no_facets() -> None:
 
 
 def test_a_topic_cannot_be_mistaken_for_a_source() -> None:
-    odd = facet(ExtractionType.DECISION, "rag source:baking")
-    assert odd != facet(ExtractionType.DECISION, "rag", "baking")
+    misleading_facet = facet(ExtractionType.DECISION, "rag source:baking")
+    assert misleading_facet != facet(ExtractionType.DECISION, "rag", "baking")
     assert facet(ExtractionType.DECISION, "100%25") != facet(ExtractionType.DECISION, "100%")
 
 

@@ -69,9 +69,9 @@ def test_an_extraction_says_where_it_comes_from() -> None:
 
 
 def test_the_same_content_has_the_same_id() -> None:
-    [one] = build({"decisions": [make_finding()]})
-    [other] = build({"decisions": [make_finding(confidence=0.6)]}, model="another")
-    assert other.extraction_id == one.extraction_id
+    [extraction] = build({"decisions": [make_finding()]})
+    [other_extraction] = build({"decisions": [make_finding(confidence=0.6)]}, model="another")
+    assert other_extraction.extraction_id == extraction.extraction_id
 
 
 def test_a_repeated_finding_is_extracted_once() -> None:

@@ -21,13 +21,13 @@ from shared.extractions.topic_names import (
 TABLE: dict[str, list[str]] = json.loads(
     (Path(topic_names.__file__).parent / "data" / "topic-aliases.json").read_text("utf-8")
 )
-CONFIGURED = {"K-8s": "kubernetes", "bread": "Baking", "a": "b", "b": "c", "c": "a"}
+CONFIGURED_ALIASES = {"K-8s": "kubernetes", "bread": "Baking", "a": "b", "b": "c", "c": "a"}
 """Configured aliases: one of a built-in topic, one of a new topic, and three in a cycle."""
 
 names = st.one_of(
     st.text(max_size=30),
     st.sampled_from([alias for aliases in TABLE.values() for alias in aliases]),
-    st.sampled_from([*TABLE, *CONFIGURED, *CONFIGURED.values()]).map(str.title),
+    st.sampled_from([*TABLE, *CONFIGURED_ALIASES, *CONFIGURED_ALIASES.values()]).map(str.title),
 )
 
 
@@ -65,7 +65,7 @@ def test_a_name_that_is_too_long_is_no_topic(name: str) -> None:
 
 
 def test_configured_aliases_take_precedence() -> None:
-    assert [canonical_topic(name, CONFIGURED) for name in ("k 8S", "BREAD", "baking")] == [
+    assert [canonical_topic(name, CONFIGURED_ALIASES) for name in ("k 8S", "BREAD", "baking")] == [
         "kubernetes",
         "baking",
         "baking",
@@ -75,12 +75,12 @@ def test_configured_aliases_take_precedence() -> None:
 
 
 def test_a_cycle_of_aliases_is_one_topic() -> None:
-    assert {canonical_topic(name, CONFIGURED) for name in "abc"} == {"a"}
+    assert {canonical_topic(name, CONFIGURED_ALIASES) for name in "abc"} == {"a"}
 
 
 @given(names)
 def test_a_canonical_topic_is_its_own_canonical_form(name: str) -> None:
-    for aliases in ({}, CONFIGURED):
+    for aliases in ({}, CONFIGURED_ALIASES):
         once = canonical_topic(name, aliases)
         assert canonical_topic(once, aliases) == once
 
@@ -88,8 +88,8 @@ def test_a_canonical_topic_is_its_own_canonical_form(name: str) -> None:
 @given(names)
 def test_case_hyphens_and_white_space_do_not_matter(name: str) -> None:
     assert fold(f" {name}\t") == fold(name)
-    assert canonical_topic(fold(name).replace(" ", "_-"), CONFIGURED) == canonical_topic(
-        name, CONFIGURED
+    assert canonical_topic(fold(name).replace(" ", "_-"), CONFIGURED_ALIASES) == canonical_topic(
+        name, CONFIGURED_ALIASES
     )
 
 

@@ -15,7 +15,7 @@ from infra.build.index_file import IndexFile
 TEXT = (ROOT / "infra" / "build" / "access.indexes.json").read_text("utf-8")
 OVERRIDES: list[dict[str, Any]] = json.loads(TEXT)["fieldOverrides"]
 CODE = sorted((ROOT / "shared" / "accounts" / "repositories").glob("*.py"))
-EXPIRING = {"calls", "limits", "oauth_clients", "oauth_grants"}
+EXPIRING_COLLECTIONS = {"calls", "limits", "oauth_clients", "oauth_grants"}
 """Keys are listed after their end, and accounts have none."""
 
 
@@ -35,9 +35,9 @@ def collections_in(source: str) -> set[str]:
 
 
 def test_the_index_file_names_existing_collections() -> None:
-    used = set[str]().union(*(collections_in(path.read_text("utf-8")) for path in CODE))
-    assert used == EXPIRING | {"accounts", "keys"}
-    assert {entry["collectionGroup"] for entry in OVERRIDES} <= used
+    collections = set[str]().union(*(collections_in(path.read_text("utf-8")) for path in CODE))
+    assert collections == EXPIRING_COLLECTIONS | {"accounts", "keys"}
+    assert {entry["collectionGroup"] for entry in OVERRIDES} <= collections
 
 
 def test_expiring_collections_have_a_ttl_policy() -> None:
@@ -46,7 +46,7 @@ def test_expiring_collections_have_a_ttl_policy() -> None:
         for override in OVERRIDES
         if "ttl" in override
     }
-    assert {(name, "expires_at") for name in EXPIRING} == ttl_fields
+    assert {(name, "expires_at") for name in EXPIRING_COLLECTIONS} == ttl_fields
 
 
 def test_fields_without_queries_are_not_indexed() -> None:

@@ -69,7 +69,7 @@ VOLUME = Volume(
     page=Page(number=7, seen=NOON),
     counts={"read": 2},
 )
-STORED: dict[str, Any] = {
+STORED_VOLUME: dict[str, Any] = {
     "title": "Bread",
     "words": ["rye", "salt"],
     "source": "kindle",
@@ -85,7 +85,7 @@ STORED: dict[str, Any] = {
 
 def test_a_record_is_written_without_its_id() -> None:
     written = CODEC.write(VOLUME)
-    assert written == STORED
+    assert written == STORED_VOLUME
     assert [type(written[name]) for name in ("kind", "due", "scopes")] == [str, str, list]
 
 
@@ -94,8 +94,8 @@ def test_a_record_is_read_as_it_was_written() -> None:
 
 
 def test_stored_names_are_all_fields_that_are_read() -> None:
-    assert set(CODEC.stored_names) == set(STORED)
-    assert len(CODEC.stored_names) == len(STORED)
+    assert set(CODEC.stored_names) == set(STORED_VOLUME)
+    assert len(CODEC.stored_names) == len(STORED_VOLUME)
 
 
 def test_missing_and_null_fields_take_their_default() -> None:
@@ -106,13 +106,13 @@ def test_missing_and_null_fields_take_their_default() -> None:
 
 
 def test_a_field_without_a_default_is_required() -> None:
-    assert CODEC.read("one", STORED | {"author": None}).author is None
+    assert CODEC.read("one", STORED_VOLUME | {"author": None}).author is None
     with pytest.raises(KeyError, match="author"):
-        CODEC.read("one", {name: STORED[name] for name in ("title", "source")})
+        CODEC.read("one", {name: STORED_VOLUME[name] for name in ("title", "source")})
 
 
 def test_unknown_fields_are_ignored() -> None:
-    assert CODEC.read("one", STORED | {"colour": "red"}) == VOLUME
+    assert CODEC.read("one", STORED_VOLUME | {"colour": "red"}) == VOLUME
 
 
 def test_selected_fields_are_written() -> None:

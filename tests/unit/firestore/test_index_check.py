@@ -22,9 +22,11 @@ from infra.build.query_shape import (
 )
 
 EQUAL_A = frozenset({frozenset({Filter("a", Comparison.EQUAL)})})
-SORTED = QueryShape("cities", disjuncts=EQUAL_A, orders=(SortOrder("b", Direction.DESCENDING),))
-SIMILAR = QueryShape("cities", disjuncts=EQUAL_A, nearest=VectorStage("embedding", 384))
-IN_GROUP = QueryShape("cities", QueryScope.COLLECTION_GROUP, EQUAL_A)
+SORTED_QUERY = QueryShape(
+    "cities", disjuncts=EQUAL_A, orders=(SortOrder("b", Direction.DESCENDING),)
+)
+SIMILAR_QUERY = QueryShape("cities", disjuncts=EQUAL_A, nearest=VectorStage("embedding", 384))
+GROUP_QUERY = QueryShape("cities", QueryScope.COLLECTION_GROUP, EQUAL_A)
 
 FIELDS = st.sampled_from(["a", "b", "b.c"])
 PATHS = FIELDS | st.just("__name__")
@@ -65,7 +67,7 @@ A_IN_GROUP = {
     ],
 }
 EXEMPT = {"collectionGroup": "cities", "fieldPath": "x", "indexes": []}
-EXPIRING = {"collectionGroup": "cities", "fieldPath": "y", "ttl": True, "indexes": []}
+TTL_OVERRIDE = {"collectionGroup": "cities", "fieldPath": "y", "ttl": True, "indexes": []}
 
 
 def file(*indexes: dict[str, Any], overrides: tuple[dict[str, Any], ...] = ()) -> IndexFile:
@@ -74,7 +76,7 @@ def file(*indexes: dict[str, Any], overrides: tuple[dict[str, Any], ...] = ()) -
 
 
 def test_added_indexes_make_the_file_valid() -> None:
-    shapes = {SORTED, SIMILAR, IN_GROUP}
+    shapes = {SORTED_QUERY, SIMILAR_QUERY, GROUP_QUERY}
     verdict = check(shapes, file(), 768)
     addition = verdict.file.additions(verdict.missing)
     assert addition == {"indexes": [A_THEN_B, A_THEN_VECTOR], "fieldOverrides": [A_IN_GROUP]}
@@ -96,35 +98,35 @@ def test_a_shape_survives_serialization(shape: QueryShape) -> None:
 def test_an_existing_override_is_extended() -> None:
     exempt = file(overrides=({"collectionGroup": "cities", "fieldPath": "a", "indexes": []},))
     entry = {"queryScope": "COLLECTION_GROUP", "order": "ASCENDING"}
-    (addition,) = exempt.additions(check({IN_GROUP}, exempt, 768).missing)["fieldOverrides"]
+    (addition,) = exempt.additions(check({GROUP_QUERY}, exempt, 768).missing)["fieldOverrides"]
     assert addition["indexes"] == [entry]
 
 
 def test_a_missing_index_names_the_queries_that_need_it() -> None:
-    verdict = check({SORTED}, file(), 768)
-    assert list(verdict.missing.values()) == [frozenset({SORTED})]
+    verdict = check({SORTED_QUERY}, file(), 768)
+    assert list(verdict.missing.values()) == [frozenset({SORTED_QUERY})]
     assert "needed by: cities where a = order by b DESCENDING" in verdict.report()
 
 
 def test_an_index_that_no_query_reads_is_unused() -> None:
-    verdict = check({SIMILAR}, file(A_THEN_B, A_THEN_VECTOR), 768)
+    verdict = check({SIMILAR_QUERY}, file(A_THEN_B, A_THEN_VECTOR), 768)
     assert verdict.report() == "unused: cities (COLLECTION): a ASCENDING, b DESCENDING"
 
 
 def test_a_vector_index_of_another_dimension_is_unused() -> None:
-    verdict = check({SIMILAR}, file(A_THEN_VECTOR), 384)
+    verdict = check({SIMILAR_QUERY}, file(A_THEN_VECTOR), 384)
     assert len(verdict.unused) == len(verdict.missing) == 1
 
 
 def test_an_index_for_a_collection_group_can_be_unused() -> None:
-    assert check({IN_GROUP}, file(overrides=(A_IN_GROUP,)), 768).is_correct
+    assert check({GROUP_QUERY}, file(overrides=(A_IN_GROUP,)), 768).is_correct
     assert len(check((), file(overrides=(A_IN_GROUP,)), 768).unused) == 1
 
 
 def test_exemptions_and_ttl_policies_are_never_unused() -> None:
-    assert check((), file(overrides=(EXEMPT, EXPIRING)), 768).is_correct
+    assert check((), file(overrides=(EXEMPT, TTL_OVERRIDE)), 768).is_correct
 
 
 def test_one_of_two_equivalent_indexes_is_unused() -> None:
-    other = composite({"fieldPath": "a", "order": "DESCENDING"}, A_THEN_B["fields"][1])
-    assert len(check({SORTED}, file(A_THEN_B, other), 768).unused) == 1
+    equivalent_index = composite({"fieldPath": "a", "order": "DESCENDING"}, A_THEN_B["fields"][1])
+    assert len(check({SORTED_QUERY}, file(A_THEN_B, equivalent_index), 768).unused) == 1

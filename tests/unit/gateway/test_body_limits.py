@@ -54,11 +54,11 @@ class BodyReader:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read, and answer with nothing."""
 
-        async def counted() -> Message:
+        async def receive_and_count() -> Message:
             self.messages += 1
             return await receive()
 
-        self.bodies.append(await Request(scope, counted).body())
+        self.bodies.append(await Request(scope, receive_and_count).body())
         await PlainTextResponse("")(scope, receive, send)
 
 

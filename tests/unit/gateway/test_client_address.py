@@ -7,8 +7,8 @@ import pytest
 from functions.gateway.auth.client_address import client_address
 
 
-def resolve_address(forwarded: str | None, proxies: int, client: str = "10.0.0.9") -> str:
-    headers = [(b"x-forwarded-for", forwarded.encode())] if forwarded is not None else []
+def resolve_address(forwarded_for: str | None, proxies: int, client: str = "10.0.0.9") -> str:
+    headers = [(b"x-forwarded-for", forwarded_for.encode())] if forwarded_for is not None else []
     return client_address({"type": "http", "headers": headers, "client": (client, 1)}, proxies)
 
 
@@ -21,9 +21,9 @@ def test_only_the_entry_of_the_trusted_proxy_counts() -> None:
     assert resolve_address("1.1.1.1, 2.2.2.2, 3.3.3.3", 2) == "2.2.2.2"
 
 
-@pytest.mark.parametrize("forwarded", [None, "", "nonsense", "1.1.1.1, <script>"])
-def test_request_that_bypasses_the_proxy_has_no_address(forwarded: str | None) -> None:
-    assert resolve_address(forwarded, 1) == "unknown"
+@pytest.mark.parametrize("forwarded_for", [None, "", "nonsense", "1.1.1.1, <script>"])
+def test_request_that_bypasses_the_proxy_has_no_address(forwarded_for: str | None) -> None:
+    assert resolve_address(forwarded_for, 1) == "unknown"
 
 
 def test_too_few_entries_give_no_address() -> None:

@@ -1,4 +1,4 @@
-"""Credentials of requests, in all forms that people and programs send."""
+"""The credential of a request is read from its headers, in all forms that clients send."""
 
 from __future__ import annotations
 
@@ -14,49 +14,49 @@ KEY = "carrel_0123456789ab_" + "k" * 51
 
 
 def credential_from(*headers: tuple[str, str]) -> Credential | None:
+    """Return the credential in a request with these headers."""
     raw = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers]
     return read_credential(Headers(raw=raw))
 
 
-def test_a_request_without_a_credential_has_none() -> None:
+def test_a_request_without_credential_headers_has_none() -> None:
     assert credential_from(("accept", "*/*")) is None
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-def test_a_token_is_a_bearer_credential_in_whatever_case(scheme: str) -> None:
+def test_the_bearer_scheme_is_read_in_any_case(scheme: str) -> None:
     assert credential_from(("authorization", f"{scheme} abc.def")) == Credential("abc.def")
 
 
 @pytest.mark.parametrize("header", [("authorization", f"Bearer {KEY}"), ("x-api-key", KEY)])
-def test_a_key_comes_in_either_header(header: tuple[str, str]) -> None:
+def test_a_key_is_read_from_either_header(header: tuple[str, str]) -> None:
     credential = credential_from(header)
     assert credential == Credential(KEY)
     assert credential.is_key
 
 
-@pytest.mark.parametrize("identity", ["notes", "a@b", "Projekt-7"])
-def test_the_part_before_a_key_names_a_task(identity: str) -> None:
-    assert credential_from(("authorization", f"Bearer {identity}@{KEY}")) == Credential(
-        KEY, identity
-    )
+@pytest.mark.parametrize("task", ["notes", "a@b", "Project-7"])
+def test_the_part_before_a_key_names_a_task(task: str) -> None:
+    credential = credential_from(("authorization", f"Bearer {task}@{KEY}"))
+    assert credential == Credential(KEY, task)
 
 
 @pytest.mark.parametrize(
     "header",
     [
-        ("authorization", ""),
-        ("authorization", "Bearer"),
-        ("authorization", "Bearer "),
-        ("authorization", KEY),
-        ("authorization", "Basic YTpi"),
-        ("authorization", "Bearer two words"),
-        ("authorization", f"Bearer @{KEY}"),
-        ("authorization", "Bearer tök en"),
-        ("authorization", "Bearer \x00"),
-        ("authorization", "Bearer " + "x" * 5000),
-        ("x-api-key", ""),
-        ("x-api-key", "no key"),
-        ("x-api-key", "abc.def.ghi"),
+        pytest.param(("authorization", ""), id="empty header"),
+        pytest.param(("authorization", "Bearer"), id="scheme alone"),
+        pytest.param(("authorization", "Bearer "), id="no token"),
+        pytest.param(("authorization", KEY), id="no scheme"),
+        pytest.param(("authorization", "Basic YTpi"), id="another scheme"),
+        pytest.param(("authorization", "Bearer two words"), id="space in the token"),
+        pytest.param(("authorization", f"Bearer @{KEY}"), id="empty task"),
+        pytest.param(("authorization", "Bearer t\xf6ken"), id="letter outside ASCII"),
+        pytest.param(("authorization", "Bearer \x00"), id="control character"),
+        pytest.param(("authorization", "Bearer " + "x" * 5000), id="too long"),
+        pytest.param(("x-api-key", ""), id="empty key"),
+        pytest.param(("x-api-key", "no key"), id="malformed key"),
+        pytest.param(("x-api-key", "abc.def.ghi"), id="token instead of a key"),
     ],
 )
 def test_invalid_credential_is_rejected_with_advice(header: tuple[str, str]) -> None:
@@ -65,8 +65,9 @@ def test_invalid_credential_is_rejected_with_advice(header: tuple[str, str]) -> 
 
 
 def test_two_credentials_are_rejected() -> None:
-    both = [("authorization", f"Bearer {KEY}"), ("x-api-key", KEY)]
-    for headers in (both, both[:1] * 2, both[1:] * 2):
+    both_headers = [("authorization", f"Bearer {KEY}"), ("x-api-key", KEY)]
+    authorization, api_key = both_headers
+    for headers in (both_headers, [authorization] * 2, [api_key] * 2):
         with pytest.raises(Unauthorized, match="more than one"):
             credential_from(*headers)
 

@@ -38,7 +38,7 @@ GOOGLES_ERROR = b'{"error": {"code": 403, "message": "no", "status": "PERMISSION
 
 TRACEPARENT = f"00-{'a' * 32}-{'b' * 16}-01"
 BROKEN = Reply(500, PAGE, {"Content-Type": "text/html"})
-WRITING = make_tool("try_out", timeout=40, effect=Effect.WRITE)
+WRITING_TOOL = make_tool("try_out", timeout=40, effect=Effect.WRITE)
 
 
 class NoTokens(IdTokens):
@@ -168,7 +168,7 @@ async def test_missing_function_is_an_internal_error(
 
 async def write_outcome(dispatcher: HttpDispatcher, request: CallRequest) -> str:
     """Return the advice to the caller of a write."""
-    answer = await dispatcher.call(WRITING, request)
+    answer = await dispatcher.call(WRITING_TOOL, request)
     assert answer.error is not None
     assert answer.error.code == "UNAVAILABLE"
     assert answer.error.details["tool"] == "try_out"
@@ -216,7 +216,7 @@ async def fail(
     dispatcher: HttpDispatcher, request: CallRequest, times: int = FAILURE_THRESHOLD
 ) -> None:
     for _ in range(times):
-        assert (await dispatcher.call(WRITING, request)).error is not None
+        assert (await dispatcher.call(WRITING_TOOL, request)).error is not None
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ async def test_five_failures_in_a_row_open_the_breaker(
         async with open_dispatcher(server.url, clock=seconds) as dispatcher:
             await fail(dispatcher, call_request)
             seconds.now += 13
-            answer = await dispatcher.call(WRITING, call_request)
+            answer = await dispatcher.call(WRITING_TOOL, call_request)
     assert len(server.bodies) == FAILURE_THRESHOLD
     assert answer.error == WireError(
         code="UNAVAILABLE",
@@ -287,7 +287,7 @@ async def test_success_resets_the_failure_count(call_request: CallRequest) -> No
             server.reply = BROKEN
             await fail(dispatcher, call_request, FAILURE_THRESHOLD - 1)
             server.reply = Reply()
-            assert (await dispatcher.call(WRITING, call_request)).result
+            assert (await dispatcher.call(WRITING_TOOL, call_request)).result
 
 
 async def test_after_the_pause_one_call_probes_the_function(
@@ -298,11 +298,11 @@ async def test_after_the_pause_one_call_probes_the_function(
             await fail(dispatcher, call_request)
             seconds.now += OPEN_SECONDS
             server.reply = Reply(pause=0.1)
-            calls = [dispatcher.call(WRITING, call_request) for _ in range(4)]
-            probe, *others = await asyncio.gather(*calls)
-            assert (await dispatcher.call(WRITING, call_request)).result
+            calls = [dispatcher.call(WRITING_TOOL, call_request) for _ in range(4)]
+            probe, *other_answers = await asyncio.gather(*calls)
+            assert (await dispatcher.call(WRITING_TOOL, call_request)).result
     assert probe.result
-    assert [answer.error.retry_after for answer in others if answer.error] == [
+    assert [answer.error.retry_after for answer in other_answers if answer.error] == [
         PROBE_RETRY_SECONDS
     ] * 3
     assert len(server.bodies) == FAILURE_THRESHOLD + 2
@@ -328,9 +328,9 @@ async def test_cancelled_probe_is_replaced(
             seconds.now += OPEN_SECONDS
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0):
-                    await dispatcher.call(WRITING, call_request)
+                    await dispatcher.call(WRITING_TOOL, call_request)
             server.reply = Reply()
-            assert (await dispatcher.call(WRITING, call_request)).result
+            assert (await dispatcher.call(WRITING_TOOL, call_request)).result
 
 
 async def test_breakers_of_functions_are_independent(
@@ -372,9 +372,9 @@ async def test_health_names_unreachable_functions() -> None:
 
 async def test_health_asks_all_functions_at_once() -> None:
     barrier = threading.Barrier(2)
-    with ToolServer() as one, ToolServer() as other:
-        one.both = other.both = barrier
-        dispatcher = HttpDispatcher({"a": one.url, "b": other.url})
+    with ToolServer() as first_server, ToolServer() as second_server:
+        first_server.both = second_server.both = barrier
+        dispatcher = HttpDispatcher({"a": first_server.url, "b": second_server.url})
         assert await dispatcher.health() == {"a": "ok", "b": "ok"}
         await dispatcher.aclose()
     assert not barrier.broken

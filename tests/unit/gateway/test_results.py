@@ -13,8 +13,8 @@ from shared.runtime.messages import CallAnswer, Receipt
 from tests.support.fake_catalog import make_tool
 
 FAMILY = Envelope(codes={"NOT_FOUND": "gone"}, fields={}, other="broken")
-PLAIN = make_tool("get_book")
-WRAPPED = make_tool("get_task", envelope=FAMILY)
+PLAIN_TOOL = make_tool("get_book")
+ENVELOPE_TOOL = make_tool("get_task", envelope=FAMILY)
 
 
 def words(content: object) -> str:
@@ -23,33 +23,33 @@ def words(content: object) -> str:
 
 
 def test_result_without_text_is_shown_as_json() -> None:
-    result = to_result(CallAnswer(result={"a": 1}), PLAIN)
+    result = to_result(CallAnswer(result={"a": 1}), PLAIN_TOOL)
     assert not result.is_error
     assert result.structured_content == {"a": 1}
     assert words(result.content[0]) == '{"a":1}'
 
 
 def test_text_accompanies_the_structured_result() -> None:
-    result = to_result(CallAnswer(result={"a": 1}, text="One a."), PLAIN)
+    result = to_result(CallAnswer(result={"a": 1}, text="One a."), PLAIN_TOOL)
     assert result.structured_content == {"a": 1}
     assert words(result.content[0]) == "One a."
 
 
 def test_result_has_the_envelope_in_text_and_structure() -> None:
-    result = to_result(CallAnswer(result={"a": 1}), WRAPPED)
+    result = to_result(CallAnswer(result={"a": 1}), ENVELOPE_TOOL)
     assert result.structured_content == {"success": True, "data": {"a": 1}, "error": None}
     assert json.loads(words(result.content[0])) == result.structured_content
 
 
 def test_error_has_the_envelope_of_its_family() -> None:
-    result = to_result(CallAnswer.failed(NotFound("There is none.")), WRAPPED)
+    result = to_result(CallAnswer.failed(NotFound("There is none.")), ENVELOPE_TOOL)
     assert result.is_error
     assert (result.structured_content or {})["error"]["code"] == "gone"
     assert json.loads(words(result.content[0])) == result.structured_content
 
 
 def test_error_of_the_gateway_has_the_envelope() -> None:
-    result = to_result(CallAnswer.failed(RateLimited("Wait.", retry_after=3)), WRAPPED)
+    result = to_result(CallAnswer.failed(RateLimited("Wait.", retry_after=3)), ENVELOPE_TOOL)
     error = (result.structured_content or {})["error"]
     assert error["code"] == "broken"
     assert error["retry_after"] == 3
@@ -58,6 +58,6 @@ def test_error_of_the_gateway_has_the_envelope() -> None:
 
 def test_replayed_result_is_marked_for_the_model() -> None:
     answer = CallAnswer(result={"a": 1}, receipt=Receipt(replayed=True))
-    first, second = to_result(answer, PLAIN).content
-    assert words(first) == '{"a":1}'
-    assert "succeeded before" in words(second)
+    result_block, remark_block = to_result(answer, PLAIN_TOOL).content
+    assert words(result_block) == '{"a":1}'
+    assert "succeeded before" in words(remark_block)

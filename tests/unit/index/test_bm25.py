@@ -29,7 +29,7 @@ CORPORA = st.lists(st.lists(st.sampled_from(VOCABULARY), min_size=1), min_size=1
 QUERIES = st.lists(st.sampled_from([*VOCABULARY, "unknown"]), min_size=1, max_size=6)
 LENGTHS = st.integers(1, 2**20 - 1)
 ENTRIES = LENGTHS.flatmap(lambda length: st.tuples(st.integers(1, length), st.just(length)))
-sampled = settings(max_examples=60)
+with_60_examples = settings(max_examples=60)
 
 
 def index(corpus: list[list[str]]) -> tuple[dict[str, Postings], Totals]:
@@ -41,7 +41,7 @@ def index(corpus: list[list[str]]) -> tuple[dict[str, Postings], Totals]:
     return postings, Totals(len(corpus), sum(map(len, corpus)))
 
 
-@sampled
+@with_60_examples
 @given(CORPORA, QUERIES)
 def test_scores_are_those_of_the_reference(corpus: list[list[str]], query: list[str]) -> None:
     reference = bm25s.BM25(k1=K1, b=B, method="lucene", dtype="float64")
@@ -54,7 +54,7 @@ def test_scores_are_those_of_the_reference(corpus: list[list[str]], query: list[
     )
 
 
-@sampled
+@with_60_examples
 @given(CORPORA, QUERIES)
 def test_a_document_scores_the_same_by_terms_and_by_postings(
     corpus: list[list[str]], query: list[str]
@@ -62,11 +62,11 @@ def test_a_document_scores_the_same_by_terms_and_by_postings(
     postings, totals = index(corpus)
     scores = score(query, postings, totals)
     for number, document in enumerate(corpus):
-        by_terms = score_document(query, Counter(document), len(document), postings, totals)
-        assert by_terms == pytest.approx(scores.get(f"d{number}", 0.0))
+        score_by_terms = score_document(query, Counter(document), len(document), postings, totals)
+        assert score_by_terms == pytest.approx(scores.get(f"d{number}", 0.0))
 
 
-@sampled
+@with_60_examples
 @given(CORPORA, QUERIES)
 def test_only_documents_with_a_term_of_the_query_are_found(
     corpus: list[list[str]], query: list[str]
@@ -106,13 +106,13 @@ def test_an_empty_corpus_has_a_nonzero_average_length() -> None:
     assert Totals(3, 0).average == 1.0
 
 
-@sampled
+@with_60_examples
 @given(ENTRIES)
 def test_an_entry_unpacks_to_what_was_packed(entry: tuple[int, int]) -> None:
     assert unpack(pack(*entry)) == entry
 
 
-@sampled
+@with_60_examples
 @given(ENTRIES)
 def test_an_entry_fits_a_signed_integer_of_64_bits(entry: tuple[int, int]) -> None:
     assert 0 < pack(*entry) < 2**63
@@ -124,7 +124,7 @@ def test_an_impossible_entry_is_refused(tf: int, length: int) -> None:
         pack(tf, length)
 
 
-@sampled
+@with_60_examples
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_idf_grows_with_rarity_and_is_never_negative(df: int, documents: int) -> None:
     assert idf(df, documents) > 0
@@ -135,7 +135,7 @@ def test_idf_is_the_formula() -> None:
     assert idf(3, 10) == pytest.approx(math.log(1 + (10 - 3 + 0.5) / (3 + 0.5)))
 
 
-@sampled
+@with_60_examples
 @given(ENTRIES, st.floats(1, 1e6))
 def test_impact_grows_with_frequency_and_falls_with_length(
     entry: tuple[int, int], average: float
@@ -146,7 +146,7 @@ def test_impact_grows_with_frequency_and_falls_with_length(
     assert impact(tf, length, average) > impact(tf, length + 1, average)
 
 
-@sampled
+@with_60_examples
 @given(st.dictionaries(st.text(max_size=3), ENTRIES), st.integers(0, 8), st.floats(1, 1e4))
 def test_the_best_entries_are_kept_whatever_the_order(
     pairs: dict[str, tuple[int, int]], limit: int, average: float

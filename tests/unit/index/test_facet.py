@@ -24,11 +24,11 @@ from tests.support.knowledge import BAKING, with_chunks
 KINDS = st.sampled_from(Kind)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300)
 FACETS = st.builds(Facet, KINDS, TEXTS)
-sampled = settings(max_examples=200)
+with_200_examples = settings(max_examples=200)
 CHUNK = replace(with_chunks(BAKING).chunks[0], dated_at=datetime(2024, 5, 31, tzinfo=UTC))
 
 
-@sampled
+@with_200_examples
 @given(FACETS)
 def test_an_id_is_valid_in_firestore(facet: Facet) -> None:
     assert "/" not in facet.id
@@ -36,20 +36,20 @@ def test_an_id_is_valid_in_firestore(facet: Facet) -> None:
     assert facet.id.startswith(f"{facet.kind}:")
 
 
-@sampled
+@with_200_examples
 @given(FACETS, FACETS)
-def test_different_facets_have_different_ids(one: Facet, other: Facet) -> None:
-    assert (one.id == other.id) == (one == other)
+def test_different_facets_have_different_ids(facet: Facet, other_facet: Facet) -> None:
+    assert (facet.id == other_facet.id) == (facet == other_facet)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("/", "%2F"), ("%", "%25"), ("%2F", "%252F"), ("x" * 999, "x" * 998)]
+    ("key", "other_key"), [("/", "%2F"), ("%", "%25"), ("%2F", "%252F"), ("x" * 999, "x" * 998)]
 )
-def test_keys_with_similar_encodings_have_different_ids(one: str, other: str) -> None:
-    assert Facet(Kind.TAG, one).id != Facet(Kind.TAG, other).id
+def test_keys_with_similar_encodings_have_different_ids(key: str, other_key: str) -> None:
+    assert Facet(Kind.TAG, key).id != Facet(Kind.TAG, other_key).id
 
 
-@sampled
+@with_200_examples
 @given(KINDS, TEXTS.filter(str.strip))
 def test_an_id_and_a_name_lead_back_to_the_facet(kind: Kind, name: str) -> None:
     facet = named_facet(kind, name)
@@ -69,16 +69,16 @@ def test_case_width_and_white_space_do_not_matter(name: str) -> None:
 
 
 def test_a_name_that_folding_makes_too_long_is_cut() -> None:
-    long = named_facet(Kind.TAG, "\ufdfa" * 200)
-    assert len(long.key.encode()) <= 1_200
-    assert long == named_facet(Kind.TAG, "\ufdfa" * 201) == named_facet(Kind.TAG, long.key)
-    assert parse_facet_id(long.id, "\ufdfa" * 200) == long
+    facet = named_facet(Kind.TAG, "\ufdfa" * 200)
+    assert len(facet.key.encode()) <= 1_200
+    assert facet == named_facet(Kind.TAG, "\ufdfa" * 201) == named_facet(Kind.TAG, facet.key)
+    assert parse_facet_id(facet.id, "\ufdfa" * 200) == facet
     assert named_facet(Kind.TAG, "\U0001f35e" * 299 + "a") != named_facet(
         Kind.TAG, "\U0001f35e" * 299 + "b"
     )
 
 
-@sampled
+@with_200_examples
 @given(KINDS, TEXTS)
 def test_a_folded_name_is_its_own_folded_form(kind: Kind, name: str) -> None:
     once = named_facet(kind, name * 20)
@@ -110,8 +110,8 @@ def test_a_chunk_has_the_facets_of_its_fields() -> None:
 
 def test_a_chunk_has_facets_for_clusters_and_its_card() -> None:
     chunk = replace(CHUNK, cluster_id=("c1", "c2"), knowledge_card=KnowledgeCard("Knead."))
-    added = set(chunk.facets) - set(CHUNK.facets)
-    assert added == {Facet(Kind.CLUSTER, "c1"), Facet(Kind.CLUSTER, "c2"), HAS_CARD}
+    added_facets = set(chunk.facets) - set(CHUNK.facets)
+    assert added_facets == {Facet(Kind.CLUSTER, "c1"), Facet(Kind.CLUSTER, "c2"), HAS_CARD}
 
 
 def test_blank_and_missing_values_are_no_facets() -> None:

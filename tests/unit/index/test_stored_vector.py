@@ -22,12 +22,14 @@ def test_cosines_of_compact_vectors_are_nearly_exact(dimension: int) -> None:
     source = random.Random(20261123)  # noqa: S311 - no secret
     query = random_vector(source, dimension)
     for share in range(101):
-        other = random_vector(source, dimension)
-        mixed = [share * a + (100 - share) * b for a, b in zip(query, other, strict=True)]
-        vector = [number / math.hypot(*mixed) for number in mixed]
+        other_vector = random_vector(source, dimension)
+        sum_of_both = [
+            share * a + (100 - share) * b for a, b in zip(query, other_vector, strict=True)
+        ]
+        vector = [number / math.hypot(*sum_of_both) for number in sum_of_both]
         cosine = sum(a * b for a, b in zip(query, vector, strict=True))
-        compared = compare(WorkspacePassage("p", ""), query, from_compact(to_compact(vector)))
-        assert 1 - compared.distance == pytest.approx(cosine, abs=0.0002)
+        neighbour = compare(WorkspacePassage("p", ""), query, from_compact(to_compact(vector)))
+        assert 1 - neighbour.distance == pytest.approx(cosine, abs=0.0002)
 
 
 def test_a_compact_vector_takes_two_bytes_a_number() -> None:

@@ -110,9 +110,9 @@ def test_unreadable_folder_is_reported_and_others_are_read(tmp_path: Path) -> No
 
 
 def test_a_source_keeps_its_id_when_its_folder_moves(tmp_path: Path) -> None:
-    before = read_one(write_file(tmp_path, "old/notes/a/b.md", "Words.").parents[1])
-    after = read_one(write_file(tmp_path, "new/place/notes/a/b.md", "Words.").parents[1])
-    assert before.source_id == after.source_id
+    source = read_one(write_file(tmp_path, "old/notes/a/b.md", "Words.").parents[1])
+    moved_source = read_one(write_file(tmp_path, "new/place/notes/a/b.md", "Words.").parents[1])
+    assert source.source_id == moved_source.source_id
 
 
 def test_a_source_keeps_its_id_when_its_file_is_read_alone(tmp_path: Path) -> None:
@@ -218,9 +218,9 @@ def test_no_json_stops_the_reading_of_lines(values: list[Any]) -> None:
 
 
 @settings(max_examples=50)
-@given(value=_BOOKS | _JSON, paged=st.booleans())
-def test_no_json_stops_the_reading_of_an_export(*, value: Any, paged: bool) -> None:
-    assert_readable("a.json", json.dumps({"results": value} if paged else value).encode())
+@given(value=_BOOKS | _JSON, is_paged=st.booleans())
+def test_no_json_stops_the_reading_of_an_export(*, value: Any, is_paged: bool) -> None:
+    assert_readable("a.json", json.dumps({"results": value} if is_paged else value).encode())
 
 
 @given(st.sampled_from(["", "title: ", "tags: ", "date: "]), _FRONT_MATTER)

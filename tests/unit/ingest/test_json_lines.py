@@ -62,9 +62,9 @@ def test_a_line_becomes_a_source(tmp_path: Path) -> None:
 def test_a_corpus_in_beirs_format_is_read(tmp_path: Path) -> None:
     line = {"_id": 31715818, "title": "", "text": "New opportunities. " * 9, "metadata": {}}
     source = read_one(write_file(tmp_path, "corpus.jsonl", json_lines(line)))
-    opening = "New opportunities. " * 4 + "New…"
+    title = "New opportunities. " * 4 + "New…"
     assert source.source_id == f"{tmp_path.name}-31715818"
-    assert source.title == opening
+    assert source.title == title
     assert source.origin == "jsonl"
 
 

@@ -143,8 +143,8 @@ def test_invalid_field_is_dropped_from_its_note(tmp_path: Path, line: str, reaso
 def test_front_matter_that_unfolds_without_end_is_left_out(tmp_path: Path) -> None:
     names = "abcdefghi"
     levels = [f"{name}: &{name} [{f'*{below}, ' * 9}]" for below, name in pairwise(names)]
-    unfolding = "\n".join(["a: &a [x]", *levels, "date: *i"])
-    path = write_file(tmp_path, "note.md", f"---\n{unfolding}\n---\nWords.")
+    front_matter = "\n".join(["a: &a [x]", *levels, "date: *i"])
+    path = write_file(tmp_path, "note.md", f"---\n{front_matter}\n---\nWords.")
     reason = "line 11: date: A date is a text such as 2024-05-31; kept without it"
     assert read_warnings(path) == [("note.md", reason)]
 
@@ -159,16 +159,16 @@ def test_utf_16_is_read_by_its_byte_order_mark(tmp_path: Path, encoding: str) ->
 
 
 FILE_TIME = datetime(2019, 3, 2, 12, tzinfo=UTC)
-NAMED = "2024-05-31 Note.md"
+DATED_NAME = "2024-05-31 Note.md"
 
 
 @pytest.mark.parametrize(
     ("name", "front_matter", "date"),
     [
-        (NAMED, "date: 2021-01-01\ncreated: 2022-01-01\nupdated: 2023-01-01", "2021-01-01"),
-        (NAMED, "updated: 2023-01-01\ncreated: 2022-01-01", "2022-01-01"),
-        (NAMED, "date: soon\nupdated: 2023-01-01", "2023-01-01"),
-        (NAMED, "title: a", "2024-05-31"),
+        (DATED_NAME, "date: 2021-01-01\ncreated: 2022-01-01\nupdated: 2023-01-01", "2021-01-01"),
+        (DATED_NAME, "updated: 2023-01-01\ncreated: 2022-01-01", "2022-01-01"),
+        (DATED_NAME, "date: soon\nupdated: 2023-01-01", "2023-01-01"),
+        (DATED_NAME, "title: a", "2024-05-31"),
         ("20240531.md", "", "2024-05-31"),
         ("Meeting 2024_05_31.md", "", "2024-05-31"),
         ("2024-02-30 or 2024-05-31.md", "", "2024-05-31"),

@@ -37,12 +37,12 @@ SOURCE = Source(
 sections = st.lists(st.text(min_size=1, max_size=12), max_size=5)
 
 
-def whole(source: Source) -> list[Chunk]:
+def split_by_section(source: Source) -> list[Chunk]:
     """One chunk for each section."""
     return split_source(source, [[Span(0, len(section.text))] for section in source.sections])
 
 
-def with_texts(*texts: str) -> Source:
+def make_source(*texts: str) -> Source:
     return replace(SOURCE, sections=tuple(Section(text) for text in texts))
 
 
@@ -65,11 +65,11 @@ def test_a_chunk_repeats_the_fields_of_its_source() -> None:
         highlight_url="https://example.com/walden#10",
         highlighted_at=NOON,
     )
-    assert whole(SOURCE)[0] == expected
+    assert split_by_section(SOURCE)[0] == expected
 
 
 def test_a_section_without_a_page_leads_to_its_sources() -> None:
-    assert whole(SOURCE)[1].readwise_url == "https://readwise.io/bookreview/1"
+    assert split_by_section(SOURCE)[1].readwise_url == "https://readwise.io/bookreview/1"
 
 
 def test_positions_count_through_all_sections() -> None:
@@ -80,7 +80,7 @@ def test_positions_count_through_all_sections() -> None:
 
 @given(sections, st.data())
 def test_a_chunk_is_an_exact_slice_of_its_source(texts: list[str], data: st.DataObject) -> None:
-    source = with_texts(*texts)
+    source = make_source(*texts)
     spans = []
     for text in texts:
         start = data.draw(st.integers(0, len(text) - 1))
@@ -94,41 +94,43 @@ def test_a_chunk_is_an_exact_slice_of_its_source(texts: list[str], data: st.Data
 
 @given(sections)
 def test_no_two_chunks_share_an_id(texts: list[str]) -> None:
-    chunks = whole(with_texts(*texts, *texts))
+    chunks = split_by_section(make_source(*texts, *texts))
     assert len({chunk.chunk_id for chunk in chunks}) == len(chunks)
 
 
 def test_repeats_are_counted() -> None:
-    first, _, again, third = whole(with_texts("Same.", "Other.", "Same.", "Same."))
-    assert again.chunk_id == f"{first.chunk_id}-2"
-    assert third.chunk_id == f"{first.chunk_id}-3"
+    chunk, _, second_copy, third_copy = split_by_section(
+        make_source("Same.", "Other.", "Same.", "Same.")
+    )
+    assert second_copy.chunk_id == f"{chunk.chunk_id}-2"
+    assert third_copy.chunk_id == f"{chunk.chunk_id}-3"
 
 
 def test_an_id_survives_edits_elsewhere_in_the_source() -> None:
-    before = whole(with_texts("One.", "Two."))[1]
-    after = whole(with_texts("Something new.", "Or two.", "Two."))[2]
-    assert before.chunk_id == after.chunk_id
+    chunk = split_by_section(make_source("One.", "Two."))[1]
+    same_chunk = split_by_section(make_source("Something new.", "Or two.", "Two."))[2]
+    assert chunk.chunk_id == same_chunk.chunk_id
 
 
 def test_title_and_content_are_embedded() -> None:
-    chunk = whole(SOURCE)[0]
+    chunk = split_by_section(SOURCE)[0]
     assert chunk.embedding_text == "Walden Simplify, simplify."
 
 
 def test_the_content_hash_changes_with_the_embedded_text() -> None:
-    chunk = whole(SOURCE)[0]
+    chunk = split_by_section(SOURCE)[0]
     variants = [chunk, replace(chunk, content="Other."), replace(chunk, title="Other")]
     assert len({variant.content_hash for variant in variants}) == 3
 
 
 def test_the_content_hash_does_not_change_with_anything_else() -> None:
-    chunk = whole(SOURCE)[0]
-    moved = replace(chunk, start=7, end=26, position=3, total=9, tags=(), author=None)
-    assert chunk.content_hash == moved.content_hash
+    chunk = split_by_section(SOURCE)[0]
+    moved_chunk = replace(chunk, start=7, end=26, position=3, total=9, tags=(), author=None)
+    assert chunk.content_hash == moved_chunk.content_hash
 
 
 def test_a_source_without_sections_has_no_chunks() -> None:
-    assert whole(with_texts()) == []
+    assert split_by_section(make_source()) == []
 
 
 def test_spans_for_other_sections_are_refused() -> None:

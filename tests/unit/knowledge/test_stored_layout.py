@@ -20,7 +20,7 @@ from shared.knowledge.source import Section, Source
 from shared.text.spans import Span
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
-FULL = Source(
+FULL_SOURCE = Source(
     source_id="readwise-7",
     title="Bread at Home",
     author="Ann Baker",
@@ -40,10 +40,10 @@ FULL = Source(
         Section("Rye keeps.", written_at=NOON),
     ),
 )
-BARE = Source("file-note", "Note", sections=(Section("Words."),))
+BARE_SOURCE = Source("file-note", "Note", sections=(Section("Words."),))
 
 
-def chunked(source: Source) -> ChunkedSource:
+def split_into_chunks(source: Source) -> ChunkedSource:
     """Return a source with one chunk for each section."""
     spans = [[Span(0, len(section.text))] for section in source.sections]
     return ChunkedSource(source, split_source(source, spans))
@@ -53,7 +53,7 @@ def chunked(source: Source) -> ChunkedSource:
     ("source", "chunks", "content_hash"),
     [
         (
-            FULL,
+            FULL_SOURCE,
             [
                 "78897eef1ff30687d046e05096850b4ca276f2f8c021e8af9ed9dd21e4945882",
                 "9fafc54fbd9915a70292f7bbd37d9b81c2b5babdd5242f6f68288c3e79edcf0d",
@@ -61,7 +61,7 @@ def chunked(source: Source) -> ChunkedSource:
             "0349f5c9a17f95d6037a8fe1f483a592d166d85e7eee48ba079d068248c25080",
         ),
         (
-            BARE,
+            BARE_SOURCE,
             ["46d4edff5bc4568868e0af6271bfbfebabddc8893c2f8b1c656353aaf575b52e"],
             "ce3003da498f447fcde4331a2ae623db43d0251f7140d8503c5cefbe64905b0b",
         ),
@@ -71,38 +71,47 @@ def chunked(source: Source) -> ChunkedSource:
 def test_fingerprints_stay_as_they_are(
     source: Source, chunks: list[str], content_hash: str
 ) -> None:
-    made = chunked(source)
+    made = split_into_chunks(source)
     assert [fingerprint(chunk) for chunk in made.chunks] == chunks
     assert made.content_hash == content_hash
 
 
-@pytest.mark.parametrize("source", [FULL, BARE], ids=["full", "bare"])
+@pytest.mark.parametrize("source", [FULL_SOURCE, BARE_SOURCE], ids=["full", "bare"])
 def test_a_chunk_is_read_as_it_was_stored(source: Source) -> None:
-    for chunk in chunked(source).chunks:
-        stored = new_document(chunk, NOON)
-        assert stored.pop("dated_at") == NOON
-        assert to_chunk(chunk.chunk_id, stored | {"dated_at": chunk.dated_at}) == chunk
+    for chunk in split_into_chunks(source).chunks:
+        document = new_document(chunk, NOON)
+        assert document.pop("dated_at") == NOON
+        assert to_chunk(chunk.chunk_id, document | {"dated_at": chunk.dated_at}) == chunk
 
 
 def test_facets_keep_their_stored_order() -> None:
     """Another order would rewrite every chunk when it is indexed again."""
     card = KnowledgeCard("Salt.")
-    chunk = replace(chunked(FULL).chunks[0], cluster_id=("c1",), knowledge_card=card, dated_at=NOON)
+    chunk = replace(
+        split_into_chunks(FULL_SOURCE).chunks[0],
+        cluster_id=("c1",),
+        knowledge_card=card,
+        dated_at=NOON,
+    )
     kinds = [facet.kind.value for facet in chunk.facets]
     tags = ["tag"] * 3
-    described = ["source", "title", "category", *tags]
-    assert kinds == [*described, "cluster", "author", "card", "month", "position"]
+    source_kinds = ["source", "title", "category", *tags]
+    assert kinds == [*source_kinds, "cluster", "author", "card", "month", "position"]
 
 
 def test_a_language_changes_fingerprints_and_adds_a_facet() -> None:
-    bare, english = (chunked(replace(BARE, language=name)) for name in (None, "En"))
-    assert fingerprint(bare.chunks[0]) != fingerprint(english.chunks[0])
-    assert bare.content_hash != english.content_hash
-    added = english.chunks[0].facets.items() - bare.chunks[0].facets.items()
-    assert {(named_facet(Kind.LANGUAGE, "en"), "En")} == added
+    source_without_language, english_source = (
+        split_into_chunks(replace(BARE_SOURCE, language=name)) for name in (None, "En")
+    )
+    assert fingerprint(source_without_language.chunks[0]) != fingerprint(english_source.chunks[0])
+    assert source_without_language.content_hash != english_source.content_hash
+    added_facets = (
+        english_source.chunks[0].facets.items() - source_without_language.chunks[0].facets.items()
+    )
+    assert {(named_facet(Kind.LANGUAGE, "en"), "En")} == added_facets
 
 
-@pytest.mark.parametrize("source", [FULL, BARE], ids=["full", "bare"])
+@pytest.mark.parametrize("source", [FULL_SOURCE, BARE_SOURCE], ids=["full", "bare"])
 def test_a_chunk_without_a_language_is_stored_as_before(source: Source) -> None:
-    for chunk in chunked(source).chunks:
+    for chunk in split_into_chunks(source).chunks:
         assert "language" not in new_document(chunk, NOON)

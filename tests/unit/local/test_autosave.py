@@ -16,14 +16,14 @@ PATIENCE: Final = 60.0
 def test_a_failed_save_is_retried_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(autosave, "RETRY_SECONDS", 0.01)
     results = [False, False, True]
-    succeeded = threading.Event()
+    save_succeeded = threading.Event()
 
     def try_to_save() -> bool:
-        saved = results.pop(0)
-        if saved:
-            succeeded.set()
-        return saved
+        is_saved = results.pop(0)
+        if is_saved:
+            save_succeeded.set()
+        return is_saved
 
     with autosave.autosave(try_to_save, pause=0.01):
-        assert succeeded.wait(PATIENCE)
+        assert save_succeeded.wait(PATIENCE)
     assert not results

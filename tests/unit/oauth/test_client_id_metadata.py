@@ -71,8 +71,8 @@ def clock() -> SettableClock:
 def server(tmp_path: Path) -> Iterator[DocumentServer]:
     """Where the client's document is."""
     certificate = write_named_certificate(tmp_path / "client.pem", HOST)
-    with DocumentServer(certificate, make_page(DOCUMENT)) as running:
-        yield running
+    with DocumentServer(certificate, make_page(DOCUMENT)) as document_server:
+        yield document_server
 
 
 @pytest.fixture
@@ -89,8 +89,8 @@ def documents(fetch: SafeFetch, clock: SettableClock) -> ClientDocuments:
 
 def make_page(document: object, **headers: str) -> Page:
     """Return a page with a document."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Page(json.dumps(document).encode(), headers=named)
+    header_names = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Page(json.dumps(document).encode(), headers=header_names)
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
@@ -179,13 +179,13 @@ async def test_cancelled_request_does_not_cancel_a_shared_fetch(
     server: DocumentServer, documents: ClientDocuments
 ) -> None:
     server.gate.clear()
-    first, second = (asyncio.create_task(documents.get(URL)) for _ in range(2))
+    cancelled_task, other_task = (asyncio.create_task(documents.get(URL)) for _ in range(2))
     await asyncio.to_thread(server.arrived.wait)
-    first.cancel()
+    cancelled_task.cancel()
     server.gate.set()
-    client = await second
+    client = await other_task
     assert client
-    assert first.cancelled()
+    assert cancelled_task.cancelled()
     assert len(server.requests) == 1
 
 
@@ -194,16 +194,16 @@ async def test_number_of_concurrent_fetches_is_limited(
     server: DocumentServer, documents: ClientDocuments
 ) -> None:
     server.gate.clear()
-    asking = [
+    tasks = [
         asyncio.create_task(documents.get(f"{URL}?{n}")) for n in range(MAX_CONCURRENT_FETCHES)
     ]
     await asyncio.sleep(0)
-    [refused] = await asyncio.gather(documents.get(URL), return_exceptions=True)
+    [error] = await asyncio.gather(documents.get(URL), return_exceptions=True)
     server.gate.set()
-    await asyncio.gather(*asking)
-    assert isinstance(refused, Unavailable)
-    assert "Too many programs are being looked up at the same time." in refused.message
-    assert refused.retry_after == 5
+    await asyncio.gather(*tasks)
+    assert isinstance(error, Unavailable)
+    assert "Too many programs are being looked up at the same time." in error.message
+    assert error.retry_after == 5
     assert await documents.get(URL)
 
 

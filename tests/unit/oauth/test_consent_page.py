@@ -22,10 +22,12 @@ pytestmark = pytest.mark.anyio
 HTTPS = "https://carrel.example"
 
 
-async def shown(settings: Settings, path: str = "", **changed: object) -> httpx2.Response:
+async def load_page(
+    settings: Settings, path: str = "", **request_fields: object
+) -> httpx2.Response:
     sign_in_app = SignInApp(settings)
     async with sign_in_app.client() as browser:
-        return await browser.get(path or sign_in_app.consent_path(make_request(**changed)))
+        return await browser.get(path or sign_in_app.consent_path(make_request(**request_fields)))
 
 
 def visible_words(page: httpx2.Response) -> str:
@@ -42,7 +44,7 @@ def parse_policy(page: httpx2.Response) -> dict[str, str]:
 async def test_the_page_names_program_destination_and_scopes(
     settings: Settings,
 ) -> None:
-    page = await shown(settings)
+    page = await load_page(settings)
     assert page.status_code == 200
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     words = visible_words(page)
@@ -54,14 +56,14 @@ async def test_the_page_names_program_destination_and_scopes(
 
 
 async def test_only_what_is_asked_for_is_listed(settings: Settings) -> None:
-    words = visible_words(await shown(settings, scopes=frozenset({Scope.READ})))
+    words = visible_words(await load_page(settings, scopes=frozenset({Scope.READ})))
     assert "search and read everything that you can read" in words
     assert "write, change" not in words
 
 
 async def test_a_program_known_by_its_address_is_named_by_the_host(settings: Settings) -> None:
     words = visible_words(
-        await shown(settings, client_id="https://claude.example/oauth/client.json")
+        await load_page(settings, client_id="https://claude.example/oauth/client.json")
     )
     assert "claude.example gives this name to the program." in words
     assert "nobody has checked it" not in words
@@ -82,12 +84,12 @@ async def test_a_program_known_by_its_address_is_named_by_the_host(settings: Set
 async def test_destination_is_described_for_people(
     settings: Settings, redirect_uri: str, words: str
 ) -> None:
-    page = await shown(settings, redirect_uri=redirect_uri)
+    page = await load_page(settings, redirect_uri=redirect_uri)
     assert f"Access goes to {words}" in visible_words(page)
 
 
 async def test_unsafe_redirect_uri_gets_no_page(settings: Settings) -> None:
-    page = await shown(settings, redirect_uri="https://claude.example@evil.example/")
+    page = await load_page(settings, redirect_uri="https://claude.example@evil.example/")
     assert page.status_code == 400
     assert "an address that is not allowed" in visible_words(page)
     assert "form-action 'none'" in page.headers["content-security-policy"]
@@ -103,7 +105,7 @@ async def test_unsafe_redirect_uri_gets_no_page(settings: Settings) -> None:
     ],
 )
 async def test_client_name_is_escaped(settings: Settings, name: str) -> None:
-    page = await shown(settings, client_name=name)
+    page = await load_page(settings, client_name=name)
     [heading] = re.findall("<h1><bdi>([^<>]*)</bdi> asks for access to Carrel</h1>", page.text)
     assert unescape(heading) == name
     assert not re.search(r"<(script|img|b)\b", page.text)
@@ -133,7 +135,7 @@ def test_client_name_cannot_distort_the_page(name: str, expected: str) -> None:
 async def test_program_without_a_name_is_called_unnamed(
     settings: Settings, name: str | None
 ) -> None:
-    page = await shown(settings, client_name=name)
+    page = await load_page(settings, client_name=name)
     assert "An unnamed program asks for access" in visible_words(page)
 
 
@@ -141,7 +143,7 @@ async def test_program_without_a_name_is_called_unnamed(
 async def test_every_page_forbids_scripts_frames_caches_and_sniffing(
     settings: Settings, path: str
 ) -> None:
-    page = await shown(settings, path)
+    page = await load_page(settings, path)
     policy = parse_policy(page)
     assert policy.pop("default-src") == "'none'"
     assert policy.pop("base-uri") == "'none'"
@@ -168,24 +170,24 @@ async def test_every_page_forbids_scripts_frames_caches_and_sniffing(
 async def test_form_action_policy_allows_the_redirect_uri(
     settings: Settings, redirect_uri: str, sources: str
 ) -> None:
-    page = await shown(settings, redirect_uri=redirect_uri)
+    page = await load_page(settings, redirect_uri=redirect_uri)
     assert parse_policy(page)["form-action"] == sources
 
 
 @pytest.mark.parametrize("path", ["", "/consent", "/consent?request=forged"])
 async def test_no_page_shows_backticks(settings: Settings, path: str) -> None:
-    assert "`" not in (await shown(settings, path)).text
+    assert "`" not in (await load_page(settings, path)).text
 
 
 async def test_over_https_the_cookie_belongs_to_this_host_alone(settings: Settings) -> None:
-    page = await shown(settings.model_copy(update={"public_url": HTTPS}))
+    page = await load_page(settings.model_copy(update={"public_url": HTTPS}))
     name, _, attributes = page.headers["set-cookie"].partition("=")
     assert name == "__Host-carrel"
     assert attributes.split("; ")[1:] == ["HttpOnly", "Path=/", "SameSite=lax", "Secure"]
 
 
 async def test_local_cookie_needs_no_https(settings: Settings) -> None:
-    page = await shown(settings)
+    page = await load_page(settings)
     name, _, attributes = page.headers["set-cookie"].partition("=")
     assert name == "carrel"
     assert attributes.split("; ")[1:] == ["HttpOnly", "Path=/", "SameSite=lax"]
@@ -194,8 +196,8 @@ async def test_local_cookie_needs_no_https(settings: Settings) -> None:
 async def test_two_open_pages_share_a_csrf_cookie(settings: Settings) -> None:
     sign_in_app = SignInApp(settings)
     async with sign_in_app.client() as browser:
-        first, second = [await browser.get(sign_in_app.consent_path()) for _ in range(2)]
-    assert second.headers["set-cookie"] == first.headers["set-cookie"]
+        first_page, second_page = [await browser.get(sign_in_app.consent_path()) for _ in range(2)]
+    assert second_page.headers["set-cookie"] == first_page.headers["set-cookie"]
 
 
 @pytest.mark.parametrize("mark", ["", "short", "a" * 44, '"; Domain=evil.example'])

@@ -171,14 +171,14 @@ def certificate(tmp_path: Path) -> Path:
 @pytest.fixture
 def server(certificate: Path) -> Iterator[DocumentServer]:
     """Where the client's document is."""
-    with DocumentServer(certificate) as running:
-        yield running
+    with DocumentServer(certificate) as document_server:
+        yield document_server
 
 
-async def why_refused(fetch: SafeFetch) -> str:
-    with pytest.raises(DocumentRejected) as refused:
+async def rejection_reason(fetch: SafeFetch) -> str:
+    with pytest.raises(DocumentRejected) as error:
         await fetch.get(PublicUrl.parse(URL))
-    return refused.value.reason
+    return error.value.reason
 
 
 @pytest.mark.parametrize("address", PUBLIC)
@@ -256,18 +256,18 @@ async def test_request_has_the_host_name_and_exact_target(
     document = await fetch.get(PublicUrl.parse(f"https://{HOST}{target}"))
     assert document.body == b'{"a": 1}'
     assert document.cache_control == "max-age=60"
-    [asked] = server.requests
-    assert asked.target == target
-    assert asked.headers["host"] == HOST
-    assert asked.sni == HOST
-    assert {"authorization", "cookie"}.isdisjoint(asked.headers)
+    [request] = server.requests
+    assert request.target == target
+    assert request.headers["host"] == HOST
+    assert request.sni == HOST
+    assert {"authorization", "cookie"}.isdisjoint(request.headers)
 
 
 @pytest.mark.anyio
 async def test_certificate_for_another_name_is_rejected(tmp_path: Path) -> None:
-    other = write_named_certificate(tmp_path / "other.pem", "other.example", "127.0.0.1")
-    with DocumentServer(other) as server:
-        assert await why_refused(make_fetcher(server, other)) == "unreachable"
+    certificate = write_named_certificate(tmp_path / "other.pem", "other.example", "127.0.0.1")
+    with DocumentServer(certificate) as server:
+        assert await rejection_reason(make_fetcher(server, certificate)) == "unreachable"
         assert server.requests == []
 
 
@@ -275,7 +275,9 @@ async def test_certificate_for_another_name_is_rejected(tmp_path: Path) -> None:
 async def test_certificate_for_the_address_is_rejected(tmp_path: Path) -> None:
     write_certificate(tmp_path / "address.pem")
     with DocumentServer(tmp_path / "address.pem") as server:
-        assert await why_refused(make_fetcher(server, tmp_path / "address.pem")) == "unreachable"
+        assert (
+            await rejection_reason(make_fetcher(server, tmp_path / "address.pem")) == "unreachable"
+        )
         assert server.requests == []
 
 
@@ -295,7 +297,7 @@ async def test_a_name_is_resolved_once_so_it_cannot_be_rebound(
 
 @pytest.mark.anyio
 async def test_untrusted_certificate_is_rejected(server: DocumentServer) -> None:
-    assert await why_refused(SafeFetch(resolver_for(server.endpoint))) == "unreachable"
+    assert await rejection_reason(SafeFetch(resolver_for(server.endpoint))) == "unreachable"
     assert server.requests == []
 
 
@@ -308,7 +310,7 @@ async def test_a_host_with_a_dead_first_address_is_reached_at_another(
     document = await SafeFetch(resolver_for(dead, server.endpoint), tls).get(PublicUrl.parse(URL))
     assert document.body == b"{}"
     assert (
-        await why_refused(SafeFetch(resolver_for(dead, dead, dead, server.endpoint), tls))
+        await rejection_reason(SafeFetch(resolver_for(dead, dead, dead, server.endpoint), tls))
     ) == "unreachable"
 
 
@@ -319,7 +321,7 @@ async def test_any_other_status_is_refused_and_no_redirect_followed(
 ) -> None:
     server.page = Page(status=status, headers={"Location": f"https://{HOST}/other"})
     reason = "status" if status < 500 else "server_error"
-    assert await why_refused(make_fetcher(server, certificate)) == reason
+    assert await rejection_reason(make_fetcher(server, certificate)) == reason
     assert len(server.requests) == 1
 
 
@@ -329,7 +331,7 @@ async def test_busy_server_is_not_a_missing_document(
     server: DocumentServer, certificate: Path, status: int
 ) -> None:
     server.page = Page(status=status)
-    assert await why_refused(make_fetcher(server, certificate)) == "server_busy"
+    assert await rejection_reason(make_fetcher(server, certificate)) == "server_busy"
 
 
 @pytest.mark.anyio
@@ -351,7 +353,7 @@ async def test_only_json_is_accepted(
     server.page = Page(headers={"Content-Type": content_type})
     fetch = make_fetcher(server, certificate)
     if reason:
-        assert await why_refused(fetch) == reason
+        assert await rejection_reason(fetch) == reason
     else:
         assert (await fetch.get(PublicUrl.parse(URL))).body == b"{}"
 
@@ -359,7 +361,7 @@ async def test_only_json_is_accepted(
 @pytest.mark.anyio
 async def test_a_compressed_body_is_refused(server: DocumentServer, certificate: Path) -> None:
     server.page = Page(headers={"Content-Encoding": "gzip"})
-    assert await why_refused(make_fetcher(server, certificate)) == "content_encoding"
+    assert await rejection_reason(make_fetcher(server, certificate)) == "content_encoding"
 
 
 @pytest.mark.anyio
@@ -368,16 +370,16 @@ async def test_document_size_is_limited(server: DocumentServer, certificate: Pat
     fetch = make_fetcher(server, certificate)
     assert len((await fetch.get(PublicUrl.parse(URL))).body) == MAX_DOCUMENT_BYTES
     server.page = Page(b" " * (MAX_DOCUMENT_BYTES + 1))
-    assert await why_refused(fetch) == "too_large"
+    assert await rejection_reason(fetch) == "too_large"
     server.page = Page(b" " * 1000, endless=True)
-    assert await why_refused(fetch) == "too_large"
+    assert await rejection_reason(fetch) == "too_large"
 
 
 @pytest.mark.anyio
 async def test_slowly_sending_server_times_out(server: DocumentServer, certificate: Path) -> None:
     server.page = Page(b" ", endless=True, pause=0.05)
     async with asyncio.timeout(60):
-        assert await why_refused(make_fetcher(server, certificate, seconds=0.5)) == "too_slow"
+        assert await rejection_reason(make_fetcher(server, certificate, seconds=0.5)) == "too_slow"
 
 
 @pytest.mark.anyio

@@ -17,8 +17,8 @@ from functions.gateway.oauth.provider import make_refresh_token, parse_refresh_t
 from shared.accounts.keyring import Keyring
 from tests.support.authorization_server import corruptions
 
-OLD, NEW = SecretStr("o" * 32), SecretStr("n" * 32)
-KEYRING = Keyring([OLD])
+OLD_SECRET, NEW_SECRET = SecretStr("o" * 32), SecretStr("n" * 32)
+KEYRING = Keyring([OLD_SECRET])
 GRANT = "0123456789abcdef" * 2
 NAME = "0b0e9f3c-8d5c-4a52-a2b6-0d2d1a6b3a5e"
 
@@ -80,17 +80,20 @@ def test_corrupted_credential_is_rejected() -> None:
 
 
 @given(generations, generations)
-def test_a_generation_cannot_be_raised(mine: int, forged: int) -> None:
-    token = make_refresh_token(KEYRING, GRANT, mine, "client")
-    raised = token.replace(f".{mine}.", f".{forged}.")
-    read = parse_refresh_token(KEYRING, raised, "client")
-    assert read == ((GRANT, mine) if mine == forged else None)
+def test_a_generation_cannot_be_raised(generation: int, forged_generation: int) -> None:
+    token = make_refresh_token(KEYRING, GRANT, generation, "client")
+    changed_token = token.replace(f".{generation}.", f".{forged_generation}.")
+    read = parse_refresh_token(KEYRING, changed_token, "client")
+    assert read == ((GRANT, generation) if generation == forged_generation else None)
 
 
 def test_a_rotation_keeps_all_valid_until_the_old_secret_goes() -> None:
     code, token = make_code(KEYRING, GRANT, "c"), make_refresh_token(KEYRING, GRANT, 3, "c")
     client_id = make_client_id(KEYRING, NAME)
-    for keyring, holds in ((Keyring([NEW, OLD]), True), (Keyring([NEW]), False)):
+    for keyring, holds in (
+        (Keyring([NEW_SECRET, OLD_SECRET]), True),
+        (Keyring([NEW_SECRET]), False),
+    ):
         assert (parse_code(keyring, code, "c") is not None) == holds
         assert (parse_refresh_token(keyring, token, "c") is not None) == holds
         assert is_client_id(keyring, client_id) == holds
@@ -98,10 +101,12 @@ def test_a_rotation_keeps_all_valid_until_the_old_secret_goes() -> None:
 
 @given(st.text(), st.text())
 def test_only_a_valid_secret_is_replaced_by_the_newest(client_id: str, guess: str) -> None:
-    rotated = Keyring([NEW, OLD])
-    right = {"client_id": client_id, "client_secret": make_client_secret(KEYRING, client_id)}
+    rotated_keyring = Keyring([NEW_SECRET, OLD_SECRET])
+    valid_fields = {"client_id": client_id, "client_secret": make_client_secret(KEYRING, client_id)}
     wrong = {"client_id": client_id, "client_secret": guess}
-    newest = make_client_secret(rotated, client_id)
-    assert with_newest_secret(rotated, right) == right | {"client_secret": newest}
-    assert with_newest_secret(rotated, wrong) == wrong
-    assert with_newest_secret(rotated, {}) == {}
+    newest = make_client_secret(rotated_keyring, client_id)
+    assert with_newest_secret(rotated_keyring, valid_fields) == valid_fields | {
+        "client_secret": newest
+    }
+    assert with_newest_secret(rotated_keyring, wrong) == wrong
+    assert with_newest_secret(rotated_keyring, {}) == {}

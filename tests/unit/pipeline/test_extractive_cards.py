@@ -11,11 +11,11 @@ from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.text.sentences import sentences
 from tests.support.knowledge import with_chunks
 
-LONG = " ".join(
+LONG_TEXT = " ".join(
     f"{word} dough rests for {n} hours before it is baked with care."
     for n, word in enumerate(["Rye", "Wheat", "Oat", "Corn", "Rice", "Spelt", "Barley", "Millet"])
 )
-FEW = (
+SHORT_TEXT = (
     f"The dough rests {'very ' * 40}long before it is baked."
     f" The oven heats {'very ' * 40}slowly until it is hot."
 )
@@ -31,24 +31,24 @@ def test_a_text_without_a_sentence_has_no_card(text: str) -> None:
 
 
 def test_a_card_of_a_long_text_holds_its_sentences_in_order() -> None:
-    card = extractive_card(LONG)
+    card = extractive_card(LONG_TEXT)
     assert card is not None
-    whole = sentences(LONG)
-    summary_lines = [line for line in whole if line in card.summary]
+    all_sentences = sentences(LONG_TEXT)
+    summary_lines = [line for line in all_sentences if line in card.summary]
     assert " ".join(summary_lines) == card.summary
-    assert [line for line in whole if line in card.takeaways] == list(card.takeaways)
+    assert [line for line in all_sentences if line in card.takeaways] == list(card.takeaways)
     assert len(card.takeaways) == 3
     assert not set(summary_lines) & set(card.takeaways)
 
 
 def test_a_text_of_few_sentences_has_few_takeaways() -> None:
-    card = extractive_card(FEW)
+    card = extractive_card(SHORT_TEXT)
     assert card is not None
     assert len(card.takeaways) == 1
 
 
 def test_sentences_that_say_the_same_count_once() -> None:
-    card = extractive_card(f"{LONG} {LONG}")
+    card = extractive_card(f"{LONG_TEXT} {LONG_TEXT}")
     assert card is not None
     assert len(card.takeaways) == len(set(card.takeaways))
 
@@ -78,5 +78,5 @@ def test_each_highlight_has_a_card_that_says_nothing_twice() -> None:
         assert len(card.summary) <= MAX_SUMMARY
         assert len(card.takeaways) <= 5
         assert not [line for line in card.takeaways if line in card.summary]
-        long = len(" ".join(sentences(chunk.content))) > MAX_SUMMARY
-        assert bool(card.takeaways) == long
+        is_long = len(" ".join(sentences(chunk.content))) > MAX_SUMMARY
+        assert bool(card.takeaways) == is_long

@@ -30,12 +30,12 @@ def test_nights_without_a_common_query_are_not_compared() -> None:
 
 
 def test_night_is_compared_with_the_median_of_a_week() -> None:
-    good, lost = night(a=1, b=1), night(a=1, b=0)
-    assert gain_since_last_week(lost, [good, good, lost]) == -0.5
-    assert gain_since_last_week(lost, [good, lost, lost]) == 0.0
+    full_score, low_score = night(a=1, b=1), night(a=1, b=0)
+    assert gain_since_last_week(low_score, [full_score, full_score, low_score]) == -0.5
+    assert gain_since_last_week(low_score, [full_score, low_score, low_score]) == 0.0
 
 
 def test_nights_older_than_a_week_do_not_count() -> None:
-    good, lost = night(a=1), night(a=0)
-    assert gain_since_last_week(lost, [good] * 20 + [lost] * BASELINE_NIGHTS) == 0.0
-    assert gain_since_last_week(lost, []) is None
+    full_score, low_score = night(a=1), night(a=0)
+    assert gain_since_last_week(low_score, [full_score] * 20 + [low_score] * BASELINE_NIGHTS) == 0.0
+    assert gain_since_last_week(low_score, []) is None

@@ -14,7 +14,7 @@ CONTENT = "some private text"
 
 
 class Code(StrEnum):
-    GOOD = "good"
+    SUCCESS = "good"
 
 
 @pytest.mark.parametrize(

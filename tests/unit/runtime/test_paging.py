@@ -24,7 +24,7 @@ from shared.runtime.pagination import (
 from shared.runtime.schemas import Arguments, DocumentId, Result
 
 POSITION = TypeAdapter(tuple[CursorMoment, DocumentId])
-ANYTHING = TypeAdapter(list[Any])
+ANY_LIST = TypeAdapter(list[Any])
 PARTS = st.one_of(st.integers(), st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
 
 
@@ -43,7 +43,7 @@ class Item(Result):
     text: str
 
 
-def encoded(value: object) -> str:
+def encode_json(value: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
 
 
@@ -51,24 +51,24 @@ def encoded(value: object) -> str:
 def test_a_position_is_decoded_as_it_was_encoded(position: list[Any]) -> None:
     cursor = encode_cursor(In(), position)
     assert (
-        decode_cursor(In(), TypeAdapter(CursorText).validate_python(cursor), ANYTHING) == position
+        decode_cursor(In(), TypeAdapter(CursorText).validate_python(cursor), ANY_LIST) == position
     )
 
 
 def test_without_a_cursor_there_is_no_position() -> None:
-    assert decode_cursor(In(), None, ANYTHING) is None
+    assert decode_cursor(In(), None, ANY_LIST) is None
 
 
 def test_the_size_and_detail_of_a_page_may_change() -> None:
     cursor = encode_cursor(In(query="q", limit=1), ["a"])
     args = In(query="q", limit=5, detail="full", cursor=cursor)
-    assert decode_cursor(args, cursor, ANYTHING) == ["a"]
+    assert decode_cursor(args, cursor, ANY_LIST) == ["a"]
 
 
 @pytest.mark.parametrize("args", [In(query="other"), OtherIn(query="q")])
 def test_a_cursor_of_another_call_is_refused(args: Arguments) -> None:
     with pytest.raises(InvalidInput, match="leave the cursor out") as caught:
-        decode_cursor(args, encode_cursor(In(query="q"), ["a"]), ANYTHING)
+        decode_cursor(args, encode_cursor(In(query="q"), ["a"]), ANY_LIST)
     assert "cursor" in caught.value.details
 
 
@@ -78,24 +78,26 @@ def test_a_cursor_of_another_call_is_refused(args: Arguments) -> None:
         "a",
         "abcde",
         "____",
-        encoded(7),
-        encoded(None),
-        encoded([]),
-        encoded({}),
-        encoded("text"),
+        encode_json(7),
+        encode_json(None),
+        encode_json([]),
+        encode_json({}),
+        encode_json("text"),
         base64.urlsafe_b64encode(b"[" * 2_900).decode().rstrip("="),
     ],
 )
 def test_a_damaged_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidInput, match="damaged"):
-        decode_cursor(In(), cursor, ANYTHING)
+        decode_cursor(In(), cursor, ANY_LIST)
 
 
 def test_a_cursor_that_was_copied_wrongly_is_refused() -> None:
     cursor = encode_cursor(In(), [1_718_193_600_000_000, "bread-0123456789ab"])
     for index in range(len(cursor)):
-        changed = cursor[:index] + ("A" if cursor[index] != "A" else "B") + cursor[index + 1 :]
-        for invalid in (changed, cursor[:index] or "A"):
+        changed_cursor = (
+            cursor[:index] + ("A" if cursor[index] != "A" else "B") + cursor[index + 1 :]
+        )
+        for invalid in (changed_cursor, cursor[:index] or "A"):
             with pytest.raises(InvalidInput, match="damaged"):
                 decode_cursor(In(), invalid, POSITION)
 

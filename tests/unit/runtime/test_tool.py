@@ -86,8 +86,8 @@ BOOK = {
 
 
 def schema(side: str) -> dict[str, Any]:
-    declared: dict[str, Any] = TOOL.declaration()[side]
-    return declared
+    json_schema: dict[str, Any] = TOOL.declaration()[side]
+    return json_schema
 
 
 def test_a_tool_may_need_another_scope_than_its_effect() -> None:
@@ -128,9 +128,9 @@ def test_nested_models_are_inlined() -> None:
 
 
 def test_optional_fields_of_a_result_are_not_required() -> None:
-    declared = schema("outputSchema")
-    assert declared["required"] == ["best", "others"]
-    assert declared["properties"]["best"]["required"] == ["authors"]
+    output_schema = schema("outputSchema")
+    assert output_schema["required"] == ["best", "others"]
+    assert output_schema["properties"]["best"]["required"] == ["authors"]
 
 
 def test_a_fields_description_beats_its_types() -> None:
@@ -143,13 +143,13 @@ def test_a_fields_description_beats_its_types() -> None:
 
 
 def test_generated_titles_are_dropped_but_not_fields() -> None:
-    declared = schema("inputSchema")
-    assert declared["properties"]["title"] == {
+    input_schema = schema("inputSchema")
+    assert input_schema["properties"]["title"] == {
         "type": "string",
         "description": "Words of the title.",
     }
-    assert declared["required"] == ["title"]
-    assert "title" not in declared
+    assert input_schema["required"] == ["title"]
+    assert "title" not in input_schema
 
 
 def test_each_declaration_is_a_new_object() -> None:

@@ -28,10 +28,10 @@ MAIL = "ida.loaf" + "@" + "gmail.com"
 
 
 @pytest.mark.parametrize(
-    "planted", [*all_planted(), *personal_data()], ids=lambda planted: planted.name
+    "sample", [*all_planted(), *personal_data()], ids=lambda sample: sample.name
 )
-def test_secret_is_found_in_its_line(planted: Planted) -> None:
-    assert planted.line in {finding.line for finding in screen_texts({"text": planted.text})}
+def test_secret_is_found_in_its_line(sample: Planted) -> None:
+    assert sample.line in {finding.line for finding in screen_texts({"text": sample.text})}
 
 
 @pytest.mark.parametrize("text", INNOCENT)
@@ -107,12 +107,12 @@ def test_refusal_lists_at_most_twenty_lines() -> None:
     st.text(max_size=60).filter(lambda text: "\\" not in text),
     st.text(max_size=60),
 )
-def test_secret_value_is_never_repeated(planted: Planted, before: str, after: str) -> None:
-    findings = screen_texts({"text": f"{before}\n{planted.text}\n{after}"})
+def test_secret_value_is_never_repeated(sample: Planted, text_before: str, text_after: str) -> None:
+    findings = screen_texts({"text": f"{text_before}\n{sample.text}\n{text_after}"})
     error = screening_error(findings)
     output = " ".join([repr(findings), repr(error), str(error), json.dumps(error.to_wire())])
     assert findings
-    assert planted.value not in output
+    assert sample.value not in output
 
 
 @given(st.text(max_size=300))

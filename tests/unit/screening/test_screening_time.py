@@ -9,7 +9,7 @@ import pytest
 from shared.screening.screen import screen_texts
 from tests.support.secret_samples import HOSTILE
 
-SHORT, TIMES = 5_000, 4
+BASE_LENGTH, LENGTH_FACTOR = 5_000, 4
 FLOOR = 0.005
 """Seconds below which a measurement means nothing."""
 
@@ -19,9 +19,9 @@ def seconds(part: str, length: int) -> float:
     text = (part * (length // len(part) + 1))[:length]
     times: list[float] = []
     for _ in range(3):
-        started = time.process_time()
+        start = time.process_time()
         screen_texts({"text": text})
-        times.append(time.process_time() - started)
+        times.append(time.process_time() - start)
     return min(times)
 
 
@@ -30,5 +30,5 @@ def seconds(part: str, length: int) -> float:
 def test_time_is_proportional_to_length(part: str) -> None:
     """Quadratic time would be sixteen times."""
     screen_texts({"text": ""})
-    short, long = seconds(part, SHORT), seconds(part, SHORT * TIMES)
-    assert long + FLOOR < (short + FLOOR) * TIMES * 2.5
+    short_time, long_time = seconds(part, BASE_LENGTH), seconds(part, BASE_LENGTH * LENGTH_FACTOR)
+    assert long_time + FLOOR < (short_time + FLOOR) * LENGTH_FACTOR * 2.5

@@ -9,7 +9,7 @@ import pytest
 from shared.tasks.model import RESTORE_PERIOD, Priority, Task, TaskStatus, fold
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
-LATER = NOON + timedelta(hours=1)
+ONE_O_CLOCK = NOON + timedelta(hours=1)
 TASK = Task(
     number=1,
     title="Bake",
@@ -22,36 +22,36 @@ TASK = Task(
 
 
 def test_task_is_open_until_completed() -> None:
-    completed = TASK.complete(LATER)
+    completed_task = TASK.complete(ONE_O_CLOCK)
     assert TASK.status == TaskStatus.OPEN
-    assert completed.status == TaskStatus.COMPLETED
-    assert completed.completed_at == LATER
-    assert completed.updated_at == LATER
-    assert completed.reopen(LATER).status is TaskStatus.OPEN
+    assert completed_task.status == TaskStatus.COMPLETED
+    assert completed_task.completed_at == ONE_O_CLOCK
+    assert completed_task.updated_at == ONE_O_CLOCK
+    assert completed_task.reopen(ONE_O_CLOCK).status is TaskStatus.OPEN
 
 
 def test_restored_task_is_as_before() -> None:
-    completed = TASK.complete(NOON)
-    for task in (TASK, completed):
-        deleted = task.delete(NOON)
-        assert deleted.status == TaskStatus.DELETED
-        assert deleted.purge_at == NOON + RESTORE_PERIOD
-        assert deleted.restore(NOON) == task
+    completed_task = TASK.complete(NOON)
+    for task in (TASK, completed_task):
+        deleted_task = task.delete(NOON)
+        assert deleted_task.status == TaskStatus.DELETED
+        assert deleted_task.purge_at == NOON + RESTORE_PERIOD
+        assert deleted_task.restore(NOON) == task
 
 
 def test_transition_without_change_returns_itself() -> None:
-    assert TASK.reopen(LATER) is TASK
-    assert TASK.restore(LATER) is TASK
-    completed, deleted = TASK.complete(NOON), TASK.delete(NOON)
-    assert completed is completed.complete(LATER)
-    assert deleted is deleted.delete(LATER)
+    assert TASK.reopen(ONE_O_CLOCK) is TASK
+    assert TASK.restore(ONE_O_CLOCK) is TASK
+    completed_task, deleted_task = TASK.complete(NOON), TASK.delete(NOON)
+    assert completed_task is completed_task.complete(ONE_O_CLOCK)
+    assert deleted_task is deleted_task.delete(ONE_O_CLOCK)
 
 
 def test_deleted_task_expires_after_the_period() -> None:
-    deleted, end = TASK.delete(NOON), NOON + RESTORE_PERIOD
+    deleted_task, end = TASK.delete(NOON), NOON + RESTORE_PERIOD
     moment = timedelta(microseconds=1)
-    assert not deleted.is_expired(end - moment)
-    assert deleted.is_expired(end)
+    assert not deleted_task.is_expired(end - moment)
+    assert deleted_task.is_expired(end)
     assert not TASK.is_expired(end)
 
 

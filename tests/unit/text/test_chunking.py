@@ -55,9 +55,9 @@ def test_chunks_neither_start_nor_end_on_white_space(text: str, limits: ChunkLim
 
 @given(TEXTS, limits())
 def test_each_chunk_starts_and_ends_after_the_previous(text: str, limits: ChunkLimits) -> None:
-    for one, next_one in pairwise(split_chunks(text, limits)):
-        assert one.start < next_one.start
-        assert one.end < next_one.end
+    for span, next_span in pairwise(split_chunks(text, limits)):
+        assert span.start < next_span.start
+        assert span.end < next_span.end
 
 
 @given(TEXTS, limits())
@@ -67,8 +67,8 @@ def test_no_chunk_is_over_the_maximum(text: str, limits: ChunkLimits) -> None:
 
 @given(TEXTS, limits())
 def test_chunks_overlap_by_no_more_than_allowed(text: str, limits: ChunkLimits) -> None:
-    for one, next_one in pairwise(split_chunks(text, limits)):
-        assert token_count(text[next_one.start : one.end]) <= limits.overlap
+    for span, next_span in pairwise(split_chunks(text, limits)):
+        assert token_count(text[next_span.start : span.end]) <= limits.overlap
 
 
 @given(TEXTS, limits())
@@ -91,10 +91,10 @@ def test_no_character_is_cut(text: str, limits: ChunkLimits) -> None:
 
 @given(TEXTS, TEXTS, limits())
 def test_appending_changes_at_most_the_last_two_chunks(
-    text: str, more: str, limits: ChunkLimits
+    text: str, appended_text: str, limits: ChunkLimits
 ) -> None:
-    before = split_chunks(text, limits)[:-2]
-    assert split_chunks(text + more, limits)[: len(before)] == before
+    stable_spans = split_chunks(text, limits)[:-2]
+    assert split_chunks(text + appended_text, limits)[: len(stable_spans)] == stable_spans
 
 
 @given(TEXTS, limits())
@@ -124,18 +124,18 @@ def test_offsets_count_code_points() -> None:
 @pytest.mark.parametrize("blank", ["\n\n", "\r\n\r\n", "\n \t\n", "\n\n\n\n", "\r\r"])
 def test_paragraphs_stay_whole_and_do_not_overlap(blank: str) -> None:
     paragraphs = [sentences(4)] * 5
-    packed = blank.join(paragraphs[:2])
+    two_paragraphs = blank.join(paragraphs[:2])
     assert chunks(blank.join(paragraphs), ChunkLimits(90, 120, 20)) == [
-        packed,
-        packed,
+        two_paragraphs,
+        two_paragraphs,
         paragraphs[4],
     ]
 
 
 def test_a_paragraph_that_does_not_fit_is_cut_after_a_sentence() -> None:
-    first, second, _ = chunks(sentences(12), ChunkLimits(50, 100, 10))
-    assert sentences(5) == first
-    assert second.startswith("Sentence number 4 of")
+    first_chunk, second_chunk, _ = chunks(sentences(12), ChunkLimits(50, 100, 10))
+    assert sentences(5) == first_chunk
+    assert second_chunk.startswith("Sentence number 4 of")
 
 
 def test_a_paragraph_ends_a_chunk_that_is_half_full() -> None:
@@ -145,9 +145,9 @@ def test_a_paragraph_ends_a_chunk_that_is_half_full() -> None:
 
 def test_the_overlap_stays_within_the_paragraph() -> None:
     text = f"{sentences(2)} Yes.\n\n{sentences(8)}"
-    first, second, *_ = chunks(text, ChunkLimits(50, 60, 25))
-    assert first.endswith(f"Yes.\n\n{sentences(2)}")
-    assert second.startswith(sentences(4))
+    first_chunk, second_chunk, *_ = chunks(text, ChunkLimits(50, 60, 25))
+    assert first_chunk.endswith(f"Yes.\n\n{sentences(2)}")
+    assert second_chunk.startswith(sentences(4))
 
 
 def test_a_sentence_that_crosses_the_target_is_finished() -> None:
@@ -156,15 +156,15 @@ def test_a_sentence_that_crosses_the_target_is_finished() -> None:
 
 
 def test_the_overlap_gives_way_to_a_sentence_that_fills_a_chunk() -> None:
-    short, long = "This is short. " * 12, "word " * 95 + "end."
-    assert long in chunks(short + long, ChunkLimits(50, 100, 25))[-1]
+    short_sentences, long_sentence = "This is short. " * 12, "word " * 95 + "end."
+    assert long_sentence in chunks(short_sentences + long_sentence, ChunkLimits(50, 100, 25))[-1]
 
 
 def test_a_sentence_over_the_maximum_is_cut_after_a_word() -> None:
     words = [f"w{number}" for number in range(230)]
-    first, second, *_ = chunks(" ".join(words), ChunkLimits(50, 100, 10))
-    assert " ".join(words[:50]) == first
-    assert second.split()[0] == "w40"
+    first_chunk, second_chunk, *_ = chunks(" ".join(words), ChunkLimits(50, 100, 10))
+    assert " ".join(words[:50]) == first_chunk
+    assert second_chunk.split()[0] == "w40"
 
 
 def test_a_chunk_has_more_than_one_short_sentence() -> None:
@@ -226,8 +226,8 @@ def test_a_table_is_cut_between_rows() -> None:
 def test_code_is_cut_between_lines() -> None:
     lines = [f"    total_{number} = sum(values[{number}:])" for number in range(60)]
     pieces = chunks("\n".join(lines), ChunkLimits(60, 90, 15))
-    stripped = {line.strip() for line in lines}
-    assert all(stripped.issuperset(map(str.strip, chunk.splitlines())) for chunk in pieces)
+    code_lines = {line.strip() for line in lines}
+    assert all(code_lines.issuperset(map(str.strip, chunk.splitlines())) for chunk in pieces)
 
 
 def test_one_line_of_a_million_characters_is_cut_at_the_target() -> None:

@@ -15,14 +15,14 @@ from shared.text.sentences import sentences
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-BAKING = (
+BAKING_TEXT = (
     "Flour, water and salt make the dough. A dough needs time more than it needs kneading."
     " My aunt owned a red car. Time lets the dough rise without much kneading."
     " What happens if it is rushed? Rushed dough tears in the oven."
 )
 
 
-def ranked(text: str, title: str = "") -> Sequence[str]:
+def rank_sentences(text: str, title: str = "") -> Sequence[str]:
     return [sentence.text for sentence in key_sentences(text, title)]
 
 
@@ -52,7 +52,7 @@ def test_sentences_are_those_of_prose(text: str, expected: list[str]) -> None:
 
 
 def test_central_sentences_come_first() -> None:
-    best = ranked(BAKING)
+    best = rank_sentences(BAKING_TEXT)
     assert best[0] == "A dough needs time more than it needs kneading."
     assert best.index("My aunt owned a red car.") > best.index(
         "Time lets the dough rise without much kneading."
@@ -60,25 +60,28 @@ def test_central_sentences_come_first() -> None:
 
 
 def test_similarity_to_the_title_counts() -> None:
-    assert ranked(BAKING, "Red cars of aunts")[0] == "My aunt owned a red car."
+    assert rank_sentences(BAKING_TEXT, "Red cars of aunts")[0] == "My aunt owned a red car."
 
 
 def test_questions_and_introductions_come_last() -> None:
     text = "The dough should rise: so the dough needs what?  The dough needs time. Dough needs:"
-    assert ranked(text)[0] == "The dough needs time."
+    assert rank_sentences(text)[0] == "The dough needs time."
 
 
 def test_a_sentence_has_its_position_and_similarities() -> None:
     key = key_sentences("Dough needs much time. Dough needs much water. Dough needs much time.")
     assert {sentence.position for sentence in key} == {0, 1, 2}
-    first = next(sentence for sentence in key if sentence.position == 0)
-    assert pytest.approx([first.similarities[0], first.similarities[2]]) == [1.0, 1.0]
-    assert 0 < first.similarities[1] < 1
+    first_sentence = next(sentence for sentence in key if sentence.position == 0)
+    assert pytest.approx([first_sentence.similarities[0], first_sentence.similarities[2]]) == [
+        1.0,
+        1.0,
+    ]
+    assert 0 < first_sentence.similarities[1] < 1
 
 
 def test_sentences_without_terms_are_left_out() -> None:
-    assert ranked("Yes. It is. Dough needs much time. Oh!") == ["Dough needs much time."]
-    assert ranked("Yes. No.") == []
+    assert rank_sentences("Yes. It is. Dough needs much time. Oh!") == ["Dough needs much time."]
+    assert rank_sentences("Yes. No.") == []
 
 
 @settings(max_examples=60)

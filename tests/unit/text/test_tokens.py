@@ -60,14 +60,14 @@ def test_tokens_neither_start_nor_end_on_white_space(text: str) -> None:
 
 @given(TEXTS)
 def test_no_token_ends_inside_a_character(text: str) -> None:
-    inside = {
+    inner_positions = {
         index
         for cluster in regex.finditer(r"\X", text)
         if len(cluster[0]) <= MAX_TOKEN
         for index in range(cluster.start() + 1, cluster.end())
         if not text[index - 1].isspace() and not text[index].isspace()
     }
-    assert inside & {end for _, end in token_spans(text)} == set()
+    assert inner_positions & {end for _, end in token_spans(text)} == set()
 
 
 @given(TEXTS)

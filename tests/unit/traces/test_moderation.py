@@ -27,8 +27,8 @@ TRACE = Trace(
     created_at=NOON,
     updated_at=NOON,
 )
-LIKED = VoteTally(upvotes=9, up=450)
-DISLIKED = VoteTally(downvotes=9, down=450)
+POPULAR_TALLY = VoteTally(upvotes=9, up=450)
+UNPOPULAR_TALLY = VoteTally(downvotes=9, down=450)
 
 heads = st.integers(0, 10_000)
 tallies = st.builds(VoteTally, up=heads, down=heads, alarm=st.just(0))
@@ -39,13 +39,15 @@ def test_new_trace_without_votes_has_factor_one() -> None:
 
 
 def test_votes_change_the_factor_both_ways() -> None:
-    liked, disliked = (replace(TRACE, tally=tally) for tally in (LIKED, DISLIKED))
-    assert moderation_factor(disliked, NOON) < 1 < moderation_factor(liked, NOON)
+    popular_trace, unpopular_trace = (
+        replace(TRACE, tally=tally) for tally in (POPULAR_TALLY, UNPOPULAR_TALLY)
+    )
+    assert moderation_factor(unpopular_trace, NOON) < 1 < moderation_factor(popular_trace, NOON)
 
 
 def test_half_of_the_age_penalty_after_two_years() -> None:
-    later = NOON + timedelta(days=2 * 365.25)
-    assert moderation_factor(TRACE, later) == pytest.approx(1 - MAX_AGE_PENALTY / 2)
+    two_years_later = NOON + timedelta(days=2 * 365.25)
+    assert moderation_factor(TRACE, two_years_later) == pytest.approx(1 - MAX_AGE_PENALTY / 2)
 
 
 def test_future_date_counts_as_new() -> None:
@@ -60,8 +62,10 @@ def test_factor_is_bounded(tally: VoteTally, age: timedelta) -> None:
 def test_clearly_more_relevant_trace_ranks_first() -> None:
     unpopular = replace(TRACE, tally=VoteTally(down=10**9, downvotes=10**7))
     popular = replace(TRACE, tally=VoteTally(up=10**9, upvotes=10**7))
-    old = NOON + timedelta(days=36_500)
-    assert 0.68 * moderation_factor(unpopular, old) > 0.5 * moderation_factor(popular, NOON)
+    century_later = NOON + timedelta(days=36_500)
+    assert 0.68 * moderation_factor(unpopular, century_later) > 0.5 * moderation_factor(
+        popular, NOON
+    )
 
 
 def test_spam_vote_lowers_the_factor() -> None:
@@ -78,23 +82,26 @@ class StubHit:
     similarity: float | None
 
 
-def best_hit(*hits: StubHit, liked: str) -> str:
-    traces = {hit.id: replace(TRACE, tally=LIKED if hit.id == liked else DISLIKED) for hit in hits}
+def best_hit(*hits: StubHit, popular_id: str) -> str:
+    traces = {
+        hit.id: replace(TRACE, tally=POPULAR_TALLY if hit.id == popular_id else UNPOPULAR_TALLY)
+        for hit in hits
+    }
     scores = moderate_scores(hits, traces, NOON)
     return max(scores, key=scores.__getitem__)
 
 
 def test_votes_decide_between_similar_hits() -> None:
-    assert best_hit(StubHit("a", 1, 0.60), StubHit("b", 0, 0.59), liked="b") == "b"
+    assert best_hit(StubHit("a", 1, 0.60), StubHit("b", 0, 0.59), popular_id="b") == "b"
 
 
 def test_votes_do_not_decide_between_different_hits() -> None:
-    assert best_hit(StubHit("a", 1, 0.60), StubHit("b", 0, 0.30), liked="b") == "a"
+    assert best_hit(StubHit("a", 1, 0.60), StubHit("b", 0, 0.30), popular_id="b") == "a"
 
 
 def test_lexical_hits_are_moderated_by_score() -> None:
-    assert best_hit(StubHit("a", 5.0, None), StubHit("b", 4.9, None), liked="b") == "b"
-    assert best_hit(StubHit("a", 5.0, None), StubHit("b", 3.0, None), liked="b") == "a"
+    assert best_hit(StubHit("a", 5.0, None), StubHit("b", 4.9, None), popular_id="b") == "b"
+    assert best_hit(StubHit("a", 5.0, None), StubHit("b", 3.0, None), popular_id="b") == "a"
 
 
 def test_hits_without_trace_only_widen_the_spread() -> None:

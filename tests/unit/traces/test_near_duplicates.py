@@ -40,9 +40,9 @@ def test_white_space_case_and_code_fences_are_ignored() -> None:
 
 
 def test_order_of_sentences_is_ignored() -> None:
-    reordered = ". ".join(reversed(SOLUTION.split(". ")))
+    reordered_solution = ". ".join(reversed(SOLUTION.split(". ")))
 
-    assert is_near_duplicate(TRACE, TraceTerms.of(TITLE, CONTEXT, reordered))
+    assert is_near_duplicate(TRACE, TraceTerms.of(TITLE, CONTEXT, reordered_solution))
 
 
 def test_copy_with_typos_is_a_near_duplicate() -> None:
@@ -56,7 +56,7 @@ def test_copy_with_typos_is_a_near_duplicate() -> None:
 
 
 def test_reworded_solution_is_a_near_duplicate() -> None:
-    reworded = TraceTerms.of(
+    reworded_trace = TraceTerms.of(
         "pytest loads a stale package",
         "My edits had no effect: the package was imported from site-packages.",
         "Uninstalled it (`pip uninstall billing`) and made an editable install with"
@@ -64,23 +64,25 @@ def test_reworded_solution_is_a_near_duplicate() -> None:
         " than pip 24.2; `pip list --editable` shows it.",
     )
 
-    assert is_near_duplicate(TRACE, reworded)
+    assert is_near_duplicate(TRACE, reworded_trace)
 
 
 def test_another_solution_is_no_near_duplicate() -> None:
-    other = "Put the sources first: `pythonpath = ['src']` in the section tool.pytest.ini_options."
+    other_solution = (
+        "Put the sources first: `pythonpath = ['src']` in the section tool.pytest.ini_options."
+    )
 
-    assert not is_near_duplicate(TRACE, TraceTerms.of(TITLE, CONTEXT, other))
+    assert not is_near_duplicate(TRACE, TraceTerms.of(TITLE, CONTEXT, other_solution))
 
 
 def test_another_problem_is_no_near_duplicate() -> None:
-    other = TraceTerms.of(
+    other_trace = TraceTerms.of(
         "Console script not found",
         "The shell says billing: command not found, though pyproject.toml declares the script.",
         SOLUTION,
     )
 
-    assert not is_near_duplicate(TRACE, other)
+    assert not is_near_duplicate(TRACE, other_trace)
 
 
 def test_common_log_makes_no_near_duplicate() -> None:
@@ -108,10 +110,10 @@ def test_two_common_names_make_no_near_duplicate() -> None:
 
 @pytest.mark.parametrize("solution", ["", "...", "do it"])
 def test_solution_without_terms_is_no_near_duplicate(solution: str) -> None:
-    without_terms = TraceTerms.of(TITLE, CONTEXT, solution)
+    trace_without_terms = TraceTerms.of(TITLE, CONTEXT, solution)
 
-    assert not is_near_duplicate(without_terms, without_terms)
-    assert not is_near_duplicate(without_terms, TRACE)
+    assert not is_near_duplicate(trace_without_terms, trace_without_terms)
+    assert not is_near_duplicate(trace_without_terms, TRACE)
 
 
 def test_problem_without_terms_is_no_near_duplicate() -> None:
@@ -125,12 +127,12 @@ def test_texts_without_spaces_are_compared() -> None:
     copy = TraceTerms.of(
         "文字化け", "エクセルで文字化けする。", "先頭にバイト順マークを付けて保存する。"
     )
-    other = TraceTerms.of(
+    other_trace = TraceTerms.of(
         "文字化け", "エクセルで文字化けする", "データの取り込みで符号化方式を選ぶ"
     )
 
     assert is_near_duplicate(trace, copy)
-    assert not is_near_duplicate(trace, other)
+    assert not is_near_duplicate(trace, other_trace)
 
 
 def test_names_are_found_in_prose() -> None:
@@ -163,9 +165,9 @@ def test_no_confusable_trace_is_a_near_duplicate() -> None:
     traces = {trace["id"]: trace_terms(trace) for trace in data["traces"]}
 
     duplicates = [
-        sibling["id"]
-        for sibling in data["siblings"]
-        if is_near_duplicate(trace_terms(sibling), traces[sibling["near"]])
+        sibling_trace["id"]
+        for sibling_trace in data["siblings"]
+        if is_near_duplicate(trace_terms(sibling_trace), traces[sibling_trace["near"]])
     ]
 
     assert duplicates == []

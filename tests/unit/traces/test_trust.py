@@ -38,11 +38,11 @@ ballots = st.one_of(
 )
 
 
-def up(weight: int = NEWCOMER_WEIGHT) -> Vote:
+def make_upvote(weight: int = NEWCOMER_WEIGHT) -> Vote:
     return Vote(VoteType.UP, None, weight)
 
 
-def down(tag: FeedbackTag = FeedbackTag.WRONG, weight: int = NEWCOMER_WEIGHT) -> Vote:
+def make_downvote(tag: FeedbackTag = FeedbackTag.WRONG, weight: int = NEWCOMER_WEIGHT) -> Vote:
     return Vote(VoteType.DOWN, tag, weight)
 
 
@@ -90,19 +90,25 @@ def test_one_vote_neither_validates_nor_flags(ballot: Vote) -> None:
 @pytest.mark.parametrize(
     ("votes", "status"),
     [
-        ([up()] * 3, TraceStatus.PENDING),
-        ([up()] * 4, TraceStatus.VALIDATED),
-        ([up(83)] * 2, TraceStatus.VALIDATED),
-        ([up()] * 4 + [down()] * 2, TraceStatus.PENDING),
-        ([down()] * 7, TraceStatus.PENDING),
-        ([down()] * 8, TraceStatus.FLAGGED),
-        ([down()] * 8 + [up()], TraceStatus.PENDING),
-        ([down(FeedbackTag.SPAM)] * 2, TraceStatus.FLAGGED),
-        ([down(FeedbackTag.SPAM), down(FeedbackTag.SECURITY_CONCERN)], TraceStatus.FLAGGED),
-        ([down(FeedbackTag.SPAM), down(FeedbackTag.OUTDATED)], TraceStatus.PENDING),
-        ([down(FeedbackTag.SPAM)] * 2 + [down()] * 3, TraceStatus.FLAGGED),
-        ([down(FeedbackTag.SPAM)] * 2 + [up()] * 2, TraceStatus.PENDING),
-        ([up()] * 9 + [down(FeedbackTag.SPAM)], TraceStatus.VALIDATED),
+        ([make_upvote()] * 3, TraceStatus.PENDING),
+        ([make_upvote()] * 4, TraceStatus.VALIDATED),
+        ([make_upvote(83)] * 2, TraceStatus.VALIDATED),
+        ([make_upvote()] * 4 + [make_downvote()] * 2, TraceStatus.PENDING),
+        ([make_downvote()] * 7, TraceStatus.PENDING),
+        ([make_downvote()] * 8, TraceStatus.FLAGGED),
+        ([make_downvote()] * 8 + [make_upvote()], TraceStatus.PENDING),
+        ([make_downvote(FeedbackTag.SPAM)] * 2, TraceStatus.FLAGGED),
+        (
+            [make_downvote(FeedbackTag.SPAM), make_downvote(FeedbackTag.SECURITY_CONCERN)],
+            TraceStatus.FLAGGED,
+        ),
+        (
+            [make_downvote(FeedbackTag.SPAM), make_downvote(FeedbackTag.OUTDATED)],
+            TraceStatus.PENDING,
+        ),
+        ([make_downvote(FeedbackTag.SPAM)] * 2 + [make_downvote()] * 3, TraceStatus.FLAGGED),
+        ([make_downvote(FeedbackTag.SPAM)] * 2 + [make_upvote()] * 2, TraceStatus.PENDING),
+        ([make_upvote()] * 9 + [make_downvote(FeedbackTag.SPAM)], TraceStatus.VALIDATED),
     ],
 )
 def test_status_follows_from_the_votes(votes: list[Vote], status: TraceStatus) -> None:
@@ -121,9 +127,9 @@ def test_order_of_votes_does_not_matter(votes: list[Vote]) -> None:
 
 @given(st.lists(ballots, min_size=1, max_size=12))
 def test_trust_is_monotonic_in_votes(votes: list[Vote]) -> None:
-    before = tally(*votes)
-    assert before.plus(up()).trust >= before.trust - 1e-9
-    assert before.plus(down()).trust <= before.trust + 1e-9
+    votes_tally = tally(*votes)
+    assert votes_tally.plus(make_upvote()).trust >= votes_tally.trust - 1e-9
+    assert votes_tally.plus(make_downvote()).trust <= votes_tally.trust + 1e-9
 
 
 @given(
@@ -133,9 +139,9 @@ def test_downvote_never_improves_the_status(
     votes: list[Vote], tag: FeedbackTag, weight: int
 ) -> None:
     order = [TraceStatus.FLAGGED, TraceStatus.PENDING, TraceStatus.VALIDATED]
-    before = tally(*votes)
-    after = before.plus(down(tag, weight))
-    assert order.index(after.status) <= order.index(before.status)
+    tally_before = tally(*votes)
+    tally_after = tally_before.plus(make_downvote(tag, weight))
+    assert order.index(tally_after.status) <= order.index(tally_before.status)
 
 
 @given(st.integers(-3, 10_000), st.integers(-3, 10_000))
@@ -144,20 +150,20 @@ def test_weight_is_half_to_less_than_one_vote(ups: int, downs: int) -> None:
 
 
 def test_good_record_weighs_most() -> None:
-    newcomer, short, bad, good = (
+    newcomer, short_record, bad_record, good_record = (
         ContributorRecord(),
         ContributorRecord(1),
         ContributorRecord(10, 90),
         ContributorRecord(90, 10),
     )
-    assert newcomer.weight < short.weight < good.weight
-    assert bad.weight < good.weight
-    assert BEST > good.weight
+    assert newcomer.weight < short_record.weight < good_record.weight
+    assert bad_record.weight < good_record.weight
+    assert BEST > good_record.weight
 
 
 def test_two_best_voters_validate_and_one_cannot_flag() -> None:
     best = ContributorRecord(10**6).weight
-    assert tally(up(best), up(best)).trust >= VALIDATION_TRUST
-    [alarm] = {tally(down(tag, best)).status for tag in ALARM_TAGS}
+    assert tally(make_upvote(best), make_upvote(best)).trust >= VALIDATION_TRUST
+    [alarm] = {tally(make_downvote(tag, best)).status for tag in ALARM_TAGS}
     assert alarm is TraceStatus.PENDING
     assert wilson(best / 100, best / 100) < FLAGGING_ALARM

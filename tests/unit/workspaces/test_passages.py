@@ -42,14 +42,14 @@ PIECES = PROSE + SCRIPTS + LAYOUT + ODDITIES + SIGNS
 CLUSTERS = ("e" + "\u0301" * 30, "\u0600", "\u200d", "\u200b", "🇩", "ที่", "\x00", "\ud800")
 SPACES = (" ", "\n", "\n" + " " * 99, "\r\nx", "a\n\n", "A\xa0.")
 HOSTILE = ("x", "他", "他。", "a. ", "“a.” ", "».", "(", "1.", *SPACES, *CLUSTERS)
-LONG = st.lists(st.sampled_from(PIECES), min_size=40, max_size=120).map("".join)
-ONE_LINE = LONG.map(lambda text: " ".join(text.split()))
-TEXTS = st.text() | st.text(st.characters()) | LONG | ONE_LINE
-MOST = st.integers(MAX_TOKEN, 200)
+LONG_TEXTS = st.lists(st.sampled_from(PIECES), min_size=40, max_size=120).map("".join)
+ONE_LINE = LONG_TEXTS.map(lambda text: " ".join(text.split()))
+TEXTS = st.text() | st.text(st.characters()) | LONG_TEXTS | ONE_LINE
+MAX_LENGTHS = st.integers(MAX_TOKEN, 200)
 
 
-def passages(text: str, most: int = 1500) -> list[str]:
-    return [text[span.start : span.end] for span in split_passages(text, most)]
+def passages(text: str, max_length: int = 1500) -> list[str]:
+    return [text[span.start : span.end] for span in split_passages(text, max_length)]
 
 
 def paragraphs(text: str) -> list[str]:
@@ -77,29 +77,29 @@ def test_blank_lines_separate_paragraphs(text: str) -> None:
     assert passages(text, max(len(text), MAX_TOKEN)) == paragraphs(text)
 
 
-@given(TEXTS, MOST)
-def test_passages_cover_everything_but_white_space_in_order(text: str, most: int) -> None:
+@given(TEXTS, MAX_LENGTHS)
+def test_passages_cover_everything_but_white_space_in_order(text: str, max_length: int) -> None:
     end = 0
-    for span in split_passages(text, most):
+    for span in split_passages(text, max_length):
         assert not text[end : span.start].strip()
         assert end <= span.start < span.end
         end = span.end
     assert not text[end:].strip()
 
 
-@given(TEXTS, MOST)
-def test_passages_have_no_outer_white_space(text: str, most: int) -> None:
-    assert all(passage == passage.strip() != "" for passage in passages(text, most))
+@given(TEXTS, MAX_LENGTHS)
+def test_passages_have_no_outer_white_space(text: str, max_length: int) -> None:
+    assert all(passage == passage.strip() != "" for passage in passages(text, max_length))
 
 
-@given(TEXTS, MOST)
-def test_no_passage_is_longer_than_allowed(text: str, most: int) -> None:
-    assert all(len(passage) <= most for passage in passages(text, most))
+@given(TEXTS, MAX_LENGTHS)
+def test_no_passage_is_longer_than_allowed(text: str, max_length: int) -> None:
+    assert all(len(passage) <= max_length for passage in passages(text, max_length))
 
 
-@given(TEXTS, MOST)
-def test_no_passage_holds_text_of_two_paragraphs(text: str, most: int) -> None:
-    pieces = [passage for passage in passages(text, most) if not passage.startswith("#")]
+@given(TEXTS, MAX_LENGTHS)
+def test_no_passage_holds_text_of_two_paragraphs(text: str, max_length: int) -> None:
+    pieces = [passage for passage in passages(text, max_length) if not passage.startswith("#")]
     assert all([passage] == paragraphs(passage) for passage in pieces)
 
 
@@ -110,30 +110,30 @@ def test_heading_stays_with_the_next_paragraph() -> None:
     assert passages("#!/bin/sh\n\nls") == ["#!/bin/sh", "ls"]
 
 
-@given(TEXTS, MOST)
-def test_no_character_is_cut(text: str, most: int) -> None:
-    edges = {edge for span in split_passages(text, most) for edge in (span.start, span.end)}
+@given(TEXTS, MAX_LENGTHS)
+def test_no_character_is_cut(text: str, max_length: int) -> None:
+    edges = {edge for span in split_passages(text, max_length) for edge in (span.start, span.end)}
     for cluster in regex.finditer(r"\X", text):
         if len(cluster[0]) <= MAX_TOKEN and not any(map(str.isspace, cluster[0])):
             assert not any(cluster.start() < edge < cluster.end() for edge in edges), cluster[0]
 
 
-@given(TEXTS, MOST)
-def test_no_word_is_cut_that_fits_four_fifths_of_a_passage(text: str, most: int) -> None:
+@given(TEXTS, MAX_LENGTHS)
+def test_no_word_is_cut_that_fits_four_fifths_of_a_passage(text: str, max_length: int) -> None:
     """Wide characters are left out: their sentences are not separated by spaces."""
     narrow = (
         character for character in text if unicodedata.east_asian_width(character) not in "WF"
     )
     text = "".join(narrow)
-    edges = {edge for span in split_passages(text, most) for edge in (span.start, span.end)}
+    edges = {edge for span in split_passages(text, max_length) for edge in (span.start, span.end)}
     for word in regex.finditer(r"[^\s\x1c-\x1f]+", text):
-        if len(word[0]) <= most - most // 5:
+        if len(word[0]) <= max_length - max_length // 5:
             assert not any(word.start() < edge < word.end() for edge in edges), word[0]
 
 
-@given(TEXTS, MOST)
-def test_the_same_text_gives_the_same_passages(text: str, most: int) -> None:
-    assert split_passages(text, most) == split_passages(text, most)
+@given(TEXTS, MAX_LENGTHS)
+def test_the_same_text_gives_the_same_passages(text: str, max_length: int) -> None:
+    assert split_passages(text, max_length) == split_passages(text, max_length)
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n", "\r\n\r\n", " \t\n\n\u3000\xa0\x1c\u2029\x1f"])
@@ -164,14 +164,14 @@ def test_offsets_count_code_points() -> None:
 
 
 def test_a_paragraph_that_is_too_long_is_cut_after_a_sentence() -> None:
-    first, second = passages(sentences(60))
-    assert first.count(".") == 35
-    assert sentences(60) == f"{first} {second}"
+    first_passage, second_passage = passages(sentences(60))
+    assert first_passage.count(".") == 35
+    assert sentences(60) == f"{first_passage} {second_passage}"
 
 
 def test_a_sentence_that_ends_as_a_passage_is_full_is_in_it() -> None:
-    full = "x" * 60 + " y end."
-    assert passages(" ".join([full] * 3), len(full)) == [full, full, full]
+    sentence = "x" * 60 + " y end."
+    assert passages(" ".join([sentence] * 3), len(sentence)) == [sentence, sentence, sentence]
 
 
 def test_a_sentence_over_the_limit_is_cut_after_a_word() -> None:
@@ -182,8 +182,8 @@ def test_a_sentence_over_the_limit_is_cut_after_a_word() -> None:
 
 
 def test_a_sentence_stays_whole_after_a_short_one() -> None:
-    short, long = sentences(8), "word " * 250 + "end."
-    assert passages(f"{short} {long}") == [short, long]
+    short_sentences, long_sentence = sentences(8), "word " * 250 + "end."
+    assert passages(f"{short_sentences} {long_sentence}") == [short_sentences, long_sentence]
 
 
 def test_passage_never_ends_nearly_empty() -> None:
@@ -199,8 +199,8 @@ def test_the_last_passage_is_a_fifth_full_where_possible() -> None:
 
 
 def test_no_sentence_is_cut_to_fill_the_last_passage() -> None:
-    long = "word " * 298 + "end."
-    assert passages(f"{long} Yes, sir.") == [long, "Yes, sir."]
+    long_sentence = "word " * 298 + "end."
+    assert passages(f"{long_sentence} Yes, sir.") == [long_sentence, "Yes, sir."]
 
 
 def test_abbreviations_and_decimal_numbers_do_not_end_a_sentence() -> None:
@@ -244,9 +244,9 @@ def test_a_table_is_cut_between_rows() -> None:
 def test_code_is_cut_between_lines() -> None:
     lines = [f"    total_{number} = sum(values[{number}:])" for number in range(200)]
     pieces = passages("\n".join(lines))
-    stripped = {line.strip() for line in lines}
+    code_lines = {line.strip() for line in lines}
     assert len(pieces) > 1
-    assert all(stripped.issuperset(map(str.strip, passage.splitlines())) for passage in pieces)
+    assert all(code_lines.issuperset(map(str.strip, passage.splitlines())) for passage in pieces)
 
 
 def test_emoji_in_one_long_word_stay_whole() -> None:
@@ -292,10 +292,10 @@ def seconds(part: str, length: int) -> float:
     text = (part * (length // len(part) + 1))[:length]
     durations: list[float] = []
     for _ in range(3):
-        started = time.process_time()
+        start = time.process_time()
         for span in split_passages(text):
             normalize_line(text[span.start : span.end])
-        durations.append(time.process_time() - started)
+        durations.append(time.process_time() - start)
     return min(durations)
 
 
@@ -304,8 +304,8 @@ def seconds(part: str, length: int) -> float:
 def test_four_times_the_text_takes_about_four_times_the_time(part: str) -> None:
     """A quadratic algorithm would take sixteen times as long."""
     floor = 0.005
-    short, long = seconds(part, 20_000), seconds(part, 80_000)
-    assert long + floor < (short + floor) * 4 * 2.5
+    short_time, long_time = seconds(part, 20_000), seconds(part, 80_000)
+    assert long_time + floor < (short_time + floor) * 4 * 2.5
 
 
 @given(TEXTS)
@@ -325,10 +325,10 @@ def test_a_cleaned_text_is_on_one_line_without_controls(text: str) -> None:
 
 @given(TEXTS)
 def test_cleaning_keeps_every_letter_number_and_sign(text: str) -> None:
-    def seen(of: str) -> list[str]:
-        return [character for character in of if unicodedata.category(character)[0] in "LMNPS"]
+    def visible_characters(text: str) -> list[str]:
+        return [character for character in text if unicodedata.category(character)[0] in "LMNPS"]
 
-    assert seen(normalize_line(text)) == seen(text)
+    assert visible_characters(normalize_line(text)) == visible_characters(text)
 
 
 @pytest.mark.parametrize(
