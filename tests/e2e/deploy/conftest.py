@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 @pytest.fixture
 def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
     """Cloud Storage without a bucket, to which Google's client connects."""
-    with FakeCloudStorage() as served:
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", served.base_url)
+    with FakeCloudStorage() as fake_storage:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", fake_storage.base_url)
         monkeypatch.setenv("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
-        yield served
+        yield fake_storage
 
 
 @pytest.fixture
 def google(storage: FakeCloudStorage, project: str) -> Iterator[FakeGoogleCloud]:  # noqa: ARG001 - it is one of Google's
     """Google's APIs with one new project, in which Terraform has created the secrets."""
-    with FakeGoogleCloud() as served:
+    with FakeGoogleCloud() as fake_google:
         names = ("ACCESS_SECRETS", "READWISE_TOKEN", SECRET_NAME)
-        served.projects[project] = Project(secrets={name: [] for name in names})
-        yield served
+        fake_google.projects[project] = Project(secrets={name: [] for name in names})
+        yield fake_google
 
 
 @pytest.fixture

@@ -61,19 +61,19 @@ def test_an_existing_bucket_becomes_versioned_and_private(
 def test_a_correct_bucket_is_not_changed(site: Site, storage: FakeCloudStorage) -> None:
     cloud = site.cloud()
     cloud.bucket.ensure(NUMBER, "europe-west1")
-    before = storage.calls["bucket"]
+    calls_before = storage.calls["bucket"]
     cloud.bucket.ensure(NUMBER, "europe-west1")
-    assert storage.calls["bucket"] - before == 1  # the read of its state
+    assert storage.calls["bucket"] - calls_before == 1  # the read of its state
 
 
-@pytest.mark.parametrize("existing", [{"projectNumber": "987654321098"}, {"closed": True}])
+@pytest.mark.parametrize("bucket", [{"projectNumber": "987654321098"}, {"closed": True}])
 def test_a_bucket_of_another_project_is_never_used(
-    existing: dict[str, Any], site: Site, storage: FakeCloudStorage
+    bucket: dict[str, Any], site: Site, storage: FakeCloudStorage
 ) -> None:
     cloud = site.cloud()
-    storage.buckets[cloud.deployment.bucket] = dict(existing)
+    storage.buckets[cloud.deployment.bucket] = dict(bucket)
     with pytest.raises(CommandFailed) as failure:
         cloud.bucket.ensure(NUMBER, "europe-west1")
     assert f"gs://{cloud.deployment.bucket} belongs to somebody else" in failure_message(failure)
     assert "Choose another project" in failure_message(failure)
-    assert storage.buckets[cloud.deployment.bucket] == existing
+    assert storage.buckets[cloud.deployment.bucket] == bucket

@@ -62,15 +62,15 @@ def test_an_archive_contains_the_files_of_its_folder(
 ) -> None:
     for key, entry in manifest.items():
         with zipfile.ZipFile(target / entry["bundle"]) as archive:
-            packed = {name: archive.read(name) for name in archive.namelist()}
+            archive_files = {name: archive.read(name) for name in archive.namelist()}
         folder = target / key
         files = [path for path in folder.rglob("*") if path.is_file()]
-        assert {str(path.relative_to(folder)): path.read_bytes() for path in files} == packed
+        assert {str(path.relative_to(folder)): path.read_bytes() for path in files} == archive_files
 
 
 def test_the_same_sources_make_the_same_archives(tmp_path: Path, manifest: dict[str, Any]) -> None:
-    repeated = stage(tmp_path, only=TWO_NAMES)["functions"]
-    assert repeated == {key: manifest[key] for key in ("get-chunk", "search-kb")}
+    repeated_manifest = stage(tmp_path, only=TWO_NAMES)["functions"]
+    assert repeated_manifest == {key: manifest[key] for key in ("get-chunk", "search-kb")}
     for entry in manifest.values():
         assert re.fullmatch(r"bundles/[a-z-]+-[0-9a-f]{16}\.zip", entry["bundle"])
 
@@ -147,10 +147,10 @@ bundles.stage(Path({str(target)!r}), only={TWO_NAMES!r})
 @pytest.mark.slow
 def test_a_run_after_a_kill_is_complete(tmp_path: Path, manifest: dict[str, Any]) -> None:
     stage(tmp_path, only=["list_tags"])
-    with start_staging(tmp_path) as killed:
-        assert killed.stdout
-        assert b"get-chunk" in killed.stdout.readline()  # the first of two
-        killed.send_signal(signal.SIGKILL)
+    with start_staging(tmp_path) as killed_process:
+        assert killed_process.stdout
+        assert b"get-chunk" in killed_process.stdout.readline()  # the first of two
+        killed_process.send_signal(signal.SIGKILL)
     assert not (tmp_path / "manifest.json").exists()
     content = stage(tmp_path, only=TWO_NAMES)["functions"]
     assert content == {key: manifest[key] for key in content}
@@ -159,11 +159,11 @@ def test_a_run_after_a_kill_is_complete(tmp_path: Path, manifest: dict[str, Any]
 
 @pytest.mark.slow
 def test_concurrent_runs_do_not_interfere(tmp_path: Path, manifest: dict[str, Any]) -> None:
-    with start_staging(tmp_path) as one, start_staging(tmp_path) as other:
-        one.communicate()
-        other.communicate()
-        assert one.returncode == 0
-        assert other.returncode == 0
+    with start_staging(tmp_path) as first_process, start_staging(tmp_path) as second_process:
+        first_process.communicate()
+        second_process.communicate()
+        assert first_process.returncode == 0
+        assert second_process.returncode == 0
     assert_complete(tmp_path, {key: manifest[key] for key in ("get-chunk", "search-kb")})
 
 
@@ -195,9 +195,9 @@ def test_every_requirement_has_its_locked_version_and_hash(target: Path) -> None
         entries = re.split(r"\n(?=\S)", path.read_text().strip())
         assert all("--hash=sha256:" in entry for entry in entries)
         versions = {re.split(r" ?[;\\]", entry)[0].replace("_", "-").lower() for entry in entries}
-        without_extras = {re.sub(r"\[.*]", "", version) for version in versions}
-        assert without_extras - pins == set()
-        assert without_extras <= versions  # pip 23 needs this line as well as the one with extras
+        plain_versions = {re.sub(r"\[.*]", "", version) for version in versions}
+        assert plain_versions - pins == set()
+        assert plain_versions <= versions  # pip 23 needs this line as well as the one with extras
 
 
 def test_only_a_laptops_bundle_has_the_local_embedder(tmp_path: Path) -> None:

@@ -86,12 +86,12 @@ def test_the_manifest_names_the_generation_of_each_bundle(
     run_steps(site.cloud(), FULL_DEPLOY)
     bucket = f"{site.project}-carrel"
     release = json.loads(storage.text(bucket, "releases/last-good.json"))
-    released = release["manifest"]["functions"].values()
+    released_functions = release["manifest"]["functions"].values()
     assert {
         name: storage.blobs[bucket, name].generation
         for name in storage.names(bucket)
         if name.startswith("bundles/")
-    } == {entry["bundle"]: entry["generation"] for entry in released}
+    } == {entry["bundle"]: entry["generation"] for entry in released_functions}
 
 
 def test_the_smoke_test_has_its_own_read_only_key(site: Site, google: FakeGoogleCloud) -> None:
@@ -126,24 +126,26 @@ def test_a_deployment_killed_at_any_step_can_be_resumed(
 ) -> None:
     arguments = json.dumps([str(site.folder), site.project, site.google, kill_line])
     command = [sys.executable, "-m", "tests.support.killed_deploy", arguments]
-    killed = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, check=False)
-    assert killed.returncode == -signal.SIGKILL
+    killed_process = subprocess.run(
+        command, cwd=ROOT, env=os.environ, capture_output=True, check=False
+    )
+    assert killed_process.returncode == -signal.SIGKILL
     run_steps(site.cloud(), FULL_DEPLOY)
-    resumed = read_state(site, storage, google)
+    resumed_state = read_state(site, storage, google)
     run_steps(site.cloud(), FULL_DEPLOY)
-    assert read_state(site, storage, google) == resumed
+    assert read_state(site, storage, google) == resumed_state
     assert len(keys_in(site.project)) == 1
     assert len(google.projects[site.project].secrets["ACCESS_SECRETS"]) == 1
 
 
 def test_a_failed_release_is_rolled_back(site: Site, storage: FakeCloudStorage) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
-    before = site.running()
+    release_before = site.running()
     release = storage.text(f"{site.project}-carrel", "releases/last-good.json")
     site.write_code(GOOD | {"gateway": "bad"})
     with pytest.raises(CommandFailed) as failure:
         run_steps(site.cloud(), FULL_DEPLOY)
-    assert site.running() == before
+    assert site.running() == release_before
     assert storage.text(f"{site.project}-carrel", "releases/last-good.json") == release
     assert "The smoke test failed: the gateway runs bundles/gateway-bad" in failure_message(failure)
     assert "The previous release is live again." in failure_message(failure)
@@ -151,11 +153,11 @@ def test_a_failed_release_is_rolled_back(site: Site, storage: FakeCloudStorage) 
 
 def test_an_error_in_the_smoke_test_rolls_back(site: Site) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
-    before = site.running()
+    release_before = site.running()
     site.write_code(GOOD | {"gateway": "broken"})
     with pytest.raises(CommandFailed) as failure:
         run_steps(site.cloud(), FULL_DEPLOY)
-    assert site.running() == before
+    assert site.running() == release_before
     assert "KeyError: 'chunks'\nThe previous release is live again." in failure_message(failure)
 
 
@@ -164,14 +166,14 @@ def test_a_release_is_saved_atomically_with_its_deployment(
 ) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     cloud = site.cloud()
-    first = cloud.bucket.last_good_release()
-    later = cloud.deployment.model_copy(update={"alert_email": "ada@example.com"})
+    first_release = cloud.bucket.last_good_release()
+    later_deployment = cloud.deployment.model_copy(update={"alert_email": "ada@example.com"})
     storage.faults["upload"].extend([Fault(), FORBIDDEN])
     with pytest.raises(Forbidden):
-        cloud.bucket.save_release('{"functions": {}}', later)
-    assert cloud.bucket.last_good_release() == first
-    cloud.bucket.save_release('{"functions": {}}', later)
-    assert cloud.bucket.last_good_release() == ({"functions": {}}, later)
+        cloud.bucket.save_release('{"functions": {}}', later_deployment)
+    assert cloud.bucket.last_good_release() == first_release
+    cloud.bucket.save_release('{"functions": {}}', later_deployment)
+    assert cloud.bucket.last_good_release() == ({"functions": {}}, later_deployment)
 
 
 def test_a_failed_first_release_cannot_be_rolled_back(
@@ -186,11 +188,11 @@ def test_a_failed_first_release_cannot_be_rolled_back(
 
 def test_a_failed_apply_is_rolled_back(site: Site) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
-    before = site.running()
+    release_before = site.running()
     site.write_code(GOOD | {"embed": "$(kill -9 $PPID)"})  # what deploys it dies
     with pytest.raises(CommandFailed, match="terraform apply failed"):
         run_steps(site.cloud(), FULL_DEPLOY)
-    assert site.running() == before
+    assert site.running() == release_before
 
 
 def make_hesitant_terraform(folder: Path) -> str:

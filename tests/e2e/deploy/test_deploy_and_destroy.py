@@ -34,8 +34,8 @@ pytestmark = [NEEDS_TERRAFORM, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[TerraformProvider]:
-    with TerraformProvider() as running:
-        yield running
+    with TerraformProvider() as terraform_provider:
+        yield terraform_provider
 
 
 @pytest.fixture
@@ -156,8 +156,8 @@ def test_databases_of_terraform_need_no_import(cloud: Cloud, google: FakeGoogleC
 def test_an_incompatible_database_is_never_imported(
     change: dict[str, str], expected: str, cloud: Cloud, google: FakeGoogleCloud
 ) -> None:
-    existing = database("access") | change
-    google.projects[cloud.deployment.project].databases["access"] = existing
+    incompatible_database = database("access") | change
+    google.projects[cloud.deployment.project].databases["access"] = incompatible_database
     with pytest.raises(CommandFailed) as failure:
         run_steps(cloud, FULL_DEPLOY[:6])
     assert expected in failure_message(failure)
@@ -166,16 +166,16 @@ def test_an_incompatible_database_is_never_imported(
 def test_a_build_changes_no_index_after_a_deployment(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY)
     assert "google_cloudfunctions2_function" in resource_kinds(cloud)
-    before = cloud.terraform.addresses()
+    addresses_before = cloud.terraform.addresses()
     run_steps(cloud, INDEXES_ONLY)
-    assert cloud.terraform.addresses() == before
+    assert cloud.terraform.addresses() == addresses_before
 
 
 def test_a_failed_release_restores_the_previous_bundles(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY)
-    failing = replace(cloud, stage=make_stage("fedcba9876543210"), smoke=fail_smoke_test)
+    failing_cloud = replace(cloud, stage=make_stage("fedcba9876543210"), smoke=fail_smoke_test)
     with pytest.raises(CommandFailed) as failure:
-        run_steps(failing, FULL_DEPLOY)
+        run_steps(failing_cloud, FULL_DEPLOY)
     assert "The smoke test failed: it does not answer." in failure_message(failure)
     assert find_deployed_digests(cloud) == {"0123456789abcdef"}
 
@@ -195,10 +195,10 @@ def test_destroy_keeps_databases_texts_and_secrets(cloud: Cloud) -> None:
 
 def test_a_destroyed_deployment_can_be_deployed_again(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY)
-    before = cloud.terraform.addresses()
+    addresses_before = cloud.terraform.addresses()
     destroy(cloud, data=False)
     run_steps(cloud, FULL_DEPLOY)
-    assert cloud.terraform.addresses() == before
+    assert cloud.terraform.addresses() == addresses_before
 
 
 def test_destroy_with_data_leaves_nothing(cloud: Cloud) -> None:

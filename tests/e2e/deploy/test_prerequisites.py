@@ -97,8 +97,8 @@ def test_a_single_api_is_enabled_without_a_batch(site: Site, google: FakeGoogleC
 @NEEDS_TERRAFORM
 def test_a_budget_belongs_to_the_billing_account(site: Site) -> None:
     cloud = site.cloud()
-    with_amount = cloud.deployment.model_copy(update={"monthly_budget": 7})
-    deployment = add_budget(replace(cloud, deployment=with_amount)).deployment
+    deployment_with_budget = cloud.deployment.model_copy(update={"monthly_budget": 7})
+    deployment = add_budget(replace(cloud, deployment=deployment_with_budget)).deployment
     assert deployment.billing_account == "012345-567890-ABCDEF"
     assert deployment.monthly_budget == 7
 
@@ -113,9 +113,9 @@ def test_without_a_budget_billing_is_not_looked_up(site: Site, google: FakeGoogl
 def test_a_budget_requires_a_billing_account(site: Site, google: FakeGoogleCloud) -> None:
     google.projects[site.project].paid = False
     cloud = site.cloud()
-    with_amount = cloud.deployment.model_copy(update={"monthly_budget": 7})
+    deployment_with_budget = cloud.deployment.model_copy(update={"monthly_budget": 7})
     with pytest.raises(CommandFailed, match="has no open billing account"):
-        add_budget(replace(cloud, deployment=with_amount))
+        add_budget(replace(cloud, deployment=deployment_with_budget))
 
 
 def test_missing_credentials_name_the_sign_in_command(
@@ -142,11 +142,11 @@ def test_a_missing_terraform_is_reported(tmp_path: Path) -> None:
 
 
 def test_an_old_terraform_is_rejected(tmp_path: Path) -> None:
-    old = Terraform(environment={"PATH": program(tmp_path, "1.8.5")})
+    old_terraform = Terraform(environment={"PATH": program(tmp_path, "1.8.5")})
     with pytest.raises(
         CommandFailed, match=r"Terraform 1\.8\.5 is too old: 1\.9 or newer is required"
     ):
-        old.version()
+        old_terraform.version()
 
 
 def test_a_new_enough_terraform_is_accepted(tmp_path: Path) -> None:
@@ -190,6 +190,8 @@ def test_a_locked_state_names_the_unlock_command(tmp_path: Path) -> None:
         "printf 'Error: Error acquiring the state lock\\n\\nLock Info:\\n  ID: 17\\n' >&2; exit 1\n"
     )
     path.chmod(0o755)
-    locked = Terraform(environment={"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"})
+    locked_terraform = Terraform(
+        environment={"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    )
     with pytest.raises(CommandFailed, match="terraform -chdir=infra/terraform force-unlock 17"):
-        locked.apply(Path("v"), Path("m"))
+        locked_terraform.apply(Path("v"), Path("m"))

@@ -122,8 +122,8 @@ def test_an_invalid_project_option_is_rejected_first() -> None:
 def test_the_summary_says_whether_costs_raise_an_alert(
     changes: dict[str, object], expected: str, *, new: bool
 ) -> None:
-    chosen = Deployment.model_validate({"project": "my-carrel-123", **changes})
-    assert expected in budget_note(chosen, new=new)
+    choices = Deployment.model_validate({"project": "my-carrel-123", **changes})
+    assert expected in budget_note(choices, new=new)
 
 
 def test_a_secret_is_typed_without_echo() -> None:

@@ -50,8 +50,8 @@ def test_no_secret_is_printed_passed_or_left_on_disk(
     assert secret[0] == SECRET_VALUE
     assert len(secret) == 3
     files = [path.read_text("utf-8", "replace") for path in tmp_path.rglob("*") if path.is_file()]
-    captured = capfd.readouterr()
-    outputs = [*lines, *files, *google.addresses, captured.out, captured.err]
+    terminal_output = capfd.readouterr()
+    outputs = [*lines, *files, *google.addresses, terminal_output.out, terminal_output.err]
     assert [value for value in secret if any(value in text for text in outputs)] == []
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tests.support.gateway_process import Running
 
 PROJECT = f"test-smoke-{os.getpid()}"
-INDEXED = f"{PROJECT}-indexed"
+UNEMBEDDED_PROJECT = f"{PROJECT}-indexed"
 
 
 class HealthyFunctions(LoopbackServer):
@@ -61,8 +61,8 @@ def private_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runnin
     """A gateway with an empty knowledge base that requires credentials."""
     log = tmp_path_factory.mktemp("smoke") / "log"
     environment = {"GOOGLE_CLOUD_PROJECT": PROJECT, "LOCAL_USER": ""}
-    with run_gateway(INLINE, environment, log) as running:
-        yield running
+    with run_gateway(INLINE, environment, log) as gateway_process:
+        yield gateway_process
 
 
 @pytest.fixture(scope="module")
@@ -88,10 +88,10 @@ def test_a_working_gateway_passes(private_gateway: Running, key: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def indexed() -> str:
+def unembedded_project() -> str:
     """A project whose texts are indexed but not embedded yet."""
-    asyncio.run(_index_texts(INDEXED))
-    return INDEXED
+    asyncio.run(_index_texts(UNEMBEDDED_PROJECT))
+    return UNEMBEDDED_PROJECT
 
 
 async def _index_texts(project: str) -> None:
@@ -105,23 +105,25 @@ async def _index_texts(project: str) -> None:
 
 
 @pytest.mark.slow
-def test_an_unembedded_base_passes(indexed: str, tmp_path: Path) -> None:
-    key = make_read_only_key(indexed)
-    with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": indexed}, tmp_path / "log") as running:
-        report = asyncio.run(run_smoke_test(running.url, key))
+def test_an_unembedded_base_passes(unembedded_project: str, tmp_path: Path) -> None:
+    key = make_read_only_key(unembedded_project)
+    with run_gateway(
+        INLINE, {"GOOGLE_CLOUD_PROJECT": unembedded_project}, tmp_path / "log"
+    ) as gateway_process:
+        report = asyncio.run(run_smoke_test(gateway_process.url, key))
     assert report.passed
     assert report.lines[-1].startswith("search_kb says: Nothing has been embedded yet.")
 
 
-def test_an_embedding_provider_that_is_down_fails(indexed: str, tmp_path: Path) -> None:
-    key = make_read_only_key(indexed)
+def test_an_embedding_provider_that_is_down_fails(unembedded_project: str, tmp_path: Path) -> None:
+    key = make_read_only_key(unembedded_project)
     environment = {
-        "GOOGLE_CLOUD_PROJECT": indexed,
+        "GOOGLE_CLOUD_PROJECT": unembedded_project,
         "EMBEDDING_PROVIDER": "openai",
         "OPENAI_BASE_URL": f"http://{LOOPBACK}:{free_port()}/v1",
     }
-    with run_gateway(INLINE, environment, tmp_path / "log") as running:
-        report = asyncio.run(run_smoke_test(running.url, key))
+    with run_gateway(INLINE, environment, tmp_path / "log") as gateway_process:
+        report = asyncio.run(run_smoke_test(gateway_process.url, key))
     assert not report.passed
     assert "search_kb says: The embedding provider cannot be reached right now." in report.lines[-1]
 
@@ -132,8 +134,8 @@ def test_a_tool_that_is_down_is_named(tmp_path: Path) -> None:
         urls = {tool.name: f"http://{LOOPBACK}:{functions.server_port}" for tool in tools()}
         urls["list_clusters"] = f"http://{LOOPBACK}:{free_port()}"
         environment = {"GOOGLE_CLOUD_PROJECT": PROJECT, "TOOL_URLS": json.dumps(urls)}
-        with run_gateway(source, environment, tmp_path / "log") as running:
-            report = asyncio.run(run_smoke_test(running.url, "carrel_key"))
+        with run_gateway(source, environment, tmp_path / "log") as gateway_process:
+            report = asyncio.run(run_smoke_test(gateway_process.url, "carrel_key"))
     expected = "/health answers 503: list_clusters (unreachable (ConnectError))"
     assert not report.passed
     assert report.lines == [expected]
@@ -151,8 +153,10 @@ def test_an_unhealthy_part_is_quoted() -> None:
 def test_an_incomplete_answer_fails(tmp_path: Path) -> None:
     key = make_read_only_key(PROJECT)
     source = ROOT / "tests" / "support" / "forgetful_gateway.py"
-    with run_gateway(source, {"GOOGLE_CLOUD_PROJECT": PROJECT}, tmp_path / "log") as running:
-        report = asyncio.run(run_smoke_test(running.url, key))
+    with run_gateway(
+        source, {"GOOGLE_CLOUD_PROJECT": PROJECT}, tmp_path / "log"
+    ) as gateway_process:
+        report = asyncio.run(run_smoke_test(gateway_process.url, key))
     assert not report.passed
     assert "get_stats" in report.lines[-1]
 

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SETTINGS = {"EMBEDDING_PROVIDER": "openai", "TOOL_TIMEOUTS": '{"get_chunk": 95.5}'}
-EVERYTHING: dict[str, Any] = {
+ALL_OPTIONS: dict[str, Any] = {
     "settings": SETTINGS,
     "secrets": ["OPENAI_API_KEY", "READWISE_TOKEN"],
     "billing_account": "012345-6789AB-CDEF01",
     "alert_email": "ada@example.com",
 }
-"""These variables enable all options."""
+"""Variables of Terraform that enable every option."""
 
 
 @pytest.fixture(scope="session")
@@ -31,40 +31,46 @@ def provider() -> Iterator[TerraformProvider]:
     """The fake Google provider."""
     if shutil.which("terraform") is None:
         pytest.skip("terraform is not installed")
-    with TerraformProvider() as running:
-        yield running
+    with TerraformProvider() as terraform_provider:
+        yield terraform_provider
 
 
 @pytest.fixture(scope="session")
-def fresh(provider: TerraformProvider, tmp_path_factory: pytest.TempPathFactory) -> Deployment:
-    """Our files, initialized but not applied. Tests must not change it."""
+def initialized_deployment(
+    provider: TerraformProvider, tmp_path_factory: pytest.TempPathFactory
+) -> Deployment:
+    """A deployment that is initialized but not applied. Tests must not change it."""
     return Deployment.prepared(tmp_path_factory.mktemp("terraform"), provider.environment)
 
 
 @pytest.fixture(scope="session")
-def small(fresh: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+def small_deployment(
+    initialized_deployment: Deployment, tmp_path_factory: pytest.TempPathFactory
+) -> Deployment:
     """A deployment with one function of each kind and all options. Tests must not change it."""
-    deployment = fresh.copied(tmp_path_factory.mktemp("small"))
-    deployment.apply(manifest(), **EVERYTHING)
+    deployment = initialized_deployment.copied(tmp_path_factory.mktemp("small"))
+    deployment.apply(manifest(), **ALL_OPTIONS)
     return deployment
 
 
 @pytest.fixture
-def deployment(small: Deployment, tmp_path: Path) -> Deployment:
-    """A copy of that deployment for one test, which may change it."""
-    return small.copied(tmp_path)
+def deployment(small_deployment: Deployment, tmp_path: Path) -> Deployment:
+    """A copy of the small deployment, which the test may change."""
+    return small_deployment.copied(tmp_path)
 
 
 @pytest.fixture(scope="session")
-def whole(fresh: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+def full_deployment(
+    initialized_deployment: Deployment, tmp_path_factory: pytest.TempPathFactory
+) -> Deployment:
     """A deployment of all functions. Tests must not change it."""
-    deployment = fresh.copied(tmp_path_factory.mktemp("whole"))
-    deployment.apply(real_manifest(), **EVERYTHING)
+    deployment = initialized_deployment.copied(tmp_path_factory.mktemp("whole"))
+    deployment.apply(real_manifest(), **ALL_OPTIONS)
     return deployment
 
 
-@pytest.fixture(scope="session", params=["small", "whole"])
+@pytest.fixture(scope="session", params=["small_deployment", "full_deployment"])
 def state(request: pytest.FixtureRequest) -> State:
-    """The state of the small deployment, and of the whole one."""
-    functions = manifest() if request.param == "small" else real_manifest()
+    """The state of the small deployment, and of the full one."""
+    functions = manifest() if request.param == "small_deployment" else real_manifest()
     return State.of(functions["functions"], request.getfixturevalue(request.param).resources())

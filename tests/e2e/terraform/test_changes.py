@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.cloud.bootstrap import DATABASES, SECRETS
-from tests.e2e.terraform.conftest import EVERYTHING
+from tests.e2e.terraform.conftest import ALL_OPTIONS
 from tests.support.manifests import READER, function, manifest, real_manifest
 
 if TYPE_CHECKING:
@@ -17,41 +17,45 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-UNPROTECTED = {**EVERYTHING, "protect_data": False}
+OPTIONS_WITHOUT_PROTECTION = {**ALL_OPTIONS, "protect_data": False}
 
 
-def test_applying_again_changes_nothing(small: Deployment) -> None:
-    assert small.changes(manifest(), **EVERYTHING) == {}
+def test_applying_again_changes_nothing(small_deployment: Deployment) -> None:
+    assert small_deployment.changes(manifest(), **ALL_OPTIONS) == {}
 
 
-def test_applying_all_functions_again_changes_nothing(whole: Deployment) -> None:
-    assert whole.changes(real_manifest(), **EVERYTHING) == {}
+def test_applying_all_functions_again_changes_nothing(full_deployment: Deployment) -> None:
+    assert full_deployment.changes(real_manifest(), **ALL_OPTIONS) == {}
 
 
-def test_a_new_bundle_changes_only_its_function(small: Deployment) -> None:
-    new = manifest()
-    new["functions"]["search-kb"]["bundle"] = "bundles/search-kb-fedcba9876543210.zip"
-    changes = small.changes(new, **EVERYTHING)
+def test_a_new_bundle_changes_only_its_function(small_deployment: Deployment) -> None:
+    new_manifest = manifest()
+    new_manifest["functions"]["search-kb"]["bundle"] = "bundles/search-kb-fedcba9876543210.zip"
+    changes = small_deployment.changes(new_manifest, **ALL_OPTIONS)
     assert changes == {'google_cloudfunctions2_function.carrel["search-kb"]': ["update"]}
 
 
-def test_a_new_tool_changes_only_the_gateway(small: Deployment) -> None:
-    new = manifest()
-    new["functions"]["list-tags"] = function("tool", "list_tags", effect="read", databases=READER)
-    changes = small.changes(new, **EVERYTHING)
-    changed = {name for name, actions in changes.items() if actions == ["update"]}
-    assert changed == {'google_cloudfunctions2_function.carrel["gateway"]'}
-    created = {name for name, actions in changes.items() if actions == ["create"]}
-    assert changes.keys() - changed == created
-    assert all('["list-tags' in name for name in created)
+def test_a_new_tool_changes_only_the_gateway(small_deployment: Deployment) -> None:
+    new_manifest = manifest()
+    new_manifest["functions"]["list-tags"] = function(
+        "tool", "list_tags", effect="read", databases=READER
+    )
+    changes = small_deployment.changes(new_manifest, **ALL_OPTIONS)
+    updated_names = {name for name, actions in changes.items() if actions == ["update"]}
+    assert updated_names == {'google_cloudfunctions2_function.carrel["gateway"]'}
+    created_names = {name for name, actions in changes.items() if actions == ["create"]}
+    assert changes.keys() - updated_names == created_names
+    assert all('["list-tags' in name for name in created_names)
     assert {"google_cloud_run_v2_service_iam_member", "google_cloudfunctions2_function"} < {
-        name.partition(".")[0] for name in created
+        name.partition(".")[0] for name in created_names
     }
 
 
-def test_prerequisites_can_be_created_separately(fresh: Deployment, tmp_path: Path) -> None:
-    deployment = fresh.copied(tmp_path)
-    deployment.apply(real_manifest(), *DATABASES, *SECRETS, **EVERYTHING)
+def test_prerequisites_can_be_created_separately(
+    initialized_deployment: Deployment, tmp_path: Path
+) -> None:
+    deployment = initialized_deployment.copied(tmp_path)
+    deployment.apply(real_manifest(), *DATABASES, *SECRETS, **ALL_OPTIONS)
     assert {
         "google_project",
         "google_project_service",
@@ -64,7 +68,7 @@ def test_prerequisites_can_be_created_separately(fresh: Deployment, tmp_path: Pa
 
 
 def test_protected_data_survives_destroy(deployment: Deployment) -> None:
-    result = deployment.destroy(manifest(), **EVERYTHING)
+    result = deployment.destroy(manifest(), **ALL_OPTIONS)
     assert "delete_protection_state is DELETE_PROTECTION_ENABLED" in result.stderr
     remaining_kinds = {resource.kind for resource in deployment.resources()} - {
         "google_project_service"
@@ -74,13 +78,13 @@ def test_protected_data_survives_destroy(deployment: Deployment) -> None:
 
 
 def test_unprotected_data_is_destroyed(deployment: Deployment) -> None:
-    deployment.apply(manifest(), **UNPROTECTED)
-    result = deployment.destroy(manifest(), **UNPROTECTED)
+    deployment.apply(manifest(), **OPTIONS_WITHOUT_PROTECTION)
+    result = deployment.destroy(manifest(), **OPTIONS_WITHOUT_PROTECTION)
     assert result.stderr == ""
     assert "Destroy complete!" in result.stdout
 
 
-def test_without_all_users_the_gateway_has_no_public_invoker(small: Deployment) -> None:
-    changes = small.changes(manifest(), **{**EVERYTHING, "grant_all_users": False})
+def test_without_all_users_the_gateway_has_no_public_invoker(small_deployment: Deployment) -> None:
+    changes = small_deployment.changes(manifest(), **{**ALL_OPTIONS, "grant_all_users": False})
     invoker = 'google_cloud_run_v2_service_iam_member.invoker["gateway"]'
     assert changes == {invoker: ["delete"]}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.terraform.conftest import EVERYTHING, SETTINGS
+from tests.e2e.terraform.conftest import ALL_OPTIONS, SETTINGS
 from tests.support.fakes.terraform_provider_values import PROJECT_NUMBER
 from tests.support.manifests import manifest
 from tests.support.terraform_deployment import PROJECT, REGION
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-IN_USE = {"ACCESS_SECRETS", *EVERYTHING["secrets"]}
+USED_SECRETS = {"ACCESS_SECRETS", *ALL_OPTIONS["secrets"]}
 
 
 def address(key: str) -> str:
@@ -75,10 +75,10 @@ def test_each_function_records_its_bundle(state: State) -> None:
 
 
 def test_a_bundle_is_requested_in_its_uploaded_generation(deployment: Deployment) -> None:
-    uploaded = manifest()
-    uploaded["functions"]["search-kb"]["generation"] = 1_700_000_000_000_007
-    deployment.apply(uploaded, **EVERYTHING)
-    state = State.of(uploaded["functions"], deployment.resources())
+    uploaded_manifest = manifest()
+    uploaded_manifest["functions"]["search-kb"]["generation"] = 1_700_000_000_000_007
+    deployment.apply(uploaded_manifest, **ALL_OPTIONS)
+    state = State.of(uploaded_manifest["functions"], deployment.resources())
     source = state.deployed()["search-kb"]["build_config"]["source"]["storage_source"]
     assert source["generation"] == 1_700_000_000_000_007
 
@@ -156,9 +156,9 @@ def test_a_function_gets_its_declared_secrets_in_use(state: State) -> None:
         (account(key), name)
         for key, function in state.functions.items()
         for name in function["secrets"]
-        if name in IN_USE
+        if name in USED_SECRETS
     }
-    mounted = {
+    mounted_secrets = {
         (account(key), secret["key"])
         for key, function in state.deployed().items()
         for secret in as_list(function["service_config"]["secret_environment_variables"])
@@ -168,28 +168,31 @@ def test_a_function_gets_its_declared_secrets_in_use(state: State) -> None:
         for resource in state.resources["google_secret_manager_secret_iam_member"]
         if resource.values["role"] == "roles/secretmanager.secretAccessor"
     }
-    assert mounted == expected
+    assert mounted_secrets == expected
     assert readable == expected
 
 
 def test_the_secrets_are_those_in_use_and_the_smoke_tests_key(
     state: State,
 ) -> None:
-    made = {
+    created_secrets = {
         resource.values["secret_id"] for resource in state.resources["google_secret_manager_secret"]
     }
-    assert made == IN_USE | {"carrel-smoke-key"}
+    assert created_secrets == USED_SECRETS | {"carrel-smoke-key"}
 
 
 def test_instances_are_as_configured_or_declared(
     deployment: Deployment,
 ) -> None:
-    asked = {"min_instances": {"gateway": 1}, "max_instances": {"gateway": 3, "search-kb": 20}}
-    changes = deployment.changes(manifest(), **EVERYTHING, **asked)
+    variables = {"min_instances": {"gateway": 1}, "max_instances": {"gateway": 3, "search-kb": 20}}
+    changes = deployment.changes(manifest(), **ALL_OPTIONS, **variables)
     functions = "google_cloudfunctions2_function.carrel"
-    changed = {f'{functions}["gateway"]': ["update"], f'{functions}["search-kb"]': ["update"]}
-    assert changes == changed
-    deployment.apply(manifest(), **EVERYTHING, **asked)
+    expected_changes = {
+        f'{functions}["gateway"]': ["update"],
+        f'{functions}["search-kb"]': ["update"],
+    }
+    assert changes == expected_changes
+    deployment.apply(manifest(), **ALL_OPTIONS, **variables)
     made = State.of(manifest()["functions"], deployment.resources()).deployed()
     instances = {
         key: (config["min_instance_count"], config["max_instance_count"])
@@ -200,17 +203,17 @@ def test_instances_are_as_configured_or_declared(
 
 
 def test_a_configured_public_url_is_the_gateways(deployment: Deployment) -> None:
-    own = "https://carrel.example.com"
-    deployment.apply(manifest(), **EVERYTHING, public_url=own)
+    public_url = "https://carrel.example.com"
+    deployment.apply(manifest(), **ALL_OPTIONS, public_url=public_url)
     functions = State.of(manifest()["functions"], deployment.resources()).deployed()
     config = functions["gateway"]["service_config"]
-    assert config["environment_variables"]["PUBLIC_URL"] == own
-    assert deployment.outputs()["mcp_url"] == f"{own}/mcp"
+    assert config["environment_variables"]["PUBLIC_URL"] == public_url
+    assert deployment.outputs()["mcp_url"] == f"{public_url}/mcp"
 
 
 def test_a_configured_bucket_replaces_ours(deployment: Deployment) -> None:
     settings = SETTINGS | {"INGEST_BUCKET": "gs://my-library/notes"}
-    deployment.apply(manifest(), **EVERYTHING | {"settings": settings})
+    deployment.apply(manifest(), **ALL_OPTIONS | {"settings": settings})
     state = State.of(manifest()["functions"], deployment.resources())
     grants = state.grants("google_storage_bucket_iam_member", "bucket")
     assert (account("ingest"), "roles/storage.objectViewer", "my-library") in grants

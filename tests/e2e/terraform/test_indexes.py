@@ -1,4 +1,4 @@
-"""Indexes and expiry rules are those of the checked files."""
+"""Terraform creates exactly the indexes and expiry rules of the checked-in files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infra.build.discovery import ROOT
-from tests.e2e.terraform.conftest import EVERYTHING
+from tests.e2e.terraform.conftest import ALL_OPTIONS
 from tests.support.manifests import manifest
 
 if TYPE_CHECKING:
@@ -18,30 +18,47 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-FILES = {
+INDEX_FILES = {
     "(default)": ROOT / "firestore.indexes.json",
     "access": ROOT / "infra" / "build" / "access.indexes.json",
 }
+"""The checked-in file of each database."""
+DEFAULT_DIMENSION = "768"
+"""The length of vectors if the deployment does not configure another. The files leave it out."""
 
 
-def declared(part: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return the entries of the files with their databases."""
-    read = ((database, json.loads(path.read_text("utf-8"))) for database, path in FILES.items())
-    return [(database, entry) for database, file in read for entry in file[part]]
+def declared_entries(section: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the entries of a section of the files, each with its database.
+
+    Args:
+        section: `indexes` or `fieldOverrides`.
+    """
+    contents = (
+        (database, json.loads(path.read_text("utf-8"))) for database, path in INDEX_FILES.items()
+    )
+    return [(database, entry) for database, content in contents for entry in content[section]]
 
 
 def declared_fields(index: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return the fields of an index, with the name that Firestore inserts before a vector."""
-    kinds = [
-        (field["fieldPath"], field.get("order") or field.get("arrayConfig") or "768")
+    """Return each field of a declared index with its order, array mode or vector dimension.
+
+    Firestore inserts the document's name before a vector, so the result contains it, too.
+    """
+    fields = [
+        (
+            field["fieldPath"],
+            field.get("order") or field.get("arrayConfig") or DEFAULT_DIMENSION,
+        )
         for field in index["fields"]
     ]
-    path, last = kinds[-1]
-    return (*kinds[:-1], ("__name__", "ASCENDING"), (path, last)) if last == "768" else (*kinds,)
+    *first_fields, (last_path, last_kind) = fields
+    if last_kind != DEFAULT_DIMENSION:
+        return tuple(fields)
+    return (*first_fields, ("__name__", "ASCENDING"), (last_path, last_kind))
 
 
 def created_fields(index: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return the fields of an index of the state."""
+    """Return each field of a created index with its order, array mode or vector dimension."""
     return tuple(
         (
             field["field_path"],
@@ -52,25 +69,20 @@ def created_fields(index: dict[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def test_exactly_the_declared_indexes_are_created(state: State) -> None:
-    expected = Counter(
+    declared = Counter(
         (database, index["collectionGroup"], index["queryScope"], declared_fields(index))
-        for database, index in declared("indexes")
+        for database, index in declared_entries("indexes")
     )
     indexes = [resource.values for resource in state.resources["google_firestore_index"]]
-    counts = Counter(
-        (
-            resource["database"],
-            resource["collection"],
-            resource["query_scope"],
-            created_fields(resource),
-        )
-        for resource in indexes
+    created = Counter(
+        (index["database"], index["collection"], index["query_scope"], created_fields(index))
+        for index in indexes
     )
-    assert counts == expected
+    assert created == declared
 
 
 def test_exactly_the_declared_overrides_are_created(state: State) -> None:
-    expected = Counter(
+    declared = Counter(
         (
             database,
             field["collectionGroup"],
@@ -78,9 +90,9 @@ def test_exactly_the_declared_overrides_are_created(state: State) -> None:
             field.get("ttl", False),
             frozenset((index["queryScope"], index["order"]) for index in field["indexes"]),
         )
-        for database, field in declared("fieldOverrides")
+        for database, field in declared_entries("fieldOverrides")
     )
-    counts = Counter(
+    created = Counter(
         (
             resource.values["database"],
             resource.values["collection"],
@@ -93,7 +105,7 @@ def test_exactly_the_declared_overrides_are_created(state: State) -> None:
         )
         for resource in state.resources["google_firestore_field"]
     )
-    assert counts == expected
+    assert created == declared
 
 
 def test_indexes_have_readable_names(state: State) -> None:
@@ -107,33 +119,36 @@ def test_indexes_have_readable_names(state: State) -> None:
 def test_another_dimension_changes_vector_indexes_and_settings(
     deployment: Deployment,
 ) -> None:
-    changes = deployment.changes(manifest(), **EVERYTHING, embedding_dimension=1536)
-    indexes = {
+    changes = deployment.changes(manifest(), **ALL_OPTIONS, embedding_dimension=1536)
+    changed_indexes = {
         f'google_firestore_index.carrel["{resource.key}"]'
         for resource in deployment.resources()
         if resource.kind == "google_firestore_index" and str(resource.key).endswith("VECTOR")
     }
-    vectors = [index for _, index in declared("indexes") if "vectorConfig" in index["fields"][-1]]
-    assert len(indexes) == len(vectors)
-    functions = {
+    # The indexes themselves are compared above, so it suffices here that no vector index is missed.
+    vector_index_count = sum(
+        "vectorConfig" in index["fields"][-1] for _, index in declared_entries("indexes")
+    )
+    assert len(changed_indexes) == vector_index_count
+    changed_functions = {
         f'google_cloudfunctions2_function.carrel["{key}"]'
         for key, function in manifest()["functions"].items()
         if "VERTEX_DIMENSION" in function["settings"]
     }
-    assert changes.keys() == indexes | functions
+    assert changes.keys() == changed_indexes | changed_functions
 
 
 @pytest.mark.parametrize(
-    ("protect", "expected"),
+    ("protect_data", "protection"),
     [
-        (True, "DELETE_PROTECTION_ENABLED"),
-        (False, "DELETE_PROTECTION_DISABLED"),
+        pytest.param(True, "DELETE_PROTECTION_ENABLED", id="protected"),
+        pytest.param(False, "DELETE_PROTECTION_DISABLED", id="unprotected"),
     ],
 )
-def test_databases_are_protected_by_default(
-    deployment: Deployment, *, protect: bool, expected: str
+def test_databases_are_protected_if_configured(
+    deployment: Deployment, *, protect_data: bool, protection: str
 ) -> None:
-    deployment.apply(manifest(), **EVERYTHING, protect_data=protect)
+    deployment.apply(manifest(), **ALL_OPTIONS, protect_data=protect_data)
     databases = {
         resource.values["name"]: (
             resource.values["delete_protection_state"],
@@ -143,5 +158,5 @@ def test_databases_are_protected_by_default(
         for resource in deployment.resources()
         if resource.kind == "google_firestore_database"
     }
-    settings = (expected, "FIRESTORE_NATIVE", "POINT_IN_TIME_RECOVERY_ENABLED")
-    assert databases == {"(default)": settings, "access": settings}
+    expected = (protection, "FIRESTORE_NATIVE", "POINT_IN_TIME_RECOVERY_ENABLED")
+    assert databases == {"(default)": expected, "access": expected}

@@ -43,12 +43,12 @@ def test_only_the_gateway_has_access_to_credentials(state: State) -> None:
 
 
 def test_every_database_role_has_a_condition(state: State) -> None:
-    unlimited = [
+    unconditional_roles = [
         resource.values
         for resource in state.resources["google_project_iam_member"]
         if resource.name == "database" and not resource.values["condition"]
     ]
-    assert unlimited == []
+    assert unconditional_roles == []
 
 
 def test_only_the_gateway_is_public(state: State) -> None:

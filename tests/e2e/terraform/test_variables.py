@@ -27,9 +27,9 @@ EXAMPLE: dict[str, Any] = json.loads(
 
 
 @pytest.fixture
-def empty(fresh: Deployment, tmp_path: Path) -> Deployment:
+def empty_deployment(initialized_deployment: Deployment, tmp_path: Path) -> Deployment:
     """A deployment without resources."""
-    return fresh.copied(tmp_path)
+    return initialized_deployment.copied(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -41,10 +41,12 @@ def empty(fresh: Deployment, tmp_path: Path) -> Deployment:
         ("manifest", "run `carrel stage`"),
     ],
 )
-def test_a_missing_variable_says_what_to_set(empty: Deployment, name: str, expected: str) -> None:
-    path = str(empty.folder / "manifest.json")
+def test_a_missing_variable_says_what_to_set(
+    empty_deployment: Deployment, name: str, expected: str
+) -> None:
+    path = str(empty_deployment.folder / "manifest.json")
     variables = {key: value for key, value in (EXAMPLE | {"manifest": path}).items() if key != name}
-    assert expected in empty.refusal(real_manifest(), variables)
+    assert expected in empty_deployment.refusal(real_manifest(), variables)
 
 
 @pytest.mark.parametrize(
@@ -73,10 +75,12 @@ def test_a_missing_variable_says_what_to_set(empty: Deployment, name: str, expec
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_an_invalid_value_says_what_to_set(
-    empty: Deployment, changes: dict[str, Any], expected: str
+    empty_deployment: Deployment, changes: dict[str, Any], expected: str
 ) -> None:
-    path = str(empty.folder / "manifest.json")
-    assert expected in empty.refusal(real_manifest(), EXAMPLE | {"manifest": path} | changes)
+    path = str(empty_deployment.folder / "manifest.json")
+    assert expected in empty_deployment.refusal(
+        real_manifest(), EXAMPLE | {"manifest": path} | changes
+    )
 
 
 def test_carrel_deploy_can_parse_the_example() -> None:
@@ -85,21 +89,23 @@ def test_carrel_deploy_can_parse_the_example() -> None:
     assert deployment.settings == EXAMPLE["settings"]
 
 
-def test_the_example_can_be_deployed(empty: Deployment) -> None:
-    empty.apply(real_manifest(), **EXAMPLE)
-    functions = State.of(real_manifest()["functions"], empty.resources()).deployed()
+def test_the_example_can_be_deployed(empty_deployment: Deployment) -> None:
+    empty_deployment.apply(real_manifest(), **EXAMPLE)
+    functions = State.of(real_manifest()["functions"], empty_deployment.resources()).deployed()
     gateway = functions["gateway"]["service_config"]["environment_variables"]
     assert json.loads(gateway["ALLOWED_EMAILS"]) == ["you@example.com"]
     search = functions["search-kb"]["service_config"]["environment_variables"]
     assert search["EMBEDDING_PROVIDER"] == "vertex"
     assert search["VERTEX_LOCATION"] == REGION
-    assert empty.outputs()["secrets"] == ["ACCESS_SECRETS"]
-    kinds = {resource.kind for resource in empty.resources()}
+    assert empty_deployment.outputs()["secrets"] == ["ACCESS_SECRETS"]
+    kinds = {resource.kind for resource in empty_deployment.resources()}
     assert kinds & {"google_billing_budget", "google_monitoring_alert_policy"} == set()
 
 
-def test_a_value_that_the_provider_rejects_is_reported(fresh: Deployment, tmp_path: Path) -> None:
-    deployment = fresh.copied(tmp_path)
+def test_a_value_that_the_provider_rejects_is_reported(
+    initialized_deployment: Deployment, tmp_path: Path
+) -> None:
+    deployment = initialized_deployment.copied(tmp_path)
     file = deployment.folder / "infra" / "terraform" / "databases.tf"
     file.write_text(file.read_text("utf-8").replace("FIRESTORE_NATIVE", "NATIVE"), "utf-8")
     process = deployment.run("validate", check=False)
@@ -109,8 +115,12 @@ def test_a_value_that_the_provider_rejects_is_reported(fresh: Deployment, tmp_pa
     )
 
 
-def test_the_files_are_valid_for_the_real_providers_schema(fresh: Deployment) -> None:
-    assert fresh.run("validate").stdout.startswith("Success! The configuration is valid.")
+def test_the_files_are_valid_for_the_real_providers_schema(
+    initialized_deployment: Deployment,
+) -> None:
+    assert initialized_deployment.run("validate").stdout.startswith(
+        "Success! The configuration is valid."
+    )
 
 
 def test_the_schema_has_the_version_that_the_files_require() -> None:

@@ -26,7 +26,7 @@ def test_facts_are_kept_unchanged(fact: Any) -> None:
 
 
 def test_a_tuple_becomes_a_list_and_an_enum_its_value() -> None:
-    assert validate_facts({"a": (1, 2), "b": Code.GOOD}) == {"a": [1, 2], "b": "good"}
+    assert validate_facts({"a": (1, 2), "b": Code.SUCCESS}) == {"a": [1, 2], "b": "good"}
 
 
 @pytest.mark.parametrize(
