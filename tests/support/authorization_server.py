@@ -143,8 +143,8 @@ class AuthorizationServer:
         assert answer.status_code == 302, answer.text
         page = urlsplit(answer.headers["location"])
         assert f"{page.scheme}://{page.netloc}{page.path}" == f"{ISSUER}/consent"
-        sealed = parse_qs(page.query)["request"][0]
-        return unseal(self.access.keyring, sealed, self.clock)
+        sealed_request = parse_qs(page.query)["request"][0]
+        return unseal(self.access.keyring, sealed_request, self.clock)
 
     async def issue_code(self, client_id: str, proof: Proof = PERSON, **changes: str | None) -> str:
         """Return the code that a program receives when the person approves."""

@@ -31,7 +31,7 @@ PACKAGE: Final = Path(__file__).with_name("chromium")
 TIMEOUT: Final = 60_000
 """Milliseconds for each action on a page."""
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_ON_A_MAC: Final = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
+_MAC_CHROME: Final = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
 _QUIET: Final = ("--disable-gpu", "--disable-quic", "--disable-sync", "--disable-component-update")
 _UNPACK: Final = """
 const {createReadStream, createWriteStream} = require("fs");
@@ -43,7 +43,7 @@ _FONTS: Final = (
     '<fontconfig><include ignore_missing="yes">/etc/fonts/fonts.conf</include>'
     "<dir>{}</dir></fontconfig>"
 )
-_PACKED: Final = ("chromium.br", "al2023.tar.br", "fonts.tar.br")
+_ARCHIVES: Final = ("chromium.br", "al2023.tar.br", "fonts.tar.br")
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,9 @@ class Browser:
         """Press the button with this name."""
         await self.page.get_by_role("button", name=name, exact=True).click()
 
-    async def arrive(self, beginning: str) -> str:
+    async def arrive(self, url_prefix: str) -> str:
         """Wait until the URL starts with `beginning`; return the URL."""
-        await self.page.wait_for_url(lambda url: url.startswith(beginning))
+        await self.page.wait_for_url(lambda url: url.startswith(url_prefix))
         return self.page.url
 
     async def wait_for_text(self, text: str) -> None:
@@ -110,7 +110,7 @@ class Browser:
         """Return the cookies by name, with all their attributes."""
         return {str(cookie.get("name")): cookie for cookie in await self.page.context.cookies()}
 
-    def _on_console(self, message: ConsoleMessage) -> None:
+    def _record_console_message(self, message: ConsoleMessage) -> None:
         if message.type == "error":
             self.console_errors.append(message.text)
 
@@ -185,35 +185,35 @@ async def _launch(playwright: Playwright) -> Chromium:
 def _programs() -> Iterator[Program]:
     for path in filter(None, map(shutil.which, _NAMES)):
         yield Program(Path(path))
-    if _ON_A_MAC.exists():
-        yield Program(_ON_A_MAC)
+    if _MAC_CHROME.exists():
+        yield Program(_MAC_CHROME)
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         raise NotInstalled("npm has one for Linux on x86-64 only: install Chromium or Chrome.")
-    yield _from_npm(installed(PACKAGE))
+    yield _unpack_npm_program(installed(PACKAGE))
 
 
-def _from_npm(folder: Path) -> Program:
-    unpacked = folder / "unpacked"
-    if not unpacked.exists():
-        packed = folder / "node_modules" / "@sparticuz" / "chromium" / "bin"
+def _unpack_npm_program(folder: Path) -> Program:
+    program_folder = folder / "unpacked"
+    if not program_folder.exists():
+        archive_folder = folder / "node_modules" / "@sparticuz" / "chromium" / "bin"
         # Unpacked elsewhere first, since another process may do the same, or this one be stopped.
         with TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as name:
-            temporary = _unpack(packed, Path(name) / "unpacked")
+            temporary = _unpack(archive_folder, Path(name) / "unpacked")
             with suppress(OSError):  # another process was faster
-                temporary.rename(unpacked)
-    fonts = unpacked / "fonts.conf"
-    libraries = {"LD_LIBRARY_PATH": str(unpacked / "lib"), "FONTCONFIG_FILE": str(fonts)}
-    return Program(unpacked / "chromium", libraries)
+                temporary.rename(program_folder)
+    fonts = program_folder / "fonts.conf"
+    libraries = {"LD_LIBRARY_PATH": str(program_folder / "lib"), "FONTCONFIG_FILE": str(fonts)}
+    return Program(program_folder / "chromium", libraries)
 
 
-def _unpack(packed: Path, folder: Path) -> Path:
+def _unpack(archive_folder: Path, folder: Path) -> Path:
     node = shutil.which("node")
     if not node:
         raise NotInstalled("Node.js is missing.")
     folder.mkdir()
-    for name in _PACKED:
+    for name in _ARCHIVES:
         target = folder / name.removesuffix(".br")
-        subprocess.run([node, "-e", _UNPACK, packed / name, target], check=True)
+        subprocess.run([node, "-e", _UNPACK, archive_folder / name, target], check=True)
         if target.suffix == ".tar":
             shutil.unpack_archive(target, folder, filter="data")
             target.unlink()

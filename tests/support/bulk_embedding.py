@@ -114,9 +114,9 @@ async def run(ctx: Context, bulk: BulkServices, seconds: float = 60) -> Report:
 
 async def stored_vectors(ctx: Context) -> dict[str, list[float]]:
     """Return the stored vectors by the notes' texts."""
-    stored = await chunks_by_content(ctx)
+    chunks = await chunks_by_content(ctx)
     return {
-        content: list(data["embedding"]) for content, data in stored.items() if "embedding" in data
+        content: list(data["embedding"]) for content, data in chunks.items() if "embedding" in data
     }
 
 
@@ -140,7 +140,7 @@ async def assert_nothing_left(ctx: Context, storage: FakeCloudStorage) -> None:
     assert await documents(ctx, "meta") == {}
 
 
-def without_vector(line: bytes) -> bytes:
+def remove_vector(line: bytes) -> bytes:
     """Return the output line of a batch job that could not embed a text."""
     answer: dict[str, Any] = json.loads(line)
     return json.dumps(answer | {"response": {}, "status": "INVALID_ARGUMENT"}).encode()

@@ -44,8 +44,8 @@ def make_source_of_notes(count: int) -> Source:
 def card_reply(text: str) -> dict[str, object]:
     """Return the model's reply to a passage."""
     title, _, content = text.partition("\n\n")
-    first, *others = content.split(". ")
-    return {"summary": f"{title}: {first}.", "takeaways": others[:3]}
+    first_sentence, *further_sentences = content.split(". ")
+    return {"summary": f"{title}: {first_sentence}.", "takeaways": further_sentences[:3]}
 
 
 def make_generator(server: FakeVertex, time_limit: float = 50) -> VertexGenerator:

@@ -70,12 +70,12 @@ async def sources_by_cluster(ctx: Context) -> dict[str, set[str]]:
 
 async def cluster_sizes(ctx: Context) -> tuple[dict[str, int], dict[str, int]]:
     """Return the stored size of each cluster, and the number of its passages."""
-    counted: dict[str, int] = {}
+    counted_sizes: dict[str, int] = {}
     for data in (await chunks(ctx)).values():
         for name in data.get("cluster_id") or ():
-            counted[name] = counted.get(name, 0) + 1
-    stored = {name: data["size"] for name, data in (await documents(ctx, "clusters")).items()}
-    return stored, counted
+            counted_sizes[name] = counted_sizes.get(name, 0) + 1
+    stored_sizes = {name: data["size"] for name, data in (await documents(ctx, "clusters")).items()}
+    return stored_sizes, counted_sizes
 
 
 async def count_pending_chunks(ctx: Context) -> int:

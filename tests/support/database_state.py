@@ -42,7 +42,7 @@ TIME_FIELDS: Final = {
 """These fields hold a time or a run id, and are left out."""
 MAPS_KEYED_BY_DATA: Final = {"postings", "indexed", "ranks"}
 """The keys of these maps are data, so that none is left out."""
-UNORDERED: Final = {"central"}
+UNORDERED_FIELDS: Final = {"central"}
 """The order of these lists may depend on the last bit of similarities."""
 DECIMALS: Final = 6
 MAX_FIELD_LENGTH: Final = 40
@@ -57,14 +57,14 @@ HISTORY_FIELDS: Final = {
 """These fields depend on the history of a knowledge base."""
 MAX_LISTED_DIFFERENCES: Final = 30
 """At most this many differences are listed."""
-_MISSING: Final = object()
+_MISSING_VALUE: Final = object()
 
 
 async def read_state(ctx: Context) -> State:
     """Return the state of a knowledge base."""
     collections = [collection.id async for collection in ctx.database.client.collections()]
     return {
-        name: {key: _plain(data, "") for key, data in (await documents(ctx, name)).items()}
+        name: {key: _simplify(data, "") for key, data in (await documents(ctx, name)).items()}
         for name in sorted(collections)
         if name not in EXCLUDED_COLLECTIONS
     }
@@ -83,7 +83,7 @@ def digests(state: State) -> State:
     }
 
 
-def to_text(state: State) -> str:
+def format_state(state: State) -> str:
     """Return a state as JSON, with one document on a line."""
     blocks = [
         f"{json.dumps(name)}: {{\n{_lines(results)}\n}}" for name, results in sorted(state.items())
@@ -119,12 +119,12 @@ def without_history(state: State) -> State:
 def differences(expected: State, actual: State) -> str:
     """Return the differences of a state from the expected one as text, empty if there are none."""
     results = list(_differences(expected, actual))
-    more = (
+    omission_note = (
         [f"... and {len(results) - MAX_LISTED_DIFFERENCES} more"]
         if len(results) > MAX_LISTED_DIFFERENCES
         else []
     )
-    return "\n".join(results[:MAX_LISTED_DIFFERENCES] + more)
+    return "\n".join(results[:MAX_LISTED_DIFFERENCES] + omission_note)
 
 
 def _differences(expected: State, actual: State) -> Iterator[str]:
@@ -142,7 +142,10 @@ def _differences(expected: State, actual: State) -> Iterator[str]:
 
 def _field_differences(place: str, expected: Fields, actual: Fields) -> Iterator[str]:
     for field in sorted(expected.keys() | actual.keys()):
-        expected_value, actual_value = expected.get(field, _MISSING), actual.get(field, _MISSING)
+        expected_value, actual_value = (
+            expected.get(field, _MISSING_VALUE),
+            actual.get(field, _MISSING_VALUE),
+        )
         if expected_value != actual_value:
             difference = f"{_describe(actual_value)} and should be {_describe(expected_value)}"
             yield f"{place}: {field} is {difference}"
@@ -158,20 +161,20 @@ def _present(collection: str, data: Fields) -> Fields:
 
 
 def _describe(value: Any) -> str:
-    if value is _MISSING:
+    if value is _MISSING_VALUE:
         return "missing"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 4 * MAX_FIELD_LENGTH else f"{text[: 4 * MAX_FIELD_LENGTH]}..."
 
 
-def _plain(value: Any, name: str) -> Any:
+def _simplify(value: Any, name: str) -> Any:
     """Return a field as JSON, without times."""
     match value:
         case dict():
             return _plain_map(value, name)
         case Vector() | list():
-            items = [_plain(item, "") for item in value]
-            return sorted(items) if name in UNORDERED else items
+            items = [_simplify(item, "") for item in value]
+            return sorted(items) if name in UNORDERED_FIELDS else items
         case float():
             return round(value, DECIMALS)
         case datetime():
@@ -190,14 +193,14 @@ def _plain_map(value: Fields, name: str) -> Any:
         if name in MAPS_KEYED_BY_DATA
         else {k: v for k, v in value.items() if k not in TIME_FIELDS}
     )
-    return {key: _plain(item, key) for key, item in sorted(kept.items())}
+    return {key: _simplify(item, key) for key, item in sorted(kept.items())}
 
 
 def _shorten(data: Fields) -> Fields:
-    short = {name: json.dumps(value, ensure_ascii=False) for name, value in data.items()}
+    texts = {name: json.dumps(value, ensure_ascii=False) for name, value in data.items()}
     return {
         name: data[name] if len(text) <= MAX_FIELD_LENGTH else f"#{_digest(data[name])}"
-        for name, text in short.items()
+        for name, text in texts.items()
     }
 
 

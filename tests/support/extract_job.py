@@ -41,7 +41,7 @@ NOTHING: Final = (
     "It was a long evening in November, and we spoke of nothing that anybody could use at work, or"
     " would remember afterwards."
 )
-SHORT: Final = "Every cache is a migration you have agreed to run forever."
+SHORT_TEXT: Final = "Every cache is a migration you have agreed to run forever."
 KEYS_QUOTE: Final = "We took the surrogate, since the world renames its codes"
 RETRIES_QUOTE: Final = "Every layer that retries multiplies the load"
 
@@ -125,10 +125,10 @@ def book(name: str, *texts: str, title: str = "") -> Source:
 
 async def ingest_books(ctx: Context, *books: Source) -> list[Chunk]:
     """Ingest books one after the other; return their chunks."""
-    chunked = [with_chunks(source) for source in books]
-    for source in chunked:
+    chunked_sources = [with_chunks(source) for source in books]
+    for source in chunked_sources:
         await Ingestion(ctx.database).save([source], ctx.clock())
-    return [chunk for source in chunked for chunk in source.chunks]
+    return [chunk for source in chunked_sources for chunk in source.chunks]
 
 
 async def run_extract(ctx: Context) -> Report:

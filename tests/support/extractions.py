@@ -84,11 +84,11 @@ def make_extraction(chunk: Chunk, content: Content, *topics: str, **fields: Any)
 
 async def store_extractions(ctx: Context, *extractions: Extraction) -> None:
     """Make these the only extractions of their chunks."""
-    by_chunk: dict[str, list[Extraction]] = defaultdict(list)
+    extractions_by_chunk: dict[str, list[Extraction]] = defaultdict(list)
     for extraction in extractions:
-        by_chunk[extraction.chunk_id].append(extraction)
-    for chunk_id, own in by_chunk.items():
-        await replace_extractions(ctx, await pending_chunk(ctx, chunk_id), own)
+        extractions_by_chunk[extraction.chunk_id].append(extraction)
+    for chunk_id, chunk_extractions in extractions_by_chunk.items():
+        await replace_extractions(ctx, await pending_chunk(ctx, chunk_id), chunk_extractions)
 
 
 async def replace_extractions(
@@ -97,9 +97,9 @@ async def replace_extractions(
     """Replace the extractions of a chunk as it was read; return how many chunks were stored."""
     texts = [extraction.content.text for extraction in extractions]
     vectors = await ctx.embedder.embed(texts, Purpose.DOCUMENT) if texts else []
-    new = list(zip(extractions, vectors, strict=True))
-    done = Extractions(ctx.database).replacement(chunk, new, ctx.embedder.model)
-    return await ChunkQueue(ctx.database).complete("extract", [done])
+    new_extractions = list(zip(extractions, vectors, strict=True))
+    step_result = Extractions(ctx.database).replacement(chunk, new_extractions, ctx.embedder.model)
+    return await ChunkQueue(ctx.database).complete("extract", [step_result])
 
 
 async def pending_chunk(ctx: Context, chunk_id: str) -> PendingChunk:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 NEEDS_TERRAFORM: Final = pytest.mark.skipif(
     shutil.which("terraform") is None, reason="Terraform is missing"
 )
-GOOD: Final = {"gateway": "good", "search-kb": "good", "embed": "good"}
+WORKING_CODE: Final = {"gateway": "good", "search-kb": "good", "embed": "good"}
 SECRET_VALUE: Final = "typed-by-a-person-and-seen-by-nobody"
 CONFIGURATION: Final = """
 terraform {
@@ -152,7 +152,7 @@ def make_site(folder: Path, project: str, google: str, **fields: str | tuple[str
     site = Site(folder, project, google, **fields)  # type: ignore[arg-type]
     site.terraform.mkdir()
     (site.terraform / "main.tf").write_text(CONFIGURATION)
-    site.write_code(GOOD)
+    site.write_code(WORKING_CODE)
     return site
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from infra.build.discovery import ROOT
 from infra.local.processes import checkout_program, serve
-from tests.support.cloud_run.cloud import deployed
+from tests.support.cloud_run.cloud import deployed_program
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def run_deployed_gateway(
     environment: Mapping[str, str], log: Path, tools: Cloud | None = None
 ) -> Iterator[Running]:
     """Serve the deployed gateway, with its tools in a cloud stand-in."""
-    program = tools.gateway if tools else lambda variables: deployed("gateway", variables)
+    program = tools.gateway if tools else lambda variables: deployed_program("gateway", variables)
     with _serve_gateway(program, environment, log) as gateway:
         yield Running(gateway, tools.functions if tools else {}, log)
 

@@ -18,7 +18,7 @@ import httpx2
 
 from infra.local.processes import serve
 from shared.runtime.messages import CallAnswer
-from tests.support.cloud_run.cloud import deployed
+from tests.support.cloud_run.cloud import deployed_program
 
 if TYPE_CHECKING:
     import random
@@ -93,7 +93,7 @@ def run_killed_function(
         chance: The source of random delays.
     """
     function = KilledFunction()
-    program = deployed(tool, environment)
+    program = deployed_program(tool, environment)
     delays = [chance.uniform(0, MAX_SECONDS_TO_KILL) for _ in range(kills)]
 
     def live() -> None:

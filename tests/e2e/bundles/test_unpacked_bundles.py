@@ -16,7 +16,7 @@ from infra.build.discovery import ROOT
 from infra.build.functions import functions
 from shared.core.errors import InvalidInput
 from tests.support.cloud_run.bundles import LAPTOP, USED_FOR, bundles
-from tests.support.cloud_run.cloud import deployed
+from tests.support.cloud_run.cloud import deployed_program
 from tests.support.cloud_run.environments import environment
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ MODULES = (
 
 def run_and_report(name: str) -> dict[str, Any]:
     """Run a script in the environment of a function, and return what it reports."""
-    program = deployed(name, {"GOOGLE_CLOUD_PROJECT": "carrel", **SECRETS})
+    program = deployed_program(name, {"GOOGLE_CLOUD_PROJECT": "carrel", **SECRETS})
     process = subprocess.run(
         [program.python, "-P", "-c", REPORT_SCRIPT, *MODULES],
         cwd=program.folder,

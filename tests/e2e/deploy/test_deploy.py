@@ -23,7 +23,7 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Scope
 from shared.core.errors import Forbidden
 from shared.firestore.database import Connection
-from tests.support.fake_deployment import GOOD, NEEDS_TERRAFORM, failure_message
+from tests.support.fake_deployment import NEEDS_TERRAFORM, WORKING_CODE, failure_message
 from tests.support.fakes.cloud_storage import FORBIDDEN, Fault
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def test_the_smoke_test_has_its_own_read_only_key(site: Site, google: FakeGoogle
 
 def test_deploying_again_updates_only_changed_functions(site: Site) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
-    site.write_code(GOOD | {"search-kb": "better"})
+    site.write_code(WORKING_CODE | {"search-kb": "better"})
     run_steps(site.cloud(), FULL_DEPLOY)
     assert sorted(site.deployed()[:3]) == ["embed", "gateway", "search-kb"]
     assert site.deployed()[3:] == ["search-kb"]
@@ -142,7 +142,7 @@ def test_a_failed_release_is_rolled_back(site: Site, storage: FakeCloudStorage) 
     run_steps(site.cloud(), FULL_DEPLOY)
     release_before = site.running()
     release = storage.text(f"{site.project}-carrel", "releases/last-good.json")
-    site.write_code(GOOD | {"gateway": "bad"})
+    site.write_code(WORKING_CODE | {"gateway": "bad"})
     with pytest.raises(CommandFailed) as failure:
         run_steps(site.cloud(), FULL_DEPLOY)
     assert site.running() == release_before
@@ -154,7 +154,7 @@ def test_a_failed_release_is_rolled_back(site: Site, storage: FakeCloudStorage) 
 def test_an_error_in_the_smoke_test_rolls_back(site: Site) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     release_before = site.running()
-    site.write_code(GOOD | {"gateway": "broken"})
+    site.write_code(WORKING_CODE | {"gateway": "broken"})
     with pytest.raises(CommandFailed) as failure:
         run_steps(site.cloud(), FULL_DEPLOY)
     assert site.running() == release_before
@@ -179,7 +179,7 @@ def test_a_release_is_saved_atomically_with_its_deployment(
 def test_a_failed_first_release_cannot_be_rolled_back(
     site: Site, storage: FakeCloudStorage
 ) -> None:
-    site.write_code(GOOD | {"gateway": "bad"})
+    site.write_code(WORKING_CODE | {"gateway": "bad"})
     with pytest.raises(CommandFailed, match="no earlier release to restore") as failure:
         run_steps(site.cloud(), FULL_DEPLOY)
     assert "Run `carrel --cloud doctor`" in failure_message(failure)
@@ -189,7 +189,7 @@ def test_a_failed_first_release_cannot_be_rolled_back(
 def test_a_failed_apply_is_rolled_back(site: Site) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     release_before = site.running()
-    site.write_code(GOOD | {"embed": "$(kill -9 $PPID)"})  # what deploys it dies
+    site.write_code(WORKING_CODE | {"embed": "$(kill -9 $PPID)"})  # what deploys it dies
     with pytest.raises(CommandFailed, match="terraform apply failed"):
         run_steps(site.cloud(), FULL_DEPLOY)
     assert site.running() == release_before
@@ -217,21 +217,21 @@ def test_a_first_release_is_retried(site: Site, tmp_path: Path) -> None:
     run_steps(
         replace(site, path=make_hesitant_terraform(tmp_path)).cloud(lines.append), FULL_DEPLOY
     )
-    assert site.running().keys() == set(GOOD)
+    assert site.running().keys() == set(WORKING_CODE)
     [retry_line] = [line for line in lines if "retrying" in line]
     assert "Error 403: not yet" in retry_line
 
 
 def test_a_later_release_is_not_retried(site: Site, tmp_path: Path) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
-    site.write_code(GOOD | {"embed": "better"})
+    site.write_code(WORKING_CODE | {"embed": "better"})
     with pytest.raises(CommandFailed, match="Error 403: not yet"):
         run_steps(replace(site, path=make_hesitant_terraform(tmp_path)).cloud(), FULL_DEPLOY)
 
 
 def test_a_build_deploys_indexes_then_staged_functions(site: Site) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
-    site.write_code(GOOD | {"embed": "better"})
+    site.write_code(WORKING_CODE | {"embed": "better"})
     cloud = site.cloud()
     cloud.stage(cloud.dist)
     run_steps(cloud, INDEXES_ONLY)

@@ -17,7 +17,7 @@ from tests.support.extract_job import (
     KEYS_QUOTE,
     NOTHING,
     RETRIES,
-    SHORT,
+    SHORT_TEXT,
     book,
     decision,
     extract_context,
@@ -82,7 +82,7 @@ async def test_a_passage_without_findings_is_read_once(settings: Settings) -> No
 async def test_a_short_passage_is_not_read(settings: Settings) -> None:
     model = make_generator()
     async with extract_context(settings, model) as ctx:
-        await ingest_books(ctx, book("tweets", SHORT))
+        await ingest_books(ctx, book("tweets", SHORT_TEXT))
         assert (await run_extract(ctx)).counts == {"read": 1, "skipped": 1}
         assert (model.texts, await pending_texts(ctx)) == ([], set())
 
@@ -126,7 +126,7 @@ async def test_a_run_with_nothing_to_do_takes_four_reads(settings: Settings) -> 
 
 async def test_tokens_are_counted(settings: Settings) -> None:
     async with extract_context(settings) as ctx:
-        await ingest_books(ctx, book("tables", KEYS, RETRIES, SHORT))
+        await ingest_books(ctx, book("tables", KEYS, RETRIES, SHORT_TEXT))
         assert await count_pending(ctx) == 3
         await run_extract(ctx)
         assert (ctx.meter.input_tokens, ctx.meter.output_tokens) == (200, 20)

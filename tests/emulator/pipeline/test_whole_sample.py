@@ -23,11 +23,11 @@ from tests.support.database_state import (
     EXCLUDED_COLLECTIONS,
     differences,
     digests,
+    format_state,
     read_state,
-    to_text,
     without_history,
 )
-from tests.support.fakes.readwise import BROKEN, FakeReadwise, throttled
+from tests.support.fakes.readwise import BROKEN, FakeReadwise, make_throttled_reply
 from tests.support.stored_documents import snapshots
 from tests.support.whole_sample import (
     JOBS_IN_ORDER,
@@ -153,7 +153,7 @@ async def test_whole_sample_ends_in_the_pinned_state(
     assert {name: report.failures for name, report in reports.items() if report.failures} == {}
     actual = digests(await database_contents(settings, clock))
     if os.environ.get("WRITE_SAMPLE_STATE"):
-        STATE_FILE.write_text(to_text(actual), encoding="utf-8")
+        STATE_FILE.write_text(format_state(actual), encoding="utf-8")
     assert not (difference := differences(read_pinned_state(), actual)), (
         f"{difference}\n\n{__doc__}"
     )
@@ -215,7 +215,7 @@ async def test_sample_ends_in_the_same_state_despite_faults(
 ) -> None:
     vertex.flaky = readwise.repeats = True
     readwise.page_size = 7
-    readwise.script.extend([throttled(), BROKEN, throttled("0")])
+    readwise.script.extend([make_throttled_reply(), BROKEN, make_throttled_reply("0")])
     reports = await run_all(settings, clock)
     assert {name: report.failures for name, report in reports.items() if report.failures} == {}
     sent = {(call.path, call.text) for call in vertex.calls}

@@ -23,15 +23,18 @@ def unpack(archive: Path, folder: Path, kept: Path) -> None:
         kept: The folder of what archives hold, on the same disk.
     """
     kept.mkdir(parents=True, exist_ok=True)
-    unfinished = folder.with_suffix(".unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    with zipfile.ZipFile(archive) as packed:
-        for name in packed.namelist():
-            file, place = _file(packed.read(name), kept, Path(name).suffix), unfinished / name
+    unfinished_folder = folder.with_suffix(".unfinished")
+    shutil.rmtree(unfinished_folder, ignore_errors=True)
+    with zipfile.ZipFile(archive) as zip_file:
+        for name in zip_file.namelist():
+            file, place = (
+                _file(zip_file.read(name), kept, Path(name).suffix),
+                unfinished_folder / name,
+            )
             _link(file, place)
             if place.suffix == ".py":
-                _link(_compiled(file), Path(cache_from_source(str(place))))
-    unfinished.rename(folder)
+                _link(_compile(file), Path(cache_from_source(str(place))))
+    unfinished_folder.rename(folder)
 
 
 def _link(file: Path, place: Path) -> None:
@@ -42,15 +45,17 @@ def _link(file: Path, place: Path) -> None:
 def _file(content: bytes, kept: Path, suffix: str) -> Path:
     path = kept / f"{sha256(content).hexdigest()}{suffix}"
     if not path.exists():
-        unfinished = path.with_suffix(".unfinished")
-        unfinished.write_bytes(content)
-        unfinished.rename(path)
+        unfinished_file = path.with_suffix(".unfinished")
+        unfinished_file.write_bytes(content)
+        unfinished_file.rename(path)
     return path
 
 
-def _compiled(source: Path) -> Path:
+def _compile(source: Path) -> Path:
     path = source.with_suffix(f".{sys.implementation.cache_tag}.pyc")
     if not path.exists():  # it is written whole or not at all
-        unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
-        py_compile.compile(str(source), str(path), doraise=True, invalidation_mode=unchecked)
+        invalidation_mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+        py_compile.compile(
+            str(source), str(path), doraise=True, invalidation_mode=invalidation_mode
+        )
     return path

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 LAPTOP: Final = DIST / "laptop"
 USED_FOR: Final = 24 * 60 * 60
 """A bundle can be used for this many seconds after it was requested."""
-_STAGING: Final = LAPTOP / "staging"
-_STAGED: Final = LAPTOP / "staged"
+_STAGING_FOLDER: Final = LAPTOP / "staging"
+_STAGED_FOLDER: Final = LAPTOP / "staged"
 _SOURCES: Final = ("functions/**/*", "shared/**/*", "infra/build/*.py")
-_OTHERS: Final = ("constraints.txt", "pyproject.toml")
+_PROJECT_FILES: Final = ("constraints.txt", "pyproject.toml")
 
 OWN_ENVIRONMENTS: Final = "CARREL_OWN_ENVIRONMENTS"
 """With this variable, each bundle runs in its own environment. Runs of slow tests set it."""
@@ -72,14 +72,18 @@ def bundles(names: Collection[str] | None = None) -> dict[str, Bundle]:
     """
     LAPTOP.mkdir(parents=True, exist_ok=True)
     with hold_lock(LAPTOP / "lock"):
-        entries = _staged()["functions"].items()
-        selected = [(key, one) for key, one in entries if names is None or one["name"] in names]
-        return {entry["name"]: _bundle(key, entry) for key, entry in selected}
+        entries = _load_manifest()["functions"].items()
+        selected_entries = [
+            (key, bundle_entry)
+            for key, bundle_entry in entries
+            if names is None or bundle_entry["name"] in names
+        ]
+        return {entry["name"]: _bundle(key, entry) for key, entry in selected_entries}
 
 
-def _staged() -> dict[str, Any]:
+def _load_manifest() -> dict[str, Any]:
     """Return the manifest of the current checkout, whose archives exist."""
-    while not (manifest := _STAGED / f"{_state()}.json").exists():
+    while not (manifest := _STAGED_FOLDER / f"{_state()}.json").exists():
         _pack(manifest)
     content: dict[str, Any] = json.loads(manifest.read_bytes())
     return content
@@ -88,17 +92,17 @@ def _staged() -> dict[str, Any]:
 def _pack(manifest: Path) -> None:
     """Pack all functions, and discard the result if the checkout changed meanwhile."""
     click.echo("Packing the functions as for the cloud ...", err=True)
-    stage(_STAGING, laptop=True)
+    stage(_STAGING_FOLDER, laptop=True)
     if manifest.stem == _state():
-        named = _named([*_STAGED.glob("*.json"), _STAGING / MANIFEST])
-        shutil.rmtree(_STAGED, ignore_errors=True)
-        _STAGED.mkdir()
-        (_STAGING / "bundles").rename(_STAGED / "bundles")
-        (_STAGING / MANIFEST).rename(manifest)
-        prune(LAPTOP, named)
+        used_bundles = _bundles_in([*_STAGED_FOLDER.glob("*.json"), _STAGING_FOLDER / MANIFEST])
+        shutil.rmtree(_STAGED_FOLDER, ignore_errors=True)
+        _STAGED_FOLDER.mkdir()
+        (_STAGING_FOLDER / "bundles").rename(_STAGED_FOLDER / "bundles")
+        (_STAGING_FOLDER / MANIFEST).rename(manifest)
+        prune(LAPTOP, used_bundles)
 
 
-def _named(manifests: Iterable[Path]) -> set[str]:
+def _bundles_in(manifests: Iterable[Path]) -> set[str]:
     """Return the bundles of manifests."""
     contents = [json.loads(path.read_bytes()) for path in manifests]
     entries = [entry for content in contents for entry in content["functions"].values()]
@@ -110,13 +114,13 @@ def _state() -> str:
     files = (path for pattern in _SOURCES for path in ROOT.glob(pattern))
     sources = sorted(path for path in files if path.is_file() and "__pycache__" not in path.parts)
     digest = sha256()
-    for path in (*sources, *(ROOT / name for name in _OTHERS)):
+    for path in (*sources, *(ROOT / name for name in _PROJECT_FILES)):
         digest.update(f"{path.relative_to(ROOT)} {path.stat().st_size}\n".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def _python_of(requirements: bytes) -> Path:
+def _make_environment(requirements: bytes) -> Path:
     """Return the interpreter of a separate environment; in a quick run, that of the tests."""
     if OWN_ENVIRONMENTS in os.environ:
         return environment(requirements, LAPTOP / "environments")
@@ -124,7 +128,7 @@ def _python_of(requirements: bytes) -> Path:
 
 
 def _bundle(key: str, entry: dict[str, Any]) -> Bundle:
-    archive = _STAGED / entry["bundle"]
+    archive = _STAGED_FOLDER / entry["bundle"]
     folder = LAPTOP / "unpacked" / archive.stem
     if not folder.exists():
         unpack(archive, folder, LAPTOP / "files")
@@ -136,13 +140,13 @@ def _bundle(key: str, entry: dict[str, Any]) -> Bundle:
         kind=entry["kind"],
         archive=archive,
         folder=folder,
-        python=_python_of(requirements),
+        python=_make_environment(requirements),
         variables=frozenset([*entry["settings"], *entry["secrets"]]),
         seconds=entry["timeout_seconds"],
     )
 
 
-def prune(laptop: Path, named: Collection[str]) -> None:
+def prune(laptop: Path, used_bundles: Collection[str]) -> None:
     """Delete bundles, environments and files that are probably not in use.
 
     The end of a process is not recorded. So everything requested in the last day stays. A function
@@ -150,12 +154,12 @@ def prune(laptop: Path, named: Collection[str]) -> None:
 
     Args:
         laptop: The folder, whose lock the caller holds.
-        named: The bundles that stay in any case.
+        used_bundles: The bundles that stay in any case.
     """
-    _delete_unused(laptop / "unpacked", named)
-    required = (laptop / "unpacked").glob("*/requirements.txt")
+    _delete_unused(laptop / "unpacked", used_bundles)
+    requirement_files = (laptop / "unpacked").glob("*/requirements.txt")
     _delete_unused(
-        laptop / "environments", {environment_key(path.read_bytes()) for path in required}
+        laptop / "environments", {environment_key(path.read_bytes()) for path in requirement_files}
     )
     for path in (laptop / "files").glob("*"):
         if path.stat().st_nlink == 1:  # no bundle contains it any more
@@ -165,8 +169,8 @@ def prune(laptop: Path, named: Collection[str]) -> None:
 def _delete_unused(folders: Path, kept: Collection[str]) -> None:
     for folder in folders.glob("*"):
         if folder.name not in kept and time.time() - folder.stat().st_mtime > USED_FOR:
-            discarded = folder.with_suffix(
+            discarded_folder = folder.with_suffix(
                 ".unfinished"
             )  # so that no process uses an incomplete one
-            folder.rename(discarded)
-            shutil.rmtree(discarded)
+            folder.rename(discarded_folder)
+            shutil.rmtree(discarded_folder)

@@ -29,22 +29,22 @@ class Certificates:
 
 def certificates() -> Certificates:
     """Make certificates for ten years, and discard the authority's key."""
-    issuing, serving = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     issuer = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Carrel on this machine")])
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
     addresses = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))])
     authority = (
-        _builder(issuer, issuer, issuing.public_key())
+        _builder(issuer, issuer, authority_key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(issuing, hashes.SHA256())
+        .sign(authority_key, hashes.SHA256())
     )
     certificate = (
-        _builder(subject, issuer, serving.public_key())
+        _builder(subject, issuer, server_key.public_key())
         .add_extension(addresses, critical=False)
-        .sign(issuing, hashes.SHA256())
+        .sign(authority_key, hashes.SHA256())
     )
-    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
-    key = serving.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain).decode()
+    pem, no_encryption = serialization.Encoding.PEM, serialization.NoEncryption()
+    key = server_key.private_bytes(pem, serialization.PrivateFormat.PKCS8, no_encryption).decode()
     usual = Path(os.environ.get("SSL_CERT_FILE") or certifi.where()).read_text("utf-8")
     return Certificates(
         server=key + certificate.public_bytes(pem).decode(),

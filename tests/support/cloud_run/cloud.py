@@ -75,8 +75,10 @@ class Cloud:
         """Return the first part that has ended, in words, or empty if all run."""
         if self.front.poll() is not None:
             return "The fake Cloud Run"
-        ended = (name for name, one in self.functions.items() if one.process.poll() is not None)
-        return next((f"The function of {name}" for name in ended), "")
+        ended_names = (
+            name for name, function in self.functions.items() if function.process.poll() is not None
+        )
+        return next((f"The function of {name}" for name in ended_names), "")
 
     def gateway(self, environment: Mapping[str, str]) -> Program:
         """Return the program of the gateway, which calls the functions.
@@ -84,7 +86,7 @@ class Cloud:
         `environment` has precedence.
         """
         urls = {"TOOL_URLS": json.dumps(dict(self.urls)), **environment}
-        program = deployed(GATEWAY, urls)
+        program = deployed_program(GATEWAY, urls)
         trust = {"SSL_CERT_FILE": str(self.trusted), **_identity(self.metadata[_account(GATEWAY)])}
         return replace(program, environment={**program.environment, **trust})
 
@@ -104,20 +106,25 @@ def cloud(
         InvalidInput: A function imports something that is not available.
         StartError: A function does not answer.
     """
-    deployed = bundles(names)
-    holders = {_account(bundle.key) for bundle in deployed.values()} | {
+    deployed_bundles = bundles(names)
+    holders = {_account(bundle.key) for bundle in deployed_bundles.values()} | {
         _account(GATEWAY),
         SCHEDULER,
     }
     with ExitStack() as stack, ExitStack() as handed_over:
-        fronts = {name: handed_over.enter_context(bind()) for name in deployed}
+        fronts = {name: handed_over.enter_context(bind()) for name in deployed_bundles}
         inner = {holder: handed_over.enter_context(bind()) for holder in sorted(holders)}
         metadata = {holder: socket_address(listener) for holder, listener in inner.items()}
-        programs = {name: _program(one, environment, metadata) for name, one in deployed.items()}
-        served = {name: start(stack, program, log=log) for name, program in programs.items()}
-        stack.callback(terminate_all, served.values())
+        programs = {
+            name: _program(deployed_bundle, environment, metadata)
+            for name, deployed_bundle in deployed_bundles.items()
+        }
+        processes = {name: start(stack, program, log=log) for name, program in programs.items()}
+        stack.callback(terminate_all, processes.values())
         services = {
-            listener.fileno(): _service(deployed[name], socket_address(listener), served[name])
+            listener.fileno(): _service(
+                deployed_bundles[name], socket_address(listener), processes[name]
+            )
             for name, listener in fronts.items()
         }
         accounts = {listener.fileno(): holder for holder, listener in inner.items()}
@@ -126,16 +133,19 @@ def cloud(
         front = _start_front_end(stack, plan, [*fronts.values(), *inner.values()], log)
         handed_over.close()  # so that callers of a dead Cloud Run do not wait
         for name, program in programs.items():
-            wait_until_serving(served[name], program)
-        trusted = Path(stack.enter_context(TemporaryDirectory(prefix="carrel-"))) / "trusted.pem"
-        trusted.write_text(certificate.trusted, "utf-8")
+            wait_until_serving(processes[name], program)
+        trusted_file = (
+            Path(stack.enter_context(TemporaryDirectory(prefix="carrel-"))) / "trusted.pem"
+        )
+        trusted_file.write_text(certificate.trusted, "utf-8")
         urls = {
-            name: service.url for name, service in zip(deployed, services.values(), strict=True)
+            name: service.url
+            for name, service in zip(deployed_bundles, services.values(), strict=True)
         }
-        yield Cloud(programs, served, urls, metadata, trusted, front)
+        yield Cloud(programs, processes, urls, metadata, trusted_file, front)
 
 
-def deployed(name: str, environment: Mapping[str, str]) -> Program:
+def deployed_program(name: str, environment: Mapping[str, str]) -> Program:
     """Return a deployed function without a service account.
 
     Args:
@@ -152,8 +162,8 @@ def deployed(name: str, environment: Mapping[str, str]) -> Program:
 def _program(
     bundle: Bundle, environment: Mapping[str, str], metadata: Mapping[str, str]
 ) -> Program:
-    outside = () if bundle.name == GATEWAY else _OUTSIDE_ACCESS
-    expected = {*bundle.variables, *_MACHINE, *_FAKES, *outside}
+    outside_variables = () if bundle.name == GATEWAY else _OUTSIDE_ACCESS
+    expected = {*bundle.variables, *_MACHINE, *_FAKES, *outside_variables}
     variables = {**os.environ, **environment}
     return Program(
         source=bundle.folder / "main.py",
@@ -174,11 +184,11 @@ def _account(key: str) -> str:
     return f"carrel-{key}"
 
 
-def _service(bundle: Bundle, host: str, served: ServerProcess) -> Service:
+def _service(bundle: Bundle, host: str, process: ServerProcess) -> Service:
     """Return the service of a function, with the invokers that `infra/terraform` grants."""
     invoker = SCHEDULER if bundle.kind == "job" else _account(GATEWAY)
     return Service(
-        url=f"https://{host}", function=served.url, invokers=(invoker,), seconds=bundle.seconds
+        url=f"https://{host}", function=process.url, invokers=(invoker,), seconds=bundle.seconds
     )
 
 

@@ -35,13 +35,13 @@ def environment(requirements: bytes, kept: Path) -> Path:
     if not folder.exists():
         count = requirements.count(b"==")
         click.echo(f"Installing {count} packages into an environment of its own ...", err=True)
-        unfinished = kept / f"{key}.unfinished"
-        shutil.rmtree(unfinished, ignore_errors=True)
-        _uv("venv", "--relocatable", "--python", sys.executable, str(unfinished))
+        unfinished_folder = kept / f"{key}.unfinished"
+        shutil.rmtree(unfinished_folder, ignore_errors=True)
+        _uv("venv", "--relocatable", "--python", sys.executable, str(unfinished_folder))
         # As pip does, so that functions that start at once do not all compile the same modules.
-        options = ["--require-hashes", "--compile-bytecode", "--python", str(unfinished)]
+        options = ["--require-hashes", "--compile-bytecode", "--python", str(unfinished_folder)]
         _uv("pip", "sync", *options, "-", given=requirements)
-        unfinished.rename(folder)
+        unfinished_folder.rename(folder)
     os.utime(folder)
     return folder / "bin" / "python"
 

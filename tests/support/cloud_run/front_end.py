@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 """The maximum number of bytes of a request over HTTP/1."""
-UNSIGNED: Final = "SIGNATURE_REMOVED_BY_GOOGLE"
+REMOVED_SIGNATURE: Final = "SIGNATURE_REMOVED_BY_GOOGLE"
 _HOP_BY_HOP_HEADERS: Final = frozenset(
     b"connection keep-alive proxy-connection te trailer transfer-encoding upgrade".split()
 )
@@ -94,13 +94,13 @@ class FrontEnd:
         try:
             caller = self._accounts.holder(token, service.url)
         except jwt.InvalidTokenError:
-            return _unauthorized(request)
+            return _unauthorized_page(request)
         if scheme.lower() != "bearer":
-            return _unauthorized(request)
+            return _unauthorized_page(request)
         if caller not in map(email, service.invokers):
             return _forbidden(request)
-        unsigned = f"{scheme} {token.rpartition('.')[0]}.{UNSIGNED}"
-        return await self._forward(request, service, {name: unsigned})
+        unsigned_authorization = f"{scheme} {token.rpartition('.')[0]}.{REMOVED_SIGNATURE}"
+        return await self._forward(request, service, {name: unsigned_authorization})
 
     async def _forward(
         self, request: Request, service: Service, instead: Mapping[str, str]
@@ -111,14 +111,14 @@ class FrontEnd:
             body = await _body(request)
             if body is None:
                 return _page(413, "Request Entity Too Large", "Your request was too large.")
-            forwarded = httpx2.Request(
+            forwarded_request = httpx2.Request(
                 request.method,
                 service.function + _target(request),
                 headers=_headers(request, instead),
                 content=body,
             )
             async with asyncio.timeout(service.seconds):
-                return await self._send(forwarded)
+                return await self._send(forwarded_request)
         except TimeoutError:
             return _page(504, "Gateway Timeout", "The request timed out.")
         except (httpx2.TransportError, ClientDisconnect):
@@ -147,14 +147,20 @@ def _target(request: Request) -> str:
 
 def _headers(request: Request, instead: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     """Return the received headers with replacements and the caller's address."""
-    replaced = {*(name.encode() for name in instead), b"x-forwarded-for", b"x-forwarded-proto"}
+    replaced_names = {
+        *(name.encode() for name in instead),
+        b"x-forwarded-for",
+        b"x-forwarded-proto",
+    }
     caller = request.client.host if request.client else ""
-    forwarded = ", ".join([*request.headers.getlist("x-forwarded-for"), caller])
-    added = {**instead, "x-forwarded-for": forwarded, "x-forwarded-proto": "https"}
+    forwarded_for = ", ".join([*request.headers.getlist("x-forwarded-for"), caller])
+    added_headers = {**instead, "x-forwarded-for": forwarded_for, "x-forwarded-proto": "https"}
     headers = [
-        header for header in request.headers.raw if header[0] not in _HOP_BY_HOP_HEADERS | replaced
+        header
+        for header in request.headers.raw
+        if header[0] not in _HOP_BY_HOP_HEADERS | replaced_names
     ]
-    return [*headers, *((name.encode(), value.encode()) for name, value in added.items())]
+    return [*headers, *((name.encode(), value.encode()) for name, value in added_headers.items())]
 
 
 async def _body(request: Request) -> bytes | None:
@@ -168,14 +174,14 @@ async def _body(request: Request) -> bytes | None:
 
 
 def _forbidden(request: Request) -> Response:
-    where = f"URL <code>{escape(request.url.path)}</code> from this server."
-    return _page(403, "Forbidden", f"Your client does not have permission to get {where}")
+    address = f"URL <code>{escape(request.url.path)}</code> from this server."
+    return _page(403, "Forbidden", f"Your client does not have permission to get {address}")
 
 
-def _unauthorized(request: Request) -> Response:
-    where = f"URL <code>{escape(request.url.path)}</code>."
+def _unauthorized_page(request: Request) -> Response:
+    address = f"URL <code>{escape(request.url.path)}</code>."
     page = _page(
-        401, "Unauthorized", f"Your client does not have permission to the requested {where}"
+        401, "Unauthorized", f"Your client does not have permission to the requested {address}"
     )
     message = "The access token could not be verified"
     page.headers["WWW-Authenticate"] = f'Bearer error="invalid_token" error_description="{message}"'

@@ -117,10 +117,10 @@ class FakeBilling(LoopbackServer):
             self.balance -= amount
             self.holds[call_id] = amount
         else:
-            reserved = self.holds.pop(call_id)
-            charged = min(amount, reserved) if operation == "/settle" else 0
-            self.spent += charged
-            self.balance += reserved - charged
+            reserved_amount = self.holds.pop(call_id)
+            charged_amount = min(amount, reserved_amount) if operation == "/settle" else 0
+            self.spent += charged_amount
+            self.balance += reserved_amount - charged_amount
         return 200, json.dumps({"state": _STATES[operation], "note": SECRET}).encode()
 
 

@@ -225,7 +225,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _do(self, operation: Operation, body: bytes) -> _Response:
         if operation == "bucket":
-            return self._on_bucket(json.loads(body or b"{}"))
+            return self._answer_for_bucket(json.loads(body or b"{}"))
         if self._name[0] not in self.server.buckets:
             return _error_response(404)
         match operation:
@@ -234,9 +234,9 @@ class _Handler(BaseHTTPRequestHandler):
             case "upload":
                 return self._upload(body)
             case _:
-                return self._on_blob(operation)
+                return self._answer_for_blob(operation)
 
-    def _on_bucket(self, body: dict[str, Any]) -> _Response:
+    def _answer_for_bucket(self, body: dict[str, Any]) -> _Response:
         """Create, describe or change a bucket."""
         buckets = self.server.buckets
         if self.command == "POST":
@@ -269,7 +269,7 @@ class _Handler(BaseHTTPRequestHandler):
             del resource["size"]
         return resource
 
-    def _on_blob(self, operation: Operation) -> _Response:
+    def _answer_for_blob(self, operation: Operation) -> _Response:
         blob = self.server.blobs.get(self._name)
         generation = self._query.get("generation")
         if blob is None or generation not in {None, str(blob.generation)}:
@@ -294,12 +294,12 @@ class _Handler(BaseHTTPRequestHandler):
         }
         if "Range" not in self.headers:
             return _Response(200, blob.content, headers)
-        first, _, last = self.headers["Range"].removeprefix("bytes=").partition("-")
-        part = blob.content[int(first) : int(last) + 1 if last else None]
+        first_byte, _, last_byte = self.headers["Range"].removeprefix("bytes=").partition("-")
+        part = blob.content[int(first_byte) : int(last_byte) + 1 if last_byte else None]
         if not part:
             return _error_response(416)
-        end = int(first) + len(part) - 1
-        headers["Content-Range"] = f"bytes {first}-{end}/{len(blob.content)}"
+        end = int(first_byte) + len(part) - 1
+        headers["Content-Range"] = f"bytes {first_byte}-{end}/{len(blob.content)}"
         return _Response(206, part, headers)
 
     def _upload(self, body: bytes) -> _Response:
@@ -329,8 +329,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Receive a part (`bytes 0-99/*`), the last one (`bytes 100-149/150`), or a query."""
         span, _, total = self.headers["Content-Range"].removeprefix("bytes ").partition("/")
         if span != "*":
-            first = int(span.partition("-")[0])
-            session.received = session.received[:first] + body
+            first_byte = int(span.partition("-")[0])
+            session.received = session.received[:first_byte] + body
         if total.isdecimal() and len(session.received) == int(total):
             return self._store(
                 session.name, session.received, session.content_type, session.precondition
@@ -368,15 +368,15 @@ class _Handler(BaseHTTPRequestHandler):
         return unquote(parts[bucket_index]), unquote("/".join(parts[bucket_index + 2 :]))
 
     def _send(self, response: _Response, fault: Fault) -> None:
-        missing = min(fault.missing, len(response.body))
-        body = response.body[: len(response.body) - missing]
+        missing_bytes = min(fault.missing, len(response.body))
+        body = response.body[: len(response.body) - missing_bytes]
         self.send_response(response.status)
         for header, value in (response.headers | fault.headers).items():
             self.send_header(header, value)
         self.send_header("Content-Length", str(len(response.body)))
         self.end_headers()
         self.wfile.write(body)
-        self.close_connection = missing > 0
+        self.close_connection = missing_bytes > 0
 
     def log_message(self, *_: object) -> None:
         """Log nothing."""

@@ -53,9 +53,9 @@ class WordEmbedder:
         """Do nothing."""
 
 
-def cosine(first: Sequence[float], second: Sequence[float]) -> float:
+def cosine(first_vector: Sequence[float], second_vector: Sequence[float]) -> float:
     """Return the cosine similarity of two unit vectors, at least 0."""
-    return max(0.0, sum(a * b for a, b in zip(first, second, strict=True)))
+    return max(0.0, sum(a * b for a, b in zip(first_vector, second_vector, strict=True)))
 
 
 def _vector(text: str) -> Vector:

@@ -32,23 +32,24 @@ def embedded_text(body: dict[str, Any]) -> str:
 def find_problem(body: dict[str, Any], model: str) -> str | None:
     """Return why the service rejects a request as INVALID_ARGUMENT, or None if it is valid."""
     config = body.get("generationConfig", {})
-    thinking = config.get("thinkingConfig", {})
+    thinking_config = config.get("thinkingConfig", {})
     contents = body.get("contents", [])
-    shaped, mime_type = config.get("responseJsonSchema"), config.get("responseMimeType")
+    schema, mime_type = config.get("responseJsonSchema"), config.get("responseMimeType")
     problems = {
         "The last turn must be the user's.": not contents or contents[-1]["role"] != "user",
         "A part has an empty text.": not all(
             part.get("text") for content in contents for part in content["parts"]
         ),
-        "A shape needs the type application/json.": shaped and mime_type != "application/json",
-        "A sub-schema with $ref has other properties.": _has_invalid_reference(shaped),
+        "A shape needs the type application/json.": schema and mime_type != "application/json",
+        "A sub-schema with $ref has other properties.": _has_invalid_reference(schema),
         "The model does not support setting thinking_budget to 0.": (
-            thinking.get("thinking_budget") == 0 and "pro" in model
+            thinking_config.get("thinking_budget") == 0 and "pro" in model
         ),
         "Thinking level is not supported by this model.": (
-            "thinking_level" in thinking and model.startswith("gemini-2")
+            "thinking_level" in thinking_config and model.startswith("gemini-2")
         ),
-        "Thinking is not supported by this model.": thinking and model.startswith("gemini-2.0"),
+        "Thinking is not supported by this model.": thinking_config
+        and model.startswith("gemini-2.0"),
     }
     return next((problem for problem, is_present in problems.items() if is_present), None)
 
@@ -77,7 +78,7 @@ def response(
     return _response([candidate], model, tokens)
 
 
-def without_candidates(model: str, feedback: dict[str, Any] | None = None) -> bytes:
+def reply_without_candidates(model: str, feedback: dict[str, Any] | None = None) -> bytes:
     """Return a response without candidates, with the prompt's feedback if the service gives any."""
     return _response([], model, (7, 0, 0), {"promptFeedback": feedback} if feedback else {})
 
@@ -137,6 +138,6 @@ def _line(sentence: str, name: str) -> str:
 
 def _has_invalid_reference(node: object) -> bool:
     if isinstance(node, dict):
-        bad = "$ref" in node and any(not key.startswith("$") for key in node)
-        return bad or any(map(_has_invalid_reference, node.values()))
+        is_invalid = "$ref" in node and any(not key.startswith("$") for key in node)
+        return is_invalid or any(map(_has_invalid_reference, node.values()))
     return isinstance(node, list) and any(map(_has_invalid_reference, node))

@@ -144,8 +144,8 @@ class FakeGoogle(ThreadingHTTPServer):
             "iat": now,
             "exp": now + _HOUR,
         }
-        changed = claims | account.claims
-        claims = {name: value for name, value in changed.items() if value is not None}
+        all_claims = claims | account.claims
+        claims = {name: value for name, value in all_claims.items() if value is not None}
         return account.token or _sign(account, claims, self.key, account.key_id or self.key_id)
 
 
@@ -234,10 +234,10 @@ def _key(key_id: str) -> RSAPrivateKey:  # noqa: ARG001 - the cache key
 def _sign(account: Account, claims: dict[str, Any], key: RSAPrivateKey, key_id: str) -> str:
     if account.algorithm == "HS256":
         return _sign_with_public_key(claims, key, key_id)
-    signing = _key("unpublished") if account.foreign_key else key
+    signing_key = _key("unpublished") if account.foreign_key else key
     if account.algorithm == "none":
         return jwt.encode(claims, "", "none", {"kid": key_id})
-    return jwt.encode(claims, signing, account.algorithm, {"kid": key_id})
+    return jwt.encode(claims, signing_key, account.algorithm, {"kid": key_id})
 
 
 def _sign_with_public_key(claims: dict[str, Any], key: RSAPrivateKey, key_id: str) -> str:

@@ -170,11 +170,11 @@ def _paged_list(field_name: str, path: str) -> Callable[[Project, Json, Json, Js
     """Answer a list in pages of ten."""
 
     def page(project: Project, _path: Json, query: Json, _body: Json) -> Json:
-        everything = list(getattr(project, field_name).values())
+        items = list(getattr(project, field_name).values())
         start = int(query.get("pageToken", ["0"])[0])
-        answer: Json = {path: everything[start : start + 10]} if everything else {}
-        more = start + 10 < len(everything)
-        return answer | ({"nextPageToken": str(start + 10)} if more else {})
+        answer: Json = {path: items[start : start + 10]} if items else {}
+        has_more = start + 10 < len(items)
+        return answer | ({"nextPageToken": str(start + 10)} if has_more else {})
 
     return page
 

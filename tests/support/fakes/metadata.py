@@ -96,8 +96,13 @@ def decode_claims(token: str) -> dict[str, Any]:
 def _token(audience: str, number: int, expiry: float) -> str:
     claims = {"aud": audience, "exp": int(expiry), "iss": "https://accounts.google.com"}
     parts = [{"alg": "RS256", "typ": "JWT"}, {**claims, "jti": number}]
-    return ".".join([*(_encoded(json.dumps(part).encode()) for part in parts), _encoded(b"sig")])
+    return ".".join(
+        [
+            *(_encode_base64url(json.dumps(part).encode()) for part in parts),
+            _encode_base64url(b"sig"),
+        ]
+    )
 
 
-def _encoded(data: bytes) -> str:
+def _encode_base64url(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

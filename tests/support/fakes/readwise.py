@@ -62,7 +62,7 @@ RESULTS_OF_ANOTHER_TYPE: Final = Reply(alter=lambda body: body | {"results": {"7
 NOTHING: Final = Reply(alter=lambda _: {"count": 0, "nextPageCursor": None, "results": []})
 
 
-def throttled(retry_after: str | None = None) -> Reply:
+def make_throttled_reply(retry_after: str | None = None) -> Reply:
     """Return the reply for too many requests."""
     headers = {} if retry_after is None else {"Retry-After": retry_after}
     body = b'{"detail": "Request was throttled."}'
@@ -186,16 +186,16 @@ class FakeReadwise(LoopbackServer):
     def _matching_books(self, query: dict[str, str]) -> Iterator[Body]:
         since = datetime.fromisoformat(query["updatedAfter"]) if "updatedAfter" in query else None
         book_ids = query["ids"].split(",") if "ids" in query else None
-        with_deleted = query.get("includeDeleted") == "true"
+        includes_deleted = query.get("includeDeleted") == "true"
         for book_id, book in sorted(self._books.items()):
             if book_ids is not None and str(book["user_book_id"]) not in book_ids:
                 continue
-            if book["is_deleted"] and not with_deleted:
+            if book["is_deleted"] and not includes_deleted:
                 continue
             highlights = [
                 highlight
                 for highlight in book["highlights"].values()
-                if (with_deleted or not highlight["is_deleted"])
+                if (includes_deleted or not highlight["is_deleted"])
                 and (since is None or datetime.fromisoformat(highlight["updated_at"]) > since)
             ]
             if highlights or since is None or self._touched[book_id] > since:
@@ -207,15 +207,18 @@ def _pages(books: list[Body], size: int) -> Iterator[list[Body]]:
     page: list[Body] = []
     room = size
     for book in books:
-        remaining = book["highlights"]
+        remaining_highlights = book["highlights"]
         while True:
-            on_page, remaining = remaining[:room], remaining[room:]
-            page.append(book | {"highlights": on_page})
-            room -= max(1, len(on_page))
+            page_highlights, remaining_highlights = (
+                remaining_highlights[:room],
+                remaining_highlights[room:],
+            )
+            page.append(book | {"highlights": page_highlights})
+            room -= max(1, len(page_highlights))
             if room <= 0:
                 yield page
                 page, room = [], size
-            if not remaining:
+            if not remaining_highlights:
                 break
     if page:
         yield page

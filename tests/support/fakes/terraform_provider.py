@@ -96,12 +96,12 @@ class TerraformProvider:
 
     def _PlanResourceChange(self, request: Any) -> Any:  # noqa: N802
         answer = message("PlanResourceChange.Response")
-        proposed = values.decode(request.proposed_new_state.msgpack)
-        if proposed is None:
+        proposed_state = values.decode(request.proposed_new_state.msgpack)
+        if proposed_state is None:
             return answer(planned_state=request.proposed_new_state)
-        if "project" in proposed and proposed["project"] is None:
-            proposed["project"] = self._config["project"]
-        plan = values.planned(self._schema["resources"][request.type_name], proposed)
+        if "project" in proposed_state and proposed_state["project"] is None:
+            proposed_state["project"] = self._config["project"]
+        plan = values.planned(self._schema["resources"][request.type_name], proposed_state)
         return answer(planned_state={"msgpack": values.encode(plan)})
 
     def _ApplyResourceChange(self, request: Any) -> Any:  # noqa: N802

@@ -94,24 +94,26 @@ _MESSAGES: Final[dict[str, dict[str, tuple[int, str]]]] = {
 }
 
 
-def _described() -> Any:
+def _describe_messages() -> Any:
     file = descriptor_pb2.FileDescriptorProto(
         name="tfplugin5.proto", package=_PACKAGE, syntax="proto3"
     )
     for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name.replace(".", "_"))
         for field, (number, kind) in fields.items():
-            of = kind.removeprefix("repeated ")
-            described = message.field.add(name=field, number=number)
-            described.label = _FIELD.LABEL_REPEATED if of != kind else _FIELD.LABEL_OPTIONAL
-            described.type = _SCALARS.get(of, _FIELD.TYPE_MESSAGE)
-            if of not in _SCALARS:
-                described.type_name = f".{_PACKAGE}.{of}"
+            element_type = kind.removeprefix("repeated ")
+            field_descriptor = message.field.add(name=field, number=number)
+            field_descriptor.label = (
+                _FIELD.LABEL_REPEATED if element_type != kind else _FIELD.LABEL_OPTIONAL
+            )
+            field_descriptor.type = _SCALARS.get(element_type, _FIELD.TYPE_MESSAGE)
+            if element_type not in _SCALARS:
+                field_descriptor.type_name = f".{_PACKAGE}.{element_type}"
     return file
 
 
 MESSAGES: Final[dict[str, Any]] = message_factory.GetMessages(
-    [_described()], pool=descriptor_pool.DescriptorPool()
+    [_describe_messages()], pool=descriptor_pool.DescriptorPool()
 )
 
 

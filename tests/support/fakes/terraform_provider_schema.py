@@ -53,12 +53,12 @@ _ROOTS: Final = ("TerraformResource", "TerraformDataSource", "TerraformProvider"
 _FIELD: Final = re.compile(
     r"// (\w+) - computed: (true|false), optional: (true|false), required: (true|false)\n"
 )
-_NESTED: Final = re.compile(r'= new (\w+)\(this, "\w+"(?:, (true|false))?\)')
+_NESTED_PATTERN: Final = re.compile(r'= new (\w+)\(this, "\w+"(?:, (true|false))?\)')
 _ELEMENT: Final = re.compile(r"return new (\w+)\(")
 _CONSTRUCTION: Final = re.compile(r"super\(terraformResource, terraformAttribute, (\w+)(, 0)?")
-_DECLARED: Final = re.compile(r"private _\w+\?: ([^;]+);")
+_DECLARATION_PATTERN: Final = re.compile(r"private _\w+\?: ([^;]+);")
 _READ: Final = re.compile(r"(?:this\.get(\w+)Attribute\(|= new cdktf\.(\w+)\(this)")
-_DOCUMENTED: Final = re.compile(r"/\*\*(.*?)\*/\s*readonly \w+\??:", re.DOTALL)
+_DOCUMENTATION_PATTERN: Final = re.compile(r"/\*\*(.*?)\*/\s*readonly \w+\??:", re.DOTALL)
 _REGISTRY: Final = re.compile(r"\{@link \S+#(\w+) ")
 _VALUES: Final = re.compile(r"Possible values: (\[[^\]]+\])")
 _TYPES: Final[dict[str, Any]] = {
@@ -114,18 +114,18 @@ class _Module:
         block: dict[str, Any] = {"attributes": {}, "blocks": {}}
         for field, end in zip(fields, bounds[1:], strict=True):
             self._add(block, field, body[field.end() : end], values)
-        return {part: dict(sorted(named.items())) for part, named in block.items() if named}
+        return {part: dict(sorted(entries.items())) for part, entries in block.items() if entries}
 
     def _add(
         self, block: dict[str, Any], field: re.Match[str], text: str, values: dict[str, list[str]]
     ) -> None:
         name = field[1]
         computed, optional, required = (group == "true" for group in field.groups()[1:])
-        nested = _NESTED.search(text)
-        if nested and (optional or required):
-            block["blocks"][name] = self._nested_block(nested, required=required)
+        nested_match = _NESTED_PATTERN.search(text)
+        if nested_match and (optional or required):
+            block["blocks"][name] = self._nested_block(nested_match, required=required)
             return
-        kind = self._object_list(nested) if nested else _attribute_type(text)
+        kind = self._object_list(nested_match) if nested_match else _attribute_type(text)
         if kind is None:  # a block of the provider itself, none of which is used
             return
         flags = {"required": required, "optional": optional, "computed": computed}
@@ -134,29 +134,29 @@ class _Module:
             attribute["values"] = values[name]
         block["attributes"][name] = attribute
 
-    def _nested_block(self, nested: re.Match[str], *, required: bool) -> dict[str, Any]:
-        element, nesting, single = self._nesting(nested)
+    def _nested_block(self, nested_match: re.Match[str], *, required: bool) -> dict[str, Any]:
+        element, nesting, is_single = self._nesting(nested_match)
         match: dict[str, Any] = {"nesting": nesting}
         if required:
             match["min"] = 1
-        if single and nesting != "single":
+        if is_single and nesting != "single":
             match["max"] = 1
         return match | self._block(element, element.removesuffix("OutputReference"))
 
-    def _object_list(self, nested: re.Match[str]) -> Any:
+    def _object_list(self, nested_match: re.Match[str]) -> Any:
         """Return the type of a computed list or set of objects."""
-        element, nesting, _ = self._nesting(nested)
+        element, nesting, _ = self._nesting(nested_match)
         block = self._block(element, "")
         assert "blocks" not in block, element
         types = {name: attribute["type"] for name, attribute in block.get("attributes", {}).items()}
         return [nesting, ["object", types]]
 
-    def _nesting(self, nested: re.Match[str]) -> _Nesting:
-        name, from_set = nested[1], nested[2] == "true"
+    def _nesting(self, nested_match: re.Match[str]) -> _Nesting:
+        name, is_set = nested_match[1], nested_match[2] == "true"
         if name.endswith("List"):
             element = _ELEMENT.search(self.bodies[name])
             assert element, name
-            return _Nesting(element[1], "set" if from_set else "list", single=False)
+            return _Nesting(element[1], "set" if is_set else "list", single=False)
         match = _CONSTRUCTION.search(self.bodies[name])
         assert match, name
         if not match[2]:
@@ -169,14 +169,14 @@ def _attribute_type(text: str) -> Any:
     if read:
         kind = _TYPES[read[1] or read[2]]
         return ["set", kind[1]] if "Fn.tolist" in text else kind
-    declared = _DECLARED.search(text)
+    declared = _DECLARATION_PATTERN.search(text)
     return _TYPES.get(declared[1].removesuffix(" | undefined").strip()) if declared else None
 
 
 def _possible_values(interface: str) -> dict[str, list[str]]:
     """Return the documented values of each field."""
     values_by_field = {}
-    for [text] in (match.groups() for match in _DOCUMENTED.finditer(interface)):
+    for [text] in (match.groups() for match in _DOCUMENTATION_PATTERN.finditer(interface)):
         name, values = _REGISTRY.search(text), _VALUES.search(text)
         if name and values:
             values_by_field[name[1]] = json.loads(values[1])

@@ -62,7 +62,7 @@ HANG = Reply(pause=HANGS)
 CUT_CONNECTION = Reply(missing=10)
 CUT_JSON = Reply(body=b'{"embedding": {"values": [0.1, 0.')
 NO_EMBEDDING = Reply(body=b'{"usageMetadata": {"promptTokenCount": 3}}')
-NO_CANDIDATES = Reply(body=gemini.without_candidates(MODEL))
+NO_CANDIDATES = Reply(body=gemini.reply_without_candidates(MODEL))
 
 
 def vector_reply(values: Iterable[float]) -> Reply:
@@ -89,7 +89,7 @@ def json_reply(value: object, tokens: tuple[int, int, int] = (100, 20, 0)) -> Re
 def blocked(reason: str = "PROHIBITED_CONTENT") -> Reply:
     """Make the reply to a blocked prompt."""
     feedback = {"blockReason": reason, "blockReasonMessage": "The prompt was blocked."}
-    return Reply(body=gemini.without_candidates(MODEL, feedback))
+    return Reply(body=gemini.reply_without_candidates(MODEL, feedback))
 
 
 def refusal(

@@ -14,7 +14,12 @@ import pytest
 
 from shared.core.dates import utc_now
 from tests.support.clock import SettableClock
-from tests.support.cloud_run.front_end import MAX_REQUEST_BYTES, UNSIGNED, FrontEnd, Service
+from tests.support.cloud_run.front_end import (
+    MAX_REQUEST_BYTES,
+    REMOVED_SIGNATURE,
+    FrontEnd,
+    Service,
+)
 from tests.support.cloud_run.google_accounts import LIFETIME, Accounts
 from tests.support.fakes.http_server import LoopbackServer
 from tests.support.ports import free_port
@@ -114,7 +119,7 @@ async def test_the_function_gets_the_token_without_its_signature(
     headers = (await received_headers(client, {"authorization": authorization}))["authorization"]
     content, _, signature = headers.removeprefix("Bearer ").rpartition(".")
     assert authorization.rpartition(".")[0] == f"Bearer {content}"
-    assert signature == UNSIGNED
+    assert signature == REMOVED_SIGNATURE
     with pytest.raises(jwt.InvalidTokenError):
         accounts.holder(f"{content}.{signature}", URL)
 
@@ -127,7 +132,7 @@ async def test_a_token_in_the_serverless_header_counts(
         client, {**application_headers, "x-serverless-authorization": authorization}
     )
     assert headers["authorization"] == application_headers["authorization"]
-    assert headers["x-serverless-authorization"].rpartition(".")[2] == UNSIGNED
+    assert headers["x-serverless-authorization"].rpartition(".")[2] == REMOVED_SIGNATURE
     both_headers = {"authorization": authorization, "x-serverless-authorization": "Bearer a.b.c"}
     assert (await client.post("/", headers=both_headers)).status_code == 401
 

@@ -21,11 +21,11 @@ from tests.support.bulk_embedding import (
     add,
     assert_all_embedded_once,
     assert_nothing_left,
+    remove_vector,
     run,
     source,
     stored_vectors,
     vector,
-    without_vector,
 )
 from tests.support.stored_documents import chunks_by_content, documents
 
@@ -144,7 +144,7 @@ async def test_texts_without_a_vector_are_deferred_and_tried_alone(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, clock: SettableClock
 ) -> None:
     def refusing(lines: list[bytes]) -> list[bytes]:
-        return [without_vector(line) if b"Note 3." in line else line for line in lines]
+        return [remove_vector(line) if b"Note 3." in line else line for line in lines]
 
     vertex.rewrite = refusing
     report = await run(base, bulk)

@@ -15,8 +15,8 @@ from tests.support.bulk_embedding import (
     NOTES,
     assert_all_embedded_once,
     assert_nothing_left,
+    remove_vector,
     run,
-    without_vector,
 )
 from tests.support.fakes.cloud_storage import BROKEN as STORAGE_BROKEN
 from tests.support.fakes.cloud_storage import CLIENT_LEAVES_SOCKETS, FORBIDDEN, FakeCloudStorage
@@ -71,7 +71,7 @@ async def test_after_three_failed_jobs_texts_are_embedded_one_by_one(
 async def test_a_job_that_made_next_to_nothing_fails_and_no_text_does(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
-    vertex.rewrite = lambda lines: [lines[0], *map(without_vector, lines[1:])]
+    vertex.rewrite = lambda lines: [lines[0], *map(remove_vector, lines[1:])]
     [failure] = (await run(base, bulk)).failures
     assert failure.reason == f"The batch job made 1 vectors of {NOTES} texts."
     chunks = (await documents(base, "chunks")).values()

@@ -34,7 +34,7 @@ from tests.support.fakes.readwise import (
     WEB_PAGE,
     FakeReadwise,
     Reply,
-    throttled,
+    make_throttled_reply,
 )
 from tests.support.readwise_runs import progress, run_ingest, stored_texts
 from tests.support.stored_documents import one_step
@@ -45,7 +45,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-PASSING = [BROKEN, CUT, HALF_A_BODY, WEB_PAGE, NO_RESULTS, RESULTS_OF_ANOTHER_TYPE, throttled("0")]
+PASSING = [
+    BROKEN,
+    CUT,
+    HALF_A_BODY,
+    WEB_PAGE,
+    NO_RESULTS,
+    RESULTS_OF_ANOTHER_TYPE,
+    make_throttled_reply("0"),
+]
 
 
 def open_client(readwise: FakeReadwise, *, token: str = TOKEN, **seconds: float) -> ReadwiseClient:
@@ -96,7 +104,7 @@ async def test_retry_after_is_honoured(
 ) -> None:
     """The wait is longer than the pauses after failures."""
     readwise.put(7, "Reef early.")
-    readwise.script.extend([throttled("100"), throttled("100")])
+    readwise.script.extend([make_throttled_reply("100"), make_throttled_reply("100")])
     assert await all_books(open_client(readwise, retry_seconds=60)) == [7]
     first, second, third = (call.at for call in readwise.calls)
     assert second - first >= 100
@@ -104,7 +112,7 @@ async def test_retry_after_is_honoured(
 
 
 async def test_wait_does_not_exceed_the_budget(readwise: FakeReadwise) -> None:
-    readwise.script.append(throttled("3600"))
+    readwise.script.append(make_throttled_reply("3600"))
     with pytest.raises(OutOfTime):
         await all_books(open_client(readwise))
 
@@ -122,7 +130,7 @@ async def test_next_run_completes_one_told_to_wait_too_long(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
-    readwise.script.extend([Reply(), throttled("3600")])
+    readwise.script.extend([Reply(), make_throttled_reply("3600")])
     report = await ingest(ctx, Budget(asyncio.get_running_loop().time() + 60))
     assert report == Report(finished=False)
     assert (await run_ingest(app)).finished
