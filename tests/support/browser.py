@@ -76,7 +76,7 @@ class Browser:
     def __post_init__(self) -> None:
         """Start to record events."""
         self.page.set_default_timeout(TIMEOUT)
-        self.page.on("console", self._on_console)
+        self.page.on("console", self._record_console_message)
         self.page.on("pageerror", lambda error: self.console_errors.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
 
