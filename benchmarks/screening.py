@@ -1,4 +1,4 @@
-"""The false negatives, false positives and speed of secret screening.
+"""Measures the false negatives, false positives and speed of secret screening.
 
 Usage: python -m benchmarks.screening [ROUNDS]
 
@@ -42,13 +42,13 @@ _EXCLUDED_PLUGINS: Final = ("Entropy", "IP")
 _OWN_FOLDERS: Final = ("shared", "functions", "infra", "tests", "docs")
 
 
-def carrel_findings(text: str) -> set[tuple[int, str]]:
+def scan_with_carrel(text: str) -> set[tuple[int, str]]:
     """Scan with Carrel's screening."""
     return {(finding.line, finding.kind) for finding in screen_texts({"text": text})}
 
 
-def detect_secrets_scan() -> Scan:
-    """Return a scan with the plugins of detect-secrets."""
+def make_detect_secrets_scan() -> Scan:
+    """Return a function that scans with the plugins of detect-secrets."""
     plugin_classes: Iterable[Any] = get_mapping_from_secret_type_to_class().values()
     plugins = [
         plugin()
@@ -69,20 +69,24 @@ def detect_secrets_scan() -> Scan:
 
 def print_false_negatives(scans: Sequence[Scan], rounds: int) -> None:
     """Print the share of false negatives for each kind of secret that has any."""
-    missed = [Counter[str]() for _ in scans]
+    misses_by_scan = [Counter[str]() for _ in scans]
+    # Some samples use several seeds in a row, so the seeds of two rounds lie far apart.
     samples = [sample for seed in range(rounds) for sample in all_planted(1_000 * seed)]
-    for missed_by_name, scan in zip(missed, scans, strict=True):
-        missed_by_name.update(
-            p.name for p in samples if p.line not in {line for line, _ in scan(p.text)}
+    for misses, scan in zip(misses_by_scan, scans, strict=True):
+        misses.update(
+            sample.name
+            for sample in samples
+            if sample.line not in {line for line, _ in scan(sample.text)}
         )
     rows = [
-        [name, *(f"{missed_by_name[name] / rounds:.0%}" for missed_by_name in missed)]
-        for name in sorted(set[str]().union(*missed))
+        # A round has one sample of each kind.
+        [kind, *(f"{misses[kind] / rounds:.0%}" for misses in misses_by_scan)]
+        for kind in sorted(set[str]().union(*misses_by_scan))
     ]
-    total = [f"{missed_by_name.total() / len(samples):.1%}" for missed_by_name in missed]
+    total = [f"{misses.total() / len(samples):.1%}" for misses in misses_by_scan]
     title = f"Missed, of {len(samples):,} secrets of {len(all_planted())} kinds"
     print_table(title, ["", "Carrel", "detect-secrets"], [*rows, ["all", *total]])
-    missed_personal_data = sum(not carrel_findings(sample.text) for sample in personal_data())
+    missed_personal_data = sum(not scan_with_carrel(sample.text) for sample in personal_data())
     print(f"  personal data: {missed_personal_data} of {len(personal_data())} missed")  # noqa: T201 - a benchmark prints
 
 
@@ -104,6 +108,7 @@ def _files(root: Path) -> list[Path]:
 
 def print_false_positives(scans: Sequence[Scan]) -> None:
     """Print the share of false positives, and their kinds."""
+    # Every twelfth file, to save time.
     packages = _files(Path(sysconfig.get_paths()["purelib"]))[::_SAMPLING_INTERVAL]
     own_files = [path for folder in _OWN_FOLDERS for path in _files(ROOT / folder)] + [
         *ROOT.glob("*.t*")
@@ -115,10 +120,13 @@ def print_false_positives(scans: Sequence[Scan]) -> None:
     }
     rows, kinds = [], Counter[str]()
     for name, texts in corpora.items():
-        findings = [[scan(text) for text in texts] for scan in scans]
-        flagged = [sum(map(bool, results)) for results in findings]
-        rows.append([name, f"{len(texts):,}", *(f"{n} ({n / len(texts):.2%})" for n in flagged)])
-        kinds.update(f"{name}: {kind}" for results in findings[0] for _, kind in results)
+        findings_by_scan = [[scan(text) for text in texts] for scan in scans]
+        flagged_counts = [sum(map(bool, findings)) for findings in findings_by_scan]
+        rows.append(
+            [name, f"{len(texts):,}", *(f"{n} ({n / len(texts):.2%})" for n in flagged_counts)]
+        )
+        carrel_findings = findings_by_scan[0]
+        kinds.update(f"{name}: {kind}" for findings in carrel_findings for _, kind in findings)
     print_table("Texts flagged", ["", "texts", "Carrel", "detect-secrets"], rows)
     print_table(
         "Carrel's findings by kind",
@@ -151,7 +159,7 @@ def print_times() -> None:
 
 async def print_import_times() -> None:
     """Print the CPU time of imports, and of the first scan in a process."""
-    codes = {
+    snippets = {
         "nothing": "pass",
         "the screening module": "import shared.screening.screen",
         "phonenumbers": "import phonenumbers",
@@ -160,7 +168,7 @@ async def print_import_times() -> None:
         "all, and a scan": "import shared.screening.screen as s; s.screen_texts({'a': 'text'})",
     }
     durations = await interleaved(
-        {name: import_seconds(code) for name, code in codes.items()}, rounds=5
+        {name: import_seconds(snippet) for name, snippet in snippets.items()}, rounds=5
     )
     rows = [[name, milliseconds(values)] for name, values in durations.items()]
     print_table("CPU time of a process that imports, ms", ["", "ms"], rows)
@@ -169,7 +177,7 @@ async def print_import_times() -> None:
 def main() -> None:
     """Run all measurements."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
-    scans = (carrel_findings, detect_secrets_scan())
+    scans = (scan_with_carrel, make_detect_secrets_scan())
     print_false_negatives(scans, rounds)
     print_false_positives(scans)
     print_times()

@@ -22,7 +22,7 @@ from benchmarks.costs.usage import (
     index_reads,
     instances,
     make_plan,
-    monthly,
+    monthly_bill,
 )
 
 if TYPE_CHECKING:
@@ -123,9 +123,9 @@ def _load_table() -> list[str]:
 
 def _month_table() -> list[str]:
     """Return the table of monthly costs."""
-    bills = {scenario.title: monthly(scenario.plan) for scenario in SCENARIOS}
+    bills = {scenario.title: monthly_bill(scenario.plan) for scenario in SCENARIOS}
     without_index_reads = {
-        scenario.title: monthly(replace(scenario.plan, index_read_share=0.0))
+        scenario.title: monthly_bill(replace(scenario.plan, index_read_share=0.0))
         for scenario in SCENARIOS
     }
     lowest, highest = price_list().vector_search_node
@@ -274,7 +274,7 @@ def _ramp_minutes(scenario: UsageScenario) -> float:
 
 def _index_read_share(scenario: UsageScenario) -> float:
     plan = scenario.plan
-    return index_reads(plan).month / monthly(plan)["Firestore reads"].amount
+    return index_reads(plan).month / monthly_bill(plan)["Firestore reads"].amount
 
 
 def _remaining_cost(bill: Bill) -> float:

@@ -3,8 +3,9 @@
 Usage: python -m benchmarks.costs.tables
 
 Usage comes from `measured.json`, which `python -m benchmarks.costs.measure` writes. Prices come
-from `prices.json`, functions and schedules from the declarations. Only this module writes them.
-No test compares them with the code, so each page names the day on which they were computed.
+from `prices.json`, functions and schedules from the declarations. Only this module writes the
+tables. No test checks that they are current, so each page names the day on which they were
+computed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from benchmarks.costs.usage import (
     first_ingestion,
     index_reads,
     make_plan,
-    monthly,
+    monthly_bill,
     parse_schedule,
 )
 from infra.build.discovery import ROOT
@@ -46,18 +47,23 @@ _HALF_CENT: Final = 0.005
 def main() -> None:
     """Write the tables into both pages, with today's date."""
     today = datetime.now(UTC).date()
-    write(COSTS, costs_tables(), today)
-    write(SCALE, scale_tables(), today)
+    write_tables(COSTS, costs_tables(), today)
+    write_tables(SCALE, scale_tables(), today)
 
 
-def write(page: Path, tables: Mapping[str, str], computed: date) -> None:
-    """Replace the tables of a page and their date. Comments with a table's name enclose it.
+def write_tables(page: Path, tables: Mapping[str, str], day: date) -> None:
+    """Replace the tables of a page and their date. A table is between comments with its name.
+
+    Args:
+        page: The page to change.
+        tables: The tables in Markdown, by name.
+        day: The day on which they were computed.
 
     Raises:
         ValueError: The page does not have exactly one section for each table.
     """
     text = page.read_text("utf-8")
-    for name, table in {**tables, "computed": _computed(computed)}.items():
+    for name, table in {**tables, "computed": _origin_note(day)}.items():
         pattern = rf"(?<=<!-- {name} -->\n).*?(?=<!-- /{name} -->)"
         text, count = re.subn(pattern, table.replace("\\", r"\\"), text, flags=re.DOTALL)
         if count != 1:
@@ -65,7 +71,8 @@ def write(page: Path, tables: Mapping[str, str], computed: date) -> None:
     page.write_text(text, "utf-8")
 
 
-def _computed(day: date) -> str:
+def _origin_note(day: date) -> str:
+    """Return the sentences that say when, how and from what the tables were computed."""
     prices = price_list()
     return (
         f"Computed on {day} by `python -m benchmarks.costs.tables`, from measurements on the"
@@ -87,8 +94,8 @@ def costs_tables() -> dict[str, str]:
 
 
 def _month_table(plans: Sequence[DeploymentPlan]) -> list[str]:
-    bills = [monthly(plan) for plan in plans]
-    without_model = [monthly(replace(plan, model=False)) for plan in plans]
+    bills = [monthly_bill(plan) for plan in plans]
+    bills_without_model = [monthly_bill(replace(plan, model=False)) for plan in plans]
     head = f"a month, {CALLS_PER_DAY} calls a day"
     amounts = [
         table_row(title, (_number(bill[title].amount) for bill in bills))
@@ -97,7 +104,7 @@ def _month_table(plans: Sequence[DeploymentPlan]) -> list[str]:
     amounts.insert(
         1,
         table_row(
-            "of which entries of vector indexes",
+            "of which vector index entries",
             (_number(index_reads(plan).month) for plan in plans),
         ),
     )
@@ -119,60 +126,67 @@ def _month_table(plans: Sequence[DeploymentPlan]) -> list[str]:
             for title in charged_titles
         ),
         table_row(
-            "total without a language model, $", (_cents(bill.cost) for bill in without_model)
+            "total without a language model, $", (_cents(bill.cost) for bill in bills_without_model)
         ),
         table_row("**total, $**", (f"**{_cents(bill.cost)}**" for bill in bills)),
-        table_row("if nothing were free, $", (_cents(bill.list_price) for bill in bills)),
+        table_row("total without free tiers, $", (_cents(bill.list_price) for bill in bills)),
     ]
 
 
 def _with_units(line: str) -> str:
-    """Replace the titles of Cloud Run's rows by their units."""
+    """Replace the titles of Cloud Run's rows, which are the same in bills, by their units."""
     return line.replace("| CPU |", "| vCPU-seconds |").replace("| memory |", "| GiB-seconds |")
 
 
 def _ingestion_table(plans: Sequence[DeploymentPlan]) -> list[str]:
-    without_model = [first_ingestion(replace(plan, model=False)) for plan in plans]
-    with_model = [first_ingestion(plan) for plan in plans]
+    bills = [first_ingestion(plan) for plan in plans]
+    bills_without_model = [first_ingestion(replace(plan, model=False)) for plan in plans]
     return [
-        table_row("filling the base, once", (f"{plan.chunks:,} chunks" for plan in plans)),
+        table_row("initial load", (f"{plan.chunks:,} chunks" for plan in plans)),
         table_row("---", ("---:" for _ in plans)),
         table_row(
-            "Firestore writes", (_number(bill["Firestore writes"].amount) for bill in without_model)
+            "Firestore writes",
+            (_number(bill["Firestore writes"].amount) for bill in bills_without_model),
         ),
-        table_row("tokens embedded", (_number(bill["embedding"].amount) for bill in without_model)),
-        table_row("without a language model, $", (_cents(bill.cost) for bill in without_model)),
         table_row(
-            "with one: cards, cluster names, extractions, $",
-            (_cents(bill.cost) for bill in with_model),
+            "tokens embedded", (_number(bill["embedding"].amount) for bill in bills_without_model)
+        ),
+        table_row(
+            "without a language model, $", (_cents(bill.cost) for bill in bills_without_model)
+        ),
+        table_row(
+            "with a language model (cards, cluster names, extractions), $",
+            (_cents(bill.cost) for bill in bills),
         ),
     ]
 
 
 def _remarks(plans: Sequence[DeploymentPlan]) -> list[str]:
     """Return remarks on the costs and on how to reduce them."""
-    prices, bill, largest = price_list(), monthly(plans[0]), plans[-1]
+    prices, bill, largest_plan = price_list(), monthly_bill(plans[0]), plans[-1]
+    largest_bill = monthly_bill(largest_plan)
     recovery_costs = [
-        monthly(plan).cost - monthly(replace(plan, recovery=False)).cost for plan in plans
+        monthly_bill(plan).cost - monthly_bill(replace(plan, recovery=False)).cost for plan in plans
     ]
     most_frequent = max(
         (function for function in plans[0].functions if function.schedule), key=_runs_per_month
     ).name
-    hourly = monthly(_rescheduled(plans[0], most_frequent, "0 * * * *"))
-    saved = bill["CPU"].amount - hourly["CPU"].amount
-    monthly_repair = monthly(_rescheduled(largest, "repair", "42 3 1 * *"))
-    weekly_health = monthly(_rescheduled(largest, "health", "57 4 * * 0"))
-    without_model = monthly(replace(plans[0], model=False))
+    bill_with_hourly_job = monthly_bill(_reschedule(plans[0], most_frequent, "0 * * * *"))
+    saved_cpu = bill["CPU"].amount - bill_with_hourly_job["CPU"].amount
+    bill_with_monthly_repair = monthly_bill(_reschedule(largest_plan, "repair", "42 3 1 * *"))
+    bill_with_weekly_health = monthly_bill(_reschedule(largest_plan, "health", "57 4 * * 0"))
+    bill_without_model = monthly_bill(replace(plans[0], model=False))
     return [
         (
             f"{bill['schedules'].amount:.0f} schedules cost ${bill['schedules'].cost:.2f}, however"
-            " often they run; three per billing account are free. Each schedule that you remove"
-            " saves $0.10: `extract` without a language model, `trust` without votes."
+            " often they run. Three per billing account are free. Each schedule that you remove"
+            " saves $0.10. Without a language model you can remove that of `extract`, and without"
+            " votes that of `trust`."
         ),
         (
-            f"The totals include {NEW_CHUNKS_PER_DAY} new passages a day. A language model costs"
-            f" ${bill.cost - without_model.cost:.2f} for them, `GENERATION_PROVIDER=extractive`"
-            " nothing."
+            f"The totals include {NEW_CHUNKS_PER_DAY} new passages a day. For them, a language"
+            f" model costs ${bill.cost - bill_without_model.cost:.2f}, and"
+            " `GENERATION_PROVIDER=extractive` costs nothing."
         ),
         (
             "Firestore's free tier applies to the database created first. If that were `access`,"
@@ -180,18 +194,19 @@ def _remarks(plans: Sequence[DeploymentPlan]) -> list[str]:
             " higher."
         ),
         (
-            "Point-in-time recovery doubles the price of storage, and none of it is free:"
+            "Point-in-time recovery doubles the price of storage, and none of it is free. It costs"
             f" {_join_dollars(recovery_costs)} of the totals above."
         ),
         (
-            f"With {largest.chunks:,} passages, `repair` once a month instead of once a week saves"
-            f" ${monthly(largest).cost - monthly_repair.cost:.2f}, and `health` once a week instead"
-            f" of each night ${monthly(largest).cost - weekly_health.cost:.2f}."
+            f"With {largest_plan.chunks:,} passages, running `repair` monthly instead of weekly"
+            f" saves ${largest_bill.cost - bill_with_monthly_repair.cost:.2f}, and running `health`"
+            " weekly instead of nightly saves"
+            f" ${largest_bill.cost - bill_with_weekly_health.cost:.2f}."
         ),
         (
-            f"`{most_frequent}` runs most often. Once an hour, it would save {_number(saved)} of"
-            f" {_number(bill['CPU'].amount)} vCPU-seconds. They are free either way, unless"
-            " other projects of the billing account use them up."
+            f"`{most_frequent}` runs most often. Running it hourly would save {_number(saved_cpu)}"
+            f" of {_number(bill['CPU'].amount)} vCPU-seconds. They are free either way, unless"
+            " other projects on the same billing account use up the free tier."
         ),
         (
             f"Alerts (only with `alert_email`) may add ${prices.prices['alerting'].amount:.2f}"
@@ -210,7 +225,8 @@ def _count_alerts() -> int:
 
 def _free_tier_value(plan: DeploymentPlan) -> float:
     """Return the dollars that Firestore's free tier saves."""
-    rows = [monthly(plan)[title] for title in ("Firestore reads", "Firestore writes", "storage")]
+    bill = monthly_bill(plan)
+    rows = [bill[title] for title in ("Firestore reads", "Firestore writes", "storage")]
     return sum(row.list_price - row.cost for row in rows)
 
 
@@ -218,7 +234,7 @@ def _runs_per_month(job: Function) -> float:
     return parse_schedule(job.schedule).per_month
 
 
-def _rescheduled(plan: DeploymentPlan, name: str, schedule: str) -> DeploymentPlan:
+def _reschedule(plan: DeploymentPlan, name: str, schedule: str) -> DeploymentPlan:
     """Return a copy of the plan with another schedule for one job."""
     return replace(
         plan,
@@ -230,7 +246,7 @@ def _rescheduled(plan: DeploymentPlan, name: str, schedule: str) -> DeploymentPl
 
 
 def _number(amount: float) -> str:
-    """Format a number with three significant digits."""
+    """Format an amount as a whole number with at most three significant digits."""
     digits = max(0, len(f"{amount:.0f}") - 3)
     return f"{round(amount, -digits):,.0f}"
 
@@ -240,8 +256,8 @@ def _cents(dollars: float) -> str:
 
 
 def _join_dollars(dollars: Sequence[float]) -> str:
-    *others, last = (f"${dollar:.2f}" for dollar in dollars)
-    return f"{', '.join(others)} and {last}"
+    *first_amounts, last_amount = (f"${amount:.2f}" for amount in dollars)
+    return f"{', '.join(first_amounts)} and {last_amount}"
 
 
 if __name__ == "__main__":

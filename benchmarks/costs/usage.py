@@ -90,7 +90,7 @@ def make_plan(chunks: int, calls_per_day: float = CALLS_PER_DAY, **fields: Any) 
     )
 
 
-def monthly(plan: DeploymentPlan) -> Bill:
+def monthly_bill(plan: DeploymentPlan) -> Bill:
     """Return the bill of a month."""
     return make_bill(monthly_items(plan))
 

@@ -1,8 +1,9 @@
-"""Bundles: each function with only the modules that it imports.
+"""Makes bundles: each function with only the modules that it imports.
 
-`dist/<function>/` is the source that the cloud builds. `dist/bundles/` has the same as archives,
-named by their content, so that an unchanged function is not redeployed. `dist/manifest.json` is
-Terraform's input. It is deleted first and written last: if it exists, the bundles are complete.
+`dist/<function>/` is the source that the cloud builds. `dist/bundles/` has the same files as
+archives. An archive is named after a hash of its content, so that an unchanged function is not
+redeployed. `dist/manifest.json` is Terraform's input. The manifest is deleted first and written
+last, so if it exists, the bundles are complete.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ MANIFEST: Final = "manifest.json"
 _BUNDLES: Final = "bundles"
 _REQUIREMENTS: Final = "requirements"
 _PRESERVED: Final = (_REQUIREMENTS, "laptop", "last-good*")
-"""Staging does not delete the paths that match these patterns."""
+"""Patterns of the folders that staging does not delete."""
 PROVIDERS: Final = {
     "shared.ai.vertex_embedding": Capability.EMBEDDING,
     "shared.ai.openai_embedding": Capability.EMBEDDING,
@@ -52,7 +53,7 @@ def stage(
     """Write the bundles and the manifest, and return the manifest.
 
     Args:
-        target: The folder; bundles of an earlier run are deleted.
+        target: The folder to write to. Bundles of an earlier run are deleted.
         only: The names of the functions to stage; by default all.
         laptop: Whether to include the local embedding provider, which the cloud does not use.
 
@@ -85,21 +86,26 @@ def _stage(target: Path, only: Sequence[str] | None, *, laptop: bool) -> dict[st
 
 
 def _delete_bundles(target: Path) -> None:
-    """Delete all bundles of earlier runs, including those of functions that no longer exist."""
+    """Delete every folder that is not preserved, so no bundle of an earlier run stays.
+
+    This includes the bundles of functions that no longer exist.
+    """
     preserved = {path for name in _PRESERVED for path in target.glob(name)}
     for folder in target.iterdir():
         if folder.is_dir() and folder not in preserved:
             shutil.rmtree(folder)
 
 
-def _write_bundle(function: Function, imports: ImportClosure, folder: Path, cache: Path) -> None:
+def _write_bundle(
+    function: Function, imports: ImportClosure, folder: Path, requirements_cache: Path
+) -> None:
     for path in imports.files:
         copy = folder / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
     (folder / "main.py").write_text(function.main, "utf-8")
-    text = lock_requirements(find_requirements(imports.other_modules), cache)
-    (folder / "requirements.txt").write_text(text, "utf-8")
+    requirements = lock_requirements(find_requirements(imports.other_modules), requirements_cache)
+    (folder / "requirements.txt").write_text(requirements, "utf-8")
     if "importlib.metadata" in imports.other_modules:  # the function reads Carrel's version
         metadata = folder / "carrel.dist-info" / "METADATA"
         metadata.parent.mkdir()
@@ -126,16 +132,17 @@ def pack(folder: Path, bundles: Path, key: str, level: int | None = None) -> Pat
     Args:
         folder: The folder to pack.
         bundles: The folder of the archive.
-        key: The beginning of the archive's name.
+        key: The prefix of the archive's name.
         level: zlib's compression level, from 0 to 9; by default zlib's own.
     """
     digest = sha256()
-    unnamed = bundles / f"{key}.zip"
-    with zipfile.ZipFile(unnamed, "w", zipfile.ZIP_DEFLATED, compresslevel=level) as archive:
+    temporary = bundles / f"{key}.zip"
+    with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=level) as archive:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             name, content = path.relative_to(folder).as_posix(), path.read_bytes()
+            # The lengths show where a name and a content end, so that no two folders share a hash.
             digest.update(f"{len(name)} {name} {len(content)} ".encode() + content)
             entry = zipfile.ZipInfo(name, _MODIFIED_AT)
-            entry.external_attr = 0o644 << 16
+            entry.external_attr = 0o644 << 16  # Unix permissions are in the upper two bytes.
             archive.writestr(entry, content, zipfile.ZIP_DEFLATED, level)
-    return unnamed.rename(bundles / f"{key}-{digest.hexdigest()[:16]}.zip")
+    return temporary.rename(bundles / f"{key}-{digest.hexdigest()[:16]}.zip")

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 CATALOG: Final = ROOT / "functions" / "gateway" / "catalog.json"
 _GROUPS: Final = {
-    "knowledge": "search, read and browse passages, sources and clusters, save notes, edit, forget",
+    "knowledge": (
+        "search, read and browse passages, sources and clusters (groups of related passages), and"
+        " save, edit and forget texts"
+    ),
     "extractions": "look up decisions, patterns, warnings and methodologies found in the sources",
     "traces": "share solved coding problems (traces), search them and vote on them",
     "workspaces": "find the key passages of a long text",

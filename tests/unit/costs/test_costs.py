@@ -27,7 +27,7 @@ from benchmarks.costs.prices import (
     price_list,
 )
 from benchmarks.costs.storage import IndexRules, document_bytes, index_bytes, load_index_rules
-from benchmarks.costs.tables import write
+from benchmarks.costs.tables import write_tables
 from benchmarks.costs.usage import (
     GIB,
     DeploymentPlan,
@@ -36,7 +36,7 @@ from benchmarks.costs.usage import (
     first_ingestion,
     index_reads,
     instances,
-    monthly,
+    monthly_bill,
     parse_schedule,
 )
 from infra.build.functions import Function
@@ -150,7 +150,7 @@ def test_an_unsupported_schedule_is_rejected(schedule: str) -> None:
 
 
 def test_twice_the_calls_take_twice_the_reads(plan: DeploymentPlan) -> None:
-    usual_bill, doubled_bill = monthly(plan), monthly(replace(plan, calls_per_day=20))
+    usual_bill, doubled_bill = monthly_bill(plan), monthly_bill(replace(plan, calls_per_day=20))
     jobs_read = 5 * DAYS_PER_MONTH
     read = usual_bill["Firestore reads"].amount - jobs_read
     assert doubled_bill["Firestore reads"].amount - jobs_read == pytest.approx(2 * read)
@@ -169,14 +169,17 @@ def test_a_day_of_calls_is_the_usual_mix(plan: DeploymentPlan) -> None:
 
 
 def test_vector_index_entries_count_as_reads_in_firestore(plan: DeploymentPlan) -> None:
-    bill, bill_without_index_reads = monthly(plan), monthly(replace(plan, index_read_share=0.0))
+    bill, bill_without_index_reads = (
+        monthly_bill(plan),
+        monthly_bill(replace(plan, index_read_share=0.0)),
+    )
     assert index_reads(plan).month == pytest.approx(18 * DAYS_PER_MONTH)
     difference = bill["Firestore reads"].amount - bill_without_index_reads["Firestore reads"].amount
     assert difference == pytest.approx(18 * DAYS_PER_MONTH)
 
 
 def test_the_second_database_has_no_free_tier(plan: DeploymentPlan) -> None:
-    bill = monthly(plan)
+    bill = monthly_bill(plan)
     assert bill["Firestore reads"].cost == 0.0
     assert bill["Firestore reads"].list_price > 0.0
     assert bill["reads in `access`"].cost == bill["reads in `access`"].list_price
@@ -188,7 +191,7 @@ def test_rare_calls_pay_for_cold_starts(plan: DeploymentPlan) -> None:
     # A search takes 0.15 + 0.5 s, a write 0.05 + 0.5 s. The gateway waits for both and starts, too.
     searches, writes, job = 9 * 0.7, 1 * 0.6, 1.0
     gateway = 10 * 1.7  # 1.0 + 0.01 + (0.9 * 0.65 + 0.1 * 0.55) = 1.65
-    assert monthly(plan)["CPU"].amount == pytest.approx(
+    assert monthly_bill(plan)["CPU"].amount == pytest.approx(
         (searches + writes + gateway + job) * DAYS_PER_MONTH
     )
 
@@ -207,10 +210,10 @@ def test_three_schedules_are_free() -> None:
 
 
 def test_point_in_time_recovery_costs_as_much_as_storage(plan: DeploymentPlan) -> None:
-    bill = monthly(plan)
+    bill = monthly_bill(plan)
     assert bill["storage"].cost == pytest.approx(0.15)
     assert bill["point-in-time recovery"].cost == pytest.approx(0.30)
-    assert monthly(replace(plan, recovery=False))["point-in-time recovery"].cost == 0.0
+    assert monthly_bill(replace(plan, recovery=False))["point-in-time recovery"].cost == 0.0
 
 
 def test_without_a_language_model_there_are_no_model_costs(plan: DeploymentPlan) -> None:
@@ -219,8 +222,8 @@ def test_without_a_language_model_there_are_no_model_costs(plan: DeploymentPlan)
 
 
 def test_new_passages_cost_their_share_of_the_ingestion(plan: DeploymentPlan) -> None:
-    more_writes = monthly(replace(plan, new_chunks=50))["Firestore writes"].amount
-    assert more_writes - monthly(plan)["Firestore writes"].amount == pytest.approx(
+    more_writes = monthly_bill(replace(plan, new_chunks=50))["Firestore writes"].amount
+    assert more_writes - monthly_bill(plan)["Firestore writes"].amount == pytest.approx(
         150 * DAYS_PER_MONTH
     )
 
@@ -300,7 +303,7 @@ def test_a_larger_base_costs_more(plan: DeploymentPlan) -> None:
         replace(measurements_at(size), calls=plan.measured.calls) for size in (1_000, 100_000)
     ]
     small_cost, large_cost = (
-        monthly(replace(plan, measured=size_measurements)).cost
+        monthly_bill(replace(plan, measured=size_measurements)).cost
         for size_measurements in measurements
     )
     assert small_cost < large_cost
@@ -308,15 +311,15 @@ def test_a_larger_base_costs_more(plan: DeploymentPlan) -> None:
 
 def test_an_unmeasured_job_costs_only_its_schedule(plan: DeploymentPlan) -> None:
     functions = [*plan.functions, make_function("new", "job", "0 5 * * *")]
-    bill = monthly(replace(plan, functions=functions))
+    bill = monthly_bill(replace(plan, functions=functions))
     assert round(bill["schedules"].amount) == 2
-    assert bill["Firestore reads"] == monthly(plan)["Firestore reads"]
+    assert bill["Firestore reads"] == monthly_bill(plan)["Firestore reads"]
 
 
 def test_tables_are_replaced_between_their_comments(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("<!-- computed -->\n<!-- /computed -->\n<!-- a -->\nold\n<!-- /a -->\nend")
-    write(page, {"a": "new\n"}, date(2026, 1, 2))
+    write_tables(page, {"a": "new\n"}, date(2026, 1, 2))
     text = page.read_text()
     assert text.startswith("<!-- computed -->\nComputed on 2026-01-02 ")
     assert text.endswith("<!-- a -->\nnew\n<!-- /a -->\nend")
@@ -326,4 +329,4 @@ def test_a_page_without_comments_for_a_table_is_rejected(tmp_path: Path) -> None
     page = tmp_path / "page.md"
     page.write_text("<!-- computed -->\n<!-- /computed -->\n")
     with pytest.raises(ValueError, match="0 sections for the table 'a'"):
-        write(page, {"a": "new\n"}, date(2026, 1, 2))
+        write_tables(page, {"a": "new\n"}, date(2026, 1, 2))

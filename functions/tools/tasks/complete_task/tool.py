@@ -1,4 +1,4 @@
-"""Complete tasks of the caller's to-do list, or reopen them."""
+"""Complete or reopen tasks on the caller's to-do list."""
 
 from __future__ import annotations
 
@@ -41,11 +41,13 @@ if TYPE_CHECKING:
 class TaskRef(Arguments):
     """One of several tasks."""
 
-    task_id: TaskId = Field(description="Its id.")
+    task_id: TaskId = Field(description="The task's id.")
 
 
-_Item = Annotated[Any, WithJsonSchema(TaskRef.model_json_schema()["properties"]["task_id"])]
-"""An id is validated by itself, so that an invalid one does not fail the others."""
+_UncheckedTaskId = Annotated[
+    Any, WithJsonSchema(TaskRef.model_json_schema()["properties"]["task_id"])
+]
+"""An id that the handler validates by itself, so that an invalid one does not fail the others."""
 
 
 class In(IdempotentArguments):
@@ -54,7 +56,7 @@ class In(IdempotentArguments):
     task_id: TaskId | None = Field(
         default=None, description="The task's id, as list_tasks and add_task return it."
     )
-    task_ids: list[_Item] | None = Field(
+    task_ids: list[_UncheckedTaskId] | None = Field(
         default=None,
         min_length=1,
         max_length=MAX_TASKS,
@@ -69,32 +71,38 @@ async def complete_task(args: In, ctx: Context) -> TaskResults:
     transition = Task.complete if args.completed else Task.reopen
     operation = TaskOperation(require=require_active, apply=transition, undo=_undo)
     match args.task_id, args.task_ids:
-        case int(number), None:
-            return await change_task_as(TaskResults.one, number, operation, ctx)
-        case None, [*items]:
-            return await _change_many(items, operation, ctx)
+        case int(task_id), None:
+            return await change_task_as(TaskResults.one, task_id, operation, ctx)
+        case None, [*task_ids]:
+            return await _change_many(task_ids, operation, ctx)
     raise InvalidInput(
         "complete_task was not run: give either task_id for one task, or task_ids for several.",
         details={"task_id": "give either this or task_ids"},
     )
 
 
-async def _change_many(items: Sequence[Any], operation: TaskOperation, ctx: Context) -> TaskResults:
+async def _change_many(
+    task_ids: Sequence[Any], operation: TaskOperation, ctx: Context
+) -> TaskResults:
+    """Change several tasks in one commit. Ids that are invalid or unknown fail alone."""
     repository = get_own_tasks(ctx)
-    refs = [parse_item(TaskRef, {"task_id": item}, TOOL.name) for item in items]
-    numbers = {ref.task_id for ref in refs if isinstance(ref, TaskRef)}
+    refs = [parse_item(TaskRef, {"task_id": task_id}, TOOL.name) for task_id in task_ids]
+    valid_ids = {ref.task_id for ref in refs if isinstance(ref, TaskRef)}
 
     async def attempt() -> TaskResults:
-        now, stored = ctx.clock(), await repository.get_all(numbers)
+        now = ctx.clock()
+        stored_tasks = await repository.get_all(valid_ids)
         outcomes = {
-            number: _change(operation, stored.get(number), number, now) for number in numbers
+            task_id: _change(operation, stored_tasks.get(task_id), task_id, now)
+            for task_id in valid_ids
         }
+        item_results = {task_id: item_result for task_id, (item_result, _) in outcomes.items()}
         result = TaskResults.many(
-            [outcomes[ref.task_id][0] if isinstance(ref, TaskRef) else ref for ref in refs]
+            [item_results[ref.task_id] if isinstance(ref, TaskRef) else ref for ref in refs]
         )
         writes = [
-            repository.update(stored[number], task)
-            for number, (_, task) in outcomes.items()
+            repository.update(stored_tasks[task_id], task)
+            for task_id, (_, task) in outcomes.items()
             if task
         ]
         return await ctx.commit(writes, result) if writes else result
@@ -103,14 +111,17 @@ async def _change_many(items: Sequence[Any], operation: TaskOperation, ctx: Cont
 
 
 def _change(
-    operation: TaskOperation, stored: StoredTask | None, number: int, now: datetime
+    operation: TaskOperation, stored_task: StoredTask | None, task_id: int, now: datetime
 ) -> tuple[TaskItemResult, Task | None]:
-    """Change one of several tasks. Its result, and the task to store if it changed."""
+    """Change one of several tasks. Return its result, and the task to store if it changed.
+
+    A task that does not exist or was deleted fails alone. Any other error fails the whole call.
+    """
     try:
-        changed, after = operation.run(stored, number, now)
+        change, changed_task = operation.run(stored_task, task_id, now)
     except NotFound as error:
         return failed_item(error), None
-    return completed_item(changed), after
+    return completed_item(change), changed_task
 
 
 def _undo(before: Task, _after: Task) -> Undo:
