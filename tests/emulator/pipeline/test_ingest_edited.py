@@ -28,7 +28,7 @@ OWNER: Final = Caller.of("anna", role=Role.OWNER)
 
 
 class Origin:
-    """An origin with one source, of one passage.
+    """An origin with a source of one passage.
 
     Attributes:
         settings: Settings by which ingest follows it.
@@ -44,6 +44,9 @@ class Origin:
         """Delete the source."""
         raise NotImplementedError
 
+    def put_others(self) -> None:
+        """Store more sources, so that the deletion of one is believed."""
+
 
 class Folder(Origin):
     def __init__(self, project: str, path: Path) -> None:
@@ -52,6 +55,17 @@ class Folder(Origin):
 
     def put(self, title: str, author: str, tags: Sequence[str]) -> None:
         write_file(self._path, "a.md", markdown(title, author, tags))
+
+    def remove(self) -> None:
+        (self._path / "a.md").unlink()
+
+    def put_others(self) -> None:
+        for number in range(3):
+            write_file(self._path, f"{number}.md", f"Knead well, note {number}.")
+
+    def rename(self) -> None:
+        """Give the file another name."""
+        (self._path / "a.md").rename(self._path / "c.md")
 
 
 class Bucket(Origin):
@@ -64,8 +78,10 @@ class Bucket(Origin):
 
     def remove(self) -> None:
         self._storage.remove(BUCKET, "a.md")
-        # Ingest does not believe that everything was deleted.
-        self._storage.put(BUCKET, "b.md", "Knead well.")
+
+    def put_others(self) -> None:
+        for number in range(3):
+            self._storage.put(BUCKET, f"{number}.md", f"Knead well, note {number}.")
 
 
 class Library(Origin):
@@ -116,8 +132,11 @@ def settings(origin: Origin) -> Settings:
 
 
 async def edit(app: App, ctx: Context, revision: int, **fields: Any) -> dict[str, Any]:
-    """Edit the only source."""
-    [source_id] = await documents(ctx, "sources")
+    """Edit the source."""
+    stored = await chunks(ctx)
+    [source_id] = {
+        chunk["source_id"] for chunk in stored.values() if chunk["content"] == "Reef early."
+    }
     arguments = {"source_id": source_id, "revision": revision, **fields}
     return await call_result(app, "edit_source", OWNER, **arguments)
 
@@ -145,11 +164,11 @@ async def test_edits_win_and_other_fields_follow(app: App, ctx: Context, origin:
     assert await fields_of_both(ctx) == [("Sails III", "A. Helm", ["sea"])] * 2
 
 
-@pytest.mark.parametrize("origin", ["bucket", "readwise"], indirect=True)
 async def test_an_edit_survives_absence_at_the_origin(
     app: App, ctx: Context, origin: Origin
 ) -> None:
     origin.put("Sails", "Ann Helm", ["sea"])
+    origin.put_others()
     await run_ingest(app)
     out = await edit(app, ctx, 0, title="Under Sail", tags=["boats"])
     origin.remove()
@@ -160,3 +179,13 @@ async def test_an_edit_survives_absence_at_the_origin(
     source = (await documents(ctx, "sources"))[out["source_id"]]
     assert (source["title"], source["author"]) == ("Under Sail", "A. Helm")
     assert source["origin_values"] == {"title": "Sails II", "tags": ["sea"]}
+
+
+@pytest.mark.parametrize("origin", ["folder"], indirect=True)
+async def test_a_renamed_file_keeps_its_edits(app: App, ctx: Context, origin: Folder) -> None:
+    origin.put("Sails", "Ann Helm", ["sea"])
+    await run_ingest(app)
+    await edit(app, ctx, 0, title="Under Sail", tags=["boats"])
+    origin.rename()
+    assert (await run_ingest(app)).counts["edits kept"] == 1
+    assert await fields_of_both(ctx) == [("Under Sail", "Ann Helm", ["boats"])] * 2
