@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from shared.index.postings import PostingsRef
     from shared.knowledge.chunk import Chunk
+    from shared.knowledge.ingestion import ChunkedSource
     from shared.pipeline.indexing import IndexChange
     from shared.runtime.context import Context
 
@@ -159,19 +160,23 @@ class History:
 
     async def event(self) -> None:
         """Make one random change."""
-        happens = self.chance.choice(
-            [self.ingest, self.ingest, self.index, self.begin_to_index, self.edit_meanwhile]
-        )
-        await happens()
+        await self.chance.choice(self.events())()
+
+    def events(self) -> list[Callable[[], Awaitable[None]]]:
+        """Return the possible changes; one that occurs twice is twice as likely."""
+        return [self.ingest, self.ingest, self.index, self.begin_to_index, self.edit_meanwhile]
 
     async def ingest(self) -> None:
         """Ingest sources that are new, changed, deleted, restored or unchanged."""
         changed = self.chance.sample(SOURCES, self.chance.randint(1, 3))
         for name in changed:
             self.sources[name] = self._changed(self.sources.get(name) or Source(name, "Bread"))
-        chunked = [with_chunks(self.sources[name]) for name in changed]
         self.moment += timedelta(minutes=self.chance.choice([0, 1, 50_000]))
-        await Ingestion(self.ctx.database).save(chunked, self.moment)
+        await self.save([with_chunks(self.sources[name]) for name in changed])
+
+    async def save(self, sources: Sequence[ChunkedSource]) -> None:
+        """Store sources as ingest does."""
+        await Ingestion(self.ctx.database).save(sources, self.moment)
 
     async def index(self) -> None:
         """Run the job to its end."""

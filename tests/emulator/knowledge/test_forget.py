@@ -406,6 +406,23 @@ async def test_a_killed_call_is_completed_by_the_next(
     await dying.aclose()
 
 
+async def test_a_killed_call_for_the_last_passage_is_completed(
+    settings: Settings, app: App, ctx: Context
+) -> None:
+    [chunk] = await store_sources(ctx, replace(SAILING, sections=SAILING.sections[:1]))
+
+    async def die() -> None:
+        raise _Killed
+
+    dying = WatchedApp(settings, after(2, die), embedder=WordEmbedder())
+    await call(dying, "forget", OWNER, chunk_id=chunk.chunk_id)
+    await dying.aclose()
+    await forget(app, chunk_id=chunk.chunk_id)
+    assert await documents(ctx, "sources") == {}
+    await forget(app, source_id="sailing", forgotten=False)
+    assert chunk.chunk_id in await documents(ctx, "chunks")
+
+
 async def test_a_changed_passage_is_moved_as_it_is_now(settings: Settings, ctx: Context) -> None:
     """Another job writes a card between the reading and the move."""
     chunks = await store_sources(ctx, SAILING)

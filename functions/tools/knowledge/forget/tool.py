@@ -120,7 +120,11 @@ class _Call:
             if forgotten is None:
                 raise _unknown("passage", chunk_id, "search_kb")
             document = forgotten.get("document")
-            return _unchanged(chunk_id, document["source_id"], document["title"], forgotten=True)
+            source_id, title = document["source_id"], document["title"]
+            source = await self._forgetting.source(source_id)
+            if source is not None and MOVING in (source.to_dict() or {}):
+                return await self.forget_source(source_id)  # completes a call that was killed
+            return _unchanged(chunk_id, source_id, title, forgotten=True)
         source_id, title = chunk.get("source_id"), chunk.get("title")
         source = await self._forgetting.source(source_id)
         if source is None or _goes_whole(source.to_dict() or {}):

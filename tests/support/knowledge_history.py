@@ -1,0 +1,454 @@
+"""Random histories of a knowledge base that people save in, change, forget and restore.
+
+`KnowledgeHistory` makes random calls and runs jobs, and kills some of them. `KnowledgeModel` is
+what the base must have in the end. To add an operation, add a method to `KnowledgeHistory.events`
+that makes the call through `_call` and changes the model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from google.cloud.firestore_v1.vector import Vector
+
+from functions.jobs.repair.job import repair
+from shared.core.caller import Caller
+from shared.core.meter import Meter
+from shared.notes.note import CATEGORY, NoteContent
+from shared.runtime.job import Report
+from tests.support.commit_hooks import WatchedApp
+from tests.support.fakes.embedder import DIMENSION, WordEmbedder
+from tests.support.index_postings import WORDS, History, assert_exact
+from tests.support.knowledge import embed_all, set_fields
+from tests.support.notes import EDITOR, OWNER
+from tests.support.stored_documents import ample, chunks, documents
+from tests.support.tool_calls import call, call_result
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+
+    from shared.core.settings import Settings
+    from shared.knowledge.ingestion import ChunkedSource
+    from shared.knowledge.source import Section
+    from shared.runtime.messages import CallAnswer
+    from tests.support.commit_hooks import Results, Send
+
+    Texts = Mapping[str, str]
+    """Chunk id to text."""
+
+TODAY: Final = datetime(2025, 6, 1, 12, tzinfo=UTC)
+"""The day of all calls. Notes have this date; what is ingested has earlier ones."""
+CLUSTER: Final = "c1"
+CENTROID: Final = Vector([1.0] + [0.0] * (DIMENSION - 1))
+MAX_COMMITS: Final = 3
+"""A call is killed before or after one of this many commits."""
+SAMPLE: Final = 4
+"""After each change, this many passages are checked, and all of them after an index run."""
+
+
+class Killed(BaseException):
+    """The process ended here: no handler of errors may run on."""
+
+
+class KillableApp(WatchedApp):
+    """An app whose commits fail after some number of them, as those of a killed process.
+
+    Attributes:
+        commits_left: The number of commits until then, or None if it is not killed.
+    """
+
+    def __init__(self, settings: Settings, **more: Any) -> None:
+        """Begin with an app that is not killed."""
+        super().__init__(settings, self._send_or_die, **more)
+        self.commits_left: int | None = None
+
+    async def _send_or_die(self, _commit: int, send: Send) -> Results:
+        if self.commits_left == 0:
+            raise Killed
+        results = await send()
+        if self.commits_left is not None:
+            self.commits_left -= 1
+            if self.commits_left == 0:
+                raise Killed
+        return results
+
+    async def survives(self, commits: int, work: Coroutine[Any, Any, object]) -> bool:
+        """Return whether work finishes if it is killed after `commits` commits."""
+        self.commits_left = commits
+        try:
+            await work
+        except Killed:
+            return False
+        except BaseExceptionGroup as group:
+            if group.split(Killed)[1]:
+                raise
+            return False
+        finally:
+            self.commits_left = None
+        return True
+
+
+@dataclass
+class KnowledgeModel:
+    """What the knowledge base must have.
+
+    Attributes:
+        sources: The texts of the chunks of each source.
+        forgotten_sources: The same, of sources that were forgotten as a whole.
+        forgotten_chunks: The same, of chunks that were forgotten one by one.
+        revisions: All contents of each note, the first revision first.
+        clustered: The ids of chunks in the cluster, forgotten ones included.
+        texts: The texts of all chunks that ever were, by id.
+    """
+
+    sources: dict[str, Texts] = field(default_factory=dict)
+    forgotten_sources: dict[str, Texts] = field(default_factory=dict)
+    forgotten_chunks: dict[str, dict[str, str]] = field(default_factory=dict)
+    revisions: dict[str, list[NoteContent]] = field(default_factory=dict)
+    clustered: set[str] = field(default_factory=set)
+    texts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def chunks(self) -> dict[str, str]:
+        """The texts of all chunks, by id."""
+        return {name: text for texts in self.sources.values() for name, text in texts.items()}
+
+    @property
+    def notes(self) -> list[str]:
+        """The ids of the notes."""
+        return sorted(self.sources.keys() & self.revisions.keys())
+
+    def put(self, source: ChunkedSource) -> None:
+        """Store a source, but for what was forgotten of it."""
+        source_id = source.source.source_id
+        if source_id in self.forgotten_sources:
+            return
+        forgotten = self.forgotten_chunks.get(source_id, {})
+        texts = {
+            chunk.chunk_id: chunk.content
+            for chunk in source.chunks
+            if chunk.chunk_id not in forgotten
+        }
+        self.clustered -= self.sources.pop(source_id, {}).keys() - texts.keys()
+        self.texts |= texts
+        if texts:
+            self.sources[source_id] = texts
+
+    def forget_chunk(self, source_id: str, chunk_id: str) -> None:
+        """Forget a chunk, or its source if it is the last one or that of a note."""
+        texts = dict(self.sources[source_id])
+        if len(texts) == 1 or source_id in self.revisions:
+            self.forget_source(source_id)
+            return
+        self.forgotten_chunks.setdefault(source_id, {})[chunk_id] = texts.pop(chunk_id)
+        self.sources[source_id] = texts
+
+    def forget_source(self, source_id: str) -> None:
+        """Forget a source."""
+        self.forgotten_sources[source_id] = self.sources.pop(source_id)
+
+    def restore_source(self, source_id: str) -> None:
+        """Restore a source without the chunks that were forgotten one by one."""
+        self.sources[source_id] = self.forgotten_sources.pop(source_id)
+
+    def restore_chunk(self, source_id: str, chunk_id: str) -> None:
+        """Restore a chunk that was forgotten alone."""
+        text = self.forgotten_chunks[source_id].pop(chunk_id)
+        self.sources[source_id] = {**self.sources[source_id], chunk_id: text}
+
+
+class KnowledgeHistory(History):
+    """Random changes to a knowledge base by ingest, tools and jobs, some of which are killed."""
+
+    def __init__(self, app: KillableApp, seed: int) -> None:
+        """Change the knowledge base of this app."""
+        super().__init__(app.context(Caller.of("reader"), Meter()), seed)
+        self.app = app
+        self.model = KnowledgeModel()
+        self._number = 0
+
+    def events(self) -> list[Callable[[], Awaitable[None]]]:
+        """Return the possible changes."""
+        notes = [self.save_note, self.change_note, self.bring_back_revision, self.change_at_once]
+        forgets = [self.forget_chunk, self.forget_source, self.forget_and_change]
+        restores = [self.restore_source, self.restore_chunk, self.restore_source]
+        jobs = [self.embed, self.kill_index, self.fill_cluster]
+        return [*super().events(), *notes, *forgets, *restores, *jobs]
+
+    async def save(self, sources: Sequence[ChunkedSource]) -> None:
+        """Ingest sources, perhaps in a run that is killed and in the next one."""
+        if self._is_killed():
+            await self.app.survives(self.chance.randrange(MAX_COMMITS), super().save(sources))
+        await super().save(sources)
+        for source in sources:
+            self.model.put(source)
+
+    async def save_note(self) -> None:
+        """Save a note of one or several passages."""
+        content = self._content()
+        answer = await self._call(
+            "save_note", title=content.title, text=content.text, tags=content.tags, again=True
+        )
+        assert answer.result, answer.error
+        source_id = answer.result["source_id"]
+        self.model.revisions[source_id] = [content]
+        self._put_note(source_id, answer.result)
+
+    async def change_note(self) -> None:
+        """Change a note."""
+        for note in self._sample(self.model.notes):
+            content = self._content(note)
+            answer = await self._call("save_note", **self._change(note, content))
+            self._put_revision(note, answer, content)
+
+    async def bring_back_revision(self) -> None:
+        """Bring back a former revision of a note."""
+        for note in self._sample(self.model.notes):
+            revisions = self.model.revisions[note]
+            number = self.chance.randint(1, len(revisions))
+            arguments = {"source_id": note, "revision": len(revisions)}
+            answer = await self._call("save_note", **arguments, restore_revision=number)
+            if answer.result and answer.result["duplicate"]:
+                assert revisions[number - 1] == revisions[-1]
+            elif number == len(revisions):
+                assert answer.error
+                assert answer.error.code == "NOT_FOUND"
+            else:
+                self._put_revision(note, answer, revisions[number - 1])
+
+    async def change_at_once(self) -> None:
+        """Change a note twice at once. One call succeeds, and the other is told."""
+        for note in self._sample(self.model.notes):
+            contents = [self._content(note), self._content(note)]
+            answers = await asyncio.gather(
+                *(self._send("save_note", **self._change(note, content)) for content in contents)
+            )
+            stored = [answer for answer in answers if answer.result]
+            assert len(stored) == 1
+            assert {answer.error.code for answer in answers if answer.error} == {"CONFLICT"}
+            self._put_revision(note, stored[0], contents[answers.index(stored[0])])
+
+    async def forget_and_change(self) -> None:
+        """Forget a note and change it at once. It has changed or the change is refused."""
+        for note in self._sample(self.model.notes):
+            content = self._content(note)
+            changed, forgotten = await asyncio.gather(
+                self._send("save_note", **self._change(note, content)),
+                self._send("forget", source_id=note),
+            )
+            assert forgotten.result, forgotten.error
+            if changed.result:
+                self._put_revision(note, changed, content)
+            else:
+                assert changed.error
+                assert changed.error.code in {"CONFLICT", "NOT_FOUND"}
+            self.model.forget_source(note)
+
+    async def forget_chunk(self) -> None:
+        """Forget a passage."""
+        for source_id in self._sample(self.model.sources):
+            [chunk_id] = self._sample(self.model.sources[source_id])
+            answer = await self._call("forget", chunk_id=chunk_id)
+            assert answer.result, answer.error
+            self.model.forget_chunk(source_id, chunk_id)
+
+    async def forget_source(self) -> None:
+        """Forget a source."""
+        for source_id in self._sample(self.model.sources):
+            answer = await self._call("forget", source_id=source_id)
+            assert answer.result, answer.error
+            self.model.forget_source(source_id)
+
+    async def restore_source(self) -> None:
+        """Restore a source."""
+        for source_id in self._sample(self.model.forgotten_sources):
+            answer = await self._call("forget", source_id=source_id, forgotten=False)
+            assert answer.result, answer.error
+            self.model.restore_source(source_id)
+
+    async def restore_chunk(self) -> None:
+        """Restore a passage, which cannot come back without its source."""
+        forgotten = self.model.forgotten_chunks
+        for source_id in self._sample(name for name, texts in forgotten.items() if texts):
+            [chunk_id] = self._sample(forgotten[source_id])
+            answer = await self._call("forget", chunk_id=chunk_id, forgotten=False)
+            if source_id in self.model.sources:
+                assert answer.result, answer.error
+                self.model.restore_chunk(source_id, chunk_id)
+            else:
+                assert answer.error
+                assert answer.error.code == "CONFLICT"
+
+    async def embed(self) -> None:
+        """Embed what waits, perhaps in a run that is killed."""
+        if self._is_killed():
+            await self.app.survives(self.chance.randrange(MAX_COMMITS), embed_all(self.ctx))
+        else:
+            await embed_all(self.ctx)
+
+    async def kill_index(self) -> None:
+        """Kill a run of the index job."""
+        await self.app.survives(self.chance.randrange(MAX_COMMITS), self.index())
+
+    async def fill_cluster(self) -> None:
+        """Put a passage into the cluster, as the job `cluster` does."""
+        await set_fields(self.ctx, f"clusters/{CLUSTER}", {"name": "All", "centroid": CENTROID})
+        for chunk_id in self._sample(self.model.chunks):
+            fields = {"cluster_id": [CLUSTER], "pending": {"index": TODAY}}
+            await set_fields(self.ctx, f"chunks/{chunk_id}", fields)
+            self.model.clustered.add(chunk_id)
+
+    async def settle(self) -> None:
+        """Run the jobs to their end."""
+        await embed_all(self.ctx)
+        await self.index()
+
+    async def check(self) -> None:
+        """Compare what tools show with the model, of which jobs may not have done all yet."""
+        await self._check_lists()
+        await self._check_chunks(self._sample(self.model.chunks, SAMPLE))
+        await self._check_absent(self._sample(self._absent(), SAMPLE))
+
+    async def check_settled(self) -> None:
+        """Compare everything with the model after the jobs have run."""
+        await self._check_lists()
+        await self._check_chunks(sorted(self.model.chunks))
+        await self._check_absent(self._absent())
+        for chunk_id, text in self.model.chunks.items():
+            assert await self._hits(text, "lexical") >= {chunk_id}
+            assert await self._hits(text, "semantic") >= {chunk_id}
+        assert await self._cluster_members() == self.model.clustered & self.model.chunks.keys()
+        stats = await call_result(self.app, "get_stats")
+        assert stats["chunks"] == len(self.model.chunks)
+        assert stats["sources"] == len(self.model.sources)
+        await assert_exact(self.ctx)
+        # Repair may delete empty postings, and replace a spelling that no passage has any more.
+        await repair(self.ctx, ample())
+        await assert_exact(self.ctx)
+        assert await repair(self.ctx, ample()) == Report()
+
+    async def _check_lists(self) -> None:
+        listed = (await call_result(self.app, "list_sources", limit=50))["sources"]
+        assert {source["source_id"] for source in listed} == self.model.sources.keys()
+        for source_id, texts in self.model.sources.items():
+            arguments = {"source_id": source_id, "detail": "full", "limit": 50}
+            source = await call_result(self.app, "get_source", **arguments)
+            assert {chunk["chunk_id"]: chunk["text"] for chunk in source["chunks"]} == texts
+            assert source["chunk_count"] == len(texts)
+        recent = await call_result(self.app, "get_recent", limit=50)
+        of_notes = {name for note in self.model.notes for name in self.model.sources[note]}
+        assert {chunk["chunk_id"] for chunk in recent["chunks"]} == of_notes
+        last_year = await call_result(self.app, "get_recent", period="last_year", limit=50)
+        assert {chunk["chunk_id"] for chunk in last_year["chunks"]} <= self.model.chunks.keys()
+        assert await self._cluster_members() <= self.model.chunks.keys()
+        assert (await chunks(self.ctx)).keys() == self.model.chunks.keys()
+
+    async def _check_chunks(self, chunk_ids: Sequence[str]) -> None:
+        for chunk_id in chunk_ids:
+            chunk = await call_result(self.app, "get_chunk", chunk_id=chunk_id)
+            assert chunk["content"] == self.model.texts[chunk_id]
+            related = {hit["chunk_id"] for hit in chunk["related_chunks"]}
+            assert related <= self.model.chunks.keys() - {chunk_id}
+            hits = await self._hits(chunk["content"], "hybrid")
+            assert hits <= self.model.chunks.keys()
+            if chunk["source"] == CATEGORY:
+                assert chunk_id in hits
+
+    async def _check_absent(self, chunk_ids: Sequence[str]) -> None:
+        for chunk_id in chunk_ids:
+            answer = await call(self.app, "get_chunk", chunk_id=chunk_id)
+            assert answer.error
+            assert answer.error.code == "NOT_FOUND"
+            for mode in ("lexical", "semantic"):
+                hits = await self._hits(self.model.texts[chunk_id], mode)
+                assert hits <= self.model.chunks.keys()
+        for source_id in self.model.forgotten_sources:
+            answer = await call(self.app, "get_source", source_id=source_id)
+            assert answer.error
+            assert answer.error.code == "NOT_FOUND"
+
+    async def _hits(self, query: str, mode: str) -> set[str]:
+        query = query[:2_000]
+        answer = await call_result(self.app, "search_kb", query=query, mode=mode, limit=50)
+        return {hit["chunk_id"] for hit in answer["results"]}
+
+    async def _cluster_members(self) -> set[str]:
+        if not await documents(self.ctx, "clusters"):
+            return set()
+        arguments = {"cluster_id": CLUSTER, "include_related": False, "member_limit": 50}
+        members = (await call_result(self.app, "get_cluster", **arguments))["members"]
+        return {member["chunk_id"] for member in members}
+
+    async def _call(self, tool: str, **arguments: Any) -> CallAnswer:
+        """Make a call. One that is killed is sent again, perhaps after the index job has run."""
+        self._number += 1
+        arguments["idempotency_key"] = f"key-{self._number}"
+        if self._is_killed():
+            commits = self.chance.randrange(MAX_COMMITS)
+            if not await self.app.survives(commits, self._send(tool, **arguments)):
+                await self.chance.choice([self.index, self._wait])()
+        return await self._send(tool, **arguments)
+
+    async def _send(self, tool: str, **arguments: Any) -> CallAnswer:
+        return await call(self.app, tool, OWNER if tool == "forget" else EDITOR, **arguments)
+
+    def _change(self, note: str, content: NoteContent) -> dict[str, Any]:
+        """Return the arguments of a call that changes a note."""
+        fields = {"title": content.title, "text": content.text, "tags": list(content.tags)}
+        return fields | {"source_id": note, "revision": len(self.model.revisions[note])}
+
+    def _put_revision(self, note: str, answer: CallAnswer, content: NoteContent) -> None:
+        assert answer.result, answer.error
+        self.model.revisions[note].append(content)
+        self._put_note(note, answer.result)
+
+    def _put_note(self, note: str, result: Mapping[str, Any]) -> None:
+        chunked = self.model.revisions[note][-1].chunked(note)
+        assert [chunk.chunk_id for chunk in chunked.chunks] == result["chunk_ids"]
+        assert result["revision"] == len(self.model.revisions[note])
+        self.model.put(chunked)
+
+    def _content(self, note: str | None = None) -> NoteContent:
+        """Return the content of a new note, or of a change, which keeps some paragraphs."""
+        paragraphs = self._paragraph(), self._paragraph(), self._paragraph()
+        text = "\n\n".join(paragraphs[: self.chance.choice([1, 1, 3])])
+        title = self.chance.choice(["Log", "Bread"])
+        tags = tuple(self.chance.sample(["food", "sea", "a/b"], self.chance.randrange(3)))
+        if note:
+            former = self.model.revisions[note][-1]
+            begin = former.text.partition("\n\n")[0]
+            text = self.chance.choice([former.text, text, f"{begin}\n\n{text}"])
+        return NoteContent(title=title, text=f"{text}\n\n{self._mark()}", tags=tags)
+
+    def _paragraph(self) -> str:
+        return " ".join([self._mark(), *self.chance.choices(WORDS, k=self.chance.randint(3, 150))])
+
+    def _section(self) -> Section:
+        section = super()._section()
+        return replace(section, text=f"{section.text} {self._mark()}")
+
+    def _mark(self) -> str:
+        """Return a word that no other text has."""
+        self._number += 1
+        return f"mark{self._number}"
+
+    def _absent(self) -> list[str]:
+        return sorted(self.model.texts.keys() - self.model.chunks.keys())
+
+    def _sample(self, names: Any, limit: int = 1) -> list[str]:
+        ordered = sorted(names)
+        return self.chance.sample(ordered, min(limit, len(ordered)))
+
+    def _is_killed(self) -> bool:
+        return self.chance.random() < 0.3
+
+    async def _wait(self) -> None:
+        """Do nothing before a call is sent again."""
+
+
+def make_app(settings: Settings) -> KillableApp:
+    """Return an app for a history."""
+    return KillableApp(settings, clock=lambda: TODAY, embedder=WordEmbedder())
