@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -31,6 +31,40 @@ def test_a_reader_cannot_curate_and_learns_what_is_missing(
     error = carrel.ask(key, tool).json()["error"]
     assert error["data"]["code"] == "FORBIDDEN"
     assert "carrel accounts role roles.reader editor" in error["message"]
+
+
+def test_a_reader_changes_nothing_whatever_id_they_guess(
+    carrel: Carrel, make_key: MakeKey, realm: str
+) -> None:
+    """The answers do not even say whether an id exists."""
+    in_access(realm, lambda store: store.accounts.set_role("roles.author", Role.EDITOR))
+    author, reader = make_key("roles.author"), make_key("roles.guessing")
+    saved = carrel.ask(author, "save_note", text="The harbour master keeps the lamp oil.").json()
+    note = saved["result"]["structuredContent"]
+    before = carrel.ask(reader, "get_source", source_id=note["source_id"], detail="full").json()
+    answers = set()
+    for source_id, chunk_id in ((note["source_id"], note["chunk_ids"][0]), ("none", "none-1")):
+        attempts: list[tuple[str, dict[str, Any]]] = [
+            ("save_note", {"text": "Mine.", "chunk_id": chunk_id}),
+            ("save_note", {"source_id": source_id, "revision": 1, "text": "Mine."}),
+            ("save_note", {"source_id": source_id, "revision": 1, "restore_revision": 1}),
+            ("edit_source", {"source_id": source_id, "revision": 1, "title": "Mine"}),
+            *(
+                ("forget", target | {"forgotten": forgotten})
+                for target in ({"source_id": source_id}, {"chunk_id": chunk_id})
+                for forgotten in (True, False)
+            ),
+        ]
+        for tool, arguments in attempts:
+            error = carrel.ask(reader, tool, **arguments).json()["error"]
+            answers.add((tool, error["data"]["code"], error["message"]))
+            assert carrel.ask(None, tool, **arguments).status_code == 401
+    assert {(tool, code) for tool, code, _ in answers} == {
+        (tool, "FORBIDDEN") for tool in ("save_note", "edit_source", "forget")
+    }
+    assert len(answers) == 3
+    after = carrel.ask(reader, "get_source", source_id=note["source_id"], detail="full").json()
+    assert after["result"]["structuredContent"] == before["result"]["structuredContent"]
 
 
 @pytest.mark.parametrize("role", [Role.EDITOR, Role.OWNER])
