@@ -302,7 +302,8 @@ class KnowledgeHistory(History):
             self.model.clustered.add(chunk_id)
 
     async def settle(self) -> None:
-        """Run the jobs to their end."""
+        """Run the jobs to their end, without a change in between."""
+        self.indexing.race = None
         await embed_all(self.ctx)
         await self.index()
 

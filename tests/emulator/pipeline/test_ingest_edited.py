@@ -189,3 +189,19 @@ async def test_a_renamed_file_keeps_its_edits(app: App, ctx: Context, origin: Fo
     origin.rename()
     assert (await run_ingest(app)).counts["edits kept"] == 1
     assert await fields_of_both(ctx) == [("Under Sail", "Ann Helm", ["boats"])] * 2
+
+
+async def test_ingest_leaves_saved_notes_alone(app: App, ctx: Context, origin: Origin) -> None:
+    """Neither what an origin has nor what it no longer has changes a note."""
+    note = await call_result(app, "save_note", OWNER, text="Reef early.", tags=["sea"])
+    before = (await documents(ctx, "sources"))[note["source_id"]]
+    chunks_before = (await chunks(ctx))[note["chunk_ids"][0]]
+    origin.put("Reefing", "Ida Loaf", ["boats"])
+    origin.put_others()
+    await run_ingest(app)
+    origin.put("Reefs", "Ann Bo", [])
+    await run_ingest(app)
+    origin.remove()
+    assert (await run_ingest(app)).counts["deleted"] == 1
+    assert (await documents(ctx, "sources"))[note["source_id"]] == before
+    assert (await chunks(ctx))[note["chunk_ids"][0]] == chunks_before
