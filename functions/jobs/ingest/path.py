@@ -90,8 +90,23 @@ async def ingest_path(
         for source, reason in await save_batch(batch, ctx, budget, report):
             name = f"{headline(source.title, _TITLE_LENGTH)} ({source.source_id})"
             report.failures.append(Failure(name, reason))
-    await MissingSources(ctx, report).forget(sorted(forgotten))
-    await comparison.store(forgotten, ctx.clock())
+    done = await _forget(sorted(forgotten), ctx, budget, report)
+    await comparison.store(done, ctx.clock() if report.finished else None)
+
+
+async def _forget(
+    source_ids: Sequence[str], ctx: Context, budget: Budget, report: Report
+) -> AbstractSet[str]:
+    """Forget sources until the time is up, and return those that are forgotten."""
+    done: set[str] = set()
+    for start in range(0, len(source_ids), BATCH_SIZE):
+        if budget.spent:
+            report.finished = False
+            break
+        block = source_ids[start : start + BATCH_SIZE]
+        await MissingSources(ctx, report).forget(block)
+        done.update(block)
+    return done
 
 
 async def ingest_confirmed(

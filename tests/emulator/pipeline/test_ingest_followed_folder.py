@@ -19,7 +19,7 @@ from tests.support.knowledge import set_fields
 from tests.support.notes import RYE, save
 from tests.support.readwise_runs import stored_state
 from tests.support.source_files import json_lines, make_book, write_export, write_file
-from tests.support.stored_documents import ample, chunks, documents
+from tests.support.stored_documents import ample, chunks, documents, one_step
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -188,6 +188,18 @@ async def test_an_empty_folder_must_be_confirmed(
         await compare_path(vault, ctx.database)
     make_vault(tmp_path)
     assert (await run_cleanly(ctx, vault)).counts == {"read": 6, "sources": 6, "restored": 6}
+
+
+async def test_the_next_run_forgets_what_one_had_no_time_for(ctx: Context, tmp_path: Path) -> None:
+    vault = make_vault(tmp_path)
+    await run_cleanly(ctx, vault)
+    (vault / "1.md").unlink()
+    missing = (await compare_path(vault, ctx.database)).missing_ids
+    report = await ingest_confirmed(str(vault), missing, ctx, one_step())
+    assert not report.finished
+    assert len(await sources_by_text(ctx)) == 6
+    await run_cleanly(ctx, vault)
+    assert len(await sources_by_text(ctx)) == 5
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
