@@ -23,9 +23,12 @@ from functions.jobs.ingest.job import ingest
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from functions.jobs.purge.job import JOB as PURGE
 from functions.jobs.repair.job import JOB as REPAIR
+from functions.tools.knowledge.edit_source.tool import TOOL as EDIT_SOURCE
+from functions.tools.knowledge.forget.tool import TOOL as FORGET
+from functions.tools.knowledge.save_note.tool import TOOL as SAVE_NOTE
 from functions.tools.workspaces.extract_key_info.tool import TOOL as EXTRACT_KEY_INFO
 from infra.build.discovery import ROOT
-from shared.core.caller import Caller
+from shared.core.caller import Caller, Role
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.invocation import invoke
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import App
 
 _JOBS = {job.name: job for job in (CLUSTER, INGEST_MATERIALS, PURGE, REPAIR)}
+_TOOLS = {tool.name: tool for tool in (EXTRACT_KEY_INFO, EDIT_SOURCE, FORGET, SAVE_NOTE)}
 _MAX_KILLED_RUNS: Final = 30
 
 
@@ -56,8 +60,9 @@ class KillableChildren:
         Args:
             settings: The fields of its settings.
             commits: How many succeed; with 0 it is killed before the first is sent.
-            order: What it does: `arguments` of a call of `extract_key_info` by `user`; the name of
-                a `job`; `ingest`, run without a lease; or `erase`, the id of a task of `user`.
+            order: What it does: `arguments` of a call by `user` of `tool`, by default
+                `extract_key_info`, with a `role`; the name of a `job`; `ingest`, run without a
+                lease; or `erase`, the id of a task of `user`.
 
         Raises:
             RuntimeError: The child neither finished nor was killed.
@@ -116,7 +121,7 @@ async def _perform(order: dict[str, Any], app: App) -> None:
     if "ingest" in order:
         await ingest(app.context(Caller(), Meter()), Budget(math.inf))
         return
-    caller = Caller.of(order["user"])
+    caller = Caller.of(order["user"], role=Role(order.get("role", Role.READER)))
     if "erase" in order:
         database = app.context(caller, Meter()).database
         erasure = WorkspaceErasure(database, Workspace(database, order["user"], order["erase"]))
@@ -124,9 +129,8 @@ async def _perform(order: dict[str, Any], app: App) -> None:
         async for _ in erasure.pages():
             pass
         return
-    answer = await invoke(
-        EXTRACT_KEY_INFO, make_call_request(EXTRACT_KEY_INFO, caller, order["arguments"]), app
-    )
+    tool = _TOOLS[order.get("tool", EXTRACT_KEY_INFO.name)]
+    answer = await invoke(tool, make_call_request(tool, caller, order["arguments"]), app)
     if answer.error:
         raise RuntimeError(answer.error.message)
 
