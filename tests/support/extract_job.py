@@ -16,7 +16,7 @@ from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.generator import ScriptedGenerator
 from tests.support.knowledge import with_chunks
-from tests.support.stored_documents import ample, documents
+from tests.support.stored_documents import ample_budget, documents
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -133,7 +133,7 @@ async def ingest_books(ctx: Context, *books: Source) -> list[Chunk]:
 
 async def run_extract(ctx: Context) -> Report:
     """Run the job to its end."""
-    return await extract(ctx, ample())
+    return await extract(ctx, ample_budget())
 
 
 async def requeue_all(ctx: Context) -> int:

@@ -109,7 +109,7 @@ async def pending_chunk(ctx: Context, chunk_id: str) -> PendingChunk:
     return next(chunk for chunk in chunks if chunk.chunk_id == chunk_id)
 
 
-async def read_cost(app: App, name: str, /, **arguments: Any) -> tuple[int, int]:
+async def cost_of_read(app: App, name: str, /, **arguments: Any) -> tuple[int, int]:
     """Return the round trips and documents read of a call that must succeed and write nothing."""
     answer = await call(app, name, STRANGER, **arguments)
     assert answer.error is None, answer.error

@@ -19,7 +19,7 @@ from shared.knowledge.source import Section, Source
 from shared.pipeline.indexing import Indexing
 from shared.text.terms import terms
 from tests.support.knowledge import with_chunks
-from tests.support.stored_documents import ample, chunks, documents, one_step, tombstones
+from tests.support.stored_documents import ample_budget, chunks, documents, one_step, tombstones
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -180,7 +180,9 @@ class History:
 
     async def index(self) -> None:
         """Run the job to its end."""
-        assert (await index_with(self.indexing, self.ctx, ample(), **self._limits)).failures == []
+        assert (
+            await index_with(self.indexing, self.ctx, ample_budget(), **self._limits)
+        ).failures == []
 
     async def begin_to_index(self) -> None:
         """Run the job, and stop it after its first commit."""

@@ -1,4 +1,4 @@
-"""Many small sources, stored and indexed, for tools that list."""
+"""Small sources for tools that list, and the measured cost of a call."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from shared.runtime.context import App, Context
 
 NOON = datetime(2024, 6, 12, 12, tzinfo=UTC)
-"""Noon of a Wednesday."""
+"""Noon on a Wednesday."""
 
 
 async def store_and_index(ctx: Context, *sources: Source, now: datetime = NOON) -> list[Chunk]:
-    """Store sources, or their new state, and index them; return their chunks in order."""
-    chunked = [with_chunks(source) for source in sources]
-    await Ingestion(ctx.database).save(chunked, now)
+    """Store sources, or their new state, and index them. Return their chunks in order."""
+    chunked_sources = [with_chunks(source) for source in sources]
+    await Ingestion(ctx.database).save(chunked_sources, now)
     await index_all(ctx)
-    return [chunk for item in chunked for chunk in item.chunks]
+    return [chunk for source in chunked_sources for chunk in source.chunks]
 
 
 async def index_all(ctx: Context) -> None:
@@ -40,21 +40,25 @@ async def index_all(ctx: Context) -> None:
 def make_source(
     source_id: str, *texts: str, dates: Iterable[datetime] = (), **fields: Any
 ) -> Source:
-    """Return a source with a section for each text and each date, and these `fields`."""
+    """Return a source with a section for each text and each date, and these `fields`.
+
+    Without texts and dates, the source has one section. The default title is the id in title case,
+    and the default category is `books`.
+    """
     sections = [Section(text) for text in texts]
     sections += [Section(f"{source_id} {date}", highlighted_at=date) for date in dates]
     sections = sections or [Section(f"What {source_id} says.")]
-    described = {"title": source_id.title(), "category": "books"} | fields
-    return Source(source_id, sections=tuple(sections), **described)
+    all_fields = {"title": source_id.title(), "category": "books"} | fields
+    return Source(source_id, sections=tuple(sections), **all_fields)
 
 
-def metered(app: App) -> tuple[Context, Meter]:
+def make_metered_context(app: App) -> tuple[Context, Meter]:
     """Return the context of a new call, and its meter."""
     meter = Meter()
     return app.context(Caller(), meter), meter
 
 
-def read_cost(meter: Meter) -> tuple[int, int]:
-    """Assert that a call wrote nothing; return its round trips and documents read."""
+def cost_of_read(meter: Meter) -> tuple[int, int]:
+    """Assert that a call wrote nothing, and return its round trips and documents read."""
     assert meter.documents_written == 0
     return meter.round_trips, meter.documents_read

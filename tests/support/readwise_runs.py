@@ -12,7 +12,7 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.readwise_sync import ReadwiseSync, SyncProgress
 from tests.support.fakes.readwise import TOKEN
-from tests.support.stored_documents import ample, chunks, documents
+from tests.support.stored_documents import ample_budget, chunks, documents
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -30,7 +30,7 @@ def readwise_settings(readwise: FakeReadwise, project: str, **more: Any) -> Sett
 
 async def run_ingest(app: App, meter: Meter | None = None) -> Report:
     """Run ingest once."""
-    return await ingest(app.context(Caller(), meter or Meter()), ample())
+    return await ingest(app.context(Caller(), meter or Meter()), ample_budget())
 
 
 async def progress(ctx: Context) -> SyncProgress:

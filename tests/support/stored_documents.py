@@ -50,12 +50,12 @@ async def leases(ctx: Context) -> set[str]:
     return set(await documents(ctx, "leases"))
 
 
-def ample() -> Budget:
-    """More time than a test needs."""
+def ample_budget() -> Budget:
+    """Return a budget with more time than a test needs."""
     return Budget(time.monotonic() + 3600)
 
 
-def nothing() -> Budget:
+def spent_budget() -> Budget:
     """Return a budget that is spent already."""
     return Budget(-math.inf)
 

@@ -19,7 +19,7 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.support.knowledge import BAKING, SAILING, store_sources
 from tests.support.source_files import write_file
-from tests.support.stored_documents import ample, documents
+from tests.support.stored_documents import ample_budget, documents
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -71,7 +71,7 @@ def forgotten_records() -> dict[str, dict[str, Any]]:
 
 
 def ingest_path(path: Path) -> None:
-    in_database(lambda ctx: ingest(ctx, ample()), ingest_path=str(path))
+    in_database(lambda ctx: ingest(ctx, ample_budget()), ingest_path=str(path))
 
 
 def test_one_source_is_forgotten_and_restored() -> None:

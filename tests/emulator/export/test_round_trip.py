@@ -31,7 +31,7 @@ from shared.knowledge.source import Section, Source
 from tests.support.knowledge import BAKING, SAILING, index_all, store_sources, with_chunks
 from tests.support.odd_sources import odd_sources, odd_text
 from tests.support.source_files import write_file
-from tests.support.stored_documents import ample, chunks, documents
+from tests.support.stored_documents import ample_budget, chunks, documents
 from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ async def run_ingest(ctx: Context, path: Path) -> dict[str, int]:
     settings = Settings(
         google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(path)
     )
-    report = await ingest(replace(ctx, settings=settings), ample())
+    report = await ingest(replace(ctx, settings=settings), ample_budget())
     assert report.failures == []
     return dict(report.counts)
 
@@ -152,7 +152,7 @@ async def test_the_sample_survives_a_round_trip(
     base: Context, other: Context, tmp_path: Path
 ) -> None:
     await run_ingest(base, SAMPLE)
-    await KNOWLEDGE.run(base, ample())
+    await KNOWLEDGE.run(base, ample_budget())
     await write_export(base, tmp_path / "export")
     await run_ingest(other, tmp_path / "export")
     after, before = await stored(other), await stored(base)
@@ -235,7 +235,7 @@ async def test_an_export_inside_a_folder_is_left_out(base: Context, tmp_path: Pa
     settings = Settings(
         google_cloud_project=base.settings.google_cloud_project, ingest_path=str(note.parent)
     )
-    report = await ingest(replace(base, settings=settings), ample())
+    report = await ingest(replace(base, settings=settings), ample_budget())
     assert dict(report.counts) == {"read": 1}
     [warning] = report.warnings
     assert (warning.name, warning.reason) == (

@@ -33,7 +33,7 @@ from tests.support.extract_job import (
 )
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import index_all, set_fields
-from tests.support.stored_documents import ample, chunks_by_content, nothing, one_step
+from tests.support.stored_documents import ample_budget, chunks_by_content, one_step, spent_budget
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
@@ -103,7 +103,7 @@ async def test_without_a_language_model_the_job_does_nothing(settings: Settings)
     ctx = app.context(Caller(), Meter())
     await ingest_books(ctx, book("tables", KEYS))
     idle = app.context(Caller(), Meter())
-    report = await extract(idle, ample())
+    report = await extract(idle, ample_budget())
     assert (report.note, report.counts, report.finished) == (NO_MODEL, {}, True)
     assert await count_pending(idle) == 0
     assert (idle.meter.documents_read, idle.meter.documents_written) == (0, 0)
@@ -219,7 +219,7 @@ async def test_a_run_out_of_time_is_continued_by_the_next(settings: Settings) ->
     model = make_generator()
     async with extract_context(settings, model) as ctx:
         await ingest_books(ctx, book("evenings", *texts))
-        assert not (await extract(ctx, nothing())).finished
+        assert not (await extract(ctx, spent_budget())).finished
         assert model.texts == []
         assert not (await extract(ctx, one_step())).finished
         assert (len(model.texts), await count_pending(ctx)) == (8, 1)

@@ -12,11 +12,11 @@ from shared.runtime.tool import Effect
 from tests.support.extractions import (
     TOOLS,
     all_pages,
+    cost_of_read,
     decision,
     make_extraction,
     methodology,
     pattern,
-    read_cost,
     result_ids,
     store_extractions,
     warning,
@@ -267,9 +267,9 @@ async def test_a_list_takes_two_round_trips(ctx: Context, app: App, chunks: list
         make_extraction(chunks[at], decision(f"d{n}"), "bread") for at in (0, 3) for n in range(4)
     ]
     await store_extractions(ctx, *extractions)
-    assert await read_cost(app, "get_decisions") == (2, 8 + 2)
-    assert await read_cost(app, "get_decisions", topic="Bread") == (2, 8 + 2)
-    assert 2 + 1 + 2 >= (await read_cost(app, "get_decisions", limit=2))[1]
+    assert await cost_of_read(app, "get_decisions") == (2, 8 + 2)
+    assert await cost_of_read(app, "get_decisions", topic="Bread") == (2, 8 + 2)
+    assert 2 + 1 + 2 >= (await cost_of_read(app, "get_decisions", limit=2))[1]
 
 
 async def test_a_list_of_one_source_takes_one_round_trip(
@@ -279,9 +279,9 @@ async def test_a_list_of_one_source_takes_one_round_trip(
         ctx, *(make_extraction(chunks[0], decision(f"d{n}"), "bread") for n in range(4))
     )
     one = {"source_id": "baking"}
-    assert await read_cost(app, "get_decisions", **one) == (1, 4 + 1)
-    assert await read_cost(app, "get_decisions", **one, topic="bread") == (1, 4 + 1)
+    assert await cost_of_read(app, "get_decisions", **one) == (1, 4 + 1)
+    assert await cost_of_read(app, "get_decisions", **one, topic="bread") == (1, 4 + 1)
 
 
 async def test_an_empty_answer_takes_two_reads(app: App) -> None:
-    assert await read_cost(app, "get_decisions") == (2, 2)
+    assert await cost_of_read(app, "get_decisions") == (2, 2)

@@ -15,9 +15,9 @@ from shared.extractions.repository import MAX_NEAREST
 from shared.runtime.context import App
 from tests.support.extractions import (
     all_pages,
+    cost_of_read,
     decision,
     make_extraction,
-    read_cost,
     result_ids,
     store_extractions,
 )
@@ -130,15 +130,15 @@ async def test_a_semantic_page_reads_earlier_pages_again(
     assert len(decisions) > 20
     one_more, sources = 1, 2
     arguments = {"query": QUERY, "limit": 10}
-    assert await read_cost(app, "get_decisions", **arguments) == (2, 10 + one_more + sources)
+    assert await cost_of_read(app, "get_decisions", **arguments) == (2, 10 + one_more + sources)
     cursor = (await call_result(app, "get_decisions", **arguments))["metadata"]["next_cursor"]
-    assert await read_cost(app, "get_decisions", **arguments, cursor=cursor) == (
+    assert await cost_of_read(app, "get_decisions", **arguments, cursor=cursor) == (
         2,
         20 + one_more + sources,
     )
     app.connection.caches["embedding_space"].clear()
     stamp = 1
-    assert await read_cost(app, "get_decisions", **arguments) == (
+    assert await cost_of_read(app, "get_decisions", **arguments) == (
         3,
         10 + one_more + sources + stamp,
     )

@@ -8,10 +8,10 @@ import pytest
 
 from shared.core.settings import Settings
 from tests.support.extractions import (
+    cost_of_read,
     decision,
     make_extraction,
     pattern,
-    read_cost,
     result_ids,
     store_extractions,
     warning,
@@ -185,7 +185,7 @@ async def test_an_unknown_topic_takes_one_more_round_trip(
         ctx, *(make_extraction(chunks[0], decision(f"d{n}"), f"topic {n}") for n in range(20))
     )
     nothing, itself, frequent, beginning = 1, 1, 20, 1
-    assert await read_cost(app, "get_decisions", topic="other") == (
+    assert await cost_of_read(app, "get_decisions", topic="other") == (
         2,
         nothing + itself + frequent + beginning,
     )

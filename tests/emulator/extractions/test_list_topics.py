@@ -14,12 +14,12 @@ from functions.tools.extractions.list_topics.tool import (
 )
 from tests.support.extractions import (
     all_pages,
+    cost_of_read,
     decision,
     make_extraction,
     methodology,
     pattern,
     pending_chunk,
-    read_cost,
     replace_extractions,
     store_extractions,
     warning,
@@ -161,6 +161,6 @@ async def test_a_cursor_belongs_to_its_call(ctx: Context, app: App) -> None:
 
 async def test_a_page_is_one_round_trip(ctx: Context, app: App) -> None:
     await store_topics(ctx)
-    assert await read_cost(app, "list_topics", limit=2) == (1, 3)
-    assert await read_cost(app, "list_topics", prefix="sour") == (1, 2)
-    assert await read_cost(app, "list_topics", type="decision") == (1, 2)
+    assert await cost_of_read(app, "list_topics", limit=2) == (1, 3)
+    assert await cost_of_read(app, "list_topics", prefix="sour") == (1, 2)
+    assert await cost_of_read(app, "list_topics", type="decision") == (1, 2)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
-async def nothing(_context: Context) -> int:
+async def spent_budget(_context: Context) -> int:
     return 0
 
 
@@ -40,8 +40,8 @@ async def fails(_context: Context, _budget: Budget) -> Report:
     raise Unavailable("No duster.")
 
 
-DUST = Job(name="dust", title="Dust", run=dusts, total=nothing, schedule="")
-FAIL = Job(name="dust", title="Dust", run=fails, total=nothing, schedule="")
+DUST = Job(name="dust", title="Dust", run=dusts, total=spent_budget, schedule="")
+FAIL = Job(name="dust", title="Dust", run=fails, total=spent_budget, schedule="")
 
 
 def test_a_run_id_has_the_job_and_the_time() -> None:
@@ -105,7 +105,7 @@ async def test_a_long_run_records_its_progress(ctx: Context, project: str) -> No
         assert (runs[0].state, runs[0].progress) == (RunState.RUNNING, 5)
         return Report()
 
-    await run_job(Job(name="dust", title="Dust", run=run, total=nothing, schedule=""), hasty)
+    await run_job(Job(name="dust", title="Dust", run=run, total=spent_budget, schedule=""), hasty)
     await hasty.aclose()
     (ended,) = await Runs(ctx.database).latest("dust", 10)
     assert ended.state is RunState.FINISHED

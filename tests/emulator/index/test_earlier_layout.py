@@ -17,7 +17,7 @@ from shared.index.stored_vector import to_compact
 from shared.knowledge.clustering_repository import Clusterings
 from tests.support.index_postings import assert_exact
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
-from tests.support.stored_documents import ample, chunks
+from tests.support.stored_documents import ample_budget, chunks
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -48,7 +48,7 @@ async def search(app: App, **filters: Any) -> tuple[dict[str, float], Meter]:
 
 async def test_earlier_chunks_are_searched_and_made_new(earlier: Context, app: App) -> None:
     before, cost_before = await search(app, category="books")
-    assert (await index(earlier, ample())).counts["indexed"] == len(await chunks(earlier))
+    assert (await index(earlier, ample_budget())).counts["indexed"] == len(await chunks(earlier))
     for data in (await chunks(earlier)).values():
         assert data["embedding_f16"] == to_compact(data["embedding"])
         assert not any(name.startswith("id:") for name in data["facets"])
@@ -57,13 +57,13 @@ async def test_earlier_chunks_are_searched_and_made_new(earlier: Context, app: A
     assert list(after) == list(before)
     assert after == pytest.approx(before, abs=0.0002)
     assert cost_after.round_trips == cost_before.round_trips - 1
-    assert not (await index(earlier, ample())).counts
+    assert not (await index(earlier, ample_budget())).counts
 
 
 async def test_get_chunk_relates_an_earlier_chunk(earlier: Context) -> None:
     args = [GetChunkIn(chunk_id=chunk_id) for chunk_id in await chunks(earlier)]
     before = [await get_chunk(item, earlier) for item in args]
-    await index(earlier, ample())
+    await index(earlier, ample_budget())
     assert all(out.related_chunks for out in before)
     assert [await get_chunk(item, earlier) for item in args] == before
 
@@ -78,10 +78,10 @@ async def test_earlier_chunks_are_clustered(earlier: Context) -> None:
 
 async def test_indexing_again_replaces_compact_vectors(earlier: Context) -> None:
     """An earlier release that runs again for a while changes vectors but not their copies."""
-    await index(earlier, ample())
+    await index(earlier, ample_budget())
     chunk_id = next(iter(await chunks(earlier)))
     await set_fields(earlier, f"chunks/{chunk_id}", {"embedding_f16": to_compact([1.0, 0.0])})
     await set_fields(earlier, "meta/lexicon", {"layout": DELETE_FIELD})
-    await index(earlier, ample())
+    await index(earlier, ample_budget())
     data = (await chunks(earlier))[chunk_id]
     assert data["embedding_f16"] == to_compact(data["embedding"])

@@ -25,7 +25,7 @@ from tests.support.index_postings import (
     stored_totals,
 )
 from tests.support.knowledge import set_fields, with_chunks
-from tests.support.stored_documents import ample, chunks, documents
+from tests.support.stored_documents import ample_budget, chunks, documents
 
 if TYPE_CHECKING:
     from shared.core.meter import Meter
@@ -117,7 +117,7 @@ async def test_a_document_saved_by_another_during_the_run_stays(ctx: Context) ->
 
     indexing = RacingIndexing(ctx.database)
     indexing.race = another
-    await index_with(indexing, ctx, ample())
+    await index_with(indexing, ctx, ample_budget())
     stored = await stored_postings(ctx)
     for name in (BREAD, RYE_LIST):
         assert (stored[name]["df"], list(stored[name]["postings"])) == (1, ["another"])

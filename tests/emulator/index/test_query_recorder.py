@@ -37,9 +37,9 @@ from tests.support.query_recorder import DIRECTORY_VARIABLE, recording, shapes_i
 if TYPE_CHECKING:
     from pathlib import Path
 
-OLD = FieldFilter("age", ">", 90)
-WHERE_OLD = frozenset({frozenset({Filter("age", Comparison.RANGE)})})
-OLD_PEOPLE = QueryShape("people", disjuncts=WHERE_OLD)
+AGE_FILTER = FieldFilter("age", ">", 90)
+AGE_DISJUNCTS = frozenset({frozenset({Filter("age", Comparison.RANGE)})})
+AGE_QUERY_SHAPE = QueryShape("people", disjuncts=AGE_DISJUNCTS)
 
 RUN_IN_ANOTHER_PROCESS = """
 import sys
@@ -58,64 +58,64 @@ def client(project: str) -> Client:
     return Client(project=project)
 
 
-async def on_async_client(project: str, run: Any) -> set[QueryShape]:
-    """Return the shapes recorded while `run(client)` runs."""
+async def record_async(project: str, run: Any) -> set[QueryShape]:
+    """Return the shapes that are recorded while `run` uses an asynchronous client."""
     with recording() as shapes:
         await run(AsyncClient(project=project))
     return shapes
 
 
-def nearest(query: Any) -> Any:
-    """Return the neighbours of a vector of two dimensions."""
+def nearest_query(query: Any) -> Any:
+    """Return a vector query for the nearest neighbour among the results of another query."""
     vector = Vector([1.0, 0.0])
     return query.find_nearest("embedding", vector, limit=1, distance_measure=DistanceMeasure.COSINE)
 
 
 def test_a_sync_query_is_recorded(client: Client) -> None:
     with recording() as shapes:
-        list(client.collection("people").where(filter=OLD).stream())
-    assert shapes == {OLD_PEOPLE}
+        list(client.collection("people").where(filter=AGE_FILTER).stream())
+    assert shapes == {AGE_QUERY_SHAPE}
 
 
 def test_get_and_stream_of_an_async_query_are_recorded(project: str) -> None:
     async def run(client: AsyncClient) -> None:
-        await client.collection("people").where(filter=OLD).get()
-        _ = [one async for one in client.collection("people").order_by("age").stream()]
+        await client.collection("people").where(filter=AGE_FILTER).get()
+        _ = [snapshot async for snapshot in client.collection("people").order_by("age").stream()]
 
     by_age = QueryShape("people", orders=(SortOrder("age", Direction.ASCENDING),))
-    assert asyncio.run(on_async_client(project, run)) == {OLD_PEOPLE, by_age}
+    assert asyncio.run(record_async(project, run)) == {AGE_QUERY_SHAPE, by_age}
 
 
 def test_a_query_in_a_transaction_is_recorded(client: Client) -> None:
     @transactional
     def read(transaction: Any) -> None:
-        list(client.collection("people").where(filter=OLD).stream(transaction=transaction))
+        list(client.collection("people").where(filter=AGE_FILTER).stream(transaction=transaction))
 
     with recording() as shapes:
         read(client.transaction())
-    assert shapes == {OLD_PEOPLE}
+    assert shapes == {AGE_QUERY_SHAPE}
 
 
 def test_a_query_in_an_async_transaction_is_recorded(project: str) -> None:
     async def run(client: AsyncClient) -> None:
         @async_transactional
         async def read(transaction: Any) -> None:
-            await client.collection("people").where(filter=OLD).get(transaction=transaction)
+            await client.collection("people").where(filter=AGE_FILTER).get(transaction=transaction)
 
         await read(client.transaction())
 
-    assert asyncio.run(on_async_client(project, run)) == {OLD_PEOPLE}
+    assert asyncio.run(record_async(project, run)) == {AGE_QUERY_SHAPE}
 
 
 def test_vector_queries_are_recorded_with_their_prefilter(client: Client, project: str) -> None:
     async def run(client: AsyncClient) -> None:
-        await nearest(client.collection("people").where(filter=OLD)).get()
+        await nearest_query(client.collection("people").where(filter=AGE_FILTER)).get()
 
-    expected = {QueryShape("people", disjuncts=WHERE_OLD, nearest=VectorStage("embedding", 2))}
+    expected = {QueryShape("people", disjuncts=AGE_DISJUNCTS, nearest=VectorStage("embedding", 2))}
     with recording() as shapes:
-        nearest(client.collection("people").where(filter=OLD)).get()
+        nearest_query(client.collection("people").where(filter=AGE_FILTER)).get()
     assert shapes == expected
-    assert asyncio.run(on_async_client(project, run)) == expected
+    assert asyncio.run(record_async(project, run)) == expected
 
 
 def test_aggregations_are_recorded(client: Client, project: str) -> None:
@@ -123,22 +123,22 @@ def test_aggregations_are_recorded(client: Client, project: str) -> None:
         await client.collection("people").sum("age").get()
 
     count, total = (Aggregate("count", None), Aggregate("sum", "age"))
-    query: Any = client.collection("people").where(filter=OLD).count()
+    query: Any = client.collection("people").where(filter=AGE_FILTER).count()
     with recording() as shapes:
         query.avg("age").get()
     aggregates = frozenset({count, Aggregate("avg", "age")})
-    assert shapes == {QueryShape("people", disjuncts=WHERE_OLD, aggregates=aggregates)}
+    assert shapes == {QueryShape("people", disjuncts=AGE_DISJUNCTS, aggregates=aggregates)}
     expected = QueryShape("people", aggregates=frozenset({total}))
-    assert asyncio.run(on_async_client(project, run)) == {expected}
+    assert asyncio.run(record_async(project, run)) == {expected}
 
 
-def test_a_collection_group_is_recorded_as_one(client: Client) -> None:
+def test_a_query_of_a_collection_group_is_recorded(client: Client) -> None:
     with recording() as shapes:
         list(client.collection_group("people").stream())
     assert shapes == {QueryShape("people", QueryScope.COLLECTION_GROUP)}
 
 
-def test_the_last_results_are_recorded_in_their_order(client: Client) -> None:
+def test_limit_to_last_is_recorded_in_reversed_order(client: Client) -> None:
     with recording() as shapes:
         client.collection("people").order_by("age").limit_to_last(1).get()
     assert shapes == {QueryShape("people", orders=(SortOrder("age", Direction.DESCENDING),))}
@@ -148,13 +148,13 @@ def test_an_outer_recording_does_not_see_an_inner_one(client: Client) -> None:
     with recording() as outer:
         with recording():
             list(client.collection("people").stream())
-        list(client.collection("people").where(filter=OLD).stream())
-    assert outer == {OLD_PEOPLE}
+        list(client.collection("people").where(filter=AGE_FILTER).stream())
+    assert outer == {AGE_QUERY_SHAPE}
 
 
 @pytest.mark.slow
-def test_another_process_leaves_its_shapes_in_a_directory(project: str, tmp_path: Path) -> None:
-    environment = os.environ | {"CARREL_RECORD_QUERIES": str(tmp_path)}
+def test_another_process_writes_its_shapes_to_a_directory(project: str, tmp_path: Path) -> None:
+    environment = os.environ | {DIRECTORY_VARIABLE: str(tmp_path)}
     command = [sys.executable, "-c", RUN_IN_ANOTHER_PROCESS, project]
     subprocess.run(command, env=environment, check=True)
     lines = [line for file in tmp_path.iterdir() for line in file.read_text().splitlines()]
@@ -164,15 +164,13 @@ def test_another_process_leaves_its_shapes_in_a_directory(project: str, tmp_path
     }
 
 
-def test_a_function_that_tests_serve_leaves_its_shapes_too(project: str, tmp_path: Path) -> None:
-    """The recording launcher replaces the product's."""
+def test_a_served_function_writes_its_shapes(project: str, tmp_path: Path) -> None:
+    """Tests start functions with a launcher that records queries."""
     variables = {"GOOGLE_CLOUD_PROJECT": project, DIRECTORY_VARIABLE: str(tmp_path)}
-    with serve_tools(["get_recent"], variables) as running:
+    with serve_tools(["get_recent"], variables) as processes:
         caller = {"user_id": None, "tier": "public"}
         request = {"call_id": "c", "arguments": {}, "caller": caller, "deadline": time.time() + 60}
-        url, headers = (
-            running.servers["get_recent"].url,
-            {"authorization": f"Bearer {running.secret}"},
-        )
+        url = processes.servers["get_recent"].url
+        headers = {"authorization": f"Bearer {processes.secret}"}
         assert httpx2.post(url, json=request, headers=headers, timeout=60).status_code == 200
     assert shapes_in(tmp_path)

@@ -13,7 +13,7 @@ from shared.knowledge.chunk_repository import STEPS
 from shared.knowledge.queue import ChunkQueue
 from tests.support.index_postings import assert_exact
 from tests.support.knowledge import set_fields
-from tests.support.stored_documents import ample, chunks
+from tests.support.stored_documents import ample_budget, chunks
 
 if TYPE_CHECKING:
     from shared.runtime.context import Context
@@ -28,14 +28,14 @@ async def test_a_synthetic_base_is_as_jobs_leave_it(ctx: Context) -> None:
     base = SyntheticBase(ctx, SyntheticTexts(384))
     for size in (10, 20):
         await base.grow(size)
-    assert not any((await repair(ctx, ample())).counts.values())
+    assert not any((await repair(ctx, ample_budget())).counts.values())
     await assert_exact(ctx)
     waiting = [await ChunkQueue(ctx.database).count_pending(step) for step in STEPS]
     assert waiting == [0] * len(STEPS)
     before = await chunks(ctx)
     for chunk_id in before:
         await set_fields(ctx, f"chunks/{chunk_id}", {"pending": {"index": ctx.clock()}})
-    assert (await index(ctx, ample())).counts["indexed"] == len(before)
+    assert (await index(ctx, ample_budget())).counts["indexed"] == len(before)
     after = await chunks(ctx)
     for chunk_id, data in before.items():
         assert {name: after[chunk_id][name] for name in data.keys() - BOOKKEEPING} == {

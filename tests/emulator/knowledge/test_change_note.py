@@ -19,7 +19,7 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.index_postings import assert_exact
 from tests.support.knowledge import BAKING, index_all, set_fields, store_sources
 from tests.support.notes import EDITOR, OTHER_EDITOR, OWNER, RYE, change, found, save
-from tests.support.stored_documents import ample, chunks, documents
+from tests.support.stored_documents import ample_budget, chunks, documents
 from tests.support.tool_calls import call, call_error, call_result
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ async def text_of(app: App, note: dict[str, Any]) -> str:
 async def assert_nothing_to_repair(ctx: Context) -> None:
     """Check the postings against the chunks, but for emptied ones, which repair deletes."""
     await assert_exact(ctx)
-    assert set((await repair(ctx, ample())).counts) <= {"removed"}
-    assert await repair(ctx, ample()) == Report()
+    assert set((await repair(ctx, ample_budget())).counts) <= {"removed"}
+    assert await repair(ctx, ample_budget()) == Report()
 
 
 async def test_a_changed_note_is_found_by_its_new_words_only(app: App, ctx: Context) -> None:
@@ -145,12 +145,12 @@ async def test_former_texts_are_kept_for_thirty_days(
     changed = await change(app, note, text=OATS)
     path = f"sources/{note['source_id']}/note_revisions"
     clock.advance(days=29)
-    assert (await purge(ctx, ample())).counts["former_notes"] == 0
+    assert (await purge(ctx, ample_budget())).counts["former_notes"] == 0
     assert list(await documents(ctx, path)) == ["1"]
     clock.advance(days=2)
     error = await call_error(app, "save_note", EDITOR, **changed["undo"]["arguments"])
     assert (error.code, list(error.details)) == ("NOT_FOUND", ["restore_revision"])
-    assert (await purge(ctx, ample())).counts["former_notes"] == 1
+    assert (await purge(ctx, ample_budget())).counts["former_notes"] == 1
     assert await documents(ctx, path) == {}
 
 

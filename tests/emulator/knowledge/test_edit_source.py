@@ -30,7 +30,7 @@ from tests.support.knowledge import (
     store_sources,
     with_chunks,
 )
-from tests.support.stored_documents import ample, chunks, documents
+from tests.support.stored_documents import ample_budget, chunks, documents
 from tests.support.tool_calls import call, call_error, call_result, call_text
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ async def test_search_follows_with_the_jobs(app: App, ctx: Context) -> None:
         names = (await call_result(app, "complete_name", kind=kind, prefix=name[:2]))["names"]
         assert name in {entry["name"] for entry in names}
     assert {chunk["embedding_model"] for chunk in (await chunks(ctx)).values()}
-    assert "mended" not in (await repair(ctx, ample())).counts
+    assert "mended" not in (await repair(ctx, ample_budget())).counts
     sources = await documents(ctx, "sources")
     assert "rewriting" not in sources["baking"]
 

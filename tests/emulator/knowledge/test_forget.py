@@ -38,7 +38,7 @@ from tests.support.knowledge import (
     store_sources,
     with_chunks,
 )
-from tests.support.stored_documents import ample, documents
+from tests.support.stored_documents import ample_budget, documents
 from tests.support.tool_calls import call, call_error, call_result, call_text
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ async def test_a_passage_is_restored_after_it_left_the_index(app: App, ctx: Cont
     assert chunk["knowledge_card"]["summary"] == CARD["summary"]
     assert chunk["cluster"]["cluster_name"] == "Dough"
     assert chunks[0].chunk_id in await search_ids(app, "knead")
-    assert (await repair(ctx, ample())).counts == {}
+    assert (await repair(ctx, ample_budget())).counts == {}
 
 
 async def test_a_restored_duplicate_without_its_original_is_shown(app: App, ctx: Context) -> None:
@@ -246,12 +246,12 @@ async def test_a_slow_call_leaves_the_rest_to_the_index_job(
     await store_sources(ctx, LONG)
     out = await forget(app, source_id="long")
     assert (out["removed"]["chunks"], out["remaining"]) == (25, 35)
-    await index(ctx, ample())
+    await index(ctx, ample_budget())
     assert await documents(ctx, "sources") == {}
     assert len(await documents(ctx, "forgotten")) == 60
     out = await forget(app, source_id="long", forgotten=False)
     assert out["remaining"] == 35
-    await index(ctx, ample())
+    await index(ctx, ample_budget())
     assert len(await documents(ctx, "chunks")) == 60
     assert await documents(ctx, "forgotten_sources") == {}
 
@@ -267,7 +267,7 @@ async def test_a_source_is_not_forgotten_and_restored_at_once(
         error = await call_error(app, "forget", OWNER, **opposite)
         assert error.code == "CONFLICT"
         assert f"still being {state}" in error.message
-        await index(ctx, ample())
+        await index(ctx, ample_budget())
     assert len(await documents(ctx, "chunks")) == 60
 
 
@@ -287,7 +287,7 @@ async def test_a_job_stops_when_a_call_moves_the_same_source(
         await forget(calm, source_id="long", forgotten=False)
 
     racing = WatchedApp(settings, hook_before(2, complete_and_restore), embedder=WordEmbedder())
-    report = await index(racing.context(Caller(), Meter()), ample())
+    report = await index(racing.context(Caller(), Meter()), ample_budget())
     assert report.failures == []
     await index_all(ctx)
     assert differences(before, await state_of(ctx)) == ""
@@ -443,11 +443,11 @@ async def test_after_thirty_days_only_the_record_stays(
     chunks = await store_base(ctx)
     await forget(app, chunk_id=chunks[0].chunk_id, reason="outdated")
     await forget(app, source_id="sailing")
-    assert (await purge(ctx, ample())).counts["forgotten"] == 0
+    assert (await purge(ctx, ample_budget())).counts["forgotten"] == 0
     clock.advance(days=30, minutes=1)
     assert FORGOTTEN.count
     assert await FORGOTTEN.count(ctx) == 2
-    assert (await purge(ctx, ample())).counts["forgotten"] == 3
+    assert (await purge(ctx, ample_budget())).counts["forgotten"] == 3
     [record] = (await documents(ctx, "forgotten")).values()
     assert record.keys() == {"forgotten_at", "forgotten_by", "reason"}
     assert record["reason"] == "outdated"

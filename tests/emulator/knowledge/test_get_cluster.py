@@ -14,10 +14,10 @@ from shared.core.errors import InvalidInput, NotFound
 from tests.support.knowledge import set_fields
 from tests.support.many_sources import (
     NOON,
+    cost_of_read,
     index_all,
+    make_metered_context,
     make_source,
-    metered,
-    read_cost,
     store_and_index,
 )
 
@@ -128,6 +128,6 @@ async def test_a_call_is_two_round_trips_and_few_documents(
     ctx: Context, app: App, arguments: dict[str, Any], expected: tuple[int, int]
 ) -> None:
     await topics(ctx)
-    own, meter = metered(app)
+    own, meter = make_metered_context(app)
     await get_cluster(In(cluster_id="bread", **arguments), own)
-    assert read_cost(meter) == expected
+    assert cost_of_read(meter) == expected

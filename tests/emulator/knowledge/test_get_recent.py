@@ -18,7 +18,13 @@ from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import App
 from shared.runtime.pagination import encode_cursor
 from tests.support.knowledge import set_fields, with_chunks
-from tests.support.many_sources import NOON, make_source, metered, read_cost, store_and_index
+from tests.support.many_sources import (
+    NOON,
+    cost_of_read,
+    make_metered_context,
+    make_source,
+    store_and_index,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -152,7 +158,7 @@ async def truncate_june(ctx: Context, **fields: Any) -> None:
 async def test_days_missing_from_postings_are_counted(ctx: Context, app: App) -> None:
     await diary(ctx)
     await truncate_june(ctx)
-    own, meter = metered(app)
+    own, meter = make_metered_context(app)
     out = await get_recent(In(), own)
     assert out.activity is not None
     assert {item.date: item.chunks for item in out.activity.timeline} == {
@@ -161,19 +167,19 @@ async def test_days_missing_from_postings_are_counted(ctx: Context, app: App) ->
     assert [element.source_id for element in out.activity.top_sources] == ["bread"]
     assert out.activity.total == 5
     assert out.activity.partial
-    assert read_cost(meter) == (2, 5 + (1 + 1) + 2 + 1)
+    assert cost_of_read(meter) == (2, 5 + (1 + 1) + 2 + 1)
 
 
 async def test_the_database_counts_a_month_of_an_earlier_release(ctx: Context, app: App) -> None:
     await diary(ctx)
     await truncate_june(ctx, days=DELETE_FIELD)
-    own, meter = metered(app)
+    own, meter = make_metered_context(app)
     out = await get_recent(In(), own)
     assert out.activity is not None
     assert out.activity.total == 5
     assert sum(item.chunks for item in out.activity.timeline) == 3
     assert out.activity.partial
-    assert read_cost(meter) == (2, 5 + (1 + 1) + 2 + 1 + 1)
+    assert cost_of_read(meter) == (2, 5 + (1 + 1) + 2 + 1 + 1)
 
 
 async def test_documents_read_do_not_grow_with_the_period(ctx: Context, app: App) -> None:
@@ -183,9 +189,9 @@ async def test_documents_read_do_not_grow_with_the_period(ctx: Context, app: App
         sources = [make_source(f"s{n}", author=f"A{n}", dates=[ago(n % 7)] * 2) for n in numbers]
         for start in range(0, len(sources), 20):
             await store_and_index(ctx, *sources[start : start + 20])
-        own, meter = metered(app)
+        own, meter = make_metered_context(app)
         out = await get_recent(In(), own)
-        costs.append(read_cost(meter))
+        costs.append(cost_of_read(meter))
     assert out.activity is not None
     assert out.activity.total == 200
     assert costs[0] == costs[1] == (2, 11 + (1 + 1) + 2 + 20)
@@ -266,9 +272,9 @@ async def test_a_call_is_two_round_trips_and_a_later_page_one(
     ctx: Context, app: App, meter: Meter
 ) -> None:
     await diary(ctx)
-    own, meter = metered(app)
+    own, meter = make_metered_context(app)
     cursor = (await get_recent(In(limit=2), own)).next_cursor
-    assert read_cost(meter) == (2, 3 + (1 + 1) + 2 + 3)
-    own, meter = metered(app)
+    assert cost_of_read(meter) == (2, 3 + (1 + 1) + 2 + 3)
+    own, meter = make_metered_context(app)
     await get_recent(In(limit=2, cursor=cursor), own)
-    assert read_cost(meter) == (1, 3)
+    assert cost_of_read(meter) == (1, 3)

@@ -12,7 +12,12 @@ from functions.tools.knowledge.get_source.tool import In, get_source
 from shared.core.errors import Conflict, InvalidInput, NotFound
 from shared.runtime.pagination import MAX_BYTES, encode_cursor
 from tests.support.knowledge import BAKING, set_fields
-from tests.support.many_sources import make_source, metered, read_cost, store_and_index
+from tests.support.many_sources import (
+    cost_of_read,
+    make_metered_context,
+    make_source,
+    store_and_index,
+)
 
 if TYPE_CHECKING:
     from functions.tools.knowledge.get_source.tool import Out
@@ -180,9 +185,9 @@ def test_what_is_missing_or_out_of_range_is_refused(arguments: dict[str, Any]) -
 
 async def test_a_page_costs_one_round_trip_and_a_later_one_two(ctx: Context, app: App) -> None:
     await store_and_index(ctx, make_source("letters", *LETTERS))
-    own, meter = metered(app)
+    own, meter = make_metered_context(app)
     cursor = (await page(own)).next_cursor
-    assert read_cost(meter) == (1, 1 + 4 + NO_NOTES)
-    own, meter = metered(app)
+    assert cost_of_read(meter) == (1, 1 + 4 + NO_NOTES)
+    own, meter = make_metered_context(app)
     await page(own, cursor)
-    assert read_cost(meter) == (2, 1 + 2 + 4)
+    assert cost_of_read(meter) == (2, 1 + 2 + 4)

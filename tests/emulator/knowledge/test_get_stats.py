@@ -13,10 +13,10 @@ from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, SAILING, embed_all, set_fields, with_chunks
 from tests.support.many_sources import (
     NOON,
+    cost_of_read,
     index_all,
+    make_metered_context,
     make_source,
-    metered,
-    read_cost,
     store_and_index,
 )
 from tests.support.notes import OWNER
@@ -103,9 +103,9 @@ async def test_documents_read_do_not_grow_with_the_passages(
             for chunk in await store_and_index(ctx, *sources[start : start + 20]):
                 reference = ctx.database.client.document(f"chunks/{chunk.chunk_id}")
                 await reference.update({"pending": {}})
-        own, meter = metered(app)
+        own, meter = make_metered_context(app)
         out = await get_stats(In(), own)
-        trips, reads = read_cost(meter)
+        trips, reads = cost_of_read(meter)
         costs.append((trips, reads - out.sources))
     assert (out.chunks, out.sources) == (120, 40)
     assert costs[0] == costs[1]
@@ -115,7 +115,7 @@ async def test_an_index_of_an_earlier_release_is_counted(ctx: Context, app: App)
     await store_and_index(ctx, BAKING, SAILING)
     await set_fields(ctx, "meta/lexicon", {"layout": 2})
     await set_fields(ctx, "facets/position:later", {"df": 1})
-    own, meter = metered(app)
+    own, meter = make_metered_context(app)
     out = await get_stats(In(), own)
     assert out.chunks == 5
     assert out.sources == 2
@@ -124,10 +124,10 @@ async def test_an_index_of_an_earlier_release_is_counted(ctx: Context, app: App)
 
 async def test_a_call_is_one_round_trip(ctx: Context, app: App) -> None:
     await store_and_index(ctx, BAKING, SAILING)
-    own, meter = metered(app)
+    own, meter = make_metered_context(app)
     await get_stats(In(), own)
     counts, names, others = 1 + 4 + 5 + 4, 2 + 1 + 2, 3 + 5
-    assert read_cost(meter) == (1, counts + names + others)
+    assert cost_of_read(meter) == (1, counts + names + others)
 
 
 async def test_a_source_counts_without_its_first_passage(ctx: Context, app: App) -> None:

@@ -12,7 +12,13 @@ from functions.tools.knowledge.list_sources.tool import EMPTY_MESSAGE, In, list_
 from shared.core.errors import InvalidInput
 from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, set_fields, with_chunks
-from tests.support.many_sources import NOON, make_source, metered, read_cost, store_and_index
+from tests.support.many_sources import (
+    NOON,
+    cost_of_read,
+    make_metered_context,
+    make_source,
+    store_and_index,
+)
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -222,13 +228,13 @@ async def test_a_page_is_one_round_trip(
     ctx: Context, app: App, arguments: dict[str, Any], expected: tuple[int, int]
 ) -> None:
     await library(ctx)
-    own, meter = metered(app)
+    own, meter = make_metered_context(app)
     await list_sources(In(**arguments), own)
-    assert read_cost(meter) == expected
+    assert cost_of_read(meter) == expected
 
 
 async def test_explaining_an_empty_list_is_one_more_round_trip(ctx: Context, app: App) -> None:
     await library(ctx)
-    own, meter = metered(app)
+    own, meter = make_metered_context(app)
     await list_sources(In(author="Nobody"), own)
-    assert read_cost(meter) == (2, 1 + 2 + 1)
+    assert cost_of_read(meter) == (2, 1 + 2 + 1)

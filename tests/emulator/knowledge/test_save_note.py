@@ -19,7 +19,7 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.index_postings import assert_exact
 from tests.support.knowledge import BAKING, store_sources
 from tests.support.notes import EDITOR, OTHER_EDITOR, RYE, found, save
-from tests.support.stored_documents import ample, chunks, documents
+from tests.support.stored_documents import ample_budget, chunks, documents
 from tests.support.tool_calls import call, call_error, call_result, call_text
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def ctx(app: App) -> Context:
 async def assert_nothing_to_repair(ctx: Context) -> None:
     """Check the postings against the chunks, and that repair finds nothing to do."""
     await assert_exact(ctx)
-    assert await repair(ctx, ample()) == Report()
+    assert await repair(ctx, ample_budget()) == Report()
 
 
 @pytest.mark.parametrize("mode", ["lexical", "semantic", "hybrid"])
@@ -88,7 +88,7 @@ async def test_postings_of_a_note_are_as_repair_makes_them(
     await store_sources(ctx, BAKING)
     await save(app, text, title="Notes", tags=["food"])
     await assert_nothing_to_repair(ctx)
-    assert (await index(ctx, ample())).counts == {}
+    assert (await index(ctx, ample_budget())).counts == {}
 
 
 async def test_a_long_note_is_cut_into_passages(app: App, ctx: Context) -> None:

@@ -23,7 +23,7 @@ from shared.knowledge.clustering_repository import Clustering, Clusterings
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
 from tests.support.cluster_chunks import add_sources, stored_documents
-from tests.support.stored_documents import ample, chunks, documents
+from tests.support.stored_documents import ample_budget, chunks, documents
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -177,7 +177,7 @@ async def test_loading_again_after_a_cluster_run_writes_nothing(
     await add_knowledge(ctx, sample)
     await own_note(ctx)
     await ctx.database.document("meta", "clustering").update({"changed": 20})
-    assert (await cluster(ctx, ample())).counts["topics"]
+    assert (await cluster(ctx, ample_budget())).counts["topics"]
     before, writes = await stored_documents(ctx), meter.documents_written
     await add_knowledge(ctx, sample)
     assert (await stored_documents(ctx), meter.documents_written) == (before, writes)
@@ -211,7 +211,7 @@ async def test_clusters_without_highlights_are_deleted(ctx: Context, sample: Pat
     await add_sources(ctx, *(replace(source, sections=()) for source in sources))
     (sample / "readwise.json").write_text(json.dumps({"results": []}))
     await add_knowledge(ctx, sample)
-    await cluster(ctx, ample())
+    await cluster(ctx, ample_budget())
     assert await documents(ctx, "clusters") == {}
 
 

@@ -39,7 +39,13 @@ from tests.support.fakes.vertex import (
     text_reply,
 )
 from tests.support.knowledge import BAKING, set_fields
-from tests.support.stored_documents import ample, chunks, chunks_by_content, nothing, one_step
+from tests.support.stored_documents import (
+    ample_budget,
+    chunks,
+    chunks_by_content,
+    one_step,
+    spent_budget,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -89,7 +95,7 @@ async def run_hourly(make_context: Callable[..., Context], count: int) -> tuple[
     moment, report = NOON, Report()
     for number in range(count):
         moment = NOON + timedelta(hours=number)
-        report = await cards(make_context(moment), ample())
+        report = await cards(make_context(moment), ample_budget())
     return report, moment
 
 
@@ -98,7 +104,7 @@ async def test_each_chunk_gets_the_models_card(
 ) -> None:
     ctx = make_context()
     await store_and_prepare(ctx, make_source_of_notes(10))
-    report = await cards(ctx, ample())
+    report = await cards(ctx, ample_budget())
     assert report == Report(Counter({"cards": 10, "by language model": 10}))
     assert {note_text(number): numbered_reply(number) for number in range(10)} == await load_cards(
         ctx
@@ -114,7 +120,7 @@ async def test_report_counts_the_models_tokens(
     await store_and_prepare(ctx, make_source_of_notes(1))
     server.script.append(json_reply(LONG, (100, 20, 3)))
     server.script.append(json_reply(LONG | {"summary": "Short."}, (200, 30, 4)))
-    await cards(ctx, ample())
+    await cards(ctx, ample_budget())
     assert (ctx.meter.input_tokens, ctx.meter.output_tokens) == (300, 57)
 
 
@@ -126,7 +132,7 @@ async def test_interrupted_run_reports_its_tokens(
     server.script.append(json_reply(LONG, (100, 20, 3)))
     server.usual = refusal(503, "UNAVAILABLE", retry_after="60")
     with pytest.raises(Unavailable):
-        await cards(ctx, ample())
+        await cards(ctx, ample_budget())
     assert (ctx.meter.input_tokens, ctx.meter.output_tokens) == (100, 23)
 
 
@@ -141,7 +147,7 @@ async def test_tokens_of_the_probe_are_counted(
     server.troubles["number 0 "] = text_reply("", finish="SAFETY", tokens=(60, 2, 0))
     server.troubles[PROBE] = probed
     with suppress(PlatformFault):
-        await cards(ctx, ample())
+        await cards(ctx, ample_budget())
     probes = sum(call.text.endswith(PROBE) for call in server.calls)
     others = len(server.calls) - probes
     assert (others, probes > 0) == (1, True)
@@ -152,7 +158,7 @@ async def test_tokens_of_the_probe_are_counted(
 async def test_a_chunk_costs_a_read_and_a_write(make_context: Callable[..., Context]) -> None:
     await store_and_prepare(make_context(), make_source_of_notes(20))
     ctx = make_context()
-    await cards(ctx, ample())
+    await cards(ctx, ample_budget())
     assert (ctx.meter.documents_read, ctx.meter.documents_written) == (21, 20)
 
 
@@ -160,7 +166,7 @@ async def test_a_run_with_nothing_to_do_costs_one_read(
     make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
     ctx = make_context()
-    assert await cards(ctx, ample()) == Report()
+    assert await cards(ctx, ample_budget()) == Report()
     assert (ctx.meter.documents_read, ctx.meter.documents_written) == (1, 0)
     assert server.calls == []
 
@@ -168,7 +174,7 @@ async def test_a_run_with_nothing_to_do_costs_one_read(
 async def test_cards_are_extractive_without_a_model(settings: Settings) -> None:
     ctx = call_context(settings)
     await store_and_prepare(ctx, BAKING, make_source_of_notes(3))
-    report = await cards(ctx, ample())
+    report = await cards(ctx, ample_budget())
     assert report == Report(Counter({"cards": 6, "extractive": 6}))
     card = {"summary": note_text(1), "takeaways": [], "model": "extractive", "generated_at": NOON}
     assert (await load_cards(ctx))[note_text(1)] == card
@@ -182,7 +188,7 @@ async def test_text_without_a_sentence_loses_its_card(
     await store_and_prepare(ctx, Source("code", "Code", sections=(Section(code),)))
     ((name, _),) = (await chunks(ctx)).items()
     await set_fields(ctx, f"chunks/{name}", {"knowledge_card": {"summary": "Old."}})
-    await cards(ctx, ample())
+    await cards(ctx, ample_budget())
     assert await load_cards(ctx) == {}
     assert await count_pending(ctx) == 0
 
@@ -192,7 +198,7 @@ async def test_short_text_is_not_sent_to_the_model(
 ) -> None:
     ctx = make_context()
     await store_and_prepare(ctx, BAKING)
-    assert (await cards(ctx, ample())).counts == {"cards": 3, "extractive": 3}
+    assert (await cards(ctx, ample_budget())).counts == {"cards": 3, "extractive": 3}
     assert server.calls == []
 
 
@@ -200,7 +206,7 @@ async def test_only_a_changed_text_gets_a_new_card(
     make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
     await store_and_prepare(make_context(), make_source_of_notes(2))
-    await cards(make_context(), ample())
+    await cards(make_context(), ample_budget())
     server.calls.clear()
     changed = Section(f"{note_text(1)} It is eaten warm.")
     sections = (make_source_of_notes(2).sections[0], changed)
@@ -209,7 +215,7 @@ async def test_only_a_changed_text_gets_a_new_card(
         replace(make_source_of_notes(2), sections=sections, title="Bread", tags=("new",)),
     )
     ctx = make_context(LATER)
-    assert (await cards(ctx, ample())).counts == {"cards": 1, "by language model": 1}
+    assert (await cards(ctx, ample_budget())).counts == {"cards": 1, "by language model": 1}
     assert [call.text for call in server.calls] == [f"Bread\n\n{changed.text}"]
     times = {text: card["generated_at"] for text, card in (await load_cards(ctx)).items()}
     assert {note_text(0): NOON, changed.text: LATER} == times
@@ -229,7 +235,7 @@ async def test_chunk_edited_during_the_run_gets_a_new_card(
         return LONG | {"summary": "New." if "says now" in text else "Old."}
 
     server.answers["GeneratedCard"] = slowly
-    running = asyncio.create_task(cards(ctx, ample()))
+    running = asyncio.create_task(cards(ctx, ample_budget()))
     assert await asyncio.to_thread(requested.wait, PATIENCE)
     new = f"This is what it says now. {note_text(0)}"
     await set_fields(ctx, f"chunks/{name}", {"content": new, "content_hash": "new"})
@@ -246,13 +252,13 @@ async def test_outage_stops_the_run_and_defers_no_chunk(
         server.script.extend([Reply()] * number)
         server.usual = refusal(503, "UNAVAILABLE", retry_after="60")
         with pytest.raises(Unavailable):
-            await cards(make_context(), ample())
+            await cards(make_context(), ample_budget())
     assert all(
         (data["tries"], data["parked"]) == ({}, {})
         for data in (await chunks(make_context())).values()
     )
     server.usual = Reply()
-    await cards(make_context(), ample())
+    await cards(make_context(), ample_budget())
     assert len(await load_cards(make_context())) == 12
 
 
@@ -270,7 +276,7 @@ async def test_misconfigured_model_defers_no_chunk(
     await store_and_prepare(make_context(), make_source_of_notes(3))
     server.usual = reply
     with pytest.raises(error):
-        await cards(make_context(), ample())
+        await cards(make_context(), ample_budget())
     assert await load_cards(make_context()) == {}
     assert all(data["tries"] == {} for data in (await chunks(make_context())).values())
 
@@ -281,7 +287,7 @@ async def test_refused_text_gets_an_extractive_card_at_once(
 ) -> None:
     await store_and_prepare(make_context(), make_source_of_notes(10))
     server.troubles[ODD] = reply
-    report = await cards(make_context(), ample())
+    report = await cards(make_context(), ample_budget())
     assert report.counts == {"cards": 10, "by language model": 9, "extractive": 1}
     assert report.failures == []
     assert (await load_cards(make_context()))[note_text(3)]["model"] == "extractive"
@@ -292,7 +298,7 @@ async def test_overlong_summary_is_reported_and_retried(
 ) -> None:
     await store_and_prepare(make_context(), make_source_of_notes(1))
     server.script.append(json_reply(LONG))
-    await cards(make_context(), ample())
+    await cards(make_context(), ample_budget())
     assert (await load_cards(make_context()))[note_text(0)]["model"] == MODEL
     message = server.calls[1].body["contents"][-1]["parts"][0]["text"]
     assert "summary: String should have at most 400 characters" in message
@@ -308,7 +314,7 @@ async def test_repeated_bad_answers_end_in_an_extractive_card(
     assert "answered twice" in report.failures[0].reason
     odd = (await chunks_by_content(make_context()))[note_text(3)]
     assert (odd["tries"], "card" in odd["pending"]) == ({"card": 4}, True)
-    report = await cards(make_context(NOON + timedelta(hours=5)), ample())
+    report = await cards(make_context(NOON + timedelta(hours=5)), ample_budget())
     assert (report.failures, report.counts) == ([], {"cards": 1, "extractive": 1})
     assert len(await load_cards(make_context())) == 10
 
@@ -326,17 +332,17 @@ async def test_text_that_always_fails_is_dead_lettered(
     odd = (await chunks_by_content(ctx))[note_text(3)]
     assert "card" not in odd["pending"]
     assert odd["parked"]["card"].startswith("UNAVAILABLE")
-    assert await cards(ctx, ample()) == Report()
+    assert await cards(ctx, ample_budget()) == Report()
     server.troubles.clear()
     assert JOB.dead_letters is not None
     assert await JOB.dead_letters.retry(ctx) == 1
-    assert (await cards(ctx, ample())).counts == {"cards": 1, "by language model": 1}
+    assert (await cards(ctx, ample_budget())).counts == {"cards": 1, "by language model": 1}
     await generator.aclose()
 
 
 async def test_run_without_time_makes_no_card(make_context: Callable[..., Context]) -> None:
     await store_and_prepare(make_context(), make_source_of_notes(3))
-    report = await cards(make_context(), nothing())
+    report = await cards(make_context(), spent_budget())
     assert (report.counts, report.finished) == ({}, False)
 
 
@@ -346,7 +352,10 @@ async def test_run_out_of_time_keeps_its_cards(make_context: Callable[..., Conte
     report = await cards(make_context(), one_step(done.append))
     assert (report.counts["cards"], report.finished) == (8, False)
     assert await count_pending(make_context()) == 4
-    assert (await cards(make_context(), ample())).counts == {"cards": 4, "by language model": 4}
+    assert (await cards(make_context(), ample_budget())).counts == {
+        "cards": 4,
+        "by language model": 4,
+    }
 
 
 async def test_probe_is_long_enough_for_the_model(
@@ -355,7 +364,7 @@ async def test_probe_is_long_enough_for_the_model(
     await store_and_prepare(make_context(), make_source_of_notes(1))
     server.troubles[ODD.replace("3", "0")] = blocked()
     ctx = make_context()
-    await cards(ctx, ample())
+    await cards(ctx, ample_budget())
     assert server.calls[-1].text.endswith(PROBE)
     assert ctx.meter.output_tokens > 0
 
@@ -366,14 +375,14 @@ async def test_renew_queues_cards_of_another_model(
     plain = call_context(settings)
     await store_and_prepare(plain, make_source_of_notes(3), BAKING)
     by_hand = {"model": BY_HAND, "summary": "Written by hand."}
-    await cards(plain, ample())
+    await cards(plain, ample_budget())
     name = next(
         name for name, data in (await chunks(plain)).items() if data["content"] == note_text(2)
     )
     await set_fields(plain, f"chunks/{name}", {"knowledge_card": by_hand})
     assert JOB.renew is not None
     assert (await JOB.renew(make_context()), await count_pending(plain)) == (2, 2)
-    assert (await cards(make_context(LATER), ample())).counts == {
+    assert (await cards(make_context(LATER), ample_budget())).counts == {
         "cards": 2,
         "by language model": 2,
     }

@@ -15,7 +15,7 @@ from shared.knowledge.source import Section, Source
 from shared.pipeline.worker import StepWork, process_pending
 from shared.runtime.job import Report
 from tests.support.knowledge import with_chunks
-from tests.support.stored_documents import ample, documents
+from tests.support.stored_documents import ample_budget, documents
 
 if TYPE_CHECKING:
     from shared.firestore.database import Write
@@ -25,68 +25,79 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
-NOTES = Source("notes", "Notes", sections=tuple(Section(f"Note {n}.") for n in range(10)))
+SOURCE = Source("notes", "Notes", sections=tuple(Section(f"Note {n}.") for n in range(10)))
 TOO_LONG = "x" * 1_100_000
-"""A text longer than a document may be."""
+"""A text that is longer than a document may be."""
+LONG_TEXT = "x" * (MAX_COMMIT_BYTES // 6)
+"""A text of which a document, but not ten documents together, fits into a commit."""
 
 
-async def pending_chunks(ctx: Context) -> list[PendingChunk]:
-    await Ingestion(ctx.database).save([with_chunks(NOTES)], NOON)
+async def store_pending_chunks(ctx: Context) -> list[PendingChunk]:
+    """Store a source, and return its ten chunks, which wait for knowledge cards."""
+    await Ingestion(ctx.database).save([with_chunks(SOURCE)], NOON)
     return await ChunkQueue(ctx.database).pending("card", NOON, 20)
 
 
+def make_result(chunk: PendingChunk, oversized_id: str) -> StepResult:
+    """Return a result that is too long to store for the chunk with this id."""
+    return StepResult(chunk, {"mark": TOO_LONG if chunk.chunk_id == oversized_id else "short"})
+
+
 def extra_write(ctx: Context, name: str, text: str) -> Write:
-    reference = ctx.database.document("notes", name)
+    """Return a write that creates a document beside the chunks."""
+    reference = ctx.database.document("extras", name)
     return lambda batch: batch.set(reference, {"text": text})
 
 
 async def test_only_an_oversized_result_is_not_stored(ctx: Context) -> None:
-    chunks = await pending_chunks(ctx)
-    odd = chunks[3].chunk_id
-    made = [
-        StepResult(chunk, {"mark": TOO_LONG if chunk.chunk_id == odd else "well"})
-        for chunk in chunks
-    ]
-    with pytest.raises(RefusedChunks) as refused:
-        await ChunkQueue(ctx.database).complete("card", made)
-    assert (9, [odd]) == (refused.value.stored, [chunk.chunk_id for chunk in refused.value.chunks])
-    stored = await documents(ctx, "chunks")
-    assert {name for name, data in stored.items() if "card" in data["pending"]} == {odd}
+    chunks = await store_pending_chunks(ctx)
+    oversized_id = chunks[3].chunk_id
+    results = [make_result(chunk, oversized_id) for chunk in chunks]
+    with pytest.raises(RefusedChunks) as error:
+        await ChunkQueue(ctx.database).complete("card", results)
+    assert error.value.stored == 9
+    assert [chunk.chunk_id for chunk in error.value.chunks] == [oversized_id]
+    stored_chunks = await documents(ctx, "chunks")
+    pending_ids = {name for name, data in stored_chunks.items() if "card" in data["pending"]}
+    assert pending_ids == {oversized_id}
 
 
 async def test_large_batch_is_stored_in_several_commits(ctx: Context) -> None:
-    chunks = await pending_chunks(ctx)
-    text = "x" * (MAX_COMMIT_BYTES // 6)
-    made = [
-        StepResult(chunk, {"mark": 1}, (extra_write(ctx, chunk.chunk_id, text),))
+    chunks = await store_pending_chunks(ctx)
+    results = [
+        StepResult(chunk, {"mark": 1}, (extra_write(ctx, chunk.chunk_id, LONG_TEXT),))
         for chunk in chunks
     ]
-    assert len(chunks) == await ChunkQueue(ctx.database).complete("card", made)
-    assert {chunk.chunk_id for chunk in chunks} == set(await documents(ctx, "notes"))
+    assert await ChunkQueue(ctx.database).complete("card", results) == len(chunks)
+    assert set(await documents(ctx, "extras")) == {chunk.chunk_id for chunk in chunks}
 
 
 async def test_run_defers_rejected_results_and_stores_the_rest(ctx: Context) -> None:
-    chunks = await pending_chunks(ctx)
-    odd = chunks[0].chunk_id
+    chunks = await store_pending_chunks(ctx)
+    oversized_id = chunks[0].chunk_id
 
-    async def make(chunk: PendingChunk) -> StepResult:
-        return StepResult(chunk, {"mark": TOO_LONG if chunk.chunk_id == odd else "well"})
+    async def process(chunk: PendingChunk) -> StepResult:
+        return make_result(chunk, oversized_id)
 
     async def probe() -> None:
-        """Succeed."""
+        """Report that the step works."""
 
+    work = StepWork(step="card", count="cards", process=process, probe=probe)
     report = Report()
-    await process_pending(StepWork("card", "cards", make, probe), ctx, ample(), report)
+    await process_pending(work, ctx, ample_budget(), report)
     assert report.counts == {"cards": 9}
     (failure,) = report.failures
-    assert failure.name == odd
+    assert failure.name == oversized_id
     assert "too large" in failure.reason
-    assert (await documents(ctx, "chunks"))[odd]["tries"]["card"] == 1
+    assert (await documents(ctx, "chunks"))[oversized_id]["tries"]["card"] == 1
 
 
 async def test_oversized_commit_is_split(ctx: Context) -> None:
-    text = "x" * (MAX_COMMIT_BYTES // 6)
-    writes = [extra_write(ctx, str(n), text) for n in range(10)]
+    writes = [extra_write(ctx, str(number), LONG_TEXT) for number in range(10)]
     assert await ctx.database.commit_skipping_conflicts(writes) == 10
+
+
+async def test_oversized_document_is_an_error(ctx: Context) -> None:
+    write = extra_write(ctx, "oversized", TOO_LONG)
     with pytest.raises(PlatformFault):
-        await ctx.database.commit_skipping_conflicts([*writes, extra_write(ctx, "odd", TOO_LONG)])
+        await ctx.database.commit_skipping_conflicts([write])

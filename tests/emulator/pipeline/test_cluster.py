@@ -40,7 +40,7 @@ from tests.support.cluster_chunks import (
 from tests.support.database_dump import copy_into, read_root_documents
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import set_fields
-from tests.support.stored_documents import ample, chunks, documents, nothing, one_step
+from tests.support.stored_documents import ample_budget, chunks, documents, one_step, spent_budget
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
@@ -55,7 +55,7 @@ NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
 async def run(ctx: Context) -> Report:
-    return await cluster(ctx, ample())
+    return await cluster(ctx, ample_budget())
 
 
 @pytest.fixture(scope="module")
@@ -293,7 +293,7 @@ async def test_next_run_continues_one_out_of_time(ctx: Context) -> None:
 
 async def test_run_without_time_changes_nothing(ctx: Context) -> None:
     await add_sources(ctx, *map(themed_source, THEMES))
-    report = await cluster(ctx, nothing())
+    report = await cluster(ctx, spent_budget())
     assert (report.finished, await documents(ctx, "clusters")) == (False, {})
 
 

@@ -25,7 +25,7 @@ from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after
 from tests.support.database_dump import copy_into, read_root_documents
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.killable_children import killable_children
-from tests.support.stored_documents import ample
+from tests.support.stored_documents import ample_budget
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -67,7 +67,7 @@ async def three_clusters(ctx: Context) -> None:
 async def base_to_recluster(ctx: Context) -> None:
     """Make a base to be clustered again: one cluster is new, one has lost half of its chunks."""
     await three_clusters(ctx)
-    await cluster(ctx, ample())
+    await cluster(ctx, ample_budget())
     await add_sources(ctx, themed_source("bees", range(SIZE // 2)), themed_source("chess"))
 
 
@@ -75,7 +75,7 @@ async def base_with_new_chunks(ctx: Context) -> None:
     """Make a base with new chunks to assign, and a cluster that has lost all of its own."""
     await add_sources(ctx, themed_source("clouds", range(7)))
     await three_clusters(ctx)
-    await cluster(ctx, ample())
+    await cluster(ctx, ample_budget())
     await delete_source(ctx, themed_source("clouds"))
     await add_sources(ctx, themed_source("boats", range(SIZE + 2)))
 
@@ -86,7 +86,7 @@ async def run_undisturbed(prepared: Contents, settings: Settings) -> tuple[dict[
         ctx = app.context(Caller(), Meter())
         await copy_into(ctx.database.client, prepared)
         before = app.commits
-        await cluster(ctx, ample())
+        await cluster(ctx, ample_budget())
         return await stored_documents(ctx), app.commits - before
 
 
@@ -123,8 +123,8 @@ async def test_next_run_completes_one_killed_after_any_commit(
             ctx = app.context(Caller(), Meter())
             await copy_into(ctx.database.client, prepared)
             with pytest.raises(KilledError):
-                await cluster(dying.context(Caller(), Meter()), ample())
-            await cluster(ctx, ample())
+                await cluster(dying.context(Caller(), Meter()), ample_budget())
+            await cluster(ctx, ample_budget())
             assert await stored_documents(ctx) == expected, (
                 f"killed after commit {number} of {commits}"
             )
@@ -138,7 +138,7 @@ async def test_repeatedly_killed_process_completes(settings: Settings, project: 
     with killable_children() as dying:
         for commits in (2, 3, 4):
             assert not dying.survives(fields, commits, job="cluster")
-    await cluster(ctx, ample())
+    await cluster(ctx, ample_budget())
     stored_sizes, counted = await cluster_sizes(ctx)
     assert (stored_sizes, len(stored_sizes), await count_pending_chunks(ctx)) == (counted, 4, 0)
     await app.aclose()

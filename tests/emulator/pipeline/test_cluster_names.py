@@ -17,7 +17,7 @@ from shared.core.meter import Meter
 from shared.runtime.context import App
 from tests.support.cluster_chunks import SIZE, THEMES, add_sources, themed_source
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.stored_documents import ample, documents
+from tests.support.stored_documents import ample_budget, documents
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -74,7 +74,7 @@ async def app(settings: Settings, namer: Namer) -> AsyncIterator[App]:
 
 
 async def run(ctx: Context) -> Report:
-    return await cluster(ctx, ample())
+    return await cluster(ctx, ample_budget())
 
 
 async def five_clusters(ctx: Context) -> None:

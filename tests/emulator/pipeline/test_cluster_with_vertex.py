@@ -17,7 +17,7 @@ from shared.runtime.context import App
 from tests.support.cluster_chunks import THEMES, add_sources, themed_source
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.vertex import HANG, MODEL, FakeVertex, refusal
-from tests.support.stored_documents import ample, documents
+from tests.support.stored_documents import ample_budget, documents
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -71,7 +71,7 @@ async def cluster_names(ctx: Context) -> dict[str, str]:
 
 
 async def test_each_cluster_costs_one_request(cloud: Context, vertex: FakeVertex) -> None:
-    await cluster(cloud, ample())
+    await cluster(cloud, ample_budget())
     assert await cluster_names(cloud) == {f"Everything about {theme}": MODEL for theme in THEMES}
     assert len(vertex.calls) == 5
     assert cloud.meter.input_tokens > 0 < cloud.meter.output_tokens
@@ -81,7 +81,7 @@ async def test_malformed_answer_keeps_the_word_based_name(
     cloud: Context, vertex: FakeVertex
 ) -> None:
     vertex.answers["ClusterName"] = lambda text: name_reply(text) | {"name": "Short"}
-    report = await cluster(cloud, ample())
+    report = await cluster(cloud, ample_budget())
     assert set((await cluster_names(cloud)).values()) == {"words alone"}
     assert (len(report.failures), report.counts["named"]) == (5, 0)
 
@@ -89,9 +89,11 @@ async def test_malformed_answer_keeps_the_word_based_name(
 @pytest.mark.usefixtures("sleepless")
 async def test_outage_leaves_names_to_the_next_run(cloud: Context, vertex: FakeVertex) -> None:
     vertex.usual = refusal(503, "UNAVAILABLE")
-    assert [failure.name for failure in (await cluster(cloud, ample())).failures] == ["names"]
+    assert [failure.name for failure in (await cluster(cloud, ample_budget())).failures] == [
+        "names"
+    ]
     vertex.usual = type(vertex.usual)()
-    await cluster(cloud, ample())
+    await cluster(cloud, ample_budget())
     assert set((await cluster_names(cloud)).values()) == {MODEL}
 
 
@@ -100,6 +102,6 @@ async def test_hanging_request_delays_no_other(
 ) -> None:
     vertex.script.append(HANG)
     vertex.on_hang = partial(monotonic.advance_soon, 50)
-    await cluster(cloud, ample())
-    await cluster(cloud, ample())
+    await cluster(cloud, ample_budget())
+    await cluster(cloud, ample_budget())
     assert set((await cluster_names(cloud)).values()) == {MODEL}

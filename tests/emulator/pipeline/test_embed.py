@@ -26,12 +26,12 @@ from shared.runtime.job import Budget, Report, run_job
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
 from tests.support.knowledge import set_fields, with_chunks
 from tests.support.stored_documents import (
-    ample,
+    ample_budget,
     chunks_by_content,
     documents,
     leases,
-    nothing,
     one_step,
+    spent_budget,
     tombstones,
 )
 
@@ -122,11 +122,11 @@ async def open_app(settings: Settings) -> AsyncIterator[Callable[..., App]]:
 
 
 async def run(app: App, budget: Budget | None = None) -> Report:
-    return await embed(app.context(Caller(), Meter()), budget or ample())
+    return await embed(app.context(Caller(), Meter()), budget or ample_budget())
 
 
 async def test_vectors_have_unit_length_and_none_is_pending(ctx: Context, notes: Context) -> None:
-    report = await embed(notes, ample())
+    report = await embed(notes, ample_budget())
     assert report == Report(Counter(embedded=10))
     for data in (await documents(ctx, "chunks")).values():
         assert len(data["embedding"]) == DIMENSION
@@ -157,9 +157,9 @@ async def test_another_model_conflicts_and_writes_nothing(
 
 
 async def test_second_run_has_nothing_to_do(notes: Context, app: App) -> None:
-    await embed(notes, ample())
+    await embed(notes, ample_budget())
     meter = Meter()
-    report = await embed(app.context(Caller(), meter), ample())
+    report = await embed(app.context(Caller(), meter), ample_budget())
     assert report == Report()
     assert (meter.documents_read, meter.documents_written) == (1, 0)
 
@@ -288,7 +288,7 @@ async def test_run_without_its_lease_stores_no_vectors(
 async def test_run_without_time_embeds_nothing(
     notes: Context, open_app: Callable[..., App]
 ) -> None:
-    report = await run(open_app(ScriptedEmbedder(accept_all)), nothing())
+    report = await run(open_app(ScriptedEmbedder(accept_all)), spent_budget())
     assert (report.counts, report.finished) == ({}, False)
     assert await count_pending(notes) == 10
 
@@ -313,7 +313,7 @@ async def test_run_out_of_time_keeps_its_vectors(
 async def test_progress_ends_at_the_total(notes: Context, open_app: Callable[..., App]) -> None:
     done: list[int] = []
     announce_migration = await count_pending(notes)
-    await run(open_app(ScriptedEmbedder(accept_all)), Budget(ample().deadline, done.append))
+    await run(open_app(ScriptedEmbedder(accept_all)), Budget(ample_budget().deadline, done.append))
     assert announce_migration == sum(done) == 10
 
 

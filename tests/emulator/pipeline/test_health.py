@@ -23,7 +23,7 @@ from tests.support.commit_hooks import WatchedApp
 from tests.support.database_dump import copy_into, read_root_documents
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
-from tests.support.stored_documents import ample, chunks, documents, nothing
+from tests.support.stored_documents import ample_budget, chunks, documents, spent_budget
 from tests.support.tasks import NOON
 from tests.support.workspaces import job_context
 
@@ -98,7 +98,7 @@ async def test_query_is_a_sentence_of_the_card_not_in_the_text(ctx: Context) -> 
         "takeaways": ["Knead the dough until it is smooth", "Work it long, and give it time."],
     }
     await set_fields(ctx, f"chunks/{first.chunk_id}", {"knowledge_card": card})
-    await health(ctx, ample())
+    await health(ctx, ample_budget())
     query_texts = {query.chunk_id: query.query for query in await stored_queries(ctx)}
     assert card["takeaways"][1] == query_texts[first.chunk_id]
 
@@ -106,21 +106,21 @@ async def test_query_is_a_sentence_of_the_card_not_in_the_text(ctx: Context) -> 
 async def test_query_without_a_card_is_a_sentence_of_the_text(ctx: Context) -> None:
     text = "It rose. The baker folded the sticky rye dough around raisins. Then it was eaten."
     [chunk] = await store_sources(ctx, Source("rye", "Rye", sections=(Section(text),)))
-    await health(ctx, ample())
+    await health(ctx, ample_budget())
     query = GoldenQuery("The baker folded the sticky rye dough around raisins.", chunk.chunk_id)
     assert await stored_queries(ctx) == (query,)
 
 
 @pytest.mark.usefixtures("logbook")
 async def test_queries_stay_while_their_chunks_exist(ctx: Context, clock: SettableClock) -> None:
-    await health(ctx, ample())
+    await health(ctx, ample_budget())
     chosen = await stored_queries(ctx)
     assert len({query.chunk_id for query in chosen}) == SET_SIZE
     await store_sources(ctx, BAKING, SAILING)
     await set_fields(ctx, f"chunks/{chosen[0].chunk_id}", {"knowledge_card": {"summary": "New."}})
     for _ in range(2):
         clock.advance(days=1)
-        await health(ctx, ample())
+        await health(ctx, ample_budget())
     assert await stored_queries(ctx) == chosen
     nights = await SearchHealth(ctx.database).nights()
     assert [nights[0].ranks] * 3 == [night.ranks for night in nights]
@@ -130,7 +130,7 @@ async def test_queries_stay_while_their_chunks_exist(ctx: Context, clock: Settab
 async def test_only_queries_of_deleted_chunks_are_replaced(
     ctx: Context, clock: SettableClock
 ) -> None:
-    await health(ctx, ample())
+    await health(ctx, ample_budget())
     before = await stored_queries(ctx)
     gone = {query.chunk_id for query in before[:2]}
     sections = [
@@ -138,7 +138,7 @@ async def test_only_queries_of_deleted_chunks_are_replaced(
     ]
     await store_sources(ctx, replace(LOGBOOK, sections=tuple(sections)))
     clock.advance(days=1)
-    await health(ctx, ample())
+    await health(ctx, ample_budget())
     after = await stored_queries(ctx)
     assert before[2:] == after[: SET_SIZE - 2]
     assert len({query.chunk_id for query in after} - gone) == SET_SIZE
@@ -153,7 +153,7 @@ async def test_sample_is_deterministic(settings: Settings, stored_logbook: Conte
         own = settings.model_copy(update={"google_cloud_project": project})
         app = App(own, embedder=WordEmbedder())
         await copy_into(job_context(app).database.client, stored_logbook)
-        await health(job_context(app), ample())
+        await health(job_context(app), ample_budget())
         samples.append(await stored_queries(job_context(app)))
         await app.aclose()
     assert samples[0] == samples[1]
@@ -168,7 +168,7 @@ async def test_users_queries_are_run_and_never_overwritten(ctx: Context) -> None
         *({"query": f"{number} nets", "chunk_id": second} for number in range(8)),
     ]
     await set_fields(ctx, "meta/golden_queries", {"given": given})
-    assert (await health(ctx, ample())).counts["queries"] == MAX_QUERIES
+    assert (await health(ctx, ample_budget())).counts["queries"] == MAX_QUERIES
     assert (await documents(ctx, "meta"))["golden_queries"]["given"] == given
     assert MAX_QUERIES - 9 <= len(await stored_queries(ctx)) <= SET_SIZE
 
@@ -183,7 +183,7 @@ async def test_worse_recall_is_logged_as_numbers_only(
     ctx: Context, clock: SettableClock, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(3):
-        await health(ctx, ample())
+        await health(ctx, ample_budget())
         clock.advance(days=1)
     assert log_lines(capfd.readouterr().err) == []
     lost: dict[str, Any] = {"facets": [], "embedding": None}
@@ -191,7 +191,7 @@ async def test_worse_recall_is_logged_as_numbers_only(
         await ctx.database.client.document(f"chunks/{query.chunk_id}").update(lost)
     for term in await documents(ctx, "lexicon"):
         await ctx.database.client.document(f"lexicon/{term}").delete()
-    report = await health(ctx, ample())
+    report = await health(ctx, ample_budget())
     assert report.counts["found"] == SET_SIZE - 3
     [warning] = log_lines(capfd.readouterr().err)
     numbers = {name: value for name, value in warning.items() if name not in ("message", "time")}
@@ -219,10 +219,10 @@ async def test_later_measurement_of_a_day_replaces_the_first(
     ctx: Context, clock: SettableClock
 ) -> None:
     await store_sources(ctx, BAKING)
-    await health(ctx, ample())
+    await health(ctx, ample_budget())
     await store_sources(ctx, SAILING)
     clock.advance(hours=1)
-    await health(ctx, ample())
+    await health(ctx, ample_budget())
     assert [len(night.ranks) for night in await SearchHealth(ctx.database).nights()] == [5]
 
 
@@ -230,13 +230,13 @@ async def test_thirty_nights_are_stored(ctx: Context, clock: SettableClock) -> N
     await store_sources(
         ctx, Source("rye", "Rye", sections=(Section("Rye bread keeps for many days."),))
     )
-    await health(ctx, ample())
+    await health(ctx, ample_budget())
     stored = SearchHealth(ctx.database)
     [night] = await stored.nights()
     await stored.save([replace(night, date=f"2026-01-{day:02}") for day in range(1, MAX_NIGHTS)])
     for _ in range(2):
         clock.advance(days=1)
-        await health(ctx, ample())
+        await health(ctx, ample_budget())
     nights = await stored.nights()
     assert nights[0].date == "2026-01-02"
     assert len(nights) == MAX_NIGHTS
@@ -248,7 +248,7 @@ async def test_nothing_is_stored_without_semantic_search(
 ) -> None:
     await store_sources(ctx, BAKING)
     embedder.down = True
-    report = await health(ctx, ample())
+    report = await health(ctx, ample_budget())
     assert (
         replace(report, note=""),
         report.note,
@@ -258,7 +258,7 @@ async def test_nothing_is_stored_without_semantic_search(
 
 async def test_run_without_time_stores_nothing(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
-    assert await health(ctx, nothing()) == Report(finished=False)
+    assert await health(ctx, spent_budget()) == Report(finished=False)
     assert await SearchHealth(ctx.database).nights() == []
 
 
@@ -266,23 +266,23 @@ async def test_unindexed_chunks_are_not_chosen(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     some = min(await chunks(ctx))
     await set_fields(ctx, f"chunks/{some}", {"pending": {"embed": NOON}})
-    await health(ctx, ample())
+    await health(ctx, ample_budget())
     assert {*await chunks(ctx)} - {some} == {query.chunk_id for query in await stored_queries(ctx)}
 
 
 async def test_empty_base_costs_a_few_reads(app: App) -> None:
     meter = Meter()
-    assert await health(app.context(Caller(), meter), ample()) == Report()
+    assert await health(app.context(Caller(), meter), ample_budget()) == Report()
     assert (meter.documents_written, meter.documents_read <= 5) == (0, True)
 
 
 @pytest.mark.usefixtures("logbook")
 async def test_cost_is_that_of_the_searches(app: App, clock: SettableClock) -> None:
     ctx = job_context(app)
-    await health(ctx, ample())
+    await health(ctx, ample_budget())
     clock.advance(days=1)
     meter = Meter()
-    await health(app.context(Caller(), meter), ample())
+    await health(app.context(Caller(), meter), ample_budget())
     assert meter.documents_written == 1
     assert meter.documents_read < SET_SIZE * (50 + 30 + 20)
 
@@ -301,11 +301,11 @@ async def test_next_run_after_a_kill_measures_the_same(
     for _ in range(3):
         dying = WatchedApp(settings, die, clock=clock, embedder=WordEmbedder())
         with pytest.raises(DiedError):
-            await health(job_context(dying), ample())
+            await health(job_context(dying), ample_budget())
         await dying.aclose()
     chosen = await stored_queries(job_context(app))
     [night] = await SearchHealth(job_context(app).database).nights()
-    await health(job_context(app), ample())
+    await health(job_context(app), ample_budget())
     assert await stored_queries(job_context(app)) == chosen
     [again] = await SearchHealth(job_context(app).database).nights()
     assert night.ranks == again.ranks

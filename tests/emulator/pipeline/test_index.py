@@ -38,7 +38,7 @@ from tests.support.index_postings import (
     stored_postings,
 )
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources, with_chunks
-from tests.support.stored_documents import ample, chunks, documents, leases, nothing
+from tests.support.stored_documents import ample_budget, chunks, documents, leases, spent_budget
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -100,7 +100,7 @@ async def test_truncated_postings_are_correct_after_any_history(ctx: Context, se
 async def test_empty_base_has_no_postings(ctx: Context) -> None:
     await store_sources(ctx, BAKING, SAILING)
     await ingest_sources(ctx, replace(BAKING, sections=()), replace(SAILING, sections=()))
-    assert (await index(ctx, ample())).counts == {"indexed": 5}
+    assert (await index(ctx, ample_budget())).counts == {"indexed": 5}
     assert await postings_in_use(ctx) == {}
     assert await documents(ctx, "chunks") == {}
     await assert_exact(ctx)
@@ -110,7 +110,7 @@ async def test_restored_chunk_is_indexed_again(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     await ingest_sources(ctx, replace(BAKING, sections=()))
     await ingest_sources(ctx, BAKING)
-    assert (await index(ctx, ample())).counts == {"indexed": 3}
+    assert (await index(ctx, ample_budget())).counts == {"indexed": 3}
     await assert_exact(ctx)
     assert len(await chunks(ctx)) == 3
 
@@ -120,7 +120,7 @@ async def test_chunk_edited_during_the_run_is_indexed_as_edited(notes: Context) 
         edited = {"content": "Note 3, edited.", "pending": {"index": NOON}}
         await set_fields(notes, f"chunks/{ODD.chunk_id}", edited)
 
-    report = await index_with(index_with_race(notes, edit), notes, ample())
+    report = await index_with(index_with_race(notes, edit), notes, ample_budget())
     assert report == Report(Counter(indexed=10))
     assert ("lexicon", "edit") in await stored_postings(notes)
     await assert_exact(notes)
@@ -132,7 +132,7 @@ async def test_chunk_deleted_during_the_run_is_removed(notes: Context) -> None:
             notes, replace(NOTES, sections=NOTES.sections[:3] + NOTES.sections[4:])
         )
 
-    await index_with(index_with_race(notes, delete), notes, ample())
+    await index_with(index_with_race(notes, delete), notes, ample_budget())
     assert len(await documents(notes, "chunks")) == 9
     await assert_exact(notes)
 
@@ -140,15 +140,15 @@ async def test_chunk_deleted_during_the_run_is_removed(notes: Context) -> None:
 async def test_chunk_restored_during_its_removal_stays(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     await ingest_sources(ctx, replace(BAKING, sections=()))
-    await index_with(index_with_race(ctx, lambda: ingest_sources(ctx, BAKING)), ctx, ample())
+    await index_with(index_with_race(ctx, lambda: ingest_sources(ctx, BAKING)), ctx, ample_budget())
     assert len(await chunks(ctx)) == 3
     await assert_exact(ctx)
 
 
 async def test_second_run_has_nothing_to_do(notes: Context, app: App) -> None:
-    await index(notes, ample())
+    await index(notes, ample_budget())
     meter = Meter()
-    assert await index(app.context(Caller(), meter), ample()) == Report()
+    assert await index(app.context(Caller(), meter), ample_budget()) == Report()
     # What waits, the analysis, the long postings of both corpora, extractions that went, sources
     # that are being forgotten or were edited.
     assert (meter.documents_read, meter.documents_written) == (9, 0)
@@ -159,7 +159,7 @@ async def test_postings_that_others_made_too_long_are_cut(ctx: Context) -> None:
         state = IndexedState({"bread": 1}, {}, number)
         difference = IndexDifference(f"d{number}", NOT_INDEXED, state)
         await ctx.database.commit(postings_writes(ctx.database, KNOWLEDGE, [difference]))
-    report = await index_with(Indexing(ctx.database), ctx, ample(), cap=3, slack=2)
+    report = await index_with(Indexing(ctx.database), ctx, ample_budget(), cap=3, slack=2)
     assert report == Report(Counter(shortened=1))
     bread = (await stored_postings(ctx))["lexicon", "bread"]
     assert (bread["df"], bread["held"], len(bread["postings"])) == (6, 3, 3)
@@ -185,7 +185,7 @@ async def test_new_card_becomes_a_facet(ctx: Context) -> None:
     first, *_ = await store_sources(ctx, BAKING)
     card = {"knowledge_card": {"summary": "Knead."}, "pending": {"index": NOON}}
     await set_fields(ctx, f"chunks/{first.chunk_id}", card)
-    await index(ctx, ample())
+    await index(ctx, ample_budget())
     lists = await stored_postings(ctx)
     assert {first.chunk_id} == lists["facets", HAS_CARD.id]["postings"].keys()
     await assert_exact(ctx)
@@ -218,7 +218,7 @@ async def test_a_chunk_lists_its_facets(ctx: Context) -> None:
 )
 async def test_any_tag_is_indexed(ctx: Context, tag: str) -> None:
     await ingest_sources(ctx, replace(BAKING, tags=(tag,), author=tag, category=tag, title=tag))
-    assert await index(ctx, ample()) == Report(Counter(indexed=3))
+    assert await index(ctx, ample_budget()) == Report(Counter(indexed=3))
     await assert_exact(ctx)
     lists = await InvertedIndex(ctx.database, KNOWLEDGE).read([], [named_facet(Kind.TAG, tag)])
     assert [3] * bool(tag.strip()) == [postings.df for postings in lists.facets.values()]
@@ -226,7 +226,7 @@ async def test_any_tag_is_indexed(ctx: Context, tag: str) -> None:
 
 async def test_chunk_without_terms_is_indexed_by_its_facets(ctx: Context) -> None:
     await ingest_sources(ctx, Source("marks", "???", sections=(Section("!!!"),)))
-    assert await index(ctx, ample()) == Report(Counter(indexed=1))
+    assert await index(ctx, ample_budget()) == Report(Counter(indexed=1))
     await assert_exact(ctx)
     assert {name for name, _ in await stored_postings(ctx)} == {"facets"}
 
@@ -235,13 +235,13 @@ async def test_word_of_any_length_is_indexed(ctx: Context) -> None:
     await ingest_sources(
         ctx, Source("_long", "A", sections=(Section(f"{'𐐀' * 64} {'x' * 3_000}"),))
     )
-    assert (await index(ctx, ample())).failures == []
+    assert (await index(ctx, ample_budget())).failures == []
     await assert_exact(ctx)
 
 
 async def test_chunk_without_a_date_is_found_by_its_words(notes: Context) -> None:
     await set_fields(notes, f"chunks/{ODD.chunk_id}", {"dated_at": None})
-    await index(notes, ample())
+    await index(notes, ample_budget())
     lists = await stored_postings(notes)
     assert lists["lexicon", "3"]["df"] == 1
     assert len(next(data for name, data in lists.items() if "month:" in name[1])["postings"]) == 9
@@ -253,7 +253,7 @@ async def test_malformed_document_is_dead_lettered(notes: Context, app: App) -> 
     for turn in range(6):
         moment = NOON + timedelta(hours=turn)
         later = App(app.settings, clock=lambda moment=moment: moment)  # type: ignore[misc]
-        report = await index(later.context(Caller(), Meter()), ample())
+        report = await index(later.context(Caller(), Meter()), ample_budget())
         await later.aclose()
         assert report.counts == ({} if turn else {"indexed": 10})
         reasons += [failure.reason for failure in report.failures]
@@ -269,19 +269,19 @@ async def test_chunk_with_a_field_of_wrong_type_blocks_no_other(
     notes: Context, fields: dict[str, Any]
 ) -> None:
     await set_fields(notes, f"chunks/{ODD.chunk_id}", fields)
-    report = await index(notes, ample())
+    report = await index(notes, ample_budget())
     assert report.counts["indexed"] + len(report.failures) == 10
     assert {ODD.chunk_id} >= {failure.name for failure in report.failures}
-    assert await index(notes, ample()) == Report()
+    assert await index(notes, ample_budget()) == Report()
 
 
 async def test_chunk_rejected_by_the_database_blocks_no_other(notes: Context) -> None:
     await set_fields(notes, f"chunks/{ODD.chunk_id}", {"padding": "x" * 1_047_900})
-    report = await index(notes, ample())
+    report = await index(notes, ample_budget())
     assert report.counts == {"indexed": 9}
     assert [failure.name for failure in report.failures] == [ODD.chunk_id]
     await set_fields(notes, f"chunks/{ODD.chunk_id}", {"padding": "", "pending": {"index": NOON}})
-    assert (await index(notes, ample())).counts == {"indexed": 1}
+    assert (await index(notes, ample_budget())).counts == {"indexed": 1}
     odd = (await chunks(notes))[ODD.chunk_id]
     assert ("index" in odd["pending"], odd["tries"], odd["parked"]) == (False, {}, {})
     await assert_exact(notes)
@@ -300,7 +300,7 @@ async def test_database_rejecting_all_writes_defers_no_chunk(
 
     monkeypatch.setattr("shared.pipeline.worker.ChunkQueue", Refusing)
     with pytest.raises(PlatformFault, match="Not this either"):
-        await index_with(RefusedChunks(notes.database), notes, ample())
+        await index_with(RefusedChunks(notes.database), notes, ample_budget())
 
 
 async def index_with_another_analyzer(ctx: Context) -> None:
@@ -314,17 +314,17 @@ async def index_with_another_analyzer(ctx: Context) -> None:
 async def test_texts_are_indexed_again_for_a_new_analyzer(notes: Context, app: App) -> None:
     await index_with_another_analyzer(notes)
     assert (await stored_postings(notes)).keys() == {("lexicon", "old"), ("lexicon", "note")}
-    assert await index(notes, ample()) == Report(Counter(indexed=10))
+    assert await index(notes, ample_budget()) == Report(Counter(indexed=10))
     await assert_exact(notes)
     assert (await documents(notes, "meta"))["lexicon"]["analysis"] == ANALYZER_VERSION
-    assert await index(app.context(Caller(), Meter()), ample()) == Report()
+    assert await index(app.context(Caller(), Meter()), ample_budget()) == Report()
 
 
 async def test_stopped_reindexing_is_completed(notes: Context) -> None:
     await index_with_another_analyzer(notes)
-    await index(notes, nothing())
+    await index(notes, spent_budget())
     assert await count_pending(notes) == 10
-    await index(notes, ample())
+    await index(notes, ample_budget())
     await assert_exact(notes)
 
 
@@ -332,7 +332,7 @@ async def test_large_chunks_are_indexed_in_several_commits(ctx: Context) -> None
     tags = tuple(f"{number} {'王' * 1_000}" for number in range(6))
     sections = tuple(Section(f"Note {number}.") for number in range(PAGE_SIZE + 20))
     await ingest_sources(ctx, replace(NOTES, tags=tags, sections=sections))
-    assert await index(ctx, ample()) == Report(Counter(indexed=PAGE_SIZE + 20))
+    assert await index(ctx, ample_budget()) == Report(Counter(indexed=PAGE_SIZE + 20))
     await assert_exact(ctx)
 
 
@@ -397,7 +397,7 @@ async def test_run_without_its_lease_indexes_nothing(notes: Context, app: App) -
 
 
 async def test_run_without_time_indexes_nothing(notes: Context) -> None:
-    assert await index(notes, nothing()) == Report(finished=False)
+    assert await index(notes, spent_budget()) == Report(finished=False)
     assert await count_pending(notes) == 10
 
 

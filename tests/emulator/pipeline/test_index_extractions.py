@@ -13,7 +13,7 @@ from shared.extractions.extracted_chunks import extracted_map, topic_count_write
 from shared.extractions.model import Decision, Extraction, Pitfall
 from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources, with_chunks
-from tests.support.stored_documents import ample, documents
+from tests.support.stored_documents import ample_budget, documents
 
 if TYPE_CHECKING:
     from shared.extractions.model import Content
@@ -74,7 +74,7 @@ async def test_extractions_and_their_counts_go_with_their_chunk(ctx: Context) ->
     }
     fewer = replace(SAILING, sections=SAILING.sections[1:])
     await Ingestion(ctx.database).save([with_chunks(fewer)], utc_now())
-    await index(ctx, ample())
+    await index(ctx, ample_budget())
     assert set(await documents(ctx, "extractions")) == {f"warning-{second.chunk_id}"}
     assert await topic_counts(ctx) == {
         "sailing": {"decision": 0, "all": 0},
@@ -89,6 +89,6 @@ async def test_unlisted_extractions_of_the_chunk_are_deleted_too(ctx: Context) -
     )
     assert await topic_counts(ctx) == {}
     await Ingestion(ctx.database).save([with_chunks(replace(BAKING, sections=()))], utc_now())
-    await index(ctx, ample())
+    await index(ctx, ample_budget())
     assert await documents(ctx, "extractions") == {}
     assert await topic_counts(ctx) == {}

@@ -23,13 +23,13 @@ from shared.knowledge.source import Source
 from shared.runtime.job import Budget, Failure, Report
 from tests.support.source_files import json_lines, make_book, write_export, write_file
 from tests.support.stored_documents import (
-    ample,
+    ample_budget,
     chunks,
     chunks_by_content,
     documents,
-    nothing,
     one_step,
     snapshots,
+    spent_budget,
     tombstones,
 )
 
@@ -58,12 +58,12 @@ def highlights(*texts: str) -> list[dict[str, Any]]:
 
 
 async def run_ingest(ctx: Context) -> Report:
-    return await ingest(ctx, ample())
+    return await ingest(ctx, ample_budget())
 
 
 async def embedded(ctx: Context) -> None:
     await run_ingest(ctx)
-    await embed(ctx, ample())
+    await embed(ctx, ample_budget())
 
 
 async def ingest_and_settle(ctx: Context) -> None:
@@ -306,7 +306,7 @@ async def test_followed_readwise_books_cause_no_warning(ctx: Context, tmp_path: 
     token = {"readwise_token": SecretStr("of-nobody")}
     ctx = replace(ctx, settings=ctx.settings.model_copy(update=token))
     report = Report()
-    await ingest_path(str(tmp_path), ctx, ample(), report)
+    await ingest_path(str(tmp_path), ctx, ample_budget(), report)
     assert (report.counts["read"], report.warnings) == (1, [])
 
 
@@ -332,7 +332,7 @@ async def test_many_long_tags_fit_a_commit(ctx: Context, tmp_path: Path) -> None
 
 async def test_next_run_completes_one_without_time(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, "note.md", REEF)
-    assert await ingest(ctx, nothing()) == Report(finished=False)
+    assert await ingest(ctx, spent_budget()) == Report(finished=False)
     assert await documents(ctx, "chunks") == {}
     assert (await run_ingest(ctx)).finished
     assert set(await chunks_by_content(ctx)) == {REEF}
@@ -352,7 +352,7 @@ async def test_progress_ends_at_the_total(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, "notes.jsonl", json_lines(*records))
     write_file(tmp_path, "broken.md", "")
     done: list[int] = []
-    await ingest(ctx, Budget(ample().deadline, done.append))
+    await ingest(ctx, Budget(ample_budget().deadline, done.append))
     assert done == [30, 5]
     assert await count(ctx) == 35
 

@@ -20,7 +20,7 @@ from tests.support.fakes.cloud_storage import FakeCloudStorage, Fault, Operation
 from tests.support.notes import RYE, save
 from tests.support.readwise_runs import run_ingest, stored_state, stored_texts
 from tests.support.source_files import json_lines, write_file
-from tests.support.stored_documents import ample, chunks, documents, nothing, one_step
+from tests.support.stored_documents import ample_budget, chunks, documents, one_step, spent_budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -374,7 +374,7 @@ async def test_next_run_completes_one_out_of_time(app: App, ctx: Context, storag
 
 
 async def test_run_without_time_lists_nothing(ctx: Context, storage: Storage) -> None:
-    assert await ingest(ctx, nothing()) == Report(finished=False)
+    assert await ingest(ctx, spent_budget()) == Report(finished=False)
     assert storage.calls == {}
 
 
@@ -391,7 +391,7 @@ async def test_exports_are_skipped_if_readwise_is_followed(
     settings = app.settings.model_copy(update=token)
     with_token = replace(app.context(Caller(), Meter()), settings=settings)
     report = Report()
-    await sync_bucket(ADDRESS, with_token, ample(), report)
+    await sync_bucket(ADDRESS, with_token, ample_budget(), report)
     assert report.failures == []
     assert {name for name in await stored_texts(ctx) if name.startswith("readwise")} == {
         "readwise-7"

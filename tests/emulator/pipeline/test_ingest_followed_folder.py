@@ -19,7 +19,7 @@ from tests.support.knowledge import set_fields
 from tests.support.notes import RYE, save
 from tests.support.readwise_runs import stored_state
 from tests.support.source_files import json_lines, make_book, write_export, write_file
-from tests.support.stored_documents import ample, chunks, documents, one_step
+from tests.support.stored_documents import ample_budget, chunks, documents, one_step
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,8 +51,8 @@ async def run(ctx: Context, path: Path, confirmed: frozenset[str] | None = None)
     )
     context = replace(ctx, settings=settings)
     if confirmed is None:
-        return await ingest(context, ample())
-    return await ingest_confirmed(str(path), confirmed, context, ample())
+        return await ingest(context, ample_budget())
+    return await ingest_confirmed(str(path), confirmed, context, ample_budget())
 
 
 async def run_cleanly(ctx: Context, path: Path) -> Report:

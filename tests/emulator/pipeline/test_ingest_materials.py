@@ -21,7 +21,7 @@ from shared.workspaces.repository import DocumentErased, Workspace
 from tests.support.commit_hooks import WatchedApp, after
 from tests.support.fakes.openai import HANG, FakeOpenAI, Reply, refusal
 from tests.support.materials import STRANGER, extract_error, extract_result
-from tests.support.stored_documents import ample, leases
+from tests.support.stored_documents import ample_budget, leases
 from tests.support.stored_materials import (
     PARAGRAPHS,
     QUERY,
@@ -134,7 +134,7 @@ async def test_a_run_out_of_time_leaves_the_rest_to_the_next(app: App, fake: Fak
     first = await ingest_materials(job_context(app), after_batches(fake, 1))
     assert (first.counts, first.finished) == ({"embedded": FIRST_BATCH}, False)
     assert (await extract_error(app, QUERY, scope="task")).code == "NOT_FOUND"
-    second = await ingest_materials(job_context(app), ample())
+    second = await ingest_materials(job_context(app), ample_budget())
     assert second.counts == {"embedded": PARAGRAPHS - FIRST_BATCH, "ready": 1}
     assert TEXT.split("\n\n") == embedded_passages(fake)
 

@@ -20,7 +20,7 @@ from shared.knowledge.roots import Root, Roots
 from shared.knowledge.source import Source
 from shared.runtime.job import Failure
 from tests.support.source_files import json_lines, make_book, write_export, write_file
-from tests.support.stored_documents import ample, chunks, documents
+from tests.support.stored_documents import ample_budget, chunks, documents
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ async def run(ctx: Context, path: Path) -> Report:
     settings = Settings(
         google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(path)
     )
-    return await ingest(replace(ctx, settings=settings), ample())
+    return await ingest(replace(ctx, settings=settings), ample_budget())
 
 
 async def ingest_cleanly(ctx: Context, path: Path) -> Report:

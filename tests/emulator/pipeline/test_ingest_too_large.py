@@ -29,7 +29,7 @@ from tests.support.source_files import (
     write_export,
     write_file,
 )
-from tests.support.stored_documents import ample, documents
+from tests.support.stored_documents import ample_budget, documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,7 +108,7 @@ async def test_source_with_too_many_tags_is_not_written(ctx: Context, tmp_path: 
     )
     ctx = replace(ctx, settings=settings)
     write_export(tmp_path, make_book(user_book_id=1, title="Ledger", highlights=MANY), make_book())
-    report = await ingest(ctx, ample())
+    report = await ingest(ctx, ample_budget())
     assert failure_reasons(report.failures) == {"Ledger (readwise-1)": TOO_MANY}
     assert [chunk["source_id"] for chunk in (await documents(ctx, "chunks")).values()] == [
         "readwise-7"

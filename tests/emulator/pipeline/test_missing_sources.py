@@ -16,7 +16,7 @@ from tests.support.commit_hooks import WatchedApp, after
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.knowledge import set_fields
 from tests.support.readwise_runs import run_ingest
-from tests.support.stored_documents import ample, chunks, documents
+from tests.support.stored_documents import ample_budget, chunks, documents
 from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ async def test_a_source_returns_after_it_was_deleted_for_good(
     storage.remove(BUCKET, "a.md")
     await run_ingest(app)
     clock.now += timedelta(days=31)
-    await purge(ctx, ample())
+    await purge(ctx, ample_budget())
     assert await documents(ctx, "forgotten") == {}
     storage.put(BUCKET, "a.md", "Reef early.")
     await run_ingest(app)

@@ -20,7 +20,13 @@ from shared.pipeline.worker import StepWork, process_pending
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Failure, Report
 from tests.support.knowledge import with_chunks
-from tests.support.stored_documents import ample, chunks, chunks_by_content, nothing, one_step
+from tests.support.stored_documents import (
+    ample_budget,
+    chunks,
+    chunks_by_content,
+    one_step,
+    spent_budget,
+)
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
@@ -81,7 +87,7 @@ async def notes(settings: Settings) -> Context:
 async def run(ctx: Context, maker: Maker, budget: Budget | None = None) -> Report:
     report = Report()
     work = StepWork("card", "card", maker.make, maker.probe, batch_size=4)
-    await process_pending(work, ctx, budget or ample(), report)
+    await process_pending(work, ctx, budget or ample_budget(), report)
     return report
 
 
@@ -92,7 +98,7 @@ async def count_marked(ctx: Context) -> int:
 async def test_every_pending_chunk_is_processed(notes: Context) -> None:
     done: list[int] = []
     maker = Maker()
-    report = await run(notes, maker, Budget(ample().deadline, done.append))
+    report = await run(notes, maker, Budget(ample_budget().deadline, done.append))
     assert report == Report(Counter(card=10))
     assert await count_marked(notes) == 10
     assert sum(done) == 10
@@ -162,7 +168,7 @@ async def test_chunk_that_is_always_unavailable_is_deferred(notes: Context) -> N
 
 async def test_run_without_time_does_nothing(notes: Context) -> None:
     maker = Maker()
-    report = await run(notes, maker, nothing())
+    report = await run(notes, maker, spent_budget())
     assert (report.finished, maker.made, report.counts) == (False, [], {})
 
 

@@ -22,7 +22,7 @@ from tests.support.materials import (
     extract_error,
     extract_result,
 )
-from tests.support.stored_documents import ample, nothing
+from tests.support.stored_documents import ample_budget, spent_budget
 from tests.support.tasks import call_at
 from tests.support.workspaces import (
     QUESTION,
@@ -76,16 +76,16 @@ async def test_workspace_unused_for_ninety_days_is_erased(
     assert await purge(ctx, Budget(math.inf, done.append)) == Report(GONE)
     assert done == [1]
     assert await write_times(ctx, "users/") == young
-    assert (await count_pending(ctx), await purge(ctx, ample())) == (0, Report())
+    assert (await count_pending(ctx), await purge(ctx, ample_budget())) == (0, Report())
 
 
 async def test_retention_is_a_setting(settings: Settings, clock: SettableClock) -> None:
     async with open_app(settings.model_copy(update={"materials_days": 2}), clock) as app:
         await upload_text(app, "old")
         clock.advance(days=2, minutes=59)
-        assert await purge(job_context(app), ample()) == Report()
+        assert await purge(job_context(app), ample_budget()) == Report()
         clock.advance(minutes=2)
-        assert await purge(job_context(app), ample()) == Report(GONE)
+        assert await purge(job_context(app), ample_budget()) == Report(GONE)
 
 
 async def test_use_within_the_touch_interval_keeps_a_workspace(
@@ -95,9 +95,9 @@ async def test_use_within_the_touch_interval_keeps_a_workspace(
     clock.advance(minutes=59)
     await extract_result(app, QUESTION, document=brought["document"], task_id="notes")
     clock.advance(days=90)
-    assert await purge(ctx, ample()) == Report()
+    assert await purge(ctx, ample_budget()) == Report()
     clock.advance(minutes=2)
-    assert await purge(ctx, ample()) == Report(GONE)
+    assert await purge(ctx, ample_budget()) == Report(GONE)
 
 
 @pytest.mark.parametrize(
@@ -122,10 +122,10 @@ async def test_every_use_keeps_a_workspace(
     await extract_result(app, QUESTION, task_id="notes", **use)
     whole = await write_times(ctx, "users/")
     clock.advance(days=89)
-    assert await purge(ctx, ample()) == Report()
+    assert await purge(ctx, ample_budget()) == Report()
     assert await write_times(ctx, "users/") == whole
     clock.advance(days=2)
-    assert (await purge(ctx, ample())).counts["tasks"] == 1
+    assert (await purge(ctx, ample_budget())).counts["tasks"] == 1
     assert await write_times(ctx, "users/") == {}
 
 
@@ -138,7 +138,7 @@ async def test_retried_upload_keeps_a_workspace(
     clock.advance(days=89)
     await upload_text(app, "notes")
     clock.advance(days=2)
-    assert await purge(ctx, ample()) == Report()
+    assert await purge(ctx, ample_budget()) == Report()
 
 
 async def test_incomplete_uploads_are_erased_too(
@@ -148,7 +148,7 @@ async def test_incomplete_uploads_are_erased_too(
         other.embedder.down = True  # type: ignore[attr-defined]
         await extract_error(other, QUESTION, materials=TEXT, task_id="notes")
     clock.advance(days=91)
-    assert (await purge(ctx, ample())).counts["tasks"] == 1
+    assert (await purge(ctx, ample_budget())).counts["tasks"] == 1
     assert await write_times(ctx, "users/") == {}
 
 
@@ -182,7 +182,7 @@ async def test_other_data_is_not_touched(app: App, ctx: Context, clock: Settable
     before = await write_times(ctx)
     clock.advance(days=31)
     report = Report()
-    await erase_idle(ctx, ample(), report)
+    await erase_idle(ctx, ample_budget(), report)
     assert report.counts == GONE + Counter(answers=1)
     gone = before.keys() - (await write_times(ctx)).keys()
     assert {path.split("/")[2] for path in gone} == {"rag_tasks", "replays"}
@@ -199,7 +199,7 @@ async def test_answer_of_an_erased_workspace_is_not_replayed(
     first = await call_extract(app, QUESTION, **arguments)
     assert (await call_extract(app, QUESTION, **arguments)).receipt.replayed
     clock.advance(days=91)
-    await purge(ctx, ample())
+    await purge(ctx, ample_budget())
     fresh = await call_extract(app, QUESTION, **arguments)
     assert (None, first.result) == (fresh.receipt.replayed, fresh.result)
     assert fresh.result
@@ -223,9 +223,9 @@ async def test_next_run_continues_one_without_time(
         await upload_text(app, task)
     await add_passages(ctx, "first", 2 * PAGE_SIZES["passages"])
     clock.advance(days=91)
-    reports = [await purge(ctx, nothing())]
+    reports = [await purge(ctx, spent_budget())]
     while not reports[-1].finished:
-        reports.append(await purge(ctx, nothing()))
+        reports.append(await purge(ctx, spent_budget()))
     assert max(report.counts.total() for report in reports) <= max(PAGE_SIZES.values())
     assert len(reports) == 2 * 4 + 2 + 1  # commits for each, two more for pages, and the end
     counts = sum((report.counts for report in reports), Counter[str]())
@@ -241,4 +241,4 @@ async def test_several_pages_of_workspaces_are_erased(ctx: Context, clock: Setta
     await batch.commit()
     clock.advance(days=91)
     assert await count_pending(ctx) == PAGE_SIZE + 3
-    assert await purge(ctx, ample()) == Report(Counter(tasks=PAGE_SIZE + 3))
+    assert await purge(ctx, ample_budget()) == Report(Counter(tasks=PAGE_SIZE + 3))

@@ -17,7 +17,7 @@ from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import set_fields
-from tests.support.stored_documents import ample, documents, nothing
+from tests.support.stored_documents import ample_budget, documents, spent_budget
 from tests.support.tasks import NOON, add_tasks, expect_result
 from tests.support.workspaces import job_context, write_times
 
@@ -51,17 +51,22 @@ async def test_only_tasks_deleted_thirty_days_ago_are_purged(app: App) -> None:
     await expect_result(app, "delete_task", task_id=first)
     await expect_result(app, "complete_task", task_id=second)
     await expect_result(app, "delete_task", task_id=third, now=NOON + timedelta(days=1))
-    assert (await purge(context_after(app, days=30, seconds=-1), ample())).counts["todos"] == 0
+    assert (await purge(context_after(app, days=30, seconds=-1), ample_budget())).counts[
+        "todos"
+    ] == 0
     ctx = context_after(app, days=30)
-    assert (await count_pending(ctx), await purge(ctx, ample())) == (1, Report(Counter(todos=1)))
+    assert (await count_pending(ctx), await purge(ctx, ample_budget())) == (
+        1,
+        Report(Counter(todos=1)),
+    )
     assert set(await documents(ctx, "users/anna/tasks")) == {"2", "3"}
-    assert await purge(context_after(app, days=31), ample()) == Report(Counter(todos=1))
+    assert await purge(context_after(app, days=31), ample_budget()) == Report(Counter(todos=1))
 
 
 async def test_number_of_a_purged_task_is_not_reused(app: App) -> None:
     [first] = await add_tasks(app, "bake")
     await expect_result(app, "delete_task", task_id=first)
-    await purge(context_after(app, days=31), ample())
+    await purge(context_after(app, days=31), ample_budget())
     assert await documents(job_context(app), "users/anna/tasks") == {}
     [second] = await add_tasks(app, "sail")
     assert first != second
@@ -79,7 +84,7 @@ async def test_task_changed_after_the_query_stays(settings: Settings) -> None:
         await reference.update(changed)
 
     app = WatchedApp(settings, before(1, restore), embedder=WordEmbedder())
-    assert (await purge(context_after(app, days=31), ample())).counts["todos"] == 0
+    assert (await purge(context_after(app, days=31), ample_budget())).counts["todos"] == 0
     assert set(await documents(job_context(app), "users/anna/tasks")) == {"1"}
     await app.aclose()
 
@@ -87,9 +92,9 @@ async def test_task_changed_after_the_query_stays(settings: Settings) -> None:
 async def test_expired_answer_is_deleted(app: App) -> None:
     await expect_result(app, "add_task", title="bake", idempotency_key="one")
     path = "users/anna/replays"
-    assert await purge(context_after(app, days=2, seconds=-1), ample()) == Report()
+    assert await purge(context_after(app, days=2, seconds=-1), ample_budget()) == Report()
     assert len(await documents(job_context(app), path)) == 1
-    assert await purge(context_after(app, days=2), ample()) == Report(Counter(replays=1))
+    assert await purge(context_after(app, days=2), ample_budget()) == Report(Counter(replays=1))
     assert await documents(job_context(app), path) == {}
 
 
@@ -99,7 +104,7 @@ async def test_old_runs_and_dead_leases_are_deleted(app: App) -> None:
         expiry = {"expires_at": NOON + timedelta(days=day)}
         await set_fields(ctx, f"runs/{day}", expiry)
         await set_fields(ctx, f"leases/{day}", expiry)
-    assert await purge(ctx, ample()) == Report(Counter(runs=2, leases=1))
+    assert await purge(ctx, ample_budget()) == Report(Counter(runs=2, leases=1))
     left = (set(await documents(ctx, "runs")), set(await documents(ctx, "leases")))
     assert left == ({"1"}, {"-1", "1"})
 
@@ -107,7 +112,7 @@ async def test_old_runs_and_dead_leases_are_deleted(app: App) -> None:
 async def test_idle_run_costs_a_few_reads_and_no_write(app: App) -> None:
     await add_tasks(app, "bake", "sail")
     meter = Meter()
-    assert await purge(app.context(Caller(), meter), ample()) == Report()
+    assert await purge(app.context(Caller(), meter), ample_budget()) == Report()
     assert meter.documents_written == 0
     assert meter.documents_read <= len(SWEEPS) + 4
 
@@ -126,9 +131,9 @@ async def store_expired(ctx: Context, count: int) -> None:
 async def test_next_run_continues_one_without_time(app: App) -> None:
     ctx, count = context_after(app), 18
     await store_expired(ctx, count)
-    reports = [await purge(ctx, nothing())]
+    reports = [await purge(ctx, spent_budget())]
     while not reports[-1].finished:
-        reports.append(await purge(ctx, nothing()))
+        reports.append(await purge(ctx, spent_budget()))
     commits = sum(-(-count // kind.commit_size) for kind in EXPIRING)
     assert commits + 1 == len(reports)
     counts = sum((report.counts for report in reports), Counter[str]())
@@ -152,7 +157,7 @@ async def test_only_expired_documents_are_gone_after_any_commit(settings: Settin
     while True:
         dying = WatchedApp(settings, die_after_the_first, clock=SettableClock(NOON))
         try:
-            await purge(job_context(dying), ample())
+            await purge(job_context(dying), ample_budget())
         except DiedError:
             deaths += 1
         else:

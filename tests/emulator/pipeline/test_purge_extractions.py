@@ -22,7 +22,7 @@ from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.index_postings import NOON
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources, with_chunks
-from tests.support.stored_documents import ample, documents, nothing
+from tests.support.stored_documents import ample_budget, documents, spent_budget
 from tests.support.workspaces import job_context
 
 if TYPE_CHECKING:
@@ -101,13 +101,13 @@ async def test_orphaned_extractions_are_deleted_and_uncounted(
     first, second = await store_sources(ctx, SAILING)
     await store_extractions(ctx, make_extraction("one", first), make_extraction("two", second))
     await ctx.database.client.document(f"chunks/{first.chunk_id}").delete()
-    assert await purge(ctx, ample()) == Report(Counter(extractions=1))
+    assert await purge(ctx, ample_budget()) == Report(Counter(extractions=1))
     assert (await visibility(ctx), await topic_counts(ctx)) == ({"two": True}, {"weather": 1})
     await ctx.database.client.document(f"chunks/{second.chunk_id}").update({"extracted": {}})
     clock.now += ROUND_INTERVAL
-    await purge(ctx, ample())
+    await purge(ctx, ample_budget())
     clock.now += ROUND_INTERVAL
-    await purge(ctx, ample())
+    await purge(ctx, ample_budget())
     assert (await visibility(ctx), await topic_counts(ctx)) == ({}, {})
     assert await documents(ctx, "gone_extractions") == {}
 
@@ -118,9 +118,9 @@ async def test_extractions_of_a_tombstone_stay(
     first, second = await store_sources(ctx, SAILING)
     await store_extractions(ctx, make_extraction("one", first), make_extraction("two", second))
     await Ingestion(ctx.database).save([with_chunks(replace(SAILING, sections=()))], NOON)
-    assert await purge(ctx, ample()) == Report()
+    assert await purge(ctx, ample_budget()) == Report()
     assert set(await visibility(ctx)) == {"one", "two"}
-    await index(ctx, ample())
+    await index(ctx, ample_budget())
     assert await visibility(ctx) == {}
 
 
@@ -137,7 +137,7 @@ async def test_most_confident_duplicate_replaces_a_deleted_one(
     await store_extractions(ctx, make_extraction("one", first), *repeating)
     assert await topic_counts(ctx) == {"weather": 1}
     await Ingestion(ctx.database).save([with_chunks(replace(SAILING, sections=()))], NOON)
-    report = await index(ctx, ample())
+    report = await index(ctx, ample_budget())
     assert (report.counts["shown"], report.failures) == (1, [])
     assert await visibility(ctx) == {"again-0.5": False, "again-0.7": False, "again-0.9": True}
     assert await topic_counts(ctx) == {"weather": 1}
@@ -162,8 +162,8 @@ async def test_orphan_rewritten_during_the_run_stays(
 
     raced = WatchedApp(settings, before(1, again), clock=clock, embedder=WordEmbedder())
     # The round through all chunks has its first commit before.
-    await purge(job_context(raced), nothing())
-    await purge(job_context(raced), ample())
+    await purge(job_context(raced), spent_budget())
+    await purge(job_context(raced), ample_budget())
     await raced.aclose()
     assert await visibility(ctx) == {"one": True}
 
@@ -174,9 +174,9 @@ async def test_round_continues_page_by_page(ctx: Context) -> None:
     for number in range(PAGE_SIZE + 5):
         batch.set(ctx.database.document("extractions", f"orphan-{number}"), orphan)
     await batch.commit()
-    reports = [await purge(ctx, nothing())]
+    reports = [await purge(ctx, spent_budget())]
     while not reports[-1].finished:
-        reports.append(await purge(ctx, nothing()))
+        reports.append(await purge(ctx, spent_budget()))
     removed = [report.counts["extractions"] for report in reports]
     assert [count for count in removed if count] == [PAGE_SIZE, 5]
     assert await visibility(ctx) == {}
@@ -206,7 +206,7 @@ async def test_killed_run_ends_in_the_same_state(
         while True:
             dying = WatchedApp(settings, die, clock=clock, embedder=WordEmbedder())
             try:
-                await purge(job_context(dying), ample())
+                await purge(job_context(dying), ample_budget())
             except DiedError:
                 deaths += 1
             else:

@@ -19,7 +19,7 @@ from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, after, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import set_fields
-from tests.support.stored_documents import ample
+from tests.support.stored_documents import ample_budget
 from tests.support.tcp_proxy import emulator_at, emulator_proxy
 from tests.support.workspaces import job_context, upload_text, write_times
 
@@ -66,12 +66,12 @@ async def test_failing_workspace_blocks_no_other(
 ) -> None:
     clock = await make_idle_workspaces(settings, "first", "second", "third")
     watched = WatchedApp(settings, failing_commit(SECOND_TASK, kind("no")), clock=clock)
-    report = await purge(job_context(watched), ample())
+    report = await purge(job_context(watched), ample_budget())
     assert [failure.name for failure in report.failures] == ["rag_tasks/second"]
     assert (report.counts["tasks"], report.counts["todos"], report.finished) == (2, 1, True)
     left = await write_times(job_context(watched), "users/reader/rag_tasks")
     assert {path.split("/")[3] for path in left} == {"second"}
-    report = await purge(job_context(watched), ample())
+    report = await purge(job_context(watched), ample_budget())
     assert (report.counts["tasks"], report.failures) == (1, [])
     await watched.aclose()
 
@@ -80,7 +80,7 @@ async def test_failing_sweep_blocks_no_other(settings: Settings) -> None:
     clock = await make_idle_workspaces(settings, "only")
     error = InvalidArgument("too much")  # type: ignore[no-untyped-call]
     watched = WatchedApp(settings, failing_commit(SECOND_TASK, error), clock=clock)
-    report = await purge(job_context(watched), ample())
+    report = await purge(job_context(watched), ample_budget())
     assert [failure.name for failure in report.failures] == ["todos"]
     assert (report.counts["todos"], report.counts["tasks"]) == (0, 1)
     await watched.aclose()
@@ -102,7 +102,7 @@ async def test_outage_of_the_database_ends_the_run(
             database = Database(watched.connection, Meter(), request_seconds=600)
             ctx = replace(job_context(watched), database=database)
         with pytest.raises(Unavailable):
-            await purge(ctx, ample())
+            await purge(ctx, ample_budget())
         assert 4 <= watched.commits <= 5
         monkeypatch.undo()
         await proxy.restore()

@@ -17,7 +17,7 @@ from infra.build.discovery import ROOT
 from shared.runtime.job import Budget, Report
 from tests.support.clock import SettableClock
 from tests.support.database_dump import orphans, read_all_documents
-from tests.support.stored_documents import ample
+from tests.support.stored_documents import ample_budget
 from tests.support.workspaces import job_context, make_erasure, open_app, upload_text, write_times
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Stopping(Budget):
 
     @classmethod
     def after(cls, commits: int) -> Stopping:
-        budget = cls(ample().deadline)
+        budget = cls(ample_budget().deadline)
         object.__setattr__(budget, "left", list(range(commits - 1)))
         return budget
 
@@ -110,7 +110,7 @@ async def test_no_commit_leaves_an_orphan(
             await assert_no_orphans(ctx)
             left = await write_times(ctx, "users/")
             report = Report()
-            await erase_idle(ctx, ample(), report)
+            await erase_idle(ctx, ample_budget(), report)
             used = {path: at for path, at in before.items() if at == left.get(path)}
             ended = await write_times(ctx, "users/")
             assert report.counts.total() == len(left) - len(ended)
@@ -127,7 +127,7 @@ async def test_run_killed_before_its_first_deletion_is_completed(
         ctx = job_context(app)
         assert await make_erasure(ctx, "notes").begin()
         clock.advance(minutes=1)
-        assert (await purge(ctx, ample())).counts["tasks"] == 1
+        assert (await purge(ctx, ample_budget())).counts["tasks"] == 1
         assert await write_times(ctx, "users/") == {}
 
 

@@ -17,7 +17,7 @@ from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import set_fields
-from tests.support.stored_documents import ample, nothing
+from tests.support.stored_documents import ample_budget, spent_budget
 from tests.support.stored_traces import assert_postings_exact
 from tests.support.tasks import NOON
 from tests.support.tool_calls import STRANGER, call, call_error, call_result
@@ -57,7 +57,7 @@ def context_after(app: App, **passed: float) -> Context:
 
 async def purge_counts(app: App, **passed: float) -> Counter[str]:
     """Purge, and return the deletions by kind, without expired answers."""
-    report = await purge(context_after(app, **passed), ample())
+    report = await purge(context_after(app, **passed), ample_budget())
     assert (report.finished, report.failures) == (True, [])
     return Counter({name: n for name, n in report.counts.items() if name != "replays"})
 
@@ -85,7 +85,7 @@ async def test_trace_is_erased_thirty_days_after_withdrawal(
     before = await write_times(job_context(app))
     ctx = context_after(app, days=30, seconds=1)
     assert await count_pending(ctx) == 1
-    assert await purge(ctx, ample()) == Report(Counter(traces=1, revisions=1, votes=4))
+    assert await purge(ctx, ample_budget()) == Report(Counter(traces=1, revisions=1, votes=4))
     after = await write_times(job_context(app))
     assert [path for path in after if trace_id in path] == []
     changed = {path for path, at in before.items() if after.get(path, at) != at}
@@ -144,7 +144,7 @@ async def test_trace_being_erased_takes_no_restore_or_vote(app: App) -> None:
     await withdraw(app, trace_id)
     ctx = context_after(app, days=31)
     while f"traces/{trace_id}" in await trace_paths(app):
-        assert not (await purge(ctx, nothing())).finished
+        assert not (await purge(ctx, spent_budget())).finished
     assert f"traces/{trace_id}/votes/ben" in await trace_paths(app)
     for user, name, more in (
         ("anna", "withdraw_trace", {"withdrawn": False}),
@@ -265,7 +265,7 @@ async def test_unreadable_trace_blocks_no_other(
         await set_fields(ctx, f"traces/broken-{number}", broken)
     trace_id = await contribute(app, 0, "anna")
     await withdraw(app, trace_id)
-    report = await purge(context_after(app, days=31), ample())
+    report = await purge(context_after(app, days=31), ample_budget())
     assert (report.counts["traces"], len(report.failures)) == (1, PAGE_SIZE + 1)
     assert {failure.reason for failure in report.failures} == {"the document is malformed"}
     assert trace_id not in await stored_documents(app, "traces")
@@ -278,7 +278,7 @@ async def test_relisting_waits_for_an_embedder(settings: Settings) -> None:
     for trace_id in (second, third):
         await withdraw(app, trace_id)
     embedder.down = True
-    report = await purge(context_after(app, days=31), ample())
+    report = await purge(context_after(app, days=31), ample_budget())
     assert report.counts["traces"] == 1
     assert [failure.name for failure in report.failures] == [f"traces/{second}"]
     embedder.down = False

@@ -16,7 +16,7 @@ from tests.support.clock import SettableClock
 from tests.support.database_dump import orphans, read_all_documents
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.killable_children import killable_children
-from tests.support.stored_documents import ample
+from tests.support.stored_documents import ample_budget
 from tests.support.stored_traces import assert_postings_exact
 from tests.support.tool_calls import call_result
 from tests.support.traces import add_votes, contribute, stored_documents, vote
@@ -96,7 +96,7 @@ async def test_killed_run_ends_in_the_same_state(
     calm = LEASE | {"google_cloud_project": project}
     await make_traces(calm)
     app = open_app(calm)
-    await purge(job_context(app), ample())
+    await purge(job_context(app), ample_budget())
     expected = await state(app)
     await app.aclose()
     for commits in points:
@@ -104,7 +104,7 @@ async def test_killed_run_ends_in_the_same_state(
         await make_traces(fields)
         done = await run_ends(children, fields, commits)
         app = open_app(fields)
-        assert (await purge(job_context(app), ample())).failures == []
+        assert (await purge(job_context(app), ample_budget())).failures == []
         final = await state(app)
         del final[0]["leases"]
         assert (commits, expected) == (commits, final)

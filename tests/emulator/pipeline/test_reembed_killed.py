@@ -29,7 +29,7 @@ from tests.support.model_migration import (
     previous_model,
     run_reembed,
 )
-from tests.support.stored_documents import ample, snapshots
+from tests.support.stored_documents import ample_budget, snapshots
 
 if TYPE_CHECKING:
     import random
@@ -87,7 +87,7 @@ async def test_migration_killed_after_any_commit_completes(
     while True:
         app = WatchedApp(wild, after(1, die), embedder=model, clock=clock)
         try:
-            report = await reembed(job_context(app), ample())
+            report = await reembed(job_context(app), ample_budget())
         except Killed:
             deaths += 1
         else:

@@ -28,7 +28,7 @@ from tests.support.index_postings import (
     stored_postings,
 )
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
-from tests.support.stored_documents import ample, documents, leases, nothing, one_step
+from tests.support.stored_documents import ample_budget, documents, leases, one_step, spent_budget
 
 if TYPE_CHECKING:
     import random
@@ -83,14 +83,14 @@ async def damaged_base(ctx: Context, seed: int, **limits: int) -> History:
 async def count_writes(app: App, limits: RebuildLimits = RebuildLimits()) -> int:  # noqa: B008 - frozen
     """Return the number of documents that another run writes."""
     meter = Meter()
-    assert await repair_within(limits, app.context(Caller(), meter), ample()) == Report()
+    assert await repair_within(limits, app.context(Caller(), meter), ample_budget()) == Report()
     return meter.documents_written
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_damaged_postings_equal_rebuilt_ones(ctx: Context, app: App, seed: int) -> None:
     history = await damaged_base(ctx, seed)
-    assert (await repair(ctx, ample())).finished
+    assert (await repair(ctx, ample_budget())).finished
     assert await count_writes(app) == 0
     await history.index()
     await assert_exact(ctx)
@@ -102,7 +102,7 @@ async def test_truncated_postings_regain_their_best_entries(
 ) -> None:
     history = await damaged_base(ctx, seed, **CAP)
     await history.index()
-    await repair_within(SMALL, ctx, ample())
+    await repair_within(SMALL, ctx, ample_budget())
     assert await count_writes(app, SMALL) == 0
     await assert_sound(ctx)
     expected = await expected_postings(ctx)
@@ -128,7 +128,7 @@ async def test_next_run_completes_one_stopped_anywhere(ctx: Context, app: App) -
 
         with pytest.raises(KeyError):
             await repair_within(SMALL_UNCUT, ctx, Budget(math.inf, stop))
-    await repair(ctx, ample())
+    await repair(ctx, ample_budget())
     await assert_exact(ctx)
     assert await count_writes(app) == 0
 
@@ -148,7 +148,7 @@ async def test_run_without_time_continues_the_previous_one(ctx: Context, app: Ap
 
 async def test_run_without_any_time_repairs_nothing(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
-    assert await repair(ctx, nothing()) == Report(finished=False)
+    assert await repair(ctx, spent_budget()) == Report(finished=False)
 
 
 async def test_missing_postings_are_rebuilt(ctx: Context) -> None:
@@ -156,7 +156,7 @@ async def test_missing_postings_are_rebuilt(ctx: Context) -> None:
     before = await stored_postings(ctx)
     for name in before:
         await ctx.database.client.document("/".join(name)).delete()
-    report = await repair(ctx, ample())
+    report = await repair(ctx, ample_budget())
     assert report == Report(Counter(mended=len(before)))
     assert await stored_postings(ctx) == before
 
@@ -173,12 +173,12 @@ async def test_concurrent_write_is_not_undone_by_repair(
         await store_sources(ctx, SAILING)
 
     raced = WatchedApp(settings, before(1, meanwhile), embedder=app.embedder)
-    await repair(raced.context(Caller(), Meter()), ample())
+    await repair(raced.context(Caller(), Meter()), ample_budget())
     await raced.aclose()
     stored = await stored_postings(ctx)
     for name, entries in (await expected_postings(ctx)).entries.items():
         assert entries == stored[name]["postings"]
-    assert (await repair(ctx, ample())).counts["mended"] > 0
+    assert (await repair(ctx, ample_budget())).counts["mended"] > 0
     await assert_exact(ctx)
 
 
@@ -190,9 +190,9 @@ async def test_intact_postings_cost_no_write_but_the_lease(ctx: Context, app: Ap
         def context(self, caller: Caller, _meter: Meter) -> Context:
             return super().context(caller, meter)
 
-    metered = Metered(app.settings, embedder=app.embedder)
-    assert await run_job(JOB, metered) == Report()
-    await metered.aclose()
+    make_metered_context = Metered(app.settings, embedder=app.embedder)
+    assert await run_job(JOB, make_metered_context) == Report()
+    await make_metered_context.aclose()
     assert meter.documents_written == 3  # and what is kept of the run
     assert await leases(ctx) == set()
 

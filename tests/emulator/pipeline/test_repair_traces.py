@@ -19,7 +19,7 @@ from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import set_fields
-from tests.support.stored_documents import ample, documents, one_step
+from tests.support.stored_documents import ample_budget, documents, one_step
 from tests.support.stored_traces import assert_postings_exact
 from tests.support.tool_calls import call, call_result
 from tests.support.traces import contribute, sample, stored_documents
@@ -82,7 +82,7 @@ async def damage_postings(ctx: Context, chance: random.Random) -> None:
 async def count_writes(app: App) -> int:
     """Return the number of documents that another run writes."""
     meter = Meter()
-    assert (await repair(app.context(Caller(), meter), ample())).finished
+    assert (await repair(app.context(Caller(), meter), ample_budget())).finished
     return meter.documents_written
 
 
@@ -92,7 +92,7 @@ async def count_writes(app: App) -> int:
 async def test_damaged_postings_equal_rebuilt_ones(app: App, ctx: Context, seed: int) -> None:
     await make_traces(app)
     await damage_postings(ctx, random.Random(seed))  # noqa: S311 - no secret
-    report = await repair_within(SMALL if seed % 2 else RebuildLimits(), ctx, ample())
+    report = await repair_within(SMALL if seed % 2 else RebuildLimits(), ctx, ample_budget())
     assert report.finished
     assert report.counts["mended"] > 10
     await assert_postings_exact(app)
@@ -104,7 +104,7 @@ async def test_postings_without_traces_are_removed(app: App, ctx: Context) -> No
     await call_result(app, "withdraw_trace", "anna", trace_id=trace_id)
     empty = await count_postings(ctx)
     assert empty > 10
-    assert Report(Counter(removed=empty)) == await repair(ctx, ample())
+    assert Report(Counter(removed=empty)) == await repair(ctx, ample_budget())
     assert await count_postings(ctx) == 0
     await call_result(app, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
     await assert_postings_exact(app)
@@ -142,9 +142,9 @@ async def test_concurrent_write_is_not_undone_by_repair(
             await call_result(app, "amend_trace", "anna", **more)
 
         raced = WatchedApp(settings, before(number, meanwhile), embedder=WordEmbedder())
-        await repair(job_context(raced), ample())
+        await repair(job_context(raced), ample_budget())
         await raced.aclose()
-        await repair(ctx, ample())
+        await repair(ctx, ample_budget())
         await assert_postings_exact(app)
 
 
@@ -170,10 +170,10 @@ async def test_postings_are_exact_after_repair_among_writers(app: App, ctx: Cont
     async def run() -> None:
         for _ in range(5):
             await damage_postings(ctx, chance)
-            await repair(ctx, ample())
+            await repair(ctx, ample_budget())
 
     await asyncio.gather(people(), run())
-    await repair(ctx, ample())
+    await repair(ctx, ample_budget())
     await assert_postings_exact(app)
 
 
@@ -193,7 +193,7 @@ async def test_killed_run_ends_in_the_same_state(
     while True:
         dying = WatchedApp(settings, die, embedder=WordEmbedder())
         try:
-            await repair_within(SMALL, job_context(dying), ample())
+            await repair_within(SMALL, job_context(dying), ample_budget())
         except DiedError:
             deaths += 1
         else:

@@ -10,7 +10,12 @@ from pydantic import ValidationError
 from functions.tools.knowledge.complete_name.tool import TOOL, In, complete_name
 from shared.knowledge.common_names import MAX_NAMES
 from tests.support.knowledge import set_fields
-from tests.support.many_sources import make_source, metered, read_cost, store_and_index
+from tests.support.many_sources import (
+    cost_of_read,
+    make_metered_context,
+    make_source,
+    store_and_index,
+)
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -142,9 +147,9 @@ def test_what_is_out_of_range_is_refused(arguments: dict[str, Any]) -> None:
 async def test_common_names_are_cached_for_a_minute(ctx: Context, app: App) -> None:
     await store_library(ctx)
     for prefix, expected in [("n", (1, 2)), ("no", (0, 0))]:
-        call_context, meter = metered(app)
+        call_context, meter = make_metered_context(app)
         await complete_name(In(kind="tag", prefix=prefix), call_context)
-        assert read_cost(meter) == expected
+        assert cost_of_read(meter) == expected
 
 
 def test_only_the_gateway_can_call_it() -> None:

@@ -20,7 +20,7 @@ from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import set_fields
-from tests.support.stored_documents import ample, documents, nothing
+from tests.support.stored_documents import ample_budget, documents, spent_budget
 from tests.support.stored_traces import assert_tallies
 from tests.support.tasks import NOON
 from tests.support.tool_calls import call, call_result
@@ -81,7 +81,7 @@ async def damage(app: App, chance: random.Random) -> None:
 async def documents_written(app: App) -> int:
     """Run the job, and return how many documents it writes."""
     meter = Meter()
-    assert (await trust(app.context(Caller(), meter), ample())).failures == []
+    assert (await trust(app.context(Caller(), meter), ample_budget())).failures == []
     return meter.documents_written
 
 
@@ -91,10 +91,10 @@ async def documents_written(app: App) -> int:
 async def test_damaged_sums_are_repaired(app: App, clock: SettableClock, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret
     await contribute_and_vote(app, chance)
-    await trust(job_context(app), ample())
+    await trust(job_context(app), ample_budget())
     await damage(app, chance)
     clock.now += ROUND_INTERVAL
-    report = await trust(job_context(app), ample())
+    report = await trust(job_context(app), ample_budget())
     assert (report.finished, report.failures, report.counts["busy"]) == (True, [], 0)
     assert report.counts["records"] <= 2
     await assert_tallies(app)
@@ -106,53 +106,53 @@ async def test_missing_record_is_restored(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
     await add_votes(app, trace_id, 3)
     await app.connection.client.document("contributors/anna").delete()
-    assert await trust(job_context(app), ample()) == Report(Counter(records=1))
+    assert await trust(job_context(app), ample_budget()) == Report(Counter(records=1))
     await assert_tallies(app)
 
 
 async def test_recent_votes_are_recounted_between_rounds(app: App, clock: SettableClock) -> None:
     voted_id, other_id = [await contribute(app, number, "anna") for number in range(2)]
-    await trust(job_context(app), ample())
+    await trust(job_context(app), ample_budget())
     clock.advance(days=1)
     await vote(app, voted_id, "ben")
     for trace_id in (voted_id, other_id):
         await set_fields(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
-    assert await trust(job_context(app), ample()) == Report(Counter(tallies=1))
+    assert await trust(job_context(app), ample_budget()) == Report(Counter(tallies=1))
     sums = {
         name: data["tally"]["upvotes"]
         for name, data in (await stored_documents(app, "traces")).items()
     }
     assert sums == {voted_id: 1, other_id: 40}
     clock.now += ROUND_INTERVAL
-    assert await trust(job_context(app), ample()) == Report(Counter(tallies=1))
+    assert await trust(job_context(app), ample_budget()) == Report(Counter(tallies=1))
     await assert_tallies(app)
 
 
 async def test_vote_committed_late_is_recounted(app: App, clock: SettableClock) -> None:
     """Its time is taken before the run, and its commit follows it."""
     trace_id = await contribute(app, 0, "anna")
-    await trust(job_context(app), ample())
+    await trust(job_context(app), ample_budget())
     clock.advance(days=1)
-    await trust(job_context(app), ample())
+    await trust(job_context(app), ample_budget())
     clock.now -= MAX_CLOCK_SKEW / 2
     await vote(app, trace_id, "ben")
     await set_fields(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
     clock.now += MAX_CLOCK_SKEW
-    assert await trust(job_context(app), ample()) == Report(Counter(tallies=1))
+    assert await trust(job_context(app), ample_budget()) == Report(Counter(tallies=1))
 
 
 async def test_idle_run_costs_few_reads(app: App, clock: SettableClock) -> None:
     for number in range(6):
         await add_votes(app, await contribute(app, number, f"user{number}"), 3)
     clock.advance(hours=1)
-    await trust(job_context(app), ample())
+    await trust(job_context(app), ample_budget())
     clock.advance(days=1)
-    await trust(job_context(app), ample())
+    await trust(job_context(app), ample_budget())
     for _ in range(2):
         clock.advance(days=1)
         meter = Meter()
         ctx = app.context(Caller(), meter)
-        assert (await count_pending(ctx), await trust(ctx, ample())) == (0, Report())
+        assert (await count_pending(ctx), await trust(ctx, ample_budget())) == (0, Report())
         assert (meter.documents_written, meter.documents_read <= MAX_IDLE_READS) == (0, True)
 
 
@@ -161,7 +161,7 @@ async def test_vote_before_a_correction_is_kept(
 ) -> None:
     trace_id = await contribute(app, 0, "anna")
     await add_votes(app, trace_id, 2)
-    await trust(job_context(app), ample())
+    await trust(job_context(app), ample_budget())
     invalid: dict[str, dict[str, Any]] = {
         f"traces/{trace_id}": {"tally": {"upvotes": 9}},
         "contributors/anna": {"up": 9},
@@ -174,10 +174,10 @@ async def test_vote_before_a_correction_is_kept(
             await vote(app, trace_id, name)
 
         raced = WatchedApp(settings, before(1, someone), clock=clock, embedder=WordEmbedder())
-        assert (await trust(job_context(raced), ample())).counts["busy"] == 1
+        assert (await trust(job_context(raced), ample_budget())).counts["busy"] == 1
         await raced.aclose()
         clock.now += ROUND_INTERVAL
-        await trust(job_context(app), ample())
+        await trust(job_context(app), ample_budget())
         await assert_tallies(app)
     assert (await stored_documents(app, "traces"))[trace_id]["tally"]["upvotes"] == 4
 
@@ -189,7 +189,7 @@ async def test_runs_during_votes_lose_none(app: App, clock: SettableClock) -> No
     async def run() -> None:
         for _ in range(6):
             clock.now += ROUND_INTERVAL
-            await trust(job_context(app), ample())
+            await trust(job_context(app), ample_budget())
 
     async def people() -> None:
         for number in range(10):
@@ -204,7 +204,7 @@ async def test_runs_during_votes_lose_none(app: App, clock: SettableClock) -> No
 
     await asyncio.gather(run(), people())
     clock.now += ROUND_INTERVAL
-    await trust(job_context(app), ample())
+    await trust(job_context(app), ample_budget())
     await assert_tallies(app)
     tallies = [data["tally"] for data in (await stored_documents(app, "traces")).values()]
     assert [tally["upvotes"] + tally["downvotes"] for tally in tallies] == [10] * 3
@@ -221,7 +221,7 @@ async def test_unreadable_votes_block_no_other_trace(
         await set_fields(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
     await set_fields(job_context(app), f"traces/{broken_id}/votes/carl", {"vote": "sideways"})
     record = (await stored_documents(app, "contributors"))["anna"]
-    report = await trust(job_context(app), ample())
+    report = await trust(job_context(app), ample_budget())
     assert [failure.name for failure in report.failures] == [f"traces/{broken_id}"]
     assert report.counts == Counter(tallies=2)
     assert (await stored_documents(app, "contributors"))["anna"] == record
@@ -234,21 +234,21 @@ async def test_votes_on_erased_traces_stay_in_the_record(app: App, clock: Settab
     await call_result(app, "withdraw_trace", "anna", trace_id=gone)
     clock.advance(days=31)
     while f"traces/{gone}" in await write_times(job_context(app)):
-        await purge(job_context(app), nothing())
+        await purge(job_context(app), spent_budget())
     expected_record = {"up": 2, "down": 3, "erased_down": 3}
     for _ in range(2):  # while its votes are still there, and after
         assert (await stored_documents(app, "contributors"))["anna"] == expected_record
-        assert await trust(job_context(app), ample()) == Report()
-        await purge(job_context(app), ample())
+        assert await trust(job_context(app), ample_budget()) == Report()
+        await purge(job_context(app), ample_budget())
         clock.now += ROUND_INTERVAL
-    assert await trust(job_context(app), ample()) == Report()
+    assert await trust(job_context(app), ample_budget()) == Report()
 
 
 async def test_run_without_time_does_one_contributor(app: App, clock: SettableClock) -> None:
     for number in range(3):
         await add_votes(app, await contribute(app, number, PEOPLE[number]), 2)
     await damage(app, random.Random(3))  # noqa: S311 - no secret
-    has_finished = [(await trust(job_context(app), nothing())).finished for _ in range(4)]
+    has_finished = [(await trust(job_context(app), spent_budget())).finished for _ in range(4)]
     assert has_finished == [False, False, False, True]
     await assert_tallies(app)
     clock.advance(days=1)
@@ -275,7 +275,7 @@ async def test_run_killed_after_any_commit_is_continued(
         while True:
             dying = WatchedApp(settings, die, clock=clock, embedder=WordEmbedder())
             try:
-                await trust(job_context(dying), ample())
+                await trust(job_context(dying), ample_budget())
             except DiedError:
                 deaths += 1
             else:
@@ -292,7 +292,7 @@ async def test_concurrent_runs_exclude_each_other(app: App) -> None:
 
 
 async def test_run_without_traces_does_nothing(app: App, clock: SettableClock) -> None:
-    assert await trust(job_context(app), ample()) == Report()
+    assert await trust(job_context(app), ample_budget()) == Report()
     clock.advance(days=1)
     assert (await documents_written(app), await count_pending(job_context(app))) == (0, 0)
     assert set(await documents(job_context(app), "meta")) == {"trust"}

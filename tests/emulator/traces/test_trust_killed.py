@@ -17,7 +17,7 @@ from shared.runtime.context import App
 from tests.emulator.traces.test_trust_job import contribute_and_vote, damage
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.stored_documents import ample
+from tests.support.stored_documents import ample_budget
 from tests.support.stored_traces import assert_tallies
 from tests.support.workspaces import job_context
 
@@ -48,7 +48,7 @@ async def test_repeatedly_killed_process_completes(settings: Settings, project: 
     for commits in (2, 3, 4):  # the lease, a note, a sum
         assert run_until_killed(project, commits) == -signal.SIGKILL
     day.now += ROUND_INTERVAL
-    report = await trust(job_context(app), ample())
+    report = await trust(job_context(app), ample_budget())
     assert (report.finished, report.failures) == (True, [])
     await assert_tallies(app)
     await app.aclose()

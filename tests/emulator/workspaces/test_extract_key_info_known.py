@@ -32,7 +32,7 @@ from tests.support.materials import (
     extract_error,
     extract_result,
 )
-from tests.support.stored_documents import ample, documents
+from tests.support.stored_documents import ample_budget, documents
 from tests.support.tool_calls import make_call_request
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ async def test_a_text_beyond_the_limit_is_embedded_by_a_job(
     assert 0 < result["ask_again_after"] <= 600
     assert result["document"] in str(await stored(app, "documents"))
     assert (embedder.passages, "document" in result["message"]) == ([], True)
-    report = await ingest_materials(app.context(Caller(), Meter()), ample())
+    report = await ingest_materials(app.context(Caller(), Meter()), ample_budget())
     assert (report.finished, len(embedder.passages)) == (True, 100)
     ready = await extract_result(app, "line 7", document=result["document"])
     assert (
@@ -217,7 +217,7 @@ async def test_job_and_call_embed_alike(
 ) -> None:
     small, large = open_app(extract_materials_characters=1_000), open_app()
     await extract_result(small, "line 7", materials=LONG, task_id="job")
-    await ingest_materials(small.context(Caller(), Meter()), ample())
+    await ingest_materials(small.context(Caller(), Meter()), ample_budget())
     by_job = await extract_result(small, "line 7", materials=LONG, task_id="job")
     by_call = await extract_result(large, "line 7", materials=LONG, task_id="call")
     assert by_call["passages"] == by_job["passages"]
@@ -249,9 +249,9 @@ async def test_a_deferred_document_can_be_asked_before_the_job(
 async def test_scope_task_omits_pending_texts(open_app: Callable[..., App]) -> None:
     app = open_app(extract_materials_characters=1_000)
     await extract_result(app, "line", materials=LONG)
-    nothing = await call_extract(app, "line", scope="task")
-    assert nothing.error is not None
-    assert nothing.error.code == "NOT_FOUND"
+    spent_budget = await call_extract(app, "line", scope="task")
+    assert spent_budget.error is not None
+    assert spent_budget.error.code == "NOT_FOUND"
     shared = "Line 7 of a long log.\n\nA short text."
     await extract_result(app, "line", materials=shared)
     result = await extract_result(app, "Line 8 of a long log", scope="task")

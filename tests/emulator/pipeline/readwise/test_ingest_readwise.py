@@ -28,7 +28,7 @@ from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.readwise import START, FakeReadwise
 from tests.support.readwise_runs import progress, run_ingest, stored_state, stored_texts
 from tests.support.source_files import write_export
-from tests.support.stored_documents import documents, nothing, one_step
+from tests.support.stored_documents import documents, one_step, spent_budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -357,7 +357,7 @@ async def test_next_run_continues_after_the_saved_books(
 
 
 async def test_run_without_time_sends_no_request(ctx: Context, readwise: FakeReadwise) -> None:
-    assert await ingest(ctx, nothing()) == Report(finished=False)
+    assert await ingest(ctx, spent_budget()) == Report(finished=False)
     assert readwise.calls == []
 
 

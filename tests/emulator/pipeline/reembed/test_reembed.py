@@ -29,7 +29,7 @@ from tests.support.model_migration import (
     run_reembed,
     stored_spaces,
 )
-from tests.support.stored_documents import ample, chunks_by_content, nothing, one_step
+from tests.support.stored_documents import ample_budget, chunks_by_content, one_step, spent_budget
 from tests.support.stored_documents import documents as stored
 from tests.support.tool_calls import call, call_result
 from tests.support.traces import sample
@@ -95,7 +95,7 @@ async def test_embed_job_continues_a_migration(
 ) -> None:
     await announce_migration(new_app)
     clock.advance(minutes=2)
-    report = await embed(job_context(new_app), ample())
+    report = await embed(job_context(new_app), ample_budget())
     assert (report.counts, await stored_spaces(old_app)) == (
         {"embedded": DOCUMENTS},
         expected_spaces("words-2", 24),
@@ -110,9 +110,9 @@ async def test_embed_job_of_the_old_model_does_nothing(
     await (clear_vectors(new_app, clock) if is_cleared else announce_migration(new_app))
     before = await stored_spaces(old_app)
     with pytest.raises(Unavailable, match="being embedded again"):
-        await embed(job_context(old_app), ample())
+        await embed(job_context(old_app), ample_budget())
     with pytest.raises(Unavailable, match="being embedded again"):
-        await ingest_materials(job_context(old_app), ample())
+        await ingest_materials(job_context(old_app), ample_budget())
     assert await stored_spaces(old_app) == before
 
 
@@ -161,7 +161,7 @@ async def test_running_out_of_time_at_any_step_loses_nothing(
 ) -> None:
     await announce_migration(new_app)
     clock.advance(minutes=2)
-    assert (await run_reembed(new_app, nothing())).finished is False
+    assert (await run_reembed(new_app, spent_budget())).finished is False
     report = await run_reembed(new_app, one_step())
     assert (report.counts, report.finished) == ({"embedded": 5}, False)
     while not (report := await run_reembed(new_app, one_step())).finished:
@@ -228,7 +228,7 @@ async def test_migration_can_be_reversed(
 @pytest.mark.usefixtures("old_app")
 async def test_base_with_the_model_costs_one_read(open_app: Open) -> None:
     again = job_context(open_app(previous_model()))
-    assert await JOB.run(again, ample()) == Report()
+    assert await JOB.run(again, ample_budget()) == Report()
     assert (again.meter.documents_read, again.meter.documents_written) == (1, 0)
 
 

@@ -31,7 +31,7 @@ from tests.support.model_migration import (
     run_reembed,
     stored_spaces,
 )
-from tests.support.stored_documents import ample
+from tests.support.stored_documents import ample_budget
 from tests.support.stored_documents import documents as stored
 from tests.support.tool_calls import call_result
 from tests.support.traces import sample
@@ -104,7 +104,7 @@ async def test_process_with_the_old_model_notices_the_migration(old_app: App, ne
 @pytest.mark.usefixtures("old_app")
 async def test_materials_with_new_vectors_are_searched(new_app: App, clock: SettableClock) -> None:
     await complete_migration(new_app, clock)
-    assert (await ingest_materials(job_context(new_app), ample())).counts == {
+    assert (await ingest_materials(job_context(new_app), ample_budget())).counts == {
         "embedded": 4,
         "ready": 1,
     }
@@ -168,7 +168,7 @@ def make_cluster(name: str, start: tuple[float, ...]) -> ClusterWithCentroid:
 async def test_materials_migrate_to_another_dimension(open_app: Open, clock: SettableClock) -> None:
     longer = open_app(Model("words-1", 24))
     await complete_migration(longer, clock)
-    assert (await ingest_materials(job_context(longer), ample())).counts == {
+    assert (await ingest_materials(job_context(longer), ample_budget())).counts == {
         "embedded": 4,
         "ready": 1,
     }
