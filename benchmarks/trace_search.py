@@ -36,7 +36,7 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.search.hybrid import rank
 from shared.search.query import Mode, SearchQuery
-from shared.traces.corpus import index_entry, trace_corpus, with_tags
+from shared.traces.corpus import index_entry, select_by_tags, trace_corpus
 from shared.traces.model import Trace, TraceContent
 from shared.traces.moderation import (
     HALF_LIFE_SECONDS,
@@ -155,7 +155,7 @@ async def measure(app: App) -> None:
         answers = frozenset(query["ids"]) | {
             copies[name] for name in query["ids"] if name in copies
         }
-        question = SearchQuery(query["query"], Mode.HYBRID, with_tags(()))
+        question = SearchQuery(query["query"], Mode.HYBRID, select_by_tags(()))
         ranking = await rank(question, trace_corpus(ctx.database), ctx)
         queries.append(Query(answers, ranking.hits))
     _print(queries, traces, copies)

@@ -63,9 +63,9 @@ def parse_scopes(names: Iterable[str]) -> frozenset[Scope]:
 
 def with_implied_scopes(scopes: frozenset[Scope]) -> frozenset[Scope]:
     """Return these scopes and those that they imply: curating includes writing, and so on."""
-    ordered = list(Scope)
-    highest = max(map(ordered.index, scopes), default=-1)
-    return frozenset(ordered[: highest + 1])
+    ordered_scopes = list(Scope)
+    highest = max(map(ordered_scopes.index, scopes), default=-1)
+    return frozenset(ordered_scopes[: highest + 1])
 
 
 class Caller(BaseModel):

@@ -21,11 +21,11 @@ def safe_id(name: str) -> str:
     Raises:
         ValueError: The name is all white space.
     """
-    trimmed = name.strip()
-    if not trimmed:
+    trimmed_name = name.strip()
+    if not trimmed_name:
         raise ValueError("a name must contain more than white space")
-    safe = _UNSAFE.sub("-", trimmed)
-    if safe == trimmed and len(safe) <= MAX_LENGTH and not safe.endswith("_"):
-        return safe
-    digest = hashlib.sha256(trimmed.encode("utf-8", "surrogatepass")).hexdigest()[:10]
-    return f"{safe[: MAX_LENGTH - 11]}-{digest}"
+    candidate = _UNSAFE.sub("-", trimmed_name)
+    if candidate == trimmed_name and len(candidate) <= MAX_LENGTH and not candidate.endswith("_"):
+        return candidate
+    digest = hashlib.sha256(trimmed_name.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+    return f"{candidate[: MAX_LENGTH - 11]}-{digest}"

@@ -18,12 +18,14 @@ def inline_references(schema: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(node, dict):
             return node
         definition = inline(definitions[node["$ref"].rpartition("/")[2]]) if "$ref" in node else {}
-        own = {key: inline(value) for key, value in node.items() if not _is_noise(key, value)}
-        return {**definition, **own}
+        own_keywords = {
+            key: inline(value) for key, value in node.items() if not _is_noise(key, value)
+        }
+        return {**definition, **own_keywords}
 
     root = {key: value for key, value in schema.items() if key != "$defs"}
-    inlined: dict[str, Any] = inline(root)
-    return inlined
+    inlined_schema: dict[str, Any] = inline(root)
+    return inlined_schema
 
 
 def _is_noise(key: str, value: Any) -> bool:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 TRACE: Final = "logging.googleapis.com/trace"
 SPAN: Final = "logging.googleapis.com/spanId"
-SAMPLED: Final = "logging.googleapis.com/trace_sampled"
+SAMPLED_FIELD: Final = "logging.googleapis.com/trace_sampled"
 
 _TRACEPARENT: Final = re.compile(r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 _CLOUD_TRACE: Final = re.compile(r"([0-9a-fA-F]{32})(?:/([0-9]{1,20}))?(?:;o=([0-9]))?")
@@ -65,7 +65,7 @@ def bind_trace(headers: Headers, project: str) -> AbstractContextManager[object]
         return nullcontext()
     fields: dict[str, Any] = {
         TRACE: f"projects/{project}/traces/{trace.trace_id}",
-        SAMPLED: trace.sampled,
+        SAMPLED_FIELD: trace.sampled,
     }
     return bound_contextvars(**fields, **({SPAN: trace.span_id} if trace.span_id else {}))
 
@@ -78,7 +78,7 @@ def traceparent_header() -> dict[str, str]:
     trace_id = fields[TRACE].rpartition("/")[2]
     # The header requires a span id, even if the request had none.
     span_id = fields.get(SPAN) or secrets.token_hex(_SPAN_BYTES)
-    return {"traceparent": f"{_FIRST_VERSION}-{trace_id}-{span_id}-{fields[SAMPLED]:02x}"}
+    return {"traceparent": f"{_FIRST_VERSION}-{trace_id}-{span_id}-{fields[SAMPLED_FIELD]:02x}"}
 
 
 def _traceparent(headers: Headers) -> TraceContext | None:
@@ -87,10 +87,10 @@ def _traceparent(headers: Headers) -> TraceContext | None:
     if not match:
         return None
     version, trace_id, span_id, flags = match.groups()
-    rest = match.string[match.end() :]
+    suffix = match.string[match.end() :]
     # A later version may append fields, but does not move these.
-    valid = not rest or (rest.startswith("-") and version != _FIRST_VERSION)
-    if not valid or not _is_valid_id(trace_id) or not _is_valid_id(span_id):
+    is_valid = not suffix or (suffix.startswith("-") and version != _FIRST_VERSION)
+    if not is_valid or not _is_valid_id(trace_id) or not _is_valid_id(span_id):
         return None
     return TraceContext(trace_id, span_id, bool(int(flags, 16) & 1))
 

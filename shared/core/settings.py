@@ -26,7 +26,7 @@ from shared.core.setting_groups import (
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-_EXPECTED: Final = {
+_EXPECTED_VALUES: Final = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "dict_type": "a JSON object",
@@ -96,8 +96,8 @@ def problems(error: ValidationError) -> list[tuple[str, str]]:
 def _problem(error: ErrorDetails) -> tuple[str, str]:
     name = str(error["loc"][0]).upper() if error["loc"] else ""
     message = error["msg"].removeprefix("Value error, ")
-    if error["type"] in _EXPECTED:
-        expected = _EXPECTED[error["type"]].format(**error.get("ctx", {}))
+    if error["type"] in _EXPECTED_VALUES:
+        expected = _EXPECTED_VALUES[error["type"]].format(**error.get("ctx", {}))
         subject = f"Each value in {name}" if len(error["loc"]) > 1 else name
         return name, f"{subject} must be {expected}"
     if error["type"] == "extra_forbidden":

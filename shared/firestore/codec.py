@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 RecordT = TypeVar("RecordT")
 _COLLECTIONS: Final = MappingProxyType({"tuple": tuple, "frozenset": frozenset})
-_EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
+_NO_ENTRIES: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-_ADDED: Final = "added"
+_ADDED_MARK: Final = "added"
 
 
 def added_field(**metadata: Any) -> Any:
@@ -31,7 +31,7 @@ def added_field(**metadata: Any) -> Any:
     Args:
         metadata: The field's metadata.
     """
-    return dataclasses.field(default=None, metadata={_ADDED: True, **metadata})
+    return dataclasses.field(default=None, metadata={_ADDED_MARK: True, **metadata})
 
 
 class Codec(Generic[RecordT]):
@@ -46,9 +46,9 @@ class Codec(Generic[RecordT]):
         kind: type[RecordT],
         id_field: str | None = None,
         *,
-        stored_as: Mapping[str, str] = _EMPTY,
-        readers: Mapping[str, Callable[[Any], Any]] = _EMPTY,
-        inline: Mapping[str, Codec[Any]] = _EMPTY,
+        stored_as: Mapping[str, str] = _NO_ENTRIES,
+        readers: Mapping[str, Callable[[Any], Any]] = _NO_ENTRIES,
+        inline: Mapping[str, Codec[Any]] = _NO_ENTRIES,
     ) -> None:
         """Derive the stored names and the readers of the fields.
 
@@ -117,15 +117,15 @@ class Codec(Generic[RecordT]):
             record: A record, or any object with its attributes.
             only: The names of the fields to return; all by default.
         """
-        stored = {
-            stored_name: _plain(getattr(record, name))
+        stored_values = {
+            stored_name: _to_stored_value(getattr(record, name))
             for name, stored_name in self.names.items()
             if (only is None or name in only) and not self._is_absent(name, record)
         }
         for name, codec in self._inline.items():
             if only is None or name in only:
-                stored |= codec.write(getattr(record, name))
-        return stored
+                stored_values |= codec.write(getattr(record, name))
+        return stored_values
 
     def absent_names(self, record: object, only: Collection[str] | None = None) -> list[str]:
         """Return the stored names of the added fields that `write` omits. See `added_field`."""
@@ -136,7 +136,7 @@ class Codec(Generic[RecordT]):
         ]
 
     def _is_absent(self, name: str, record: object) -> bool:
-        return _ADDED in self._fields[name].metadata and getattr(record, name) is None
+        return _ADDED_MARK in self._fields[name].metadata and getattr(record, name) is None
 
 
 def _collection_type(field: Field[Any]) -> Callable[[Any], Any] | None:
@@ -148,7 +148,7 @@ def _has_default(field: Field[Any]) -> bool:
     return field.default is not MISSING or field.default_factory is not MISSING
 
 
-def _plain(value: Any) -> Any:  # noqa: PLR0911 - one return for each kind of value
+def _to_stored_value(value: Any) -> Any:  # noqa: PLR0911 - one return for each kind of value
     """Convert a value to a form that Firestore accepts."""
     match value:
         case Enum():
@@ -156,11 +156,13 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911 - one return for each kind of va
         case date() if not isinstance(value, datetime):
             return value.isoformat()
         case dict():
-            return {key: _plain(item) for key, item in value.items()}
+            return {key: _to_stored_value(item) for key, item in value.items()}
         case tuple() | list():
-            return [_plain(item) for item in value]
+            return [_to_stored_value(item) for item in value]
         case AbstractSet():
-            return sorted(_plain(item) for item in value)
+            return sorted(_to_stored_value(item) for item in value)
         case _ if is_dataclass(value):
-            return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+            return {
+                field.name: _to_stored_value(getattr(value, field.name)) for field in fields(value)
+            }
     return value

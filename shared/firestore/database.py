@@ -58,7 +58,7 @@ COUNTED_PER_READ: Final = 1_000
 ResultT = TypeVar("ResultT")
 
 _UNREACHABLE: Final = "The database cannot be reached right now. Nothing is wrong with the call."
-_DOWN = (
+_OUTAGE_ERRORS = (
     exceptions.ServiceUnavailable,
     exceptions.DeadlineExceeded,
     exceptions.TooManyRequests,
@@ -232,14 +232,14 @@ class Database:
         Raises:
             PlatformFault: The database rejects the content of a single write.
         """
-        committed = 0
+        committed_count = 0
         async for batch, outcome in bisect_batch(
             writes, self.commit, (WriteConflict, PlatformFault)
         ):
             if isinstance(outcome, PlatformFault):
                 raise outcome
-            committed += 0 if isinstance(outcome, WriteConflict) else len(batch)
-        return committed
+            committed_count += 0 if isinstance(outcome, WriteConflict) else len(batch)
+        return committed_count
 
     async def retry_on_conflict(self, attempt: Callable[[], Awaitable[ResultT]]) -> ResultT:
         """Read, decide and commit, again after each write conflict (optimistic concurrency).
@@ -317,7 +317,7 @@ class Database:
 def _translate_errors(conflicts: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     try:
         yield
-    except _DOWN as error:
+    except _OUTAGE_ERRORS as error:
         raise Unavailable(_UNREACHABLE, retry_after=5) from error
     except conflicts as error:
         raise WriteConflict(f"The database refused: {type(error).__name__}.") from error

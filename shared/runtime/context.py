@@ -140,8 +140,10 @@ class Context:
         try:
             yield
         finally:
-            elapsed = (time.perf_counter() - start) * 1000
-            self.milliseconds[part] = round(self.milliseconds.get(part, 0.0) + elapsed, 1)
+            milliseconds_taken = (time.perf_counter() - start) * 1000
+            self.milliseconds[part] = round(
+                self.milliseconds.get(part, 0.0) + milliseconds_taken, 1
+            )
 
     async def commit(self, writes: Sequence[Write], answer: AnswerT) -> AnswerT:
         """Commit the writes of a call, all or none, and return its answer.

@@ -53,7 +53,7 @@ def parse_arguments(kind: type[ArgumentsT], arguments: dict[str, Any], name: str
     """
     try:
         # Strict JSON: "5" is not a number and true is not 1, but an enum is its string value.
-        return kind.model_validate_json(json.dumps(_with_whole_numbers(arguments)), strict=True)
+        return kind.model_validate_json(json.dumps(_convert_whole_floats(arguments)), strict=True)
     except _TooManyFields:
         message = f"an object has more than {MAX_FIELDS_PER_OBJECT} fields"
         raise argument_error(name, {"arguments": message}) from None
@@ -63,30 +63,30 @@ def parse_arguments(kind: type[ArgumentsT], arguments: dict[str, Any], name: str
             field_path(problem["loc"]): _describe_problem(kind, name, problem)
             for problem in problems[:MAX_REPORTED_PROBLEMS]
         }
-        raise argument_error(name, details, more=len(problems) - len(details)) from None
+        raise argument_error(name, details, unreported_count=len(problems) - len(details)) from None
 
 
 class _TooManyFields(Exception):
     """An object has so many fields that reporting them would be slow."""
 
 
-def argument_error(name: str, details: dict[str, str], more: int = 0) -> InvalidInput:
+def argument_error(name: str, details: dict[str, str], unreported_count: int = 0) -> InvalidInput:
     """Make the error for invalid arguments of the tool `name`, field by field."""
     problems = "; ".join(f"{field}: {message}" for field, message in details.items())
-    problems += f"; and {more} more" if more else ""
+    problems += f"; and {unreported_count} more" if unreported_count else ""
     message = f"{name} was not run. {problems}. Correct this and call {name} again."
     return InvalidInput(message, details=details)
 
 
-def _with_whole_numbers(value: Any) -> Any:
+def _convert_whole_floats(value: Any) -> Any:
     """Turn whole floats into ints: JSON has one kind of number, and some clients send 5.0 for 5."""
     match value:
         case dict() if len(value) > MAX_FIELDS_PER_OBJECT:
             raise _TooManyFields
         case dict():
-            return {name: _with_whole_numbers(item) for name, item in value.items()}
+            return {name: _convert_whole_floats(item) for name, item in value.items()}
         case list():
-            return [_with_whole_numbers(item) for item in value]
+            return [_convert_whole_floats(item) for item in value]
         case float() if value.is_integer():
             return int(value)
     return value
@@ -137,19 +137,19 @@ async def invoke(tool: Tool[Any, Any], request: CallRequest, app: App) -> CallAn
     task = request.caller.task
     try:
         arguments = parse_arguments(tool.input, request.arguments, tool.name)
-        task = _task_of(tool, arguments, request.caller)
-        outcome, replayed = await _run(tool, arguments, request, ctx)
+        task = _find_task(tool, arguments, request.caller)
+        outcome, is_replay = await _run(tool, arguments, request, ctx)
         facts = validate_facts(outcome.facts)
-        receipt = Receipt(price=outcome.price, replayed=replayed or None, notes=facts)
+        receipt = Receipt(price=outcome.price, replayed=is_replay or None, notes=facts)
         answer = CallAnswer(**_success_fields(tool, outcome.result), receipt=receipt)
     except Exception as error:  # noqa: BLE001 - the boundary: every error becomes an answer
         answer = _failure_answer(error, request, tool)
     seconds = time.perf_counter() - start
-    receipt = answer.receipt.model_copy(update=_measured(ctx, seconds) | {"task": task})
+    receipt = answer.receipt.model_copy(update=_measurements(ctx, seconds) | {"task": task})
     return answer.model_copy(update={"receipt": receipt})
 
 
-def _task_of(tool: Tool[Any, Any], arguments: Arguments, caller: Caller) -> str | None:
+def _find_task(tool: Tool[Any, Any], arguments: Arguments, caller: Caller) -> str | None:
     """Return the task that the call works in. The handler rejects an invalid name."""
     try:
         return tool.task(arguments, caller) if tool.task else caller.task
@@ -231,7 +231,7 @@ def _failure_answer(error: Exception, request: CallRequest, tool: Tool[Any, Any]
     return CallAnswer.failed(internal_error(tool.name, request.call_id))
 
 
-def _measured(ctx: Context, seconds: float) -> dict[str, Any]:
+def _measurements(ctx: Context, seconds: float) -> dict[str, Any]:
     """Return the measured fields of a receipt."""
     return {
         "documents_read": ctx.meter.documents_read,

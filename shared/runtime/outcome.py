@@ -66,18 +66,18 @@ def validate_facts(facts: Mapping[str, Any]) -> AuditFacts:
         TypeError: A fact is not a number, boolean or string, nor a list of these.
         ValueError: A string is not a short code, a number is not finite, or a list is too long.
     """
-    return {str(_single(name)): _fact(value) for name, value in facts.items()}
+    return {str(_check_fact(name)): _fact(value) for name, value in facts.items()}
 
 
 def _fact(value: Any) -> Fact | list[Fact]:
     if not isinstance(value, list | tuple):
-        return _single(value)
+        return _check_fact(value)
     if len(value) > MAX_LISTED_FACTS:
         raise ValueError(f"an audit fact lists at most {MAX_LISTED_FACTS} values")
-    return [_single(item) for item in value]
+    return [_check_fact(item) for item in value]
 
 
-def _single(value: Any) -> Fact:
+def _check_fact(value: Any) -> Fact:
     match value:
         case str() if not _CODE.fullmatch(value):
             raise ValueError("an audit fact is a code of up to 100 characters of [A-Za-z0-9._:-]")

@@ -38,7 +38,7 @@ CursorMoment = Annotated[
 CursorCount = Annotated[int, Field(ge=0, lt=1 << 63)]
 """An integer in a cursor's position, as large as Firestore takes."""
 
-_UNCHECKED: Final = {"cursor", "limit", "detail"}
+_FREE_ARGUMENTS: Final = {"cursor", "limit", "detail"}
 """Arguments that may differ from one page to the next."""
 _DIGEST_LENGTH: Final = 12
 """The number of hash digits at the start of a cursor."""
@@ -91,5 +91,5 @@ def _position(args: Arguments, cursor: str) -> str:
 def _digest(args: Arguments, position: str) -> str:
     """Hash the tool, its arguments and the position, to detect a cursor of another call."""
     tool = f"{type(args).__module__}.{type(args).__qualname__}"
-    content = f"{tool}{args.model_dump_json(exclude=_UNCHECKED)}{position}"
+    content = f"{tool}{args.model_dump_json(exclude=_FREE_ARGUMENTS)}{position}"
     return hashlib.sha256(content.encode()).hexdigest()[:_DIGEST_LENGTH]

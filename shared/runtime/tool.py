@@ -153,13 +153,16 @@ class Tool(Generic[ArgumentsT, ResultT]):
 
     def declaration(self) -> dict[str, Any]:
         """Return the tool as data, for the gateway's catalogue."""
-        output = _published(inline_references(self.output.model_json_schema(mode="serialization")))
+        output = _open_schema(
+            inline_references(self.output.model_json_schema(mode="serialization"))
+        )
         parameters = inline_references(self.input.model_json_schema(mode="validation"))
         return {
             "name": self.name,
             "title": self.title,
             "description": self.description,
-            "inputSchema": parameters | {"properties": _own_first(parameters["properties"])},
+            "inputSchema": parameters
+            | {"properties": _put_own_fields_first(parameters["properties"])},
             "outputSchema": self.envelope.schema(output) if self.envelope else output,
             "effect": self.effect.value,
             "tier": self.tier.value,
@@ -176,22 +179,22 @@ class Tool(Generic[ArgumentsT, ResultT]):
         }
 
 
-def _own_first(fields: dict[str, Any]) -> dict[str, Any]:
+def _put_own_fields_first(fields: dict[str, Any]) -> dict[str, Any]:
     """Put a tool's own fields before the common ones: models fill in the first fields first."""
     common = IdempotentArguments.model_fields.keys()
     return dict(sorted(fields.items(), key=lambda item: item[0] in common))
 
 
-def _published(node: Any) -> Any:
+def _open_schema(node: Any) -> Any:
     """Open a result's schema for clients: optional fields may be missing, and others may be added.
 
     Clients cache the list of tools, and with a closed schema would reject a field added later.
     """
     if isinstance(node, list):
-        return [_published(item) for item in node]
+        return [_open_schema(item) for item in node]
     if not isinstance(node, dict):
         return node
-    open_node = {key: _published(value) for key, value in node.items()}
+    open_node = {key: _open_schema(value) for key, value in node.items()}
     if open_node.get("additionalProperties") is False:
         del open_node["additionalProperties"]
     fields = node.get("properties", {})

@@ -104,10 +104,10 @@ def _similarities(bags: Sequence[Counter[str]]) -> Matrix:
     for row, bag in enumerate(bags):
         for term, count in bag.items():
             counts[row, column[term]] = count
-    weighted = counts * (1 + np.log((1 + len(bags)) / (1 + (counts > 0).sum(axis=0))))
-    lengths = np.linalg.norm(weighted, axis=1, keepdims=True)
-    unit = weighted / np.where(lengths, lengths, 1)
-    cosines: Matrix = unit @ unit.T
+    weighted_counts = counts * (1 + np.log((1 + len(bags)) / (1 + (counts > 0).sum(axis=0))))
+    lengths = np.linalg.norm(weighted_counts, axis=1, keepdims=True)
+    unit_vectors = weighted_counts / np.where(lengths, lengths, 1)
+    cosines: Matrix = unit_vectors @ unit_vectors.T
     return cosines
 
 

@@ -111,35 +111,42 @@ def _paragraphs_with_headings(text: str, max_length: int) -> Iterator[Span]:
 
 def _strip(text: str, start: int, end: int) -> Iterator[Span]:
     """Yield a span without the white space at its ends, or nothing if only white space is left."""
-    rest = text[start:end].lstrip()
-    if rest:
-        start = end - len(rest)
-        yield Span(start, start + len(rest.rstrip()))
+    remaining_text = text[start:end].lstrip()
+    if remaining_text:
+        start = end - len(remaining_text)
+        yield Span(start, start + len(remaining_text.rstrip()))
 
 
 def _split_paragraph(text: str, paragraph: Span, max_length: int) -> Iterator[Span]:
     boundaries = find_boundaries(text[paragraph.start : paragraph.end])
-    first, count = 0, len(boundaries.starts)
-    while first < count:
-        end = _piece_end(boundaries, first, max_length)
+    first_sentence, count = 0, len(boundaries.starts)
+    while first_sentence < count:
+        end = _piece_end(boundaries, first_sentence, max_length)
         yield Span(
-            paragraph.start + boundaries.starts[first], paragraph.start + boundaries.ends[end - 1]
+            paragraph.start + boundaries.starts[first_sentence],
+            paragraph.start + boundaries.ends[end - 1],
         )
-        first = end
+        first_sentence = end
 
 
-def _piece_end(boundaries: Boundaries, first: int, max_length: int) -> int:
+def _piece_end(boundaries: Boundaries, first_sentence: int, max_length: int) -> int:
     """Find the boundary where the piece that starts at the boundary `first` ends."""
-    start, total, min_length = boundaries.starts[first], boundaries.ends[-1], max_length // 5
+    start, total, min_length = (
+        boundaries.starts[first_sentence],
+        boundaries.ends[-1],
+        max_length // 5,
+    )
     if total - start <= max_length:
         return len(boundaries.starts)
-    low = bisect_left(boundaries.starts, start + min_length, first + 1)
-    full = bisect_right(boundaries.ends, start + max_length, first)
+    min_end = bisect_left(boundaries.starts, start + min_length, first_sentence + 1)
+    max_end = bisect_right(boundaries.ends, start + max_length, first_sentence)
     # A piece that ends by `balanced` leaves at least a fifth of a passage for the last one.
-    balanced = min(full, bisect_right(boundaries.starts, total - min_length, first) - 1)
+    balanced_end = min(
+        max_end, bisect_right(boundaries.starts, total - min_length, first_sentence) - 1
+    )
     for level in (SENTENCE, LINE, WORD, CLUSTER):
-        for high in (balanced, full):
-            end = boundaries.last(level, low, high)
+        for end_limit in (balanced_end, max_end):
+            end = boundaries.last(level, min_end, end_limit)
             if end >= 0:
                 return end
-    return full
+    return max_end

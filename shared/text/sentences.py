@@ -19,10 +19,10 @@ _MIN_LETTERS: Final = 0.7
 """In prose, at least this share of the characters other than white space are letters."""
 
 _FENCE: Final = re.compile(r"\s*(?:```|~~~)")
-_INDENTED: Final = re.compile(r" {4}|\t")
+_INDENTATION: Final = re.compile(r" {4}|\t")
 _BREAK: Final = re.compile(r"\s*(?:\||#{1,6}\s|[-=*_]{3,}\s*$|$)")
 _LIST_ITEM: Final = re.compile(r"\s*(?:[-*+•‣·]|\d{1,3}[.)])\s+")
-_QUOTED: Final = re.compile(r"\s*(?:>\s?)+")
+_QUOTE_MARKS: Final = re.compile(r"\s*(?:>\s?)+")
 _LINK: Final = re.compile(r"!?\[([^\]\n]*)\]\([^)\s]*\)")
 _ADDRESS: Final = re.compile(r"<?\bhttps?://[^\s>]+>?")
 _EMPHASIS: Final = re.compile(r"\*\*|__|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)")
@@ -33,7 +33,7 @@ def sentences(text: str) -> list[str]:
     return [
         sentence
         for block in _blocks(text)
-        for sentence in _split_sentences(_without_markup(block))
+        for sentence in _split_sentences(_remove_markup(block))
         if _is_prose(sentence)
     ]
 
@@ -43,7 +43,7 @@ def _blocks(text: str) -> Iterator[str]:
     block: list[str] = []
     for line in _prose_lines(text):
         item = _LIST_ITEM.match(line)
-        ends = item or _BREAK.match(line) or (not block and _INDENTED.match(line))
+        ends = item or _BREAK.match(line) or (not block and _INDENTATION.match(line))
         if ends and block:
             yield " ".join(block)
             block = []
@@ -60,25 +60,29 @@ def _prose_lines(text: str) -> Iterator[str]:
     lines = text.splitlines()
     fences = [_FENCE.match(line) is not None for line in lines]
     # With an odd number of fences the text is a fragment, and either side of one may be code.
-    balanced = sum(fences) % 2 == 0
-    in_code = False
+    fences_are_balanced = sum(fences) % 2 == 0
+    is_in_code = False
     for line, is_fence in zip(lines, fences, strict=True):
-        in_code ^= is_fence
-        yield "" if is_fence or (in_code and balanced) else _QUOTED.sub("", line, count=1)
+        is_in_code ^= is_fence
+        yield (
+            ""
+            if is_fence or (is_in_code and fences_are_balanced)
+            else _QUOTE_MARKS.sub("", line, count=1)
+        )
 
 
-def _without_markup(block: str) -> str:
+def _remove_markup(block: str) -> str:
     """Replace links by their text, and remove addresses and emphasis."""
     return normalize_line(_EMPHASIS.sub("", _ADDRESS.sub("", _LINK.sub(r"\1", block))))
 
 
 def _split_sentences(block: str) -> Iterator[str]:
     boundaries = find_boundaries(block)
-    first = 0
-    while first < len(boundaries.starts):
-        end = boundaries.first(SENTENCE, first + 1, len(boundaries.starts))
-        yield block[boundaries.starts[first] : boundaries.ends[end - 1]]
-        first = end
+    first_part = 0
+    while first_part < len(boundaries.starts):
+        end = boundaries.first(SENTENCE, first_part + 1, len(boundaries.starts))
+        yield block[boundaries.starts[first_part] : boundaries.ends[end - 1]]
+        first_part = end
 
 
 def _is_prose(line: str) -> bool:

@@ -25,12 +25,12 @@ def nearest_names(query: str, names: Sequence[str], limit: int = 3) -> list[str]
         names: The existing names.
         limit: How many names to return at most.
     """
-    folded = query.casefold()
+    folded_query = query.casefold()
     # A matcher caches its second sequence.
-    matcher = SequenceMatcher(None, "", folded, autojunk=False)
-    similarity = {name: _similarity(matcher, folded, name.casefold()) for name in names}
-    nearest = [name for name in similarity if similarity[name] >= MIN_SIMILARITY]
-    return sorted(nearest, key=lambda name: -similarity[name])[:limit]
+    matcher = SequenceMatcher(None, "", folded_query, autojunk=False)
+    similarities = {name: _similarity(matcher, folded_query, name.casefold()) for name in names}
+    nearest = [name for name in similarities if similarities[name] >= MIN_SIMILARITY]
+    return sorted(nearest, key=lambda name: -similarities[name])[:limit]
 
 
 def unknown_name_message(kind: str, query: str, names: Sequence[str]) -> str:

@@ -143,20 +143,20 @@ MIN_COPY: Final = 0.6
 renamed variables: `shared.traces.near_duplicates` measured it."""
 
 
-def resemblance(one: AbstractSet[str], other: AbstractSet[str]) -> float:
+def resemblance(terms: AbstractSet[str], other_terms: AbstractSet[str]) -> float:
     """Return the Jaccard index of two sets of terms, from 0 to 1, or 0 if both are empty.
 
     Broder calls this the resemblance of two documents ("On the Resemblance and Containment of
     Documents", SEQUENCES 1997).
     """
-    union = len(one | other)
-    return len(one & other) / union if union else 0.0
+    union = len(terms | other_terms)
+    return len(terms & other_terms) / union if union else 0.0
 
 
 def _normal(text: str) -> str:
     """Normalize case, ligatures, widths and invisible characters."""
-    folded = unicodedata.normalize("NFKC", text.translate(_SPELLING)).casefold()
-    return unicodedata.normalize("NFKC", folded)
+    folded_text = unicodedata.normalize("NFKC", text.translate(_SPELLING)).casefold()
+    return unicodedata.normalize("NFKC", folded_text)
 
 
 def _is_german(words: list[str]) -> bool:
@@ -200,13 +200,13 @@ def _stem(word: str) -> str:
     if script is None:
         return stem
     if script.lastgroup == "latin":
-        stem = _without_accents(stem)
+        stem = _strip_accents(stem)
     for name in _STEMMERS[script.lastgroup]:
         # The stemmer leaves nothing of some Greek words, and a term must not be empty.
         stem = _ALGORITHMS[name].stemWord(stem) or stem
     return stem
 
 
-def _without_accents(word: str) -> str:
+def _strip_accents(word: str) -> str:
     """Remove accents, which queries often lack. The German stemmer removes them too."""
     return word if word.isascii() else _ACCENT.sub("", unicodedata.normalize("NFKD", word))

@@ -54,7 +54,7 @@ class TraceSelection(Selection):
         return (self.include_flagged or not is_flagged) and super().admits(document)
 
 
-def with_tags(tags: Sequence[str], *, include_flagged: bool = False) -> TraceSelection:
+def select_by_tags(tags: Sequence[str], *, include_flagged: bool = False) -> TraceSelection:
     """Select the traces that have all of these tags."""
     groups = tuple(FacetFilter("tags", {tag: (named_facet(Kind.TAG, tag),)}) for tag in tags)
     return TraceSelection(groups, include_flagged=include_flagged)
@@ -81,12 +81,12 @@ async def index_entry(trace: Trace, ctx: Context) -> TraceIndexEntry:
         Unavailable: The embedding provider cannot be reached.
         Conflict: The knowledge base is embedded with another model.
     """
-    [vector], _, indexed = await asyncio.gather(
+    [vector], _, indexed_state = await asyncio.gather(
         ctx.embedder.embed([trace.content.embedding_text], Purpose.DOCUMENT),
         EmbeddingSpace(ctx.database).claim(ctx.embedder),
         asyncio.to_thread(trace_indexed_state, trace),
     )
-    return TraceIndexEntry(vector, ctx.embedder.model, indexed)
+    return TraceIndexEntry(vector, ctx.embedder.model, indexed_state)
 
 
 def trace_indexed_state(trace: Trace) -> IndexedState:

@@ -41,10 +41,10 @@ async def find_similar_traces(trace: Trace, entry: TraceIndexEntry, ctx: Context
     Costs one Firestore round trip.
     """
     hits = await Traces(ctx.database).nearest(entry.vector, MAX_CANDIDATES + 1)
-    excluded = {trace.trace_id, trace.supersedes}
-    others = [hit.document for hit in hits if hit.document.trace_id not in excluded]
+    excluded_ids = {trace.trace_id, trace.supersedes}
+    other_traces = [hit.document for hit in hits if hit.document.trace_id not in excluded_ids]
     # Counting the terms of six long traces takes some tenths of a second.
-    return await asyncio.to_thread(_compare, trace, others)
+    return await asyncio.to_thread(_compare, trace, other_traces)
 
 
 async def require_no_duplicate(trace: Trace, entry: TraceIndexEntry, ctx: Context) -> None:
@@ -55,22 +55,26 @@ async def require_no_duplicate(trace: Trace, entry: TraceIndexEntry, ctx: Contex
     """
     duplicates = (await find_similar_traces(trace, entry, ctx)).duplicates
     if duplicates:
-        other = duplicates[0].trace_id
+        duplicate_id = duplicates[0].trace_id
         raise Conflict(
-            f"Another trace already says the same: {other}. Read it with get_trace; if it is not"
-            " yours, vote for it with vote_trace. Nothing was changed.",
-            details={"duplicate": other},
+            f"Another trace already says the same: {duplicate_id}. Read it with get_trace; if it is"
+            " not yours, vote for it with vote_trace. Nothing was changed.",
+            details={"duplicate": duplicate_id},
         )
 
 
-def _compare(trace: Trace, others: Sequence[Trace]) -> SimilarTraces:
+def _compare(trace: Trace, other_traces: Sequence[Trace]) -> SimilarTraces:
     terms = _extract_terms(trace)
-    pairs = [(other, _extract_terms(other)) for other in others]
+    pairs = [(other_trace, _extract_terms(other_trace)) for other_trace in other_traces]
     return SimilarTraces(
-        duplicates=[other for other, other_terms in pairs if is_near_duplicate(terms, other_terms)],
+        duplicates=[
+            other_trace
+            for other_trace, other_terms in pairs
+            if is_near_duplicate(terms, other_terms)
+        ],
         related=[
-            other
-            for other, other_terms in pairs
+            other_trace
+            for other_trace, other_terms in pairs
             if resemblance(terms.problem, other_terms.problem) >= MIN_PROBLEM_RESEMBLANCE
         ],
     )

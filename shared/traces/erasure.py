@@ -77,28 +77,33 @@ class TraceErasure:
         query = followers_query(self._database.client, trace_id, MAX_FOLLOWERS)
         return await self._database.find(query)
 
-    async def begin(self, stored: StoredTrace, others: Sequence[Write], now: datetime) -> None:
+    async def begin(
+        self, stored_trace: StoredTrace, other_writes: Sequence[Write], now: datetime
+    ) -> None:
         """Delete a trace and its postings, and record that its erasure is not finished.
 
         Args:
-            stored: The trace.
-            others: Additional writes for the same commit.
+            stored_trace: The trace.
+            other_writes: Additional writes for the same commit.
             now: The time to store in the record.
 
         Raises:
             WriteConflict: The trace or the document of another write has changed. Nothing was
                 written.
         """
-        trace = stored.trace
-        record, option = self._record(trace.trace_id), LastUpdateOption(stored.snapshot.update_time)
-        difference = IndexDifference(trace.trace_id, stored.indexed, NOT_INDEXED)
+        trace = stored_trace.trace
+        record, option = (
+            self._record(trace.trace_id),
+            LastUpdateOption(stored_trace.snapshot.update_time),
+        )
+        difference = IndexDifference(trace.trace_id, stored_trace.indexed, NOT_INDEXED)
         await self._database.commit(
             [
-                lambda batch: batch.delete(stored.snapshot.reference, option),
+                lambda batch: batch.delete(stored_trace.snapshot.reference, option),
                 lambda batch: batch.set(record, {"begun_at": now}),
                 *self._credit(trace.contributor, await self._vote_counts(trace.trace_id)),
                 *postings_writes(self._database, TRACES, [difference]),
-                *others,
+                *other_writes,
             ]
         )
 

@@ -82,5 +82,5 @@ def moderation_factor(trace: Trace, now: datetime) -> float:
     seconds = max((now - trace.updated_at).total_seconds(), 0.0)
     age = 1 - math.exp2(-seconds / HALF_LIFE_SECONDS)
     votes = trace.tally.trust - trace.tally.doubt
-    validated = trace.status is TraceStatus.VALIDATED
-    return 1 + VOTES_WEIGHT * votes + VALIDATION_BONUS * validated - MAX_AGE_PENALTY * age
+    is_validated = trace.status is TraceStatus.VALIDATED
+    return 1 + VOTES_WEIGHT * votes + VALIDATION_BONUS * is_validated - MAX_AGE_PENALTY * age

@@ -87,17 +87,17 @@ class TraceTerms:
         return cls(problem, frozenset(terms(solution)), _names(solution))
 
 
-def is_near_duplicate(one: TraceTerms, other: TraceTerms) -> bool:
+def is_near_duplicate(trace: TraceTerms, other_trace: TraceTerms) -> bool:
     """Return whether two traces say the same. The order of the arguments does not matter."""
-    solutions = resemblance(one.solution, other.solution)
-    problems = resemblance(one.problem, other.problem)
+    solutions = resemblance(trace.solution, other_trace.solution)
+    problems = resemblance(trace.problem, other_trace.problem)
     if min(solutions, problems) >= MIN_COPY:
         return True
     return (
         solutions >= _MIN_SOLUTION
         and problems >= _MIN_PROBLEM
-        and len(one.names & other.names) >= _MIN_SHARED_NAMES
-        and resemblance(one.names, other.names) >= _MIN_NAMES
+        and len(trace.names & other_trace.names) >= _MIN_SHARED_NAMES
+        and resemblance(trace.names, other_trace.names) >= _MIN_NAMES
     )
 
 

@@ -137,7 +137,7 @@ class Traces(Documents[Trace]):
 
     def __init__(self, database: Database) -> None:
         """Store the database to use."""
-        super().__init__(database, COLLECTION, READ_FIELDS, _to_listed)
+        super().__init__(database, COLLECTION, READ_FIELDS, _read_listed_trace)
 
     async def get(self, trace_id: str) -> StoredTrace | None:
         """Load a trace, even if it is withdrawn. Costs one Firestore round trip."""
@@ -171,7 +171,7 @@ class Traces(Documents[Trace]):
     async def latest_feedback(self, trace_id: str, limit: int) -> list[Feedback]:
         """Load the latest feedback on any revision of a trace. Costs one Firestore round trip."""
         query = feedback_query(self._database.client, trace_id, limit)
-        return [_to_feedback(snapshot) for snapshot in await self._database.find(query)]
+        return [_read_feedback(snapshot) for snapshot in await self._database.find(query)]
 
     async def get_record(self, user_id: str) -> ContributorRecord:
         """Load the record of the votes on a user's traces. Costs one Firestore round trip."""
@@ -288,12 +288,12 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]
     yield contributor_query(client, "a")
 
 
-def _to_listed(trace_id: str, data: dict[str, Any]) -> Trace | None:
+def _read_listed_trace(trace_id: str, data: dict[str, Any]) -> Trace | None:
     """Read a trace from its document, or return None if it is no longer in the index."""
     trace = to_trace(trace_id, data)
     return trace if trace.is_listed else None
 
 
-def _to_feedback(snapshot: DocumentSnapshot[Any]) -> Feedback:
+def _read_feedback(snapshot: DocumentSnapshot[Any]) -> Feedback:
     data = snapshot.to_dict() or {}
     return Feedback(FeedbackTag(data["tag"]), data["text"], data["revision"], data["said_at"])

@@ -20,7 +20,7 @@ from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
 from shared.search.listing import FINGERPRINTS
 from shared.search.query import Mode, SearchQuery
-from shared.traces.corpus import with_tags
+from shared.traces.corpus import select_by_tags
 from shared.traces.tags import MAX_TAGS, TagInput, normalize_tags
 from shared.traces.views import format_votes
 
@@ -70,7 +70,7 @@ async def search_traces(args: In, ctx: Context) -> Out:
     if not (args.query or args.tags):
         message = "Please provide a query, tags, or both to search."
         raise InvalidInput(message, details={"query": "missing, and tags too"})
-    selection = with_tags(normalize_tags(args.tags), include_flagged=args.include_flagged)
+    selection = select_by_tags(normalize_tags(args.tags), include_flagged=args.include_flagged)
     if args.query:
         previous = decode_cursor(args, args.cursor, FINGERPRINTS) or []
         query = SearchQuery(args.query, Mode.HYBRID, selection)
