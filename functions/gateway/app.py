@@ -90,7 +90,7 @@ def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Star
     needs_sign_in = not settings.local_user
     app = Starlette(
         routes=[
-            Route(RESOURCE_PATH, _guarded(McpEndpoint(server, _security(settings)), access)),
+            Route(RESOURCE_PATH, _guard_endpoint(McpEndpoint(server, _security(settings)), access)),
             Route("/health", health.answer, methods=["GET"]),
             *(sign_in_routes(access) if needs_sign_in else []),
         ],
@@ -107,7 +107,7 @@ def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Star
     return app
 
 
-def _guarded(endpoint: ASGIApp, access: Access) -> ASGIApp:
+def _guard_endpoint(endpoint: ASGIApp, access: Access) -> ASGIApp:
     """Wrap the endpoint in the checks of CORS, method, authentication and body, in this order."""
     limit = access.settings.max_request_bytes
     sign_in = f"Sign in to send up to {limit:,}."

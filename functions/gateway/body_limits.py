@@ -112,15 +112,15 @@ class BodyLimit:
         self, receive: Receive, max_bytes: int, headers: Headers, sizes: Counter[str]
     ) -> bytearray | None:
         """Return the body, cut short if the client left, or None if it is too large."""
-        declared = headers.get("content-length", "")
-        if declared.isdecimal() and int(declared) > max_bytes:
+        content_length = headers.get("content-length", "")
+        if content_length.isdecimal() and int(content_length) > max_bytes:
             return None
         body = bytearray()
-        more = True
-        while more:
+        has_more = True
+        while has_more:
             message = await receive()
             part = message.get("body", b"")
-            more = message.get("more_body", False)
+            has_more = message.get("more_body", False)
             sizes["read"] += len(part)
             self._buffered_bytes += len(part)
             if sizes.total() > max_bytes:
@@ -138,12 +138,12 @@ class _BufferFullError(Exception):
 async def _replay(
     app: ASGIApp, bodies: list[bytearray], scope: Scope, receive: Receive, send: Send
 ) -> None:
-    async def receive_replayed() -> Message:
+    async def replay_body() -> Message:
         if not bodies:
             return await receive()
         return {"type": "http.request", "body": bytes(bodies.pop()), "more_body": False}
 
-    await app(scope, receive_replayed, send)
+    await app(scope, replay_body, send)
 
 
 def find_json_problem(body: bytes | bytearray) -> str | None:
@@ -160,11 +160,11 @@ def find_json_problem(body: bytes | bytearray) -> str | None:
 
 def count_values(body: bytes | bytearray) -> int:
     """Count lists, objects and values, approximately."""
-    unescaped = body.replace(rb"\\", b"").replace(rb"\"", b"")
-    strings = unescaped.count(b'"') // 2
+    body_without_escapes = body.replace(rb"\\", b"").replace(rb"\"", b"")
+    strings = body_without_escapes.count(b'"') // 2
     if strings > 2 * MAX_VALUES:  # up to half of them may be names in objects
         return strings
-    outside_strings = b"".join(unescaped.split(b'"')[::2])
+    outside_strings = b"".join(body_without_escapes.split(b'"')[::2])
     return sum(map(outside_strings.count, (b"[", b"{", b",")))
 
 

@@ -90,8 +90,8 @@ class Catalog:
         self._check_names("DISABLED_TOOLS", settings.disabled_tools)
         self._check_names("TOOL_TIMEOUTS", settings.tool_timeouts)
         self._check_names("TOOL_PRICES", settings.tool_prices)
-        disabled = settings.disabled_tools
-        tools = [tool for tool in self._by_name.values() if tool.name not in disabled]
+        disabled_names = settings.disabled_tools
+        tools = [tool for tool in self._by_name.values() if tool.name not in disabled_names]
         resource_uris = {tool.resource.uri for tool in tools if tool.resource}
         return Catalog([_apply_settings(tool, settings, resource_uris) for tool in tools])
 
@@ -120,8 +120,8 @@ class Catalog:
 
     def resource_listings(self, caller: Caller) -> list[tuple[Declaration, Links]]:
         """Return the tools whose pages make up the list of all resources."""
-        linking = [(tool, tool.links) for tool in self._allowed(caller) if tool.links]
-        return [(tool, links) for tool, links in linking if links.listed]
+        tools_with_links = [(tool, tool.links) for tool in self._allowed(caller) if tool.links]
+        return [(tool, links) for tool, links in tools_with_links if links.listed]
 
     def find_completer(self, kind: str, caller: Caller) -> Declaration | None:
         """Find the tool that completes names of this kind."""

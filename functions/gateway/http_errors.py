@@ -60,13 +60,13 @@ class ErrorMiddleware:
             return
         has_started = False
 
-        async def send_watched(message: Message) -> None:
+        async def send_and_remember(message: Message) -> None:
             nonlocal has_started
             has_started = True
             await send(message)
 
         try:
-            await self._app(scope, receive, send_watched)
+            await self._app(scope, receive, send_and_remember)
         except Exception as error:  # noqa: BLE001 - the boundary: every error becomes an answer
             response = _logged_response(error)
             if not has_started:

@@ -24,7 +24,7 @@ from tests.support.fakes.embedder import DIMENSION, WordEmbedder
 from tests.support.index_postings import WORDS, History, assert_exact
 from tests.support.knowledge import embed_all, set_fields
 from tests.support.notes import EDITOR, OWNER
-from tests.support.stored_documents import ample, chunks, documents
+from tests.support.stored_documents import ample_budget, chunks, documents
 from tests.support.tool_calls import call, call_result
 
 if TYPE_CHECKING:
@@ -327,9 +327,9 @@ class KnowledgeHistory(History):
         assert stats["sources"] == len(self.model.sources)
         await assert_exact(self.ctx)
         # Repair may delete empty postings, and replace a spelling that no passage has any more.
-        await repair(self.ctx, ample())
+        await repair(self.ctx, ample_budget())
         await assert_exact(self.ctx)
-        assert await repair(self.ctx, ample()) == Report()
+        assert await repair(self.ctx, ample_budget()) == Report()
 
     async def _check_lists(self) -> None:
         listed = (await call_result(self.app, "list_sources", limit=50))["sources"]

@@ -73,14 +73,14 @@ def read_credential(headers: Headers) -> Credential | None:
     if len(authorizations) + len(keys) > 1:
         raise Unauthorized(f"This request has more than one credential. {_USAGE_HINT}")
     text = keys[0].strip() if keys else _bearer(authorizations[0])
-    identity, at, key = text.rpartition("@")
+    identity, separator, key = text.rpartition("@")
     credential = (
-        Credential(key, identity) if at and key.startswith(KEY_PREFIX) else Credential(text)
+        Credential(key, identity) if separator and key.startswith(KEY_PREFIX) else Credential(text)
     )
     if (
         not _TOKEN_FORMAT.fullmatch(text)
         or (keys and not credential.is_key)
-        or (at and not identity)
+        or (separator and not identity)
     ):
         raise Unauthorized(f"This credential is not valid. {_USAGE_HINT}")
     return credential
@@ -117,13 +117,15 @@ class Callers:
             Unavailable: The database does not answer.
         """
         if credential is None:
-            return self._without_credential(address)
-        caller = await (self._by_key if credential.is_key else self._by_token)(credential)
+            return self._identify_anonymous(address)
+        caller = await (self._identify_by_key if credential.is_key else self._identify_by_token)(
+            credential
+        )
         embeds = self._settings.embeds_with_callers_keys and credential.is_key
         key = SecretStr(credential.text) if embeds else None
         return Visitor(caller, f"user:{caller.user_id}", embedding_key=key)
 
-    def _without_credential(self, address: str) -> Visitor:
+    def _identify_anonymous(self, address: str) -> Visitor:
         if self._settings.local_user:
             return Visitor(Caller.of(self._settings.local_user, role=Role.OWNER), None)
         if self._settings.public_access:
@@ -133,14 +135,14 @@ class Callers:
             " header `Authorization: Bearer <key>`. Never put a key in a URL."
         )
 
-    async def _by_token(self, credential: Credential) -> Caller:
+    async def _identify_by_token(self, credential: Credential) -> Caller:
         token = self._tokens.read(credential.text)
         account = await AccessStore(self._access).accounts.get(token.user_id)
         if not account.accepts(token.made_at, token.grant_id):
             raise Unauthorized("This sign-in has ended. Sign in again.")
         return Caller.of(token.user_id, token.scopes, role=self._role(account))
 
-    async def _by_key(self, credential: Credential) -> Caller:
+    async def _identify_by_key(self, credential: Credential) -> Caller:
         key, account = await self.verify_key(credential.text)
         task = safe_id(credential.identity) if credential.identity else None
         return Caller.of(account.user_id, key.scopes, task, role=self._role(account))
@@ -157,7 +159,7 @@ class Callers:
         key_id = parse_key_id(self._keyring, text)
         if key_id is None:
             raise Unauthorized(_INVALID_KEY_MESSAGE)
-        key, account = await self._look_up(key_id)
+        key, account = await self._load_key(key_id)
         now = self._clock()
         is_valid = key and matches_key(self._keyring, text, key) and key.is_valid(now)
         if not key or not account or not is_valid or not account.accepts(key.created_at):
@@ -176,7 +178,7 @@ class Callers:
         except Exception as error:  # noqa: BLE001 - the key is valid in any case
             log.warning("key_use_not_noted", **error_fields(error))
 
-    async def _look_up(self, key_id: str) -> tuple[AccessKey | None, Account | None]:
+    async def _load_key(self, key_id: str) -> tuple[AccessKey | None, Account | None]:
         """Load a key and its user's account: two round trips, or one if the owner is cached."""
         store = AccessStore(self._access)
         owner = self._owners.get(key_id)

@@ -64,7 +64,7 @@ class Authentication:
             await self._error_response(error, headers)(scope, receive, send)
             return
         visitor.attach(scope)
-        await self._app(scope, receive, self._with_changes(visitor.response, send))
+        await self._app(scope, receive, self._wrap_send(visitor.response, send))
 
     def _error_response(self, error: CarrelError, headers: Headers) -> JSONResponse:
         if not isinstance(error, Unauthorized):
@@ -83,10 +83,10 @@ class Authentication:
             return {}
         return {"www-authenticate": challenge(self._settings, scopes, code)}
 
-    def _with_changes(self, changes: ResponseChanges, send: Send) -> Send:
+    def _wrap_send(self, changes: ResponseChanges, send: Send) -> Send:
         """Wrap `send` so that it applies the handler's changes to the response."""
 
-        async def send_changed(message: Message) -> None:
+        async def send_with_changes(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 if changes.challenge:
@@ -96,7 +96,7 @@ class Authentication:
                     headers["retry-after"] = retry_after_header(changes.retry_after)
             await send(message)
 
-        return send_changed
+        return send_with_changes
 
 
 def _is_forwarded(headers: Headers) -> bool:

@@ -58,9 +58,9 @@ class Visitor:
 
     def require_scope(self, scope: Scope) -> frozenset[Scope]:
         """Make the HTTP response a 403 that asks for this scope too; return all needed scopes."""
-        needed = self.caller.scopes | {scope}
-        self.response.challenge = (Forbidden.status, "insufficient_scope", needed)
-        return needed
+        needed_scopes = self.caller.scopes | {scope}
+        self.response.challenge = (Forbidden.status, "insufficient_scope", needed_scopes)
+        return needed_scopes
 
     def attach(self, scope: MutableMapping[str, object]) -> None:
         """Attach the visitor to the request's ASGI scope."""

@@ -175,7 +175,7 @@ async def close_bill(
     billing: Billing, reservation: Reservation, tool: Declaration, answer: CallAnswer
 ) -> int:
     """Charge an answered call or release its money, and return the charged cost."""
-    entry = _with_outcome(reservation.bill.entry, answer)
+    entry = _add_outcome(reservation.bill.entry, answer)
     if answer.error is None:
         cost = tool.price if answer.receipt.price is None else answer.receipt.price
         return await billing.settle(reservation, cost, entry)
@@ -199,7 +199,7 @@ def _is_uncertain(tool: Declaration, answer: CallAnswer) -> bool:
     return answer.error.details.get("outcome") != WriteState.NOTHING_DONE
 
 
-def _with_outcome(entry: CallEntry, answer: CallAnswer) -> CallEntry:
+def _add_outcome(entry: CallEntry, answer: CallAnswer) -> CallEntry:
     return replace(
         entry,
         outcome=answer.error.code if answer.error else SUCCESS,

@@ -52,7 +52,7 @@ class CallPipeline:
         self, tool: Declaration, arguments: dict[str, Any], visitor: Visitor
     ) -> CallAnswer:
         """Call a tool that the visitor may call. Every error becomes an answer."""
-        started = time.perf_counter()
+        start = time.perf_counter()
         invalid = check_arguments(tool.name, arguments)
         request = CallRequest(
             call_id=call_id(tool, arguments, visitor),
@@ -71,16 +71,16 @@ class CallPipeline:
             if isinstance(error, Unauthorized):
                 visitor.require_sign_in(tool.effect.scope)
         except asyncio.CancelledError:
-            self._log(tool, request, _ABANDONED_ANSWER, started)
+            self._log(tool, request, _ABANDONED_ANSWER, start)
             raise
-        self._log(tool, request, answer, started)
+        self._log(tool, request, answer, start)
         visitor.response.retry_after = answer.error.retry_after if answer.error else None
         return answer
 
     def _log(
-        self, tool: Declaration, request: CallRequest, answer: CallAnswer, started: float
+        self, tool: Declaration, request: CallRequest, answer: CallAnswer, start: float
     ) -> None:
-        log_call(tool, request, answer, self._keyring, seconds=time.perf_counter() - started)
+        log_call(tool, request, answer, self._keyring, seconds=time.perf_counter() - start)
 
     async def _dispatch_billed(self, tool: Declaration, request: CallRequest) -> CallAnswer:
         """Reserve the price before the call, and charge the actual cost after it.
@@ -88,11 +88,11 @@ class CallPipeline:
         A free call that only reads is neither charged nor recorded.
         """
         if not tool.price and tool.effect is Effect.READ:
-            return _with_price(await self._dispatch(tool, request), None)
+            return _set_price(await self._dispatch(tool, request), None)
         reservation = await self._billing.reserve(make_bill(tool, request, self._clock()))
         answer = await self._dispatch(tool, request)
         price = await close_bill(self._billing, reservation, tool, answer)
-        return _with_price(answer, price if tool.price else None)
+        return _set_price(answer, price if tool.price else None)
 
     async def _dispatch(self, tool: Declaration, request: CallRequest) -> CallAnswer:
         try:
@@ -110,7 +110,7 @@ _ABANDONED_ANSWER: Final = CallAnswer.failed(
 """It is logged if the client disconnects. The reservation of money expires by itself."""
 
 
-def _with_price(answer: CallAnswer, price: int | None) -> CallAnswer:
+def _set_price(answer: CallAnswer, price: int | None) -> CallAnswer:
     if answer.receipt.price == price:
         return answer
     receipt = answer.receipt.model_copy(update={"price": price})

@@ -44,12 +44,12 @@ class Completions:
     async def _complete_name(
         self, prompt: str, argument: types.CompletionArgument, visitor: Visitor
     ) -> types.CompleteResult:
-        declared = self._prompts.find(prompt).find_argument(argument.name)
-        if declared and declared.choices:
-            choices = declared.choices
+        declared_argument = self._prompts.find(prompt).find_argument(argument.name)
+        if declared_argument and declared_argument.choices:
+            choices = declared_argument.choices
             return _result([choice for choice in choices if choice.startswith(argument.value)])
-        if declared and declared.kind:
-            return await self._look_up(declared.kind, "name", argument.value, visitor)
+        if declared_argument and declared_argument.kind:
+            return await self._look_up(declared_argument.kind, "name", argument.value, visitor)
         return _result([])
 
     async def _complete_id(

@@ -129,7 +129,7 @@ class McpEndpoint:
     ) -> Response:
         """Answer a message of a revision up to 2025-11-25. An error has the HTTP status 200."""
         if not isinstance(message, JSONRPCRequest):
-            return _accepted()
+            return _accepted_response()
         return _answer(message.id, await self._outcome(message, request, version))
 
     async def _modern_response(
@@ -138,16 +138,16 @@ class McpEndpoint:
         """Answer a message of 2026-07-28, whose headers repeat parts of its body, or of none."""
         if isinstance(message, JSONRPCNotification):
             unsupported = unsupported_protocol_version_rejection(version)
-            return _rejected(None, unsupported) if unsupported else _accepted()
+            return _rejection_response(None, unsupported) if unsupported else _accepted_response()
         if not isinstance(message, JSONRPCRequest):
             return json_rpc_error(400, _NO_RPC_MESSAGE)
         if name := find_duplicated_routing_header(request.headers.items()):
             problem = f"{name} header appears more than once"
-            return _rejected(message.id, InboundLadderRejection(HEADER_MISMATCH, problem))
+            return _rejection_response(message.id, InboundLadderRejection(HEADER_MISMATCH, problem))
         body = {"method": message.method, "params": message.params}
         envelope = classify_inbound_request(body, headers=request.headers)
         if isinstance(envelope, InboundLadderRejection):
-            return _rejected(message.id, envelope)
+            return _rejection_response(message.id, envelope)
         outcome = await self._outcome(message, request, version)
         if isinstance(outcome, ErrorData):
             return _answer(message.id, outcome, ERROR_CODE_HTTP_STATUS.get(outcome.code, 200))
@@ -218,7 +218,9 @@ def _answer(
     return Response(pydantic_core.to_json(answer), status, media_type="application/json")
 
 
-def _rejected(request_id: RequestId | None, rejection: InboundLadderRejection) -> Response:
+def _rejection_response(
+    request_id: RequestId | None, rejection: InboundLadderRejection
+) -> Response:
     message = f"{rejection.message}. {_ADVICE[rejection.code]}"
     error = ErrorData(code=rejection.code, message=message, data=rejection.data)
     return _answer(request_id, error, ERROR_CODE_HTTP_STATUS[rejection.code])
@@ -234,6 +236,6 @@ def _invalid_parameters(method: str, error: ValidationError) -> ErrorData:
     return ErrorData(code=INVALID_PARAMS, message=message)
 
 
-def _accepted() -> Response:
+def _accepted_response() -> Response:
     """Make the response to a message that nothing waits for."""
     return Response(status_code=202)

@@ -23,10 +23,10 @@ I have read."""
 
 def _explore_topic(arguments: Arguments) -> str:
     topic, tag = arguments["topic"], arguments.get("tag")
-    tagged = f", among the passages with the tag {tag}" if tag else ""
+    tag_clause = f", among the passages with the tag {tag}" if tag else ""
     filters = f'"filters": {{"tags": [{tag}]}}, ' if tag else ""
     return f"""\
-What does my knowledge base say about {topic}{tagged}?
+What does my knowledge base say about {topic}{tag_clause}?
 
 1. Call `search_kb` with {{"query": {topic}, {filters}"limit": 20}}. If few hits fit, search once \
 or twice more with other words.

@@ -92,11 +92,11 @@ class Prompt:
         }
         if arguments.keys() - {argument.name for argument in self.arguments}:
             raise InvalidInput(f"{self.name} takes only these arguments: {self._names()}.")
-        required = [argument.name for argument in self.arguments if argument.required]
-        if missing := [name for name in required if name not in lines]:
-            raise InvalidInput(f"{self.name} needs {', '.join(missing)}.")
-        supplied = [argument for argument in self.arguments if argument.name in lines]
-        return self.text({arg.name: _quote(arg, lines[arg.name]) for arg in supplied})
+        required_names = [argument.name for argument in self.arguments if argument.required]
+        if missing_names := [name for name in required_names if name not in lines]:
+            raise InvalidInput(f"{self.name} needs {', '.join(missing_names)}.")
+        given_arguments = [argument for argument in self.arguments if argument.name in lines]
+        return self.text({arg.name: _quote(arg, lines[arg.name]) for arg in given_arguments})
 
     def _names(self) -> str:
         return ", ".join(argument.name for argument in self.arguments)

@@ -34,9 +34,9 @@ def expand(template: str, values: Mapping[str, Any]) -> str:
 
 def match(template: str, uri: str) -> dict[str, str] | None:
     """Return a template's variable with its value in a URI. Return None if they do not match."""
-    before, name, after = _VARIABLE.split(template)
-    matched = re.fullmatch(f"{re.escape(before)}([^/?#]+){re.escape(after)}", uri)
-    return {name: matched[1]} if matched else None
+    prefix, name, suffix = _VARIABLE.split(template)
+    uri_match = re.fullmatch(f"{re.escape(prefix)}([^/?#]+){re.escape(suffix)}", uri)
+    return {name: uri_match[1]} if uri_match else None
 
 
 def linked_resources(result: dict[str, Any], links: Links) -> list[types.Resource]:

@@ -105,16 +105,16 @@ class Resources:
         """Return the next page that is not empty, from the first tool that has one."""
         if not listings:
             return types.ListResourcesResult(resources=[])
-        (tool, links), *others = listings
+        (tool, links), *other_listings = listings
         result = await self._call_page(tool, links, cursor, visitor)
         resources, next_cursor = linked_resources(result, links), result.get("next_cursor")
         if not resources and not next_cursor:
-            return await self._next_page(others, None, visitor)
+            return await self._next_page(other_listings, None, visitor)
         position = None
         if next_cursor:
             position = to_cursor(tool.name, next_cursor)
-        elif others:
-            position = to_cursor(others[0][0].name, None)
+        elif other_listings:
+            position = to_cursor(other_listings[0][0].name, None)
         return types.ListResourcesResult(resources=resources, next_cursor=position)
 
     async def _call_page(

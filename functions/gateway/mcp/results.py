@@ -20,7 +20,7 @@ RECEIPT: Final = "carrel/receipt"
 """A call's receipt has this key in `_meta`."""
 TOOL_FAILURE: Final = -32010
 """Tool errors have this JSON-RPC code, from the range for servers. `data` has the details."""
-REPLAYED: Final = (
+REPLAY_REMARK: Final = (
     "A call with the same idempotency_key succeeded before, so nothing was done now. This is the"
     " earlier answer; the data may have changed since."
 )
@@ -35,22 +35,22 @@ def to_result(
     An error has no structured content unless the tool's output schema includes errors: some clients
     validate it against the schema even then, and would hide the message.
     """
-    structured = _structured(answer, tool)
+    structured_content = _make_structured_content(answer, tool)
     error = answer.error and {"error": answer.error.model_dump(exclude_none=True)}
-    text = answer.text or compact(structured or error or {})
-    texts = [text, *([REPLAYED] if answer.receipt.replayed else [])]
+    text = answer.text or compact(structured_content or error or {})
+    texts = [text, *([REPLAY_REMARK] if answer.receipt.replayed else [])]
     return types.CallToolResult(
         content=[
             *(types.TextContent(type="text", text=text) for text in texts),
             *(link_blocks(answer.result or {}, links) if links else []),
         ],
-        structured_content=structured,
+        structured_content=structured_content,
         is_error=answer.error is not None,
         _meta=meta(answer),
     )
 
 
-def _structured(answer: CallAnswer, tool: Declaration) -> dict[str, Any] | None:
+def _make_structured_content(answer: CallAnswer, tool: Declaration) -> dict[str, Any] | None:
     if tool.envelope is None:
         return answer.result
     if answer.error:

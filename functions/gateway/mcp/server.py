@@ -87,20 +87,20 @@ def mcp_server(
             "server/discover": _CACHE_HINT,
         },
         lifespan=lambda _: nullcontext(local_visitor),
-        on_list_tools=_with_logged_faults(tools.list_tools),
-        on_call_tool=_with_logged_faults(tools.call_tool),
-        on_list_resources=_with_logged_faults(resources.list_resources),
-        on_list_resource_templates=_with_logged_faults(resources.list_templates),
-        on_read_resource=_with_logged_faults(resources.read),
-        on_list_prompts=_with_logged_faults(prompt_handlers.list_prompts),
-        on_get_prompt=_with_logged_faults(prompt_handlers.get_prompt),
-        on_completion=_with_logged_faults(Completions(catalog, pipeline, prompt_handlers).complete),
+        on_list_tools=_log_faults(tools.list_tools),
+        on_call_tool=_log_faults(tools.call_tool),
+        on_list_resources=_log_faults(resources.list_resources),
+        on_list_resource_templates=_log_faults(resources.list_templates),
+        on_read_resource=_log_faults(resources.read),
+        on_list_prompts=_log_faults(prompt_handlers.list_prompts),
+        on_get_prompt=_log_faults(prompt_handlers.get_prompt),
+        on_completion=_log_faults(Completions(catalog, pipeline, prompt_handlers).complete),
     )
     server.middleware.clear()  # it makes OpenTelemetry spans, and nothing collects them
     return server
 
 
-def _with_logged_faults(
+def _log_faults(
     handler: Callable[[RequestContext, ParamsT], Awaitable[ResultT]],
 ) -> Callable[[RequestContext, ParamsT], Awaitable[ResultT]]:
     """Wrap a handler so that it raises only MCPError. Another error is logged.

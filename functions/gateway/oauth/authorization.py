@@ -107,7 +107,7 @@ class Approvals:
         self._clock = clock
 
     async def approve(
-        self, request: AuthorizationRequest, proof: Proof, allowed: frozenset[Scope]
+        self, request: AuthorizationRequest, proof: Proof, allowed_scopes: frozenset[Scope]
     ) -> str:
         """Store a grant, and return the URL that takes the code to the program.
 
@@ -116,7 +116,7 @@ class Approvals:
         Args:
             request: The program's request.
             proof: The proof of the person's identity.
-            allowed: The scopes that the person may grant, at most those of their key.
+            allowed_scopes: The scopes that the person may grant, at most those of their key.
 
         Raises:
             Unauthorized: There is no proof.
@@ -125,7 +125,7 @@ class Approvals:
         """
         if not isinstance(proof, Proof):
             raise Unauthorized("The sign-in has no proof of identity.")
-        scopes = request.scopes & allowed
+        scopes = request.scopes & allowed_scopes
         if not scopes:
             raise Forbidden("This key has none of the scopes that the program requests.")
         now = self._clock()

@@ -97,12 +97,12 @@ class ClientDocuments:
         Raises:
             Unavailable: The document cannot be fetched now.
         """
-        lookup = await self._look_up(client_id)
+        lookup = await self._fetch_lookup(client_id)
         if lookup.temporary_error:
             raise Unavailable(lookup.temporary_error, retry_after=FAILURE_LIFETIME.total_seconds())
         return lookup.client
 
-    async def _look_up(self, client_id: str) -> _Lookup:
+    async def _fetch_lookup(self, client_id: str) -> _Lookup:
         lookup, expires_at = self._cache.get(client_id, (None, None))
         if lookup and expires_at and self._clock() < expires_at:
             return lookup

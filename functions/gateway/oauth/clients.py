@@ -101,10 +101,12 @@ class Client(OAuthClientInformationFull):
             InvalidRedirectUriError: The client did not register this URI.
         """
         # The SDK parses URIs in two ways. Parsed again, `http://host` and `http://host/` are equal.
-        registered = [str(AnyUrl(str(uri))) for uri in self.redirect_uris or []]
-        if redirect_uri is None and len(registered) == 1:
-            return AnyUrl(registered[0])
-        if redirect_uri is None or not is_registered(str(AnyUrl(str(redirect_uri))), registered):
+        registered_uris = [str(AnyUrl(str(uri))) for uri in self.redirect_uris or []]
+        if redirect_uri is None and len(registered_uris) == 1:
+            return AnyUrl(registered_uris[0])
+        if redirect_uri is None or not is_registered(
+            str(AnyUrl(str(redirect_uri))), registered_uris
+        ):
             raise InvalidRedirectUriError("this redirect_uri is not registered for the client")
         return redirect_uri
 

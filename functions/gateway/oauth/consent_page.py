@@ -75,7 +75,7 @@ def consent_page(
     html = _render(
         "consent.html",
         client=sanitize_name(authorization.client_name or "") or "An unnamed program",
-        client_host=_host_of(authorization.client_id),
+        client_host=_client_host(authorization.client_id),
         destination=destination,
         scopes=[label for scope, label in _SCOPE_LABELS.items() if scope in authorization.scopes],
         sealed_request=sealed_request,
@@ -106,7 +106,7 @@ def sanitize_name(name: str) -> str:
     return words if len(words) <= MAX_NAME_LENGTH else f"{words[:MAX_NAME_LENGTH]}…"
 
 
-def _host_of(client_id: str) -> str | None:
+def _client_host(client_id: str) -> str | None:
     """Return the host of the client's document if its id is a URL."""
     return urlsplit(client_id).hostname if client_id.startswith("https://") else None
 

@@ -127,8 +127,8 @@ class GoogleSignIn:
         Raises:
             Forbidden: This server did not issue the state, or issued it to another browser.
         """
-        salt, _, rest = state.partition(".")
-        signature, _, sealed_request = rest.partition(".")
+        salt, _, signed_part = state.partition(".")
+        signature, _, sealed_request = signed_part.partition(".")
         if not browser_id or not self._keyring.verify(
             _STATE_PURPOSE, f"{browser_id}.{salt}.{sealed_request}", signature
         ):
@@ -177,8 +177,8 @@ class GoogleSignIn:
 
     def _is_allowed(self, identity: _Identity) -> bool:
         domain = identity.email.rpartition("@")[2]
-        in_domain = domain == identity.domain and domain in self._domains
-        return identity.email in self._emails or in_domain
+        is_in_domain = domain == identity.domain and domain in self._domains
+        return identity.email in self._emails or is_in_domain
 
     def _sign_state(self, salt: str, sealed_request: str, browser_id: str) -> str:
         signature = self._keyring.sign(_STATE_PURPOSE, f"{browser_id}.{salt}.{sealed_request}")

@@ -61,11 +61,11 @@ async def read_parameters(request: Request) -> dict[str, str]:
     Raises:
         InvalidInput: A parameter is repeated, or the body is not a form.
     """
-    encoded = (
+    encoded_parameters = (
         request.scope["query_string"] if request.method == "GET" else await _read_form(request)
     )
     try:
-        pairs = parse_qsl(encoded.decode(), max_num_fields=_MAX_PARAMETERS)
+        pairs = parse_qsl(encoded_parameters.decode(), max_num_fields=_MAX_PARAMETERS)
     except ValueError:
         raise InvalidInput("The parameters are not valid.") from None
     parameters = dict(pairs)

@@ -116,8 +116,12 @@ class SignInService:
 
     async def end(self, token: str, client_id: str) -> None:
         """End the sign-in of an access or refresh token that was issued to this program."""
-        parsed = parse_refresh_token(self._keyring, token, client_id)
-        grant_id = parsed[0] if parsed else self._grant_id_of_access_token(token, client_id)
+        grant_and_generation = parse_refresh_token(self._keyring, token, client_id)
+        grant_id = (
+            grant_and_generation[0]
+            if grant_and_generation
+            else self._grant_id_of_access_token(token, client_id)
+        )
         now = self._clock()
         await self._change(grant_id, lambda grant: grant.end(now))
 
@@ -139,14 +143,14 @@ class SignInService:
         now = self._clock()
         if grant is None or not grant.is_valid(now):
             raise TokenError("invalid_grant", _SIGN_IN_ENDED_MESSAGE)
-        allowed = grant.scopes if scopes is None else grant.scopes & scopes
+        allowed_scopes = grant.scopes if scopes is None else grant.scopes & scopes
         expires_at = min(
             now + ACCESS_TOKEN_LIFETIME, grant.proof.expires_at or now + ACCESS_TOKEN_LIFETIME
         )
         access_token = self._tokens.issue(
             user_id=grant.user_id,
             client_id=grant.client_id,
-            scopes=allowed,
+            scopes=allowed_scopes,
             grant_id=grant.grant_id,
             until=expires_at,
         )
@@ -156,7 +160,7 @@ class SignInService:
         return OAuthToken(
             access_token=access_token,
             expires_in=int((expires_at - now).total_seconds()),
-            scope=" ".join(sorted(allowed)),
+            scope=" ".join(sorted(allowed_scopes)),
             refresh_token=refresh_token,
         )
 
@@ -291,8 +295,8 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
     ) -> OAuthToken:
         """Exchange a refresh token."""
         await self.registry.extend(cast("Client", client))
-        requested = frozenset(Scope(name) for name in scopes)
-        return await self.sign_ins.refresh(refresh_token.token, client.client_id, requested)
+        requested_scopes = frozenset(Scope(name) for name in scopes)
+        return await self.sign_ins.refresh(refresh_token.token, client.client_id, requested_scopes)
 
     async def load_access_token(self, token: str) -> AccessToken | None:  # noqa: ARG002 - the SDK's signature
         """Return nothing: `Callers` verifies access tokens, and no handler calls this."""

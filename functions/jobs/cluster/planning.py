@@ -72,7 +72,7 @@ class ClusterPlan:
             run_id: The run that found it.
             now: The time of writing.
         """
-        named = self.previous if self.description else None
+        named_cluster = self.previous if self.description else None
         x, y = self.position
         return ClusterWithCentroid(
             cluster=Cluster(
@@ -88,8 +88,9 @@ class ClusterPlan:
             ),
             centroid=tuple(self.new_cluster.centroid.tolist()),
             reach=self.new_cluster.reach,
-            named_by=named.named_by if named else BY_WORDS,
-            central=(named.central if named else ()) or self.members[:NAMING_SAMPLE_SIZE],
+            named_by=named_cluster.named_by if named_cluster else BY_WORDS,
+            central=(named_cluster.central if named_cluster else ())
+            or self.members[:NAMING_SAMPLE_SIZE],
             members_hash=hash_members(self.members),
         )
 
@@ -106,16 +107,18 @@ def plan_clusters(
         chunks: All chunks, with their current clusters.
         clusters: The stored clusters of previous runs.
     """
-    previous = {cluster.cluster.cluster_id: cluster for cluster in clusters}
+    previous_clusters = {cluster.cluster.cluster_id: cluster for cluster in clusters}
     members = [tuple(chunks[row].chunk_id for row in cluster.members) for cluster in new_clusters]
     positions = project([cluster.centroid for cluster in new_clusters])
     plans: list[ClusterPlan] = []
-    used = set(previous)
-    rows = zip(new_clusters, positions, members, _match(members, chunks, previous), strict=True)
+    used_ids = set(previous_clusters)
+    rows = zip(
+        new_clusters, positions, members, _match(members, chunks, previous_clusters), strict=True
+    )
     for new_cluster, position, chunk_ids, match in rows:
-        cluster_id = match.cluster_id if match else _new_id(chunk_ids, used)
-        used.add(cluster_id)
-        previous_cluster = previous.get(cluster_id)
+        cluster_id = match.cluster_id if match else _new_id(chunk_ids, used_ids)
+        used_ids.add(cluster_id)
+        previous_cluster = previous_clusters.get(cluster_id)
         description = (
             _current_description(previous_cluster, match, chunk_ids)
             if previous_cluster and match
@@ -142,22 +145,24 @@ def _match(
     A new cluster whose members have the stored hash of a previous cluster is that cluster. This way
     the next run can complete one that was killed while it assigned chunks.
     """
-    by_hash = {
+    ids_by_hash = {
         cluster.members_hash: cluster_id
         for cluster_id, cluster in previous.items()
         if cluster.members_hash
     }
-    exact = [by_hash.get(hash_members(members)) for members in new_members]
-    unmatched = [index for index, cluster_id in enumerate(exact) if cluster_id is None]
-    previous_members = _members_of(previous.keys() - set(exact), chunks)
-    result = [ClusterMatch(cluster_id, 1.0) if cluster_id else None for cluster_id in exact]
-    similar = match_clusters([new_members[index] for index in unmatched], previous_members)
-    for index, match in zip(unmatched, similar, strict=True):
+    exact_matches = [ids_by_hash.get(hash_members(members)) for members in new_members]
+    unmatched_rows = [index for index, cluster_id in enumerate(exact_matches) if cluster_id is None]
+    previous_members = _collect_members(previous.keys() - set(exact_matches), chunks)
+    result = [ClusterMatch(cluster_id, 1.0) if cluster_id else None for cluster_id in exact_matches]
+    similar_matches = match_clusters(
+        [new_members[index] for index in unmatched_rows], previous_members
+    )
+    for index, match in zip(unmatched_rows, similar_matches, strict=True):
         result[index] = match
     return result
 
 
-def _members_of(
+def _collect_members(
     cluster_ids: Collection[str], chunks: Sequence[AssignedChunk]
 ) -> dict[str, list[str]]:
     members: defaultdict[str, list[str]] = defaultdict(list)
@@ -172,16 +177,18 @@ def _current_description(
     previous: ClusterWithCentroid, match: ClusterMatch, members: Sequence[str]
 ) -> ClusterDescription | None:
     """Return the description of a previous cluster, or None if the cluster drifted too far."""
-    remaining = set(previous.central) & set(members)
-    if match.similarity < MIN_OVERLAP or len(remaining) < MIN_OVERLAP * len(previous.central):
+    remaining_sample = set(previous.central) & set(members)
+    if match.similarity < MIN_OVERLAP or len(remaining_sample) < MIN_OVERLAP * len(
+        previous.central
+    ):
         return None
     cluster = previous.cluster
     return ClusterDescription(cluster.name, cluster.description or "", cluster.keywords)
 
 
-def _new_id(members: Sequence[str], used: Collection[str]) -> str:
+def _new_id(members: Sequence[str], used_ids: Collection[str]) -> str:
     """Return an unused id. The prefix `topic-` is part of stored ids."""
     base = f"topic-{hash_members(members)[:12]}"
-    if base not in used:
+    if base not in used_ids:
         return base
-    return next(name for n in count(2) if (name := f"{base}-{n}") not in used)
+    return next(name for n in count(2) if (name := f"{base}-{n}") not in used_ids)

@@ -64,7 +64,7 @@ async def recluster(state: ClusteringState, ctx: Context, budget: Budget, report
     """
     began = time.monotonic()
     reading = Budget(began + READING_SHARE * (budget.deadline - began))
-    embeddings = await _read_all(state, ctx, reading)
+    embeddings = await _read_embeddings(state, ctx, reading)
     if embeddings is None:
         report.finished, report.note = False, NO_TIME
         return False
@@ -73,12 +73,14 @@ async def recluster(state: ClusteringState, ctx: Context, budget: Budget, report
     plans = plan_clusters(clusters, chunks, await Clusters(ctx.database).load_all())
     clustering = await _write_clusters(plans, state.model, len(chunks), ctx)
     report.counts["topics"] += len(plans)
-    if await _assign_all(chunks, plans, ctx, budget, report):
+    if await _assign_chunks(chunks, plans, ctx, budget, report):
         await Clusterings(ctx.database).save(replace(clustering, unfinished=False))
     return True
 
 
-async def _read_all(state: ClusteringState, ctx: Context, budget: Budget) -> _Embeddings | None:
+async def _read_embeddings(
+    state: ClusteringState, ctx: Context, budget: Budget
+) -> _Embeddings | None:
     """Read all embedded chunks page by page. Return None if time runs out."""
     chunks: list[AssignedChunk] = []
     blocks: list[NDArray[np.float32]] = []
@@ -128,7 +130,7 @@ async def _describe(plans: Sequence[ClusterPlan], ctx: Context) -> list[ClusterD
     return await asyncio.to_thread(describe_clusters, passages, current)
 
 
-async def _assign_all(
+async def _assign_chunks(
     chunks: Sequence[AssignedChunk],
     plans: Sequence[ClusterPlan],
     ctx: Context,
@@ -155,5 +157,5 @@ async def _assign_all(
 
 def _assignment(chunk: AssignedChunk, cluster_ids: Sequence[str]) -> ClusterAssignment:
     """Return the clusters of a chunk, first those that it is in already, in their order."""
-    unchanged = [cluster_id for cluster_id in chunk.cluster_ids if cluster_id in cluster_ids]
-    return ClusterAssignment(chunk, tuple(dict.fromkeys([*unchanged, *cluster_ids])))
+    kept_ids = [cluster_id for cluster_id in chunk.cluster_ids if cluster_id in cluster_ids]
+    return ClusterAssignment(chunk, tuple(dict.fromkeys([*kept_ids, *cluster_ids])))

@@ -22,7 +22,7 @@ MAX_PASSAGES: Final = 200_000
 """The maximum number of chunks that the job clusters. Two copies of their vectors take 1.2 GB."""
 CHANGED_SHARE: Final = 0.1
 """Passages are clustered again at once when this share of them has changed."""
-MIN_CHANGED: Final = 10
+MIN_CHANGED_CHUNKS: Final = 10
 """The minimum number of changed chunks, because a few are a tenth of a small knowledge base."""
 MAX_AGE: Final = timedelta(days=7)
 """After this time, any change is enough to cluster again."""
@@ -102,7 +102,7 @@ def has_changed(state: ClusteringState, now: datetime) -> bool:
     clustering = state.clustering
     if clustering is None or clustering.unfinished or clustering.model != state.model:
         return True
-    deleted = max(0, clustering.members - state.members)
-    changed = clustering.changed + state.pending + deleted
-    is_enough = changed >= max(MIN_CHANGED, CHANGED_SHARE * clustering.passages)
-    return is_enough or (changed > 0 and now - clustering.made_at >= MAX_AGE)
+    deleted_count = max(0, clustering.members - state.members)
+    changed_count = clustering.changed + state.pending + deleted_count
+    is_enough = changed_count >= max(MIN_CHANGED_CHUNKS, CHANGED_SHARE * clustering.passages)
+    return is_enough or (changed_count > 0 and now - clustering.made_at >= MAX_AGE)

@@ -43,8 +43,8 @@ async def extract(ctx: Context, budget: Budget) -> Report:
         report.note = NO_MODEL
         return report
     await EmbeddingSpace(ctx.database).claim(ctx.embedder)
-    if outdated := await requeue_outdated(ctx.database, ctx.clock()):
-        report.counts["outdated"] = outdated
+    if outdated_count := await requeue_outdated(ctx.database, ctx.clock()):
+        report.counts["outdated"] = outdated_count
     reader = PassageReader(ctx, ctx.generator, report)
     await process_pending(StepWork(STEP, "read", reader.read, reader.probe), ctx, budget, report)
     await promote_duplicates(ctx, budget, report)

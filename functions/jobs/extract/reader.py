@@ -142,9 +142,9 @@ class PassageReader:
         vectors = await embedder.embed(texts, Purpose.DOCUMENT)
         return drop_duplicates(list(zip(extractions, vectors, strict=True)), embedder.model)
 
-    async def _neighbours(self, embedded: Embedded) -> list[Similar]:
+    async def _neighbours(self, embedded_extraction: Embedded) -> list[Similar]:
         """Return the similar extractions in the database, without those about to be replaced."""
-        extraction, vector = embedded
+        extraction, vector = embedded_extraction
         neighbours = await Extractions(self._context.database).nearest_above(
             vector,
             extraction.type,
@@ -157,14 +157,16 @@ class PassageReader:
             if neighbour.extraction.extraction_id not in self._order.replaced
         ]
 
-    def _mark_duplicate(self, embedded: Embedded, neighbours: Sequence[Similar]) -> Embedded:
+    def _mark_duplicate(
+        self, embedded_extraction: Embedded, neighbours: Sequence[Similar]
+    ) -> Embedded:
         """Mark an extraction as a duplicate if a visible one says the same."""
-        extraction, vector = embedded
-        candidates = [*neighbours, *compute_similarities(embedded, self._order.visible)]
+        extraction, vector = embedded_extraction
+        candidates = [*neighbours, *compute_similarities(embedded_extraction, self._order.visible)]
         original = find_original(extraction, candidates, self._context.embedder.model)
         if original is None:
             self._counts["found"] += 1
-            self._order.visible.append(embedded)
-            return embedded
+            self._order.visible.append(embedded_extraction)
+            return embedded_extraction
         self._counts["duplicates"] += 1
         return replace(extraction, duplicate_of=original.extraction_id), vector

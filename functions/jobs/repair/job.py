@@ -37,19 +37,19 @@ async def repair(ctx: Context, budget: Budget) -> Report:
 async def repair_within(limits: RebuildLimits, ctx: Context, budget: Budget) -> Report:
     """Repair with these limits of memory."""
     report, progress = Report(), RepairProgress(ctx.database)
-    unfinished = await progress.position()
+    unfinished_position = await progress.position()
     for corpus in CORPORA:
-        after: PostingsRef | None = max(unfinished or corpus.start, corpus.start)
-        while after and after[0] in corpus.collections:
+        position: PostingsRef | None = max(unfinished_position or corpus.start, corpus.start)
+        while position and position[0] in corpus.collections:
             if budget.spent:
-                await progress.save(after)
+                await progress.save(position)
                 report.finished = False
                 return report
             corpus_repair = CorpusRepair(corpus, limits, ctx, report)
-            rebuilt = await corpus_repair.rebuild(after)
+            rebuilt = await corpus_repair.rebuild(position)
             await corpus_repair.compare(rebuilt, budget)
-            after = rebuilt.end_at
-    if unfinished:
+            position = rebuilt.end_at
+    if unfinished_position:
         await progress.save(None)
     return report
 
@@ -71,28 +71,33 @@ class CorpusRepair:
     ) -> RebuiltPostings:
         """Rebuild postings from a position on, after the totals, on which truncation depends."""
         while True:
-            stored = await self._store.totals()
-            average = stored.totals.average
-            rebuilt = RebuiltPostings(self._corpus.names, after, average, self._limits, only_refs)
+            stored_totals = await self._store.totals()
+            average_length = stored_totals.totals.average
+            rebuilt = RebuiltPostings(
+                self._corpus.names, after, average_length, self._limits, only_refs
+            )
             async for document_id, state in self._store.indexed_states():
                 rebuilt.add_document(document_id, state)
             # Totals that changed in the meantime are right; the indexed states may be older.
-            if rebuilt.totals == stored.totals:
+            if rebuilt.totals == stored_totals.totals:
                 return rebuilt
-            if not await self._store.correct_totals(stored, rebuilt.totals):
+            if not await self._store.correct_totals(stored_totals, rebuilt.totals):
                 return rebuilt
             # Run records store the name `mended` for what was repaired.
             self._report.counts["mended"] += 1
 
     async def compare(self, rebuilt: RebuiltPostings, budget: Budget) -> None:
         """Replace the stored postings that differ, add missing ones, and delete obsolete ones."""
-        missing = set(rebuilt.refs())
+        missing_refs = set(rebuilt.refs())
         suspects: dict[PostingsRef, object] = {}
-        async for stored in self._store.postings(rebuilt.start_after, rebuilt.end_at):
-            suspects |= {ref: stored[ref].update_time for ref in _differing(rebuilt, stored)}
-            missing -= stored.keys()
-            budget.progress(len(stored))
-        suspects |= dict.fromkeys(missing)
+        async for stored_postings in self._store.postings(rebuilt.start_after, rebuilt.end_at):
+            suspects |= {
+                ref: stored_postings[ref].update_time
+                for ref in _find_corrections(rebuilt, stored_postings)
+            }
+            missing_refs -= stored_postings.keys()
+            budget.progress(len(stored_postings))
+        suspects |= dict.fromkeys(missing_refs)
         if suspects:
             await self._compare_again(rebuilt.start_after, suspects)
 
@@ -115,23 +120,27 @@ class CorpusRepair:
         for start in range(0, len(refs), PAGE):
             page = refs[start : start + PAGE]
             snapshots = await self._store.snapshots(page)
-            unchanged = {
+            unchanged_postings = {
                 ref: snapshots.get(ref)
                 for ref in page
                 if getattr(snapshots.get(ref), "update_time", None) == suspects[ref]
             }
-            wrong = _differing(rebuilt, unchanged)
-            for count, removed in (("mended", False), ("removed", True)):
-                postings = {ref: data for ref, data in wrong.items() if (data is None) is removed}
-                replaced = await self._store.replace_unchanged(postings, snapshots)
-                self._report.counts += Counter({count: replaced})
+            corrections = _find_corrections(rebuilt, unchanged_postings)
+            for count, is_removal in (("mended", False), ("removed", True)):
+                postings = {
+                    ref: data for ref, data in corrections.items() if (data is None) is is_removal
+                }
+                replaced_count = await self._store.replace_unchanged(postings, snapshots)
+                self._report.counts += Counter({count: replaced_count})
 
 
-def _differing(
-    rebuilt: RebuiltPostings, stored: Mapping[PostingsRef, Document | None]
+def _find_corrections(
+    rebuilt: RebuiltPostings, stored_postings: Mapping[PostingsRef, Document | None]
 ) -> dict[PostingsRef, dict[str, Any] | None]:
     """Return the correct fields of each posting list that differs, or None to delete it."""
-    fields = {ref: snapshot.to_dict() if snapshot else None for ref, snapshot in stored.items()}
+    fields = {
+        ref: snapshot.to_dict() if snapshot else None for ref, snapshot in stored_postings.items()
+    }
     correct = {
         ref: rebuilt.posting_data(ref, (data or {}).get("name")) for ref, data in fields.items()
     }

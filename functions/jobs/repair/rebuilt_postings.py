@@ -123,17 +123,19 @@ class RebuiltPostings:
         if ref not in self._entries:
             return None
         entries, df = self._entries[ref], len(self._entries[ref]) + self._dropped[ref]
-        stored = entries if df < self._limits.truncate_at else self._truncate(ref, self._limits.cap)
-        data: dict[str, Any] = {"df": df, "postings": stored, "held": len(stored)}
+        kept_entries = (
+            entries if df < self._limits.truncate_at else self._truncate(ref, self._limits.cap)
+        )
+        data: dict[str, Any] = {"df": df, "postings": kept_entries, "held": len(kept_entries)}
         if ref[0] == self._names.facets:
             data |= self._facet_fields(ref, spelling)
             if ref in self._days:
                 data["days"] = dict(self._days[ref])
-            if len(stored) < len(entries):
+            if len(kept_entries) < len(entries):
                 # Entries of a facet are dates. Some of the latest dropped date may be missing, so
                 # the list is complete only from the next one on.
-                dropped = (date for key, date in entries.items() if key not in stored)
-                data["since"] = 1 + max(dropped)
+                dropped_dates = (date for key, date in entries.items() if key not in kept_entries)
+                data["since"] = 1 + max(dropped_dates)
         return data
 
     def _in_range(self, ref: PostingsRef) -> bool:
@@ -152,9 +154,9 @@ class RebuiltPostings:
         self._entry_count += 1
         if len(entries) > 2 * self._limits.truncate_at:
             self._entries[ref] = self._truncate(ref, self._limits.truncate_at)
-            dropped = len(entries) - self._limits.truncate_at
-            self._dropped[ref] += dropped
-            self._entry_count -= dropped
+            dropped_count = len(entries) - self._limits.truncate_at
+            self._dropped[ref] += dropped_count
+            self._entry_count -= dropped_count
 
     def _truncate(self, ref: PostingsRef, limit: int) -> dict[str, int]:
         return dict(self._policies[ref[0]](self._entries[ref], self._average, limit))
