@@ -1,6 +1,10 @@
-"""Cleans up after the deletion of extractions, and deletes orphaned ones.
+"""Cleans up after the deletion of extractions, and deletes orphaned extractions.
 
-When an original is deleted, one of its duplicates is promoted, which means that it becomes visible.
+Of several extractions that say the same, one is the original, which tools show. The others are its
+duplicates, which stay hidden and name the original. The deletion of an original leaves a deletion
+marker with its id. This module processes the markers: it promotes one of the duplicates, which
+becomes visible and is the original from then on.
+
 An extraction is orphaned if its chunk does not list it. Carrel writes both in one commit, so only
 other programs can cause that.
 """
@@ -47,10 +51,10 @@ _DUPLICATE_FIELDS: Final = ("type", "topics", "source_id", "chunk_id", "confiden
 
 
 async def promote_duplicates(ctx: Context, budget: Budget, report: Report) -> None:
-    """Replace deleted extractions by their duplicates with the highest confidence.
+    """Replace deleted originals with their duplicates, those with the highest confidence.
 
-    Every job that deletes extractions must call this function at its end. Costs one read if there
-    is nothing to do.
+    Every job that deletes extractions must call this function at its end. The report counts
+    promoted duplicates as `shown`. Costs one read if there is nothing to do.
     """
     while (counts := await ExtractionUpkeep(ctx.database).process_deletions())["settled"]:
         report.counts += Counter(shown=counts["shown"])
@@ -67,24 +71,26 @@ class ExtractionUpkeep:
         self._database = database
 
     async def process_deletions(self) -> Counter[str]:
-        """Process some deletion markers. The caller repeats this until no marker is left.
+        """Process some deletion markers. The caller repeats this until none was processed.
 
-        The duplicate with the highest confidence becomes visible, and becomes the original of the
-        other ones. Costs one read if there is nothing to do.
+        Of up to MAX_DUPLICATES duplicates, the one with the highest confidence becomes visible, and
+        becomes the original of the others. Costs one read if there is nothing to do.
 
         Returns:
-            The number of processed markers, `settled`, and of promoted duplicates, `shown`.
+            The number of processed markers, `settled`, and of promoted duplicates, `shown`. A
+            marker counts as processed even if it is kept because it has more duplicates.
         """
         query = markers_query(self._database.client).limit(MAX_MARKERS)
         markers = await self._database.find(query)
         counts = Counter[str]()
         obsolete: list[Write] = []
-        for marker, exists in zip(markers, await self._exist(markers), strict=True):
-            duplicates = [] if exists else await self._duplicates(marker.id)
+        exist_again = await self._check_existence(markers)
+        for marker, exists in zip(markers, exist_again, strict=True):
+            duplicates = [] if exists else await self._load_duplicates(marker.id)
             if duplicates:
                 counts += await self._promote(marker, duplicates)
             else:
-                obsolete.append(_deletion(marker))
+                obsolete.append(_delete_write(marker))
         counts["settled"] += (
             await self._database.commit_skipping_conflicts(obsolete) if obsolete else 0
         )
@@ -94,15 +100,15 @@ class ExtractionUpkeep:
         """Count the deletion markers."""
         return await self._database.count(markers_query(self._database.client))
 
-    async def _exist(self, markers: Sequence[Snapshot]) -> list[bool]:
-        """Return for each deletion whether the extraction exists again, as its chunk came back."""
+    async def _check_existence(self, markers: Sequence[Snapshot]) -> list[bool]:
+        """Return for each marker whether the extraction exists again, since its chunk came back."""
         references = [self._database.document(COLLECTION, marker.id) for marker in markers]
         snapshots = await self._database.get_all(references, ["type"])
         ids = {snapshot.id for snapshot in snapshots}
         return [marker.id in ids for marker in markers]
 
-    async def _duplicates(self, extraction_id: str) -> list[Snapshot]:
-        """Load the duplicates of an extraction, in descending order of confidence."""
+    async def _load_duplicates(self, extraction_id: str) -> list[Snapshot]:
+        """Load up to MAX_DUPLICATES duplicates of an extraction, highest confidence first."""
         query = duplicates_query(self._database.client, extraction_id)
         duplicates = await self._database.find(query)
         return sorted(duplicates, key=lambda snapshot: (-snapshot.get("confidence"), snapshot.id))
@@ -111,23 +117,28 @@ class ExtractionUpkeep:
         """Promote the first duplicate that its chunk lists, unless one is already promoted.
 
         If there are too many duplicates for one query, the marker is kept and stores the id of the
-        promoted one for the next call. If a document changes in the meantime, nothing is written.
+        promoted duplicate, as `heir`, for the next call. If a document changes in the meantime,
+        nothing is written. Duplicates that no chunk lists are left to the job `purge`.
         """
-        promoted_id = (marker.to_dict() or {}).get("heir")
-        chunks = {} if promoted_id else await self._chunks(duplicates)
-        listed = (duplicate for duplicate in duplicates if _is_listed(duplicate, chunks))
-        promoted = next(listed, None)
-        new_id = promoted.id if promoted else promoted_id
+        earlier_id = (marker.to_dict() or {}).get("heir")
+        # After an earlier promotion, no chunks are needed: no duplicate counts as listed then.
+        chunks = {} if earlier_id else await self._chunks(duplicates)
+        candidates = (duplicate for duplicate in duplicates if _is_listed(duplicate, chunks))
+        promoted = next(candidates, None)
+        promoted_id = promoted.id if promoted else earlier_id
         writes: list[Write] = []
-        if new_id:
-            others = [duplicate for duplicate in duplicates if duplicate.id != new_id]
+        if promoted_id:
             writes += [
-                put_if_unchanged(duplicate, {"duplicate_of": new_id}) for duplicate in others
+                put_if_unchanged(duplicate, {"duplicate_of": promoted_id})
+                for duplicate in duplicates
+                if duplicate.id != promoted_id
             ]
         if promoted:
             writes += self._promotion_writes(promoted, chunks[promoted.get("chunk_id")])
-        has_more = new_id and len(duplicates) == MAX_DUPLICATES
-        writes.append(put_if_unchanged(marker, {"heir": new_id}) if has_more else _deletion(marker))
+        has_more = promoted_id and len(duplicates) == MAX_DUPLICATES
+        writes.append(
+            put_if_unchanged(marker, {"heir": promoted_id}) if has_more else _delete_write(marker)
+        )
         try:
             await self._database.commit(writes)
         except WriteConflict:
@@ -136,8 +147,8 @@ class ExtractionUpkeep:
 
     def _promotion_writes(self, duplicate: Snapshot, chunk: Snapshot) -> Iterator[Write]:
         kind, topics = ExtractionType(duplicate.get("type")), duplicate.get("topics")
-        values = facets(kind, topics, duplicate.get("source_id"))
-        yield put_if_unchanged(duplicate, {"facets": values, "duplicate_of": DELETE_FIELD})
+        facet_ids = facets(kind, topics, duplicate.get("source_id"))
+        yield put_if_unchanged(duplicate, {"facets": facet_ids, "duplicate_of": DELETE_FIELD})
         before = _extracted(chunk)
         entry = {name: value for name, value in before[duplicate.id].items() if name != "duplicate"}
         after = {**before, duplicate.id: {**entry, "topics": topics}}
@@ -150,7 +161,7 @@ class ExtractionUpkeep:
         Args:
             after: The id of the last extraction of the previous page, or an empty string.
         """
-        return await self._database.find(every_query(self._database.client, after))
+        return await self._database.find(all_extractions_query(self._database.client, after))
 
     async def find_orphans(self, page: Sequence[Snapshot]) -> list[Snapshot]:
         """Return the extractions of a page that no chunk lists. Costs one Firestore round trip."""
@@ -176,7 +187,7 @@ class ExtractionUpkeep:
         Costs one read if there are none.
         """
         topics = await self._database.find(empty_topics_query(self._database.client))
-        writes = list(map(_deletion, topics))
+        writes = list(map(_delete_write, topics))
         return await self._database.commit_skipping_conflicts(writes) if writes else 0
 
     async def _chunks(self, extractions: Sequence[Snapshot]) -> dict[str, Snapshot]:
@@ -194,12 +205,12 @@ def markers_query(client: AsyncClient) -> AsyncQuery:
 
 def duplicates_query(client: AsyncClient, extraction_id: str) -> AsyncQuery:
     """Query the duplicates of an extraction."""
-    same = FieldFilter("duplicate_of", "==", extraction_id)
-    query = client.collection(COLLECTION).where(filter=same)
+    is_duplicate = FieldFilter("duplicate_of", "==", extraction_id)
+    query = client.collection(COLLECTION).where(filter=is_duplicate)
     return query.select(_DUPLICATE_FIELDS).limit(MAX_DUPLICATES)
 
 
-def every_query(client: AsyncClient, after: str) -> AsyncQuery:
+def all_extractions_query(client: AsyncClient, after: str) -> AsyncQuery:
     """Query the next page of all extractions, sorted by id."""
     collection = client.collection(COLLECTION)
     query = collection.order_by("__name__").select(["chunk_id", "type", "topics", "duplicate_of"])
@@ -216,7 +227,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Yield every shape of query this module builds, to prove that each has its index."""
     yield markers_query(client)
     yield duplicates_query(client, "a")
-    yield every_query(client, "a")
+    yield all_extractions_query(client, "a")
     yield empty_topics_query(client)
 
 
@@ -234,6 +245,7 @@ def _extracted(chunk: Snapshot) -> ExtractionSummaries:
     return (chunk.to_dict() or {}).get("extracted") or {}
 
 
-def _deletion(snapshot: Snapshot) -> Write:
+def _delete_write(snapshot: Snapshot) -> Write:
+    """Return the write that deletes a document unless it has changed since it was read."""
     option = LastUpdateOption(snapshot.update_time)
     return lambda batch: batch.delete(snapshot.reference, option)
