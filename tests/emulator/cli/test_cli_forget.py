@@ -173,3 +173,13 @@ def test_the_sample_is_forgotten_and_nothing_else() -> None:
     assert stored_ids() == {BAKING.source_id}
     assert carrel("--sample", "--restore").exit_code == 0
     assert len(stored_ids()) == 13
+
+
+def test_forgetting_in_the_cloud_needs_no_embedding_provider(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "set, so that it is put back afterwards")
+    monkeypatch.delenv("EMBEDDING_PROVIDER", raising=False)
+    result = CliRunner().invoke(main, ["--cloud", "forget"])
+    assert result.exit_code == 2
+    assert "Name sources by SOURCE_ID" in result.stderr
