@@ -28,7 +28,7 @@ from tests.support.stored_documents import ample_budget, chunks, documents
 from tests.support.tool_calls import call, call_result
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 
     from shared.core.settings import Settings
     from shared.knowledge.ingestion import ChunkedSource
@@ -119,7 +119,7 @@ class KnowledgeModel:
     @property
     def notes(self) -> list[str]:
         """The ids of the notes."""
-        return sorted(self.sources.keys() & self.revisions.keys())
+        return [source_id for source_id in self.sources if source_id in self.revisions]
 
     def put(self, source: ChunkedSource) -> None:
         """Store a source, but for what was forgotten of it."""
@@ -437,11 +437,13 @@ class KnowledgeHistory(History):
         return f"mark{self._number}"
 
     def _absent(self) -> list[str]:
-        return sorted(self.model.texts.keys() - self.model.chunks.keys())
+        live = self.model.chunks
+        return [chunk_id for chunk_id in self.model.texts if chunk_id not in live]
 
-    def _sample(self, names: Any, limit: int = 1) -> list[str]:
-        ordered = sorted(names)
-        return self.chance.sample(ordered, min(limit, len(ordered)))
+    def _sample(self, names: Iterable[str], limit: int = 1) -> list[str]:
+        """Return some names, the same ones for the same seed although ids of notes are random."""
+        in_order = list(names)
+        return self.chance.sample(in_order, min(limit, len(in_order)))
 
     def _is_killed(self) -> bool:
         return self.chance.random() < 0.3
