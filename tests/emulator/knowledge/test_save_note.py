@@ -205,6 +205,7 @@ async def test_a_text_that_is_too_long_belongs_to_ingest(app: App) -> None:
 
 
 async def test_a_note_about_a_missing_passage_is_rejected(app: App) -> None:
+    await save(app, LONG)  # claims the embedding space, which the rejected call might do as well
     error = await call_error(app, "save_note", EDITOR, text=RYE, chunk_id="baking-000000000000")
     assert (error.code, list(error.details)) == ("NOT_FOUND", ["chunk_id"])
 
