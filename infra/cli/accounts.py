@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from infra.cli.access_database import read_access, write_access
-from infra.cli.formatting import format_count, format_minute, parse_micro_dollars
+from infra.cli.formatting import format_minute, parse_micro_dollars
 from shared.accounts.account import format_dollars
+from shared.text.counts import format_count
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from infra.cli.formatting import format_count
 from infra.local import local_database
+from shared.text.counts import format_count
 
 if TYPE_CHECKING:
     from infra.export.exporting import ExportReport

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from infra.cli.database import run_with_context
-from infra.cli.formatting import format_count, format_table, printable
+from infra.cli.formatting import format_table, printable
 from infra.local import local_database
 from shared.core.errors import CarrelError, NotFound
+from shared.text.counts import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -50,11 +50,6 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in (header, *rows))
 
 
-def format_count(number: int, noun: str) -> str:
-    """Format a number with its noun, which is plural unless the number is one."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def printable(text: str) -> str:
     """Remove control characters except line feeds and tabs, which a terminal might obey."""
     return _CONTROLS.sub("", text)

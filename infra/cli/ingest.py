@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from infra.cli.database import run_with_database
-from infra.cli.formatting import format_count, format_minute, format_table, printable
+from infra.cli.formatting import format_minute, format_table, printable
 from infra.local import local_database
+from shared.text.counts import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from infra.cli.database import run_with_context
-from infra.cli.formatting import format_count, format_minute, format_table
+from infra.cli.formatting import format_minute, format_table
 from infra.cloud.environment import set_job_secrets
 from infra.local import local_database
 from shared.firestore.runs import Runs, RunState
+from shared.text.counts import format_count
 
 if TYPE_CHECKING:
     from shared.firestore.runs import Run

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from infra.cli.access_database import read_access, write_access
-from infra.cli.formatting import format_count, format_minute, format_table
+from infra.cli.formatting import format_minute, format_table
 from infra.cloud.environment import set_access_secrets
+from shared.text.counts import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -435,7 +435,7 @@ async def test_the_answer_says_what_follows(app: App, ctx: Context) -> None:
     text = await call_text(app, "edit_source", OWNER, **fields)
     assert 'Changed title and tags of "Sails"' in text
     assert "Ingest leaves these fields as they are now: title, tags." in text
-    assert "2 passages wait for the jobs" in text
+    assert "2 passages must be processed by the jobs" in text
     assert "edit_source" in text
     assert "reset" in text
 

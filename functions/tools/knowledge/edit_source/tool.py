@@ -18,6 +18,7 @@ from shared.notes.repository import Notes
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.screening.screen import require_no_secrets
+from shared.text.counts import format_count
 
 if TYPE_CHECKING:
     from shared.knowledge.source_repository import StoredSource
@@ -244,7 +245,8 @@ def in_words(out: Out) -> str:
         lines.append(f"Ingest leaves these fields as they are now: {', '.join(out.edited)}.")
     if out.waiting:
         lines.append(
-            f"{out.waiting} passages wait for the jobs `index` and `embed`: until these have run,"
+            f"{format_count(out.waiting, 'passage')} must be processed by the jobs `index` and"
+            " `embed`: until these have run,"
             " filters and suggested names have the former values."
         )
     if out.undo:

@@ -23,6 +23,7 @@ from shared.pipeline.forgetting import (
 )
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
+from shared.text.counts import format_count
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -344,13 +345,18 @@ def in_words(out: Out) -> str:
         )
     lines = [f"{'Forgot' if out.forgotten else 'Restored'} {what}."]
     if moved:
-        lines.append(
-            f"{'Removed' if out.forgotten else 'Brought back'}: {moved.chunks} passages,"
-            f" {moved.vectors} vectors, {moved.cards} cards, {moved.extractions} extractions,"
-            f" {moved.postings} postings."
-        )
+        counts = [
+            format_count(moved.chunks, "passage"),
+            format_count(moved.vectors, "vector"),
+            format_count(moved.cards, "card"),
+            format_count(moved.extractions, "extraction"),
+            format_count(moved.postings, "posting"),
+        ]
+        lines.append(f"{'Removed' if out.forgotten else 'Brought back'}: {', '.join(counts)}.")
     if out.remaining:
-        lines.append(f"About {out.remaining} passages follow within 15 minutes.")
+        lines.append(
+            f"About {format_count(out.remaining, 'passage')} will follow within 15 minutes."
+        )
     elif out.forgotten:
         lines.append("No tool shows it any more, and it stays out when its file is read again.")
     else:
