@@ -45,7 +45,6 @@ from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCE
 from shared.knowledge.forgotten_repository import (
     RESTORABLE,
     ForgottenSource,
-    ForgottenSources,
     Unfinished,
     forgotten_fields,
 )
@@ -173,7 +172,17 @@ class Forgetting:
         return writes
 
     def admit_source(self, record: ForgottenSource, snapshot: Snapshot) -> list[Write]:
-        """Build the write that lets ingest store a source again that was deleted for good."""
+        """Build the write that lets ingest store a source again that was deleted for good.
+
+        Raises:
+            MovedElsewhere: Its passages are still being deleted, as the record's expiry shows.
+        """
+        if "expires_at" in (snapshot.to_dict() or {}):
+            raise MovedElsewhere(
+                "The passages of this source are just being deleted for good, by the job `purge`."
+                " Try again when it has run.",
+                details={"source_id": record.source_id},
+            )
         if not record.chunk_ids:
             return [_deletion(snapshot)]
         remaining = ForgottenSource(source_id=record.source_id, chunk_ids=record.chunk_ids)
@@ -343,17 +352,28 @@ class SourceMove(Forgetting):
 
     @classmethod
     async def begin_forgetting(
-        cls, database: Database, source_id: str, forgetter: Forgetter
+        cls,
+        database: Database,
+        source: Snapshot,
+        record: ForgottenSource,
+        snapshot: Snapshot,
+        forgetter: Forgetter,
     ) -> SourceMove:
         """Record that a source is being forgotten, from when on ingest leaves it out.
 
         The commit changes the source, so that a run of ingest that has read it reads it again.
 
+        Args:
+            database: The database.
+            source: The source, which exists.
+            record: What is recorded of it in `forgotten_sources`.
+            snapshot: The document of that record.
+            forgetter: Who forgets it.
+
         Raises:
-            WriteConflict: The source or its record changed since they were read.
+            WriteConflict: The source or its record changed since they were read. Read both again,
+                since another call may have forgotten the source.
         """
-        source = await database.get(database.document(SOURCES, source_id))
-        record, snapshot = await ForgottenSources(database).get(source_id)
         begun = replace(
             record,
             whole=True,
@@ -367,7 +387,7 @@ class SourceMove(Forgetting):
                 put_if_unchanged(source, {MOVING: forgetter.now} | READ_AGAIN),
             ]
         )
-        return cls(database, source_id, results[0].update_time)
+        return cls(database, source.id, results[0].update_time)
 
     @classmethod
     async def begin_restoring(

@@ -63,12 +63,15 @@ class MissingSources:
 
     async def _forget(self, source_id: str) -> None:
         await self._complete_unfinished(source_id)
-        if await Forgetting(self._database).source(source_id) is None:
+        source = await Forgetting(self._database).source(source_id)
+        if source is None:
             return
+        record, snapshot = await ForgottenSources(self._database).get(source_id)
         forgetter = Forgetter(FORGETTER, None, self._context.clock(), missing=True)
-        move = await SourceMove.begin_forgetting(self._database, source_id, forgetter)
-        record = ForgottenSource(source_id=source_id, unfinished=Unfinished.FORGETTING)
-        await self._complete(move, record)
+        move = await SourceMove.begin_forgetting(
+            self._database, source, record, snapshot, forgetter
+        )
+        await self._complete(move, replace(record, unfinished=Unfinished.FORGETTING))
 
     async def _restore(self, source_id: str) -> None:
         await self._complete_unfinished(source_id)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from google.cloud.firestore import DELETE_FIELD
 
 from functions.jobs.index.job import index
 from functions.jobs.purge.forgotten import FORGOTTEN
@@ -269,6 +270,44 @@ async def test_a_source_is_not_forgotten_and_restored_at_once(
         assert f"still being {state}" in error.message
         await index(ctx, ample_budget())
     assert len(await documents(ctx, "chunks")) == 60
+
+
+async def test_a_source_that_two_calls_forget_can_be_restored(
+    settings: Settings, ctx: Context
+) -> None:
+    """The other call forgets it after this one has read it."""
+    await store_sources(ctx, BAKING)
+    before = await state_of(ctx)
+    calm = App(settings, embedder=WordEmbedder())
+
+    async def forget_meanwhile() -> None:
+        await forget(calm, source_id="baking")
+
+    racing = WatchedApp(settings, hook_before(1, forget_meanwhile), embedder=WordEmbedder())
+    out = await forget(racing, source_id="baking")
+    assert (out["forgotten"], out["changed"]) == (True, False)
+    assert (await forget(calm, source_id="baking", forgotten=False))["restored"]["chunks"] == 3
+    await index_all(ctx)
+    assert differences(before, await state_of(ctx)) == ""
+    await calm.aclose()
+    await racing.aclose()
+
+
+async def test_a_source_does_not_come_back_while_it_is_deleted_for_good(
+    app: App, ctx: Context, clock: SettableClock
+) -> None:
+    """The job `purge` has deleted the source's document, and was killed before the passages."""
+    await store_sources(ctx, BAKING)
+    await forget(app, source_id="baking")
+    record = ctx.database.document("forgotten_sources", "baking")
+    await record.update({"document": DELETE_FIELD})
+    restoring = {"source_id": "baking", "forgotten": False}
+    error = await call_error(app, "forget", OWNER, **restoring)
+    assert (error.code, "purge" in error.message) == ("CONFLICT", True)
+    clock.advance(days=31)
+    await purge(ctx, ample_budget())
+    assert await documents(ctx, "forgotten") == {}
+    assert (await forget(app, source_id="baking", forgotten=False))["changed"]
 
 
 async def test_a_job_stops_when_a_call_moves_the_same_source(

@@ -56,9 +56,10 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 SHELVED: Final = datetime(2026, 12, 1, 4, tzinfo=UTC)
 """The time when the library was created. Its highlights are older."""
 HANDFUL: Final = 10
-MOST_READ: Final = {"purge": 17, "repair": 2_000, "health": 2_000}
+MOST_READ: Final = {"index": 11, "purge": 17, "repair": 2_000, "health": 2_000}
 """Documents that a run with nothing to do reads at most, lease and all, where that is no handful:
-purge looks once for each of the thirteen things that it deletes; repair compares all lists with all
+index also looks for interrupted calls; purge looks once for each of the thirteen things that it
+deletes; repair compares all lists with all
 documents, and health searches, which is what they are for."""
 WRITTEN: Final = 3
 """The writes of a run with nothing to do: the lease twice, and the run's record."""

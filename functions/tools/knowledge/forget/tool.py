@@ -160,6 +160,21 @@ class _Call:
         return await self._ctx.commit(writes, self._changed(chunk_id, source_id, title, counts))
 
     async def forget_source(self, source_id: str) -> Out:
+        database = self._ctx.database
+        begun = await database.retry_on_conflict(lambda: self._begin_forgetting(source_id))
+        if isinstance(begun, Out):
+            return begun
+        move, source = begun
+        title = source.get("title")
+        counts, is_complete = await self._add_up(move.move_chunks(self._forgetter.now))
+        if is_complete:
+            out = self._changed(None, source_id, title, counts)
+            return await self._ctx.commit(move.finish_forgetting(), out)
+        remaining = max(1, source.get("chunk_count") - counts.chunks)
+        return await self._ctx.commit([], self._changed(None, source_id, title, counts, remaining))
+
+    async def _begin_forgetting(self, source_id: str) -> tuple[SourceMove, Document] | Out:
+        """Begin or continue to forget a source; return the result if it is forgotten already."""
         source, (record, snapshot) = await asyncio.gather(
             self._forgetting.source(source_id), ForgottenSources(self._ctx.database).get(source_id)
         )
@@ -174,18 +189,9 @@ class _Call:
             raise _unfinished(source_id, "restored")
         database = self._ctx.database
         if record.unfinished is Unfinished.FORGETTING:
-            move = SourceMove(database, source_id, snapshot.update_time)
-        else:
-            move = await database.retry_on_conflict(
-                lambda: SourceMove.begin_forgetting(database, source_id, self._forgetter)
-            )
-        title = source.get("title")
-        counts, is_complete = await self._add_up(move.move_chunks(self._forgetter.now))
-        if is_complete:
-            out = self._changed(None, source_id, title, counts)
-            return await self._ctx.commit(move.finish_forgetting(), out)
-        remaining = max(1, source.get("chunk_count") - counts.chunks)
-        return await self._ctx.commit([], self._changed(None, source_id, title, counts, remaining))
+            return SourceMove(database, source_id, snapshot.update_time), source
+        begin = SourceMove.begin_forgetting
+        return await begin(database, source, record, snapshot, self._forgetter), source
 
     async def restore_source(self, source_id: str) -> Out:
         record, snapshot = await ForgottenSources(self._ctx.database).get(source_id)
