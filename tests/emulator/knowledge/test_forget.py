@@ -514,6 +514,29 @@ async def test_only_an_owner_forgets_what_others_saved(app: App, ctx: Context) -
     assert (await forget(app, EDITOR, source_id="sailing", forgotten=False))["changed"]
 
 
+async def test_others_learn_no_title_of_what_was_forgotten(app: App, ctx: Context) -> None:
+    chunks = await store_sources(ctx, BAKING, SAILING)
+    chunk_ids = [chunks[0].chunk_id, chunks[-1].chunk_id]
+    await forget(app, chunk_id=chunk_ids[0])
+    await forget(app, source_id="sailing")
+    targets = [{"source_id": "sailing"}, *({"chunk_id": chunk_id} for chunk_id in chunk_ids)]
+    for target in targets:
+        for forgotten in (True, False):
+            error = await call_error(app, "forget", EDITOR, **target, forgotten=forgotten)
+            assert error.code == "FORBIDDEN"
+            assert BAKING.title not in error.message
+            assert SAILING.title not in error.message
+
+
+async def test_editors_repeat_forgetting_their_own_note(app: App, ctx: Context) -> None:
+    note = await call_result(app, "save_note", EDITOR, text="Rye keeps for a week.", title="Rye")
+    [chunk_id] = await documents(ctx, "chunks")
+    await forget(app, EDITOR, source_id=note["source_id"])
+    for target in ({"source_id": note["source_id"]}, {"chunk_id": chunk_id}):
+        again = await forget(app, EDITOR, **target)
+        assert (again["changed"], again["title"]) == (False, "Rye")
+
+
 async def test_repeating_a_call_changes_nothing(app: App, ctx: Context) -> None:
     chunks = await store_sources(ctx, BAKING, SAILING)
     targets: list[dict[str, Any]] = [

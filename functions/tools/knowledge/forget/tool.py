@@ -122,7 +122,7 @@ class _Call:
                 raise _unknown("passage", chunk_id, "search_kb")
             document = forgotten.get("document")
             source_id, title = document["source_id"], document["title"]
-            source = await self._forgetting.source(source_id)
+            source = await self._source_of_forgotten(source_id)
             if source is not None and MOVING in (source.to_dict() or {}):
                 return await self.forget_source(source_id)  # completes a call that was killed
             return _unchanged(chunk_id, source_id, title, forgotten=True)
@@ -145,7 +145,7 @@ class _Call:
             return _unchanged(chunk_id, chunk.get("source_id"), chunk.get("title"), forgotten=False)
         document = forgotten.get("document")
         source_id, title = document["source_id"], document["title"]
-        source = await self._forgetting.source(source_id)
+        source = await self._source_of_forgotten(source_id)
         if source is None:
             raise Conflict(
                 f"This passage cannot come back alone, since its source {source_id} is not in the"
@@ -153,7 +153,6 @@ class _Call:
                 " false}, or add it again, and then repeat this call.",
                 details={"source_id": source_id},
             )
-        self._check_permission(source.to_dict() or {})
         _require_settled(source)
         writes = await self._forgetting.restore_chunk(forgotten, source, self._forgetter.now)
         counts = count_contents([document])
@@ -181,6 +180,7 @@ class _Call:
         if source is None:
             if not record.whole:
                 raise _unknown("source", source_id, "list_sources")
+            self._check_permission(record.document or {})
             if record.missing:
                 return await self._keep_forgotten(record, snapshot)
             return _unchanged(None, source_id, _title(record.document), forgotten=True)
@@ -231,11 +231,27 @@ class _Call:
 
     async def _keep_forgotten(self, record: ForgottenSource, snapshot: Document) -> Out:
         """Forget for good what ingest forgot only until its file comes back."""
-        self._check_permission(record.document or {})
         title = _title(record.document)
         out = self._changed(None, record.source_id, title, ContentCounts())
         writes = self._forgetting.keep_forgotten(record, snapshot, self._forgetter)
         return await self._ctx.commit(writes, out)
+
+    async def _source_of_forgotten(self, source_id: str) -> Document | None:
+        """Load the source of a forgotten passage, or None if that is forgotten, too.
+
+        Costs one round trip, or two if it is forgotten.
+
+        Raises:
+            Forbidden: The caller is not the owner, and did not save it.
+        """
+        source = await self._forgetting.source(source_id)
+        if source is not None:
+            document = source.to_dict()
+        else:
+            record, _ = await ForgottenSources(self._ctx.database).get(source_id)
+            document = record.document
+        self._check_permission(document or {})
+        return source
 
     def _check_permission(self, source: Mapping[str, Any]) -> None:
         caller = self._ctx.caller
