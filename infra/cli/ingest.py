@@ -54,12 +54,12 @@ class _Preview:
         parts = [f"{len(changes.missing)} of {files} disappeared"] if changes.missing else []
         if dropped := {
             path: ids
-            for path, record_ids in changes.dropped.items()
-            if (ids := changes.missing_ids.intersection(record_ids))
+            for path, former_ids in changes.dropped.items()
+            if (ids := changes.missing_ids.intersection(former_ids))
         }:
-            records = format_count(sum(map(len, dropped.values())), "record")
+            texts = format_count(sum(map(len, dropped.values())), "text")
             names = ", ".join(sorted(path.name for path in dropped)[:_MAX_NAMES])
-            parts.append(f"{records} disappeared from {names}")
+            parts.append(f"{texts} disappeared from {names}")
         if not self.sources:
             return f"{' and '.join(parts)}: nothing is stored of it."
         texts = f"{format_count(self.sources, 'source')} ({format_count(self.passages, 'passage')})"

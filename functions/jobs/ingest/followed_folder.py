@@ -51,12 +51,13 @@ class FolderChanges:
         edited: The files whose content has changed.
         renamed: The renamed and moved files, each with its former path.
         missing: The files that are gone.
-        missing_ids: The sources that are in no file any more: of missing files, and of records that
-            their file no longer has.
+        missing_ids: The sources that are in no file any more: of missing files, of files that
+            another file replaced, and of records that their file no longer has.
         file_count: The number of files that were ingested before.
         source_count: The number of their sources.
         states: The states of all files, in and around the path, the missing ones included.
-        dropped: The ids of former records of files, by file.
+        dropped: The ids of former records of files, and of files that another one replaced, by
+            file.
         error: Why nothing can be read, if only missing files are left.
     """
 
@@ -100,7 +101,8 @@ class FolderChanges:
                 states[path] = replace(states[path], missing=True)
         for path, dropped in self.dropped.items():
             if ids := tuple(name for name in dropped if name in kept):
-                states[path] = FileState(0, (*states[path].ids, *ids))
+                generation = 0 if _has_records(path) else states[path].generation
+                states[path] = FileState(generation, (*states[path].ids, *ids))
         return states
 
 
@@ -181,18 +183,25 @@ class _Comparison:
         """Return the changes. Reads every file, so this must not run on the event loop."""
         hashes = {path: self._hash(name) for path, name in self._names.items()}
         readable = {path: digest for path, digest in hashes.items() if digest}
-        renamed = self._renamed(readable.keys() - self._states, hashes)
-        before = dict(self._states)
-        for path, old in renamed.items():
-            before[path] = before.pop(old)
-        states, dropped = dict(before), {}
-        taken = {name for state in before.values() for name in state.ids}
+        renamed = self._renamed(hashes)
+        left = set(renamed.values())
+        before = {path: state for path, state in self._states.items() if path not in left}
+        replaced = {
+            path: before[path].ids
+            for path in renamed.keys() & before.keys()
+            if not before[path].missing
+        }
+        before |= {path: self._states[old] for path, old in renamed.items()}
+        states, dropped = dict(before), dict(replaced)
+        taken = {name for state in self._states.values() for name in state.ids}
         for path, digest in readable.items():
             state = before.get(path, _UNREAD)
-            if state.generation != digest or state.missing:
+            has_replaced = len(state.ids) > 1 and not _has_records(path)
+            if state.generation != digest or state.missing or has_replaced:
                 ids = self._ids(path, state, taken)
                 states[path] = FileState(digest, ids)
-                dropped[path] = tuple(name for name in state.ids if name not in ids)
+                former = (*replaced.get(path, ()), *state.ids)
+                dropped[path] = tuple(name for name in former if name not in ids)
                 taken.update(ids)
         followed = {path for path, state in before.items() if not state.missing}
         below = {path for path in followed if path.is_relative_to(self._scope)}
@@ -204,42 +213,71 @@ class _Comparison:
             for name in state.ids
         }
         former_ids = {name for path in below for name in before[path].ids}
+        former_ids.update(name for ids in replaced.values() for name in ids)
         return FolderChanges(
             scope=self._scope,
             new=sorted(readable.keys() - followed),
-            edited=sorted(path for path in readable.keys() & followed if path in dropped),
+            edited=sorted(
+                path
+                for path in readable.keys() & followed
+                if before[path].generation != readable[path]
+            ),
             renamed=renamed,
             missing=sorted(missing),
             missing_ids=frozenset(former_ids - present_ids),
-            file_count=len(below),
+            file_count=len(below) + len(replaced),
             source_count=len(former_ids),
             states=states,
             dropped=dropped,
         )
 
-    def _renamed(self, new: Iterable[Path], hashes: Mapping[Path, int]) -> dict[Path, Path]:
-        """Pair new files with missing ones of the same content."""
+    def _renamed(self, hashes: Mapping[Path, int]) -> dict[Path, Path]:
+        """Pair paths of new content with the former paths of that content.
+
+        Files may have swapped their names, or replaced each other. A file whose content is new
+        was edited, even if another file has its former content, unless that file has moved, too.
+        """
         former: dict[int, list[Path]] = defaultdict(list)
-        for path, state in sorted(self._states.items(), key=_by_absence):
-            if path not in hashes and state.generation:
+        for path, state in self._states.items():
+            if state.generation and (path not in hashes or self._has_changed(path, hashes)):
                 former[state.generation].append(path)
+        edited = {
+            path
+            for paths in former.values()
+            for path in paths
+            if path in hashes and not self._states[path].missing and hashes[path] not in former
+        }
+        for paths in former.values():
+            paths.sort(key=lambda path: (path in edited, self._states[path].missing, path))
+        changed = {path for path in self._states if self._has_changed(path, hashes)}
+        new = {path for path, digest in hashes.items() if digest and path not in self._states}
+        new |= {path for path in changed if self._states[path].missing}
+        contents = set(hashes.values())
+        moved = {path for path in changed - new if self._states[path].generation in contents}
         renamed: dict[Path, Path] = {}
-        for path in sorted(new):
-            paths = former[hashes[path]]
-            old = next((old for old in paths if self._has_moved(old, path)), None)
-            if old is not None:
-                renamed[path] = old
-                paths.remove(old)
+        for path in (*sorted(changed - new), *sorted(new)):
+            paths = former.get(hashes[path], [])
+            for old in paths:
+                is_copy = old in edited and path not in moved
+                if not is_copy and self._has_moved(old, path, hashes):
+                    renamed[path] = old
+                    paths.remove(old)
+                    break
         return renamed
 
-    def _has_moved(self, old: Path, new: Path) -> bool:
+    def _has_changed(self, path: Path, hashes: Mapping[Path, int]) -> bool:
+        """Return whether the content of a text file is another one than before."""
+        before, now = self._states[path].generation, hashes.get(path)
+        return bool(before and now and before != now) and not _has_records(path)
+
+    def _has_moved(self, old: Path, new: Path, hashes: Mapping[Path, int]) -> bool:
         """Return whether a former file is now at another path, which may differ only in case."""
         if _has_records(old) != _has_records(new):
             return False
         if _has_records(new) and self._listing.root_of(old) != self._listing.root_of(new):
             return False  # The ids of records begin with the name of the root.
         try:
-            return is_gone(old) or old.samefile(new)
+            return old in hashes or is_gone(old) or old.samefile(new)
         except OSError:
             return False
 
@@ -248,7 +286,7 @@ class _Comparison:
         if _has_records(path):
             return self._record_ids(path, state.ids)
         if state.ids:
-            return state.ids
+            return state.ids[:1]  # The others are of files that this one replaced.
         root = self._listing.root_of(path)
         key = path.relative_to(root.path).as_posix()
         ids = (source_id_of(root.collection, key, number) for number in count(1))
@@ -274,12 +312,6 @@ class _Comparison:
         except OSError:
             return 0
         return int.from_bytes(digest[:_HASH_BYTES])
-
-
-def _by_absence(item: tuple[Path, FileState]) -> tuple[bool, Path]:
-    """Return the sort key by which files that were missing before come last."""
-    path, state = item
-    return state.missing, path
 
 
 def _has_records(path: Path) -> bool:

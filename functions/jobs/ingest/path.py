@@ -199,8 +199,10 @@ def _forgettable(
     if confirmed is not None:
         return changes.missing_ids & confirmed
     if changes.missing_ids and changes.is_alarming:
+        files = f"{len(changes.missing)} of {changes.file_count} files"
+        texts = f"{len(changes.missing_ids)} of {changes.source_count} texts"
         reason = (
-            f"{len(changes.missing)} of {changes.file_count} files disappeared, and nothing is"
+            f"{files if changes.missing else texts} disappeared, and nothing is"
             " forgotten: to forget their texts, run carrel ingest FOLDER --yes"
         )
         report.failures.append(Failure(to_one_line(changes.scope.name), reason))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -122,6 +123,127 @@ async def test_renamed_and_moved_files_keep_ids_and_cards(ctx: Context, tmp_path
     assert (await run_cleanly(ctx, vault)).counts == {"read": 7}
 
 
+def rename(vault: Path, names: dict[str, str]) -> None:
+    """Rename files at once, so that they may swap names; what has a new name is replaced."""
+    contents = {new: (vault / old).read_text() for old, new in names.items()}
+    for old in names:
+        (vault / old).unlink()
+    for new, content in contents.items():
+        write_file(vault, new, content)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"1.md": "2.md", "2.md": "22.md"},
+        {"1.md": "2.md", "2.md": "1.md"},
+        {"1.md": "2.md", "2.md": "3.md", "3.md": "1.md"},
+        {"6.md": "7.md", "5.md": "6.md", "4.md": "5.md", "3.md": "sub/4.md"},
+    ],
+    ids=["shift", "swap", "cycle", "long shift"],
+)
+async def test_files_that_take_each_others_names_keep_ids(
+    ctx: Context, tmp_path: Path, names: dict[str, str]
+) -> None:
+    vault = make_vault(tmp_path)
+    await run_cleanly(ctx, vault)
+    await add_card(ctx, "Note 1.")
+    before = await chunks(ctx)
+    rename(vault, names)
+    changes = await compare_path(vault, ctx.database)
+    renamed = {vault / new: vault / old for old, new in names.items()}
+    assert (changes.renamed, changes.new, changes.edited) == (renamed, [], [])
+    for _ in range(2):
+        assert (await run_cleanly(ctx, vault)).counts["deleted"] == 0
+        assert (await chunks(ctx)).keys() == before.keys()
+    assert await card_of(ctx, "Note 1.") == CARD
+    assert await documents(ctx, "forgotten_sources") == {}
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_shuffled_files_keep_ids(ctx: Context, tmp_path: Path, seed: int) -> None:
+    generator = random.Random(seed)  # noqa: S311 - no secret
+    vault = make_vault(tmp_path)
+    await run_cleanly(ctx, vault)
+    before = await sources_by_text(ctx)
+    for _ in range(5):
+        old_names = sorted(path.name for path in vault.iterdir())
+        new_names = generator.sample([f"{number}.md" for number in range(1, 9)], len(old_names))
+        rename(vault, dict(zip(old_names, new_names, strict=True)))
+        await run_cleanly(ctx, vault)
+        assert await sources_by_text(ctx) == before
+
+
+async def test_a_replaced_file_is_forgotten(ctx: Context, tmp_path: Path) -> None:
+    """The second note is deleted, and the later ones move up; then it comes back."""
+    vault = make_vault(tmp_path)
+    await run_cleanly(ctx, vault)
+    await add_card(ctx, "Note 2.")
+    before = await sources_by_text(ctx)
+    names = {f"{number}.md": f"{number - 1}.md" for number in range(3, 7)}
+    rename(vault, names)
+    changes = await compare_path(vault, ctx.database)
+    assert (changes.missing, changes.edited, changes.file_count) == ([], [], 6)
+    assert changes.missing_ids == {before["Note 2."]}
+    await run(ctx, vault, frozenset())
+    assert await sources_by_text(ctx) == before
+    await run_cleanly(ctx, vault)
+    assert await sources_by_text(ctx) == {k: v for k, v in before.items() if k != "Note 2."}
+    assert (await run_cleanly(ctx, vault)).counts == {"read": 5}
+    rename(vault, {new: old for old, new in names.items()})
+    write_file(vault, "2.md", "Note 2.")
+    await run_cleanly(ctx, vault)
+    assert await sources_by_text(ctx) == before
+    assert await card_of(ctx, "Note 2.") == CARD
+
+
+async def test_many_replaced_files_must_be_confirmed(ctx: Context, tmp_path: Path) -> None:
+    vault = make_vault(tmp_path)
+    await run_cleanly(ctx, vault)
+    before = await sources_by_text(ctx)
+    rename(vault, {"1.md": "4.md", "2.md": "5.md", "3.md": "6.md"})
+    reason = (
+        "3 of 6 texts disappeared, and nothing is forgotten: to forget their texts, run"
+        " carrel ingest FOLDER --yes"
+    )
+    for _ in range(2):
+        assert (await run(ctx, vault)).failures == [Failure("vault", reason)]
+        assert await sources_by_text(ctx) == before
+        rename(vault, {"4.md": "5.md", "5.md": "4.md"})
+    changes = await compare_path(vault, ctx.database)
+    assert (await run(ctx, vault, changes.missing_ids)).failures == []
+    assert await sources_by_text(ctx) == {f"Note {n}.": before[f"Note {n}."] for n in (1, 2, 3)}
+
+
+async def test_a_note_inserted_before_others_is_new(ctx: Context, tmp_path: Path) -> None:
+    vault = make_vault(tmp_path)
+    await run_cleanly(ctx, vault)
+    before = await sources_by_text(ctx)
+    rename(vault, {f"{number}.md": f"{number + 1}.md" for number in NUMBERS})
+    write_file(vault, "1.md", "Inserted.")
+    await run_cleanly(ctx, vault)
+    stored = await sources_by_text(ctx)
+    assert {text: stored[text] for text in before} == before
+    assert stored["Inserted."] not in before.values()
+
+
+async def test_twins_that_swap_with_another_keep_their_ids(ctx: Context, tmp_path: Path) -> None:
+    """Of two files of the same content, the one that was edited keeps its id."""
+    vault = make_vault(tmp_path)
+    write_file(vault, "0.md", "Note 2.")
+    await run_cleanly(ctx, vault)
+    before = await documents(ctx, "sources")
+    by_text = await sources_by_text(ctx)
+    rename(vault, {"1.md": "2.md", "2.md": "1.md"})
+    write_file(vault, "0.md", "Edited.")
+    changes = await compare_path(vault, ctx.database)
+    assert changes.renamed == {vault / "1.md": vault / "2.md", vault / "2.md": vault / "1.md"}
+    assert changes.edited == [vault / "0.md"]
+    await run_cleanly(ctx, vault)
+    assert (await documents(ctx, "sources")).keys() == before.keys()
+    assert (await sources_by_text(ctx))["Note 1."] == by_text["Note 1."]
+
+
 async def test_a_new_file_at_a_former_path_is_another_source(ctx: Context, tmp_path: Path) -> None:
     vault = make_vault(tmp_path)
     await run_cleanly(ctx, vault)
@@ -146,6 +268,18 @@ async def test_a_copy_before_an_edit_is_a_new_source(ctx: Context, tmp_path: Pat
     stored = await sources_by_text(ctx)
     assert stored["Note 1, edited."] == before["Note 1."]
     assert stored["Note 1."] != before["Note 1."]
+
+
+async def test_two_edits_are_no_move(ctx: Context, tmp_path: Path) -> None:
+    """One file is edited, and another gets its former text, as from a template."""
+    vault = make_vault(tmp_path)
+    await run_cleanly(ctx, vault)
+    before = await sources_by_text(ctx)
+    write_file(vault, "1.md", "Edited.")
+    write_file(vault, "2.md", "Note 1.")
+    await run_cleanly(ctx, vault)
+    stored = await sources_by_text(ctx)
+    assert (stored["Edited."], stored["Note 1."]) == (before["Note 1."], before["Note 2."])
 
 
 async def test_more_than_a_third_must_be_confirmed(ctx: Context, tmp_path: Path) -> None:
