@@ -16,7 +16,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from shared.core.bisection import bisect_batch
 from shared.core.errors import PlatformFault
 from shared.core.log import error_fields, log
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.writes import combine_writes, put_if_unchanged
 from shared.index.facets import Kind
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
@@ -35,7 +35,7 @@ from shared.knowledge.source_repository import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncDocumentReference, AsyncQuery
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database, Document, Write
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.forgotten_repository import ForgottenSource
+
+    KeepRevision = Callable[[Document, datetime], list[Write]]
+    """Builds the writes that keep a note as it is before a change; none for another source."""
 
 BATCH_SIZE: Final = 30
 """At most this many sources are compared at once: Firestore takes 30 values in one `in`."""
@@ -153,9 +156,17 @@ class Change:
 class Ingestion:
     """Brings the stored sources and chunks up to date."""
 
-    def __init__(self, database: Database) -> None:
-        """Use this database."""
+    def __init__(
+        self, database: Database, keep_revision: KeepRevision = lambda _note, _now: []
+    ) -> None:
+        """Use this database.
+
+        Args:
+            database: The database.
+            keep_revision: Keeps a note that an export replaces. By default it is not kept.
+        """
         self._database = database
+        self._keep_revision = keep_revision
 
     async def save(self, sources: Sequence[ChunkedSource], now: datetime) -> Counter[str]:
         """Write what differs from the database.
@@ -253,7 +264,9 @@ class Ingestion:
     async def _stored_sources(self, sources: Sequence[ChunkedSource]) -> dict[str, Document]:
         references = [self._reference(COLLECTION, source.source.source_id) for source in sources]
         fields = ["content_hash", "revision", *OVERRIDE_FIELDS]
-        snapshots = await self._database.get_all(references, fields)
+        # A note is read whole, because it is kept if it is replaced.
+        with_notes = any(source.source.note for source in sources)
+        snapshots = await self._database.get_all(references, None if with_notes else fields)
         return {snapshot.id: snapshot for snapshot in snapshots}
 
     async def _stored_chunks(self, source_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -293,7 +306,10 @@ class Ingestion:
             size = documents.write_size(source.chunks[0]) + 4 * sum(map(len, data["facets"]))
             if stored:
                 data |= removed_fields(source.source)
-                yield Change("sources", put_if_unchanged(stored, data), size)
+                data |= _note_update(source.source, _fields(stored))
+                kept = self._keep_revision(stored, now) if source.source.note else []
+                replacement = combine_writes([put_if_unchanged(stored, data), *kept])
+                yield Change("sources", replacement, size)
             else:
                 data |= _first_fields(source.source, now)
                 yield Change("sources", lambda batch: batch.create(reference, data), size)
@@ -363,11 +379,11 @@ def _without_forgotten(
 def _has_changed(source: ChunkedSource, stored: Mapping[str, Document]) -> bool:
     """Return whether to write a source; one to delete always is: it may have left chunks behind.
 
-    A note of an export is not written over a later revision.
+    A note of an export is written over an earlier revision only.
     """
     data = _fields(stored.get(source.source.source_id))
-    if source.source.note and data.get("revision", 0) >= source.source.note.revision:
-        return False
+    if source.source.note and source.chunks:
+        return bool(data.get("revision", 0) < source.source.note.revision)
     return not source.chunks or data.get("content_hash") != source.content_hash
 
 
@@ -387,6 +403,13 @@ def _first_fields(source: Source, now: datetime) -> dict[str, Any]:
     """Return what a new source has at first: its dates, and in an export what makes it a note."""
     dates = {"created_at": source.created_at or now, "updated_at": source.updated_at or now}
     return dates | (note_fields(source.note) if source.note else {})
+
+
+def _note_update(source: Source, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what makes a stored source the note of an export; who saved it there stays."""
+    if not source.note:
+        return {}
+    return note_fields(replace(source.note, saved_by=stored.get("saved_by", source.note.saved_by)))
 
 
 def source_facets(chunks: Iterable[Chunk]) -> list[str]:

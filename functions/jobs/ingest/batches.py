@@ -9,6 +9,7 @@ from functions.jobs.ingest.missing_sources import MissingSources
 from functions.jobs.ingest.readers.decoding import Unreadable
 from shared.knowledge.chunk import split_source
 from shared.knowledge.ingestion import BATCH_SIZE, ChunkedSource, Ingestion
+from shared.notes.repository import Notes
 from shared.text.chunking import split_chunks
 from shared.text.spans import Span
 
@@ -96,7 +97,7 @@ async def save_sources(
     """
     missing = MissingSources(ctx, report)
     await missing.forget([chunked.source.source_id for chunked in sources if not chunked.chunks])
-    ingestion = Ingestion(ctx.database)
+    ingestion = Ingestion(ctx.database, Notes(ctx.database).keep_revision)
     saved = await ingestion.save_each(
         [chunked for chunked in sources if chunked.chunks], ctx.clock()
     )

@@ -47,6 +47,8 @@ SEED: Final = int(os.environ.get("KILL_SEED", "23"))
 NOON: Final = datetime(2026, 1, 31, 12, tzinfo=UTC)
 OWNER: Final = Caller.of("anna", role=Role.OWNER)
 LATER: Final = NOON + timedelta(days=99)
+OLDER: Final = "The train to Berlin takes two hours."
+NEWER: Final = "We spend nine days in Berlin."
 SHARED_FIELDS: Final = {
     "chunks": (*EDITABLE, "own_tags", "fingerprint"),
     "sources": (*EDITABLE, "origin_values", "title_key", "facets"),
@@ -327,3 +329,68 @@ async def test_a_note_is_restored_as_a_note(
     note = {"source_id": saved["source_id"], "revision": saved["revision"]}
     changed = await call_result(target, "save_note", OWNER, text="Ask Ann.", **note)
     assert changed["revision"] == saved["revision"] + 1
+
+
+async def test_a_newer_export_replaces_a_note_whole(
+    app: App, ctx: Context, new_backend: NewBackend, tmp_path: Path
+) -> None:
+    """Its text follows with its passages; its former revision can be brought back."""
+    target, saved = await two_exports(app, ctx, new_backend, tmp_path)
+    other = target.context(OWNER, Meter())
+    await run_ingest(other, tmp_path / "older")
+    reference = other.database.document("sources", saved["source_id"])
+    await reference.update({"saved_by": "ben"})
+    counts = await run_ingest(other, tmp_path / "newer")
+    assert counts == {"sources": 1, "created": 1, "deleted": 1, "read": 1}
+    assert await note_state(other) == (NEWER, "ben", 2, [NEWER])
+    assert await run_ingest(other, tmp_path / "newer") == {"read": 1}
+    note = {"source_id": saved["source_id"], "revision": 2}
+    renamed = await call_result(target, "save_note", OWNER, title="Trip", **note)
+    assert renamed["changed"] == ["title"]
+    assert await note_state(other) == (NEWER, "ben", 3, [NEWER])
+    note["revision"] = 3
+    await call_result(target, "save_note", OWNER, restore_revision=1, **note)
+    assert await note_state(other) == (OLDER, "ben", 4, [OLDER])
+
+
+async def test_an_older_export_leaves_a_newer_note_alone(
+    app: App, ctx: Context, new_backend: NewBackend, tmp_path: Path
+) -> None:
+    target, _ = await two_exports(app, ctx, new_backend, tmp_path)
+    other = target.context(OWNER, Meter())
+    await run_ingest(other, tmp_path / "newer")
+    before = await stored(other)
+    assert await run_ingest(other, tmp_path / "older") == {"read": 1}
+    assert await stored(other) == before
+
+
+async def test_a_half_written_note_is_completed_by_its_export(
+    app: App, ctx: Context, new_backend: NewBackend, tmp_path: Path
+) -> None:
+    """Former versions wrote the passages of a newer export, but not its text and revision."""
+    target, saved = await two_exports(app, ctx, new_backend, tmp_path)
+    other = target.context(OWNER, Meter())
+    await run_ingest(other, tmp_path / "newer")
+    reference = other.database.document("sources", saved["source_id"])
+    await reference.update({"text": OLDER, "revision": 1})
+    assert await run_ingest(other, tmp_path / "newer") == {"sources": 1, "read": 1}
+    assert await note_state(other) == (NEWER, OWNER.user_id, 2, [NEWER])
+
+
+async def two_exports(
+    app: App, ctx: Context, new_backend: NewBackend, folder: Path
+) -> tuple[App, dict[str, Any]]:
+    """Export a note before and after a change; return an empty base, and the saved note."""
+    saved = await call_result(app, "save_note", OWNER, text=OLDER)
+    await write_export(ctx, folder / "older")
+    note = {"source_id": saved["source_id"], "revision": 1}
+    await call_result(app, "save_note", OWNER, text=NEWER, **note)
+    await write_export(ctx, folder / "newer")
+    return new_backend(LATER), saved
+
+
+async def note_state(ctx: Context) -> tuple[str, str, int, list[str]]:
+    """Return text, user and revision of the only note, and the texts of its passages."""
+    [note] = (await documents(ctx, "sources")).values()
+    texts = [chunk["content"] for chunk in (await chunks(ctx)).values()]
+    return note["text"], note["saved_by"], note["revision"], texts
