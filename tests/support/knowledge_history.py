@@ -290,7 +290,11 @@ class KnowledgeHistory(History):
             await embed_all(self.ctx)
 
     async def kill_index(self) -> None:
-        """Kill a run of the index job."""
+        """Kill a run of the index job, during which nothing is ingested.
+
+        The kill would also end that ingest, perhaps after its commit.
+        """
+        self.indexing.race = None
         await self.app.survives(self.chance.randrange(MAX_COMMITS), self.index())
 
     async def fill_cluster(self) -> None:
