@@ -33,6 +33,9 @@ class Chunk(SourceFields):
         end: Offset after the last one; `source.text[start:end] == content`.
         position: The number of the chunk in its source, from 1.
         total: The number of chunks of the source.
+        page: The page of the original on which it begins, from 1.
+        chapter: The title of the chapter in which it begins.
+        location: Any other position in the original, such as a Kindle location.
         dated_at: The date of the highlight, else the date of writing that the file named when the
             chunk was first stored, else the date of storing. Before that, the date in the file.
         own_tags: The tags that it has beside those of its source, if the owner set the latter.
@@ -50,6 +53,9 @@ class Chunk(SourceFields):
     knowledge_card: KnowledgeCard | None = None
     cluster_id: tuple[str, ...] = ()
     own_tags: tuple[str, ...] | None = added_field()
+    page: int | None = added_field()
+    chapter: str | None = added_field()
+    location: str | None = added_field()
 
     @property
     def id(self) -> str:
@@ -162,6 +168,7 @@ def _chunk(source: Source, section: Section, span: Span, offset: int) -> Chunk:
     source_fields = {name: getattr(source, name) for name in SOURCE_FIELDS}
     source_fields["tags"] = tuple(dict.fromkeys(source.tags + section.tags))
     source_fields["readwise_url"] = section.readwise_url or source.readwise_url
+    locator = section.locator_at(span.start)
     return Chunk(
         **source_fields,
         chunk_id=f"{source.source_id}-{_digest(content)[:12]}",
@@ -170,9 +177,12 @@ def _chunk(source: Source, section: Section, span: Span, offset: int) -> Chunk:
         position=0,
         total=0,
         content=content,
-        highlight_url=section.highlight_url,
+        highlight_url=section.highlight_url or locator.url,
         highlighted_at=section.highlighted_at,
         dated_at=section.written_at,
+        page=locator.page,
+        chapter=locator.chapter,
+        location=locator.location,
         knowledge_card=section.card,
     )
 

@@ -51,6 +51,9 @@ def chunk_line(chunk: Chunk, source: StoredSource) -> dict[str, Any]:
         "highlight_url": chunk.highlight_url,
         "highlighted_at": chunk.highlighted_at,
         "dated_at": chunk.dated_at,
+        "page": chunk.page,
+        "chapter": chunk.chapter,
+        "location": chunk.location,
         "card": chunk.knowledge_card and _card(chunk.knowledge_card),
     }
     return {"chunk": _plain(fields)}

@@ -21,6 +21,23 @@ SECTION_SEPARATOR: Final = "\n\n"
 
 
 @dataclass(frozen=True, slots=True)
+class Locator:
+    """A position in the original, as people cite it.
+
+    Attributes:
+        page: The page, from 1.
+        chapter: The title of the chapter.
+        location: Any other position, such as a Kindle location: `1204-1207`.
+        url: A link that opens the original there.
+    """
+
+    page: int | None = None
+    chapter: str | None = None
+    location: str | None = None
+    url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """A part of a source that no chunk crosses: one highlight, or a whole document.
 
@@ -30,6 +47,8 @@ class Section:
         readwise_url: The highlight's page in Readwise.
         highlight_url: The highlight in the original, as a deep link.
         highlighted_at: When the reader highlighted it.
+        locators: Positions in the original, in order, each with the offset in `text` where it
+            begins. A chunk has the one in which it begins.
         written_at: When it was written, if its file says so. It becomes the date of a text that is
             not a highlight, when that is first stored.
         start: The offset in the source's text, if the section is a chunk of an export: it is not
@@ -43,10 +62,16 @@ class Section:
     readwise_url: str | None = None
     highlight_url: str | None = None
     highlighted_at: datetime | None = None
+    locators: tuple[tuple[int, Locator], ...] = ()
     written_at: datetime | None = None
     start: int | None = None
     chunk_id: str | None = None
     card: KnowledgeCard | None = None
+
+    def locator_at(self, offset: int) -> Locator:
+        """Return the position in the original of a character of the text; empty if unknown."""
+        begun = [locator for start, locator in self.locators if start <= offset]
+        return begun[-1] if begun else Locator()
 
 
 @dataclass(frozen=True, slots=True)

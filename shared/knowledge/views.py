@@ -21,6 +21,9 @@ class Addresses(Result):
     readwise_url: str | None = Field(description="The highlight, or its source, in Readwise.")
     source_url: str | None = Field(description="The original on the web.")
     highlight_url: str | None = Field(description="The highlight's place in the original.")
+    page: int | None = Field(description="The page of the original on which it begins.")
+    chapter: str | None = Field(description="The chapter in which it begins.")
+    location: str | None = Field(description="Its Kindle location, or another position.")
 
 
 class Passage(Addresses):

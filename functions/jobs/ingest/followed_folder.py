@@ -15,9 +15,10 @@ from itertools import count
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
+from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import (
-    MULTI_RECORD_ENDINGS,
     file_entries,
+    identity_of,
     source_file,
     too_large,
 )
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from shared.knowledge.source import Source
 
 _HASH_BYTES: Final = 8
-_RECORDS: Final = ".jsonl"
 _UNREAD: Final = FileState(0)
 
 
@@ -86,7 +86,7 @@ class FolderChanges:
         return {
             path: state.ids[0]
             for path, state in self.states.items()
-            if path.suffix.lower() not in MULTI_RECORD_ENDINGS and state.ids
+            if identity_of(path) is Identity.FILE and state.ids
         }
 
     def states_without(self, forgotten: Collection[str] = ()) -> dict[Path, FileState]:
@@ -176,7 +176,7 @@ class _Comparison:
         self._names = {
             listing.folder / name: name
             for name in listing.files
-            if PurePath(name).suffix.lower() not in MULTI_RECORD_ENDINGS - {_RECORDS}
+            if identity_of(PurePath(name)) is not Identity.ORIGIN
         }
 
     def changes(self) -> FolderChanges:
@@ -315,7 +315,7 @@ class _Comparison:
 
 
 def _has_records(path: Path) -> bool:
-    return path.suffix.lower() == _RECORDS
+    return identity_of(path) is Identity.RECORD
 
 
 def _is_exported(source: Source) -> bool:

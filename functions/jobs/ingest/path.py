@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.batches import SourceBatch, batches, save_batch
 from functions.jobs.ingest.followed_folder import FolderChanges, FollowedFolder
 from functions.jobs.ingest.missing_sources import MissingSources
 from functions.jobs.ingest.readers.fields import headline, to_one_line
+from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import (
     FileListing,
     InputProblem,
+    identity_of,
     list_files,
     read,
     read_files,
@@ -241,9 +243,9 @@ async def _with_stored_ids(listing: FileListing, database: Database) -> FileList
 def _sample(listing: FileListing) -> list[str]:
     """Return the ids of the first chunks of up to 30 texts; each id has a hash of the text.
 
-    Books of an export have the same ids in every folder, and are left out.
+    Sources of exports have the same ids in every folder, and are left out.
     """
-    names = [name for name in listing.files if not name.lower().endswith(".json")]
+    names = [name for name in listing.files if identity_of(PurePath(name)) is not Identity.ORIGIN]
     files = {name: listing.files[name] for name in names[:: len(names) // BATCH_SIZE + 1]}
     items = read_files(replace(listing, files=files, problems=()))
     sources = (item for item in items if isinstance(item, Source))

@@ -11,7 +11,7 @@ import pytest
 from shared.core.errors import InvalidInput
 from shared.knowledge.export_lines import HEADER
 from shared.knowledge.knowledge_card import KnowledgeCard
-from shared.knowledge.source import Section, Source
+from shared.knowledge.source import Locator, Section, Source
 from tests.support.source_files import json_lines, read_one, read_problems, read_sources, write_file
 
 if TYPE_CHECKING:
@@ -60,6 +60,9 @@ def test_everything_is_taken_as_it_is(tmp_path: Path) -> None:
         "highlight_url": "https://example.com/#1",
         "highlighted_at": NOON.isoformat(),
         "dated_at": NOON.isoformat(),
+        "page": 3,
+        "chapter": "Tests",
+        "location": "120-123",
         "card": card,
     }
     read = read_one(export(tmp_path, {"source": source}, {"chunk": chunk}, {"chunks": 1}))
@@ -69,6 +72,7 @@ def test_everything_is_taken_as_it_is(tmp_path: Path) -> None:
         readwise_url="https://readwise.io/open/1",
         highlight_url="https://example.com/#1",
         highlighted_at=NOON,
+        locators=((0, Locator(3, "Tests", "120-123")),),
         written_at=NOON,
         start=7,
         card=KnowledgeCard("S", ("T",), "m", NOON),

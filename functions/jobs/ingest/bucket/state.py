@@ -6,7 +6,8 @@ from collections import defaultdict
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers.reading import MULTI_RECORD_ENDINGS
+from functions.jobs.ingest.readers.formats import Identity
+from functions.jobs.ingest.readers.reading import identity_of
 from shared.knowledge.followed_files import SHARDS, FileState, assign_shard, digest
 
 if TYPE_CHECKING:
@@ -116,4 +117,4 @@ class BucketState:
 
 def is_multi_record(name: str) -> bool:
     """Return whether an object has several sources, whose ids do not come from its name."""
-    return PurePosixPath(name).suffix.lower() in MULTI_RECORD_ENDINGS
+    return identity_of(PurePosixPath(name)) is not Identity.FILE

@@ -22,7 +22,7 @@ from functions.jobs.ingest.bucket.storage import BucketObjects, ObjectChanged, O
 from functions.jobs.ingest.missing_sources import MissingSources
 from functions.jobs.ingest.readers.decoding import SourceFile
 from functions.jobs.ingest.readers.fields import to_one_line
-from functions.jobs.ingest.readers.reading import ENDINGS, count_kinds, file_ending, too_large
+from functions.jobs.ingest.readers.reading import count_kinds, file_ending, format_of, too_large
 from functions.jobs.ingest.readers.readwise_export import is_book
 from shared.knowledge.followed_files import FileState, FollowedFiles
 from shared.knowledge.ingestion import BATCH_SIZE
@@ -63,9 +63,7 @@ async def sync_bucket(address: str, ctx: Context, budget: Budget, report: Report
         listing = await objects.listing()
         visible = {name: listed for name, listed in listing.items() if not _is_hidden(name)}
         readable = {
-            name: listed
-            for name, listed in visible.items()
-            if file_ending(PurePosixPath(name)) in ENDINGS
+            name: listed for name, listed in visible.items() if format_of(PurePosixPath(name))
         }
         if others := Counter(
             file_ending(PurePosixPath(name)) for name in visible.keys() - readable

@@ -23,7 +23,14 @@ from pydantic import (
 from functions.jobs.ingest.readers.decoding import Record, Unreadable, decode, parse_json
 from shared.knowledge.export_lines import FORMAT, HEADER_FIELD
 from shared.knowledge.knowledge_card import KnowledgeCard
-from shared.knowledge.source import SOURCE_FIELDS, NoteFields, Section, Source, SourceFields
+from shared.knowledge.source import (
+    SOURCE_FIELDS,
+    Locator,
+    NoteFields,
+    Section,
+    Source,
+    SourceFields,
+)
 from shared.runtime.schemas import DocumentId
 
 if TYPE_CHECKING:
@@ -87,6 +94,9 @@ class _Chunk(_Exported):
     highlight_url: str | None = None
     highlighted_at: _Moment | None = None
     dated_at: _Moment | None = None
+    page: int | None = None
+    chapter: str | None = None
+    location: str | None = None
     card: _Card | None = None
 
 
@@ -178,6 +188,7 @@ def _section(chunk: _Chunk) -> Section:
         readwise_url=chunk.readwise_url,
         highlight_url=chunk.highlight_url,
         highlighted_at=chunk.highlighted_at,
+        locators=((0, Locator(chunk.page, chunk.chapter, chunk.location)),),
         written_at=chunk.dated_at,
         start=chunk.start,
         chunk_id=chunk.chunk_id,

@@ -23,6 +23,7 @@ from functions.jobs.ingest.readers.decoding import (
     warnings_for,
 )
 from functions.jobs.ingest.readers.fields import DATES, Block, DocumentMetadata, Line, headline
+from functions.jobs.ingest.readers.formats import Format, Identity
 from shared.core.ids import safe_id
 from shared.knowledge.source import Section, Source
 
@@ -108,3 +109,26 @@ def _source(line: bytes, collection: str) -> Source:
         sections=(section,),
         warnings=warnings_for(faults),
     )
+
+
+FORMAT: Final = Format(
+    name="JSON Lines",
+    endings=(".jsonl",),
+    read=records,
+    max_bytes=MAX_BYTES,
+    fields={
+        "id, _id": "the id of the source, behind the name of the folder",
+        "text": "the passages",
+        "title": "the title; else how the text begins",
+        "author": "the author",
+        "tags": "tags",
+        "category": "the category",
+        "source": "the origin",
+        "language, lang": "the language",
+        "source_url, url": "the address of the original",
+        "readwise_url, highlight_url": "the highlight in Readwise, and in the original",
+        "date, highlighted_at": "the date of the passages",
+    },
+    example='{"id": "7", "title": "On tests", "text": "A flaky test is worse than none."}\n',
+    identity=Identity.RECORD,
+)

@@ -14,6 +14,7 @@ from functions.jobs.ingest.readers import json_lines, readwise_export, text_file
 from functions.jobs.ingest.readers.decoding import SourceFile, Unreadable, excess
 from functions.jobs.ingest.readers.fields import to_one_line
 from functions.jobs.ingest.readers.folder import files_below
+from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.roots import register, root_of
 from shared.core.errors import InvalidInput
 from shared.knowledge.export_lines import KNOWLEDGE, MANIFEST
@@ -22,34 +23,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from functions.jobs.ingest.readers.decoding import Record
+    from functions.jobs.ingest.readers.formats import Format
     from functions.jobs.ingest.roots import Registration
     from shared.knowledge.roots import Root
     from shared.knowledge.source import Source
 
-_READERS: Final[dict[str, Callable[[SourceFile], Iterator[Record]]]] = {
-    ".md": text_files.records,
-    ".markdown": text_files.records,
-    ".txt": text_files.records,
-    ".jsonl": json_lines.records,
-    ".json": readwise_export.records,
-}
-ENDINGS: Final = frozenset(_READERS)
-"""Files with these endings are read."""
-_MAX_BYTES: Final = {
-    ".jsonl": json_lines.MAX_BYTES,
-    ".json": readwise_export.MAX_BYTES,
-}
-MULTI_RECORD_ENDINGS: Final = frozenset({".jsonl", ".json"})
-"""Files with these endings have several sources, whose ids do not come from the file's name."""
+FORMATS: Final = (text_files.FORMAT, json_lines.FORMAT, readwise_export.FORMAT)
+"""The formats that are read. A file has the first that matches its name."""
 _OUTSIDE: Final = "is a link to a target outside the folder: ingest that by itself"
 _EXPORT: Final = "is an export of Carrel: ingest that by itself"
 _ENDING: Final = re.compile(r"\.\w{1,10}")
 """The ending of a kind of files; a dot in a title is followed by other text."""
 _MAX_KINDS: Final = 10
-_ACCEPTED: Final = (
-    "Give a folder or a file: Markdown or text (.md, .markdown, .txt), "
-    "JSON Lines with id, title and text (.jsonl), or a Readwise export (.json)."
+_ACCEPTED: Final = "Give a folder or a file: {}.".format(
+    ", ".join(f"{file_format.name} ({', '.join(file_format.endings)})" for file_format in FORMATS)
 )
 
 
@@ -103,7 +90,7 @@ class FileListing:
         """Whether ids of its sources begin with the folder's name; those of exports do not."""
         if self.is_export:
             return False
-        return any(file.suffix.lower() != ".json" for file in self.files.values())
+        return any(identity_of(file) is not Identity.ORIGIN for file in self.files.values())
 
     def root_of(self, file: Path) -> Root:
         """Return the root of a file, which its ids begin with."""
@@ -122,6 +109,17 @@ def count_kinds(others: Counter[str]) -> str:
     rest = others.total() - sum(count for _, count in commonest)
     parts = [f"{count} {ending or 'without an ending'}" for ending, count in commonest]
     return ", ".join([*parts, f"{rest} of other kinds"] if rest else parts)
+
+
+def format_of(file: PurePath) -> Format | None:
+    """Return the format of a file of this name, or None if it is of another kind."""
+    return next((candidate for candidate in FORMATS if candidate.matches(file)), None)
+
+
+def identity_of(file: PurePath) -> Identity:
+    """Return what the ids of a file's sources are made of; of another kind of file, its path."""
+    file_format = format_of(file)
+    return file_format.identity if file_format else Identity.FILE
 
 
 def read(path: Path) -> Iterator[Source | InputProblem]:
@@ -151,7 +149,7 @@ def list_files(path: Path, roots: Sequence[Root] = ()) -> FileListing:
 def _list_one(file: Path, roots: Sequence[Root]) -> FileListing:
     if not file.is_file():
         raise InvalidInput(f"{file} is neither a file nor a folder. {_ACCEPTED}")
-    if file.suffix.lower() not in _READERS:
+    if format_of(file) is None:
         raise InvalidInput(f"{file} is not of a kind that can be read. {_ACCEPTED}")
     file.open("rb").close()
     folder = file.resolve().parent
@@ -173,9 +171,9 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
     files = {
         file.relative_to(folder).as_posix(): below.files[file]
         for file in present
-        if file.suffix.lower() in _READERS
+        if format_of(file)
     }
-    others = Counter(file_ending(file) for file in present if file.suffix.lower() not in _READERS)
+    others = Counter(file_ending(file) for file in present if format_of(file) is None)
     problems = [
         InputProblem(_below(folder, error.filename), _reason(error)) for error in below.errors
     ]
@@ -183,7 +181,7 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
         InputProblem(_below(folder, export), _EXPORT, kept=True) for export in sorted(exports)
     ]
     for link in below.outside:
-        if link.is_dir() or link.suffix.lower() in _READERS:
+        if link.is_dir() or format_of(link):
             problems.append(InputProblem(_below(folder, link), _OUTSIDE))
         else:
             others[file_ending(link)] += 1
@@ -239,13 +237,13 @@ def _earlier_records(listing: FileListing) -> dict[str, str]:
     read by itself would replace the record with the same id in the folder around it.
     """
     root = listing.registration.root
-    if listing.is_export or not root.whole or not any(map(_is_json_lines, listing.files)):
+    if listing.is_export or not root.whole or not any(map(_has_records, listing.files)):
         return {}
     first = listing.folder / next(iter(listing.files))
     files = {
         file.relative_to(root.path).as_posix(): real_file
         for file, real_file in files_below(root.path, root.path).files.items()
-        if file < first and _is_json_lines(file.name)
+        if file < first and _has_records(file.name)
     }
     earlier = FileListing(root.path, files, listing.registration)
     records: dict[str, str] = {}
@@ -256,8 +254,8 @@ def _earlier_records(listing: FileListing) -> dict[str, str]:
     return records
 
 
-def _is_json_lines(name: str) -> bool:
-    return name.lower().endswith(".jsonl")
+def _has_records(name: str) -> bool:
+    return identity_of(PurePosixPath(name)) is Identity.RECORD
 
 
 def source_file(name: str, listing: FileListing) -> SourceFile:
@@ -284,8 +282,8 @@ def duplicate_id(first: str) -> str:
 
 def too_large(name: str, size: int) -> str | None:
     """Why a file of this name and size in bytes is not read; None if it is."""
-    ending = PurePosixPath(name).suffix.lower()
-    return excess(size, _MAX_BYTES.get(ending, text_files.MAX_BYTES))
+    file_format = format_of(PurePosixPath(name))
+    return excess(size, file_format.max_bytes) if file_format else None
 
 
 def file_entries(file: SourceFile) -> Iterator[tuple[str, Source | str]]:
@@ -295,9 +293,9 @@ def file_entries(file: SourceFile) -> Iterator[tuple[str, Source | str]]:
         if file.path.exists() and not file.path.is_file():
             yield file.name, "is not a regular file"
             return
-        reader = _READERS[PurePosixPath(file.name).suffix.lower()]
-        for name, build in reader(file):
-            yield name, _build(build)
+        if file_format := format_of(PurePosixPath(file.name)):
+            for name, build in file_format.read(file):
+                yield name, _build(build)
     except Unreadable as error:
         yield file.name, str(error)
     except OSError as error:

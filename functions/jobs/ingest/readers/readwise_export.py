@@ -36,6 +36,7 @@ from functions.jobs.ingest.readers.fields import (
     Title,
     headline,
 )
+from functions.jobs.ingest.readers.formats import Format, Identity
 from shared.core.ids import safe_id
 from shared.knowledge.source import Section, Source
 
@@ -169,3 +170,27 @@ def _section(highlight: _Highlight) -> Section:
         highlight_url=highlight.url,
         highlighted_at=highlight.highlighted_at,
     )
+
+
+FORMAT: Final = Format(
+    name="Readwise export",
+    endings=(".json",),
+    read=records,
+    max_bytes=MAX_BYTES,
+    fields={
+        "user_book_id": "the id of the source",
+        "readable_title, title": "the title",
+        "author": "the author",
+        "source": "the origin, such as kindle or reader",
+        "category": "the category",
+        "book_tags": "tags of the source",
+        "readwise_url, source_url": "its page in Readwise, and the original",
+        "highlights.text, highlights.note": "a passage, with the note about it",
+        "highlights.tags": "tags of the passage",
+        "highlights.highlighted_at": "the date of the passage",
+        "highlights.readwise_url, highlights.url": "the highlight in Readwise, and in the original",
+    },
+    example='{"results": [{"user_book_id": 7, "title": "On tests",'
+    ' "highlights": [{"id": 1, "text": "A flaky test is worse than none."}]}]}\n',
+    identity=Identity.ORIGIN,
+)

@@ -19,6 +19,7 @@ from functions.jobs.ingest.readers.decoding import (
     validated,
 )
 from functions.jobs.ingest.readers.fields import MAX_TAGS, DocumentMetadata, Moment, clean, headline
+from functions.jobs.ingest.readers.formats import Format
 from shared.core.ids import safe_id
 from shared.knowledge.source import Section, Source
 
@@ -173,3 +174,24 @@ def _date_in(name: str) -> datetime | None:
         except ValueError:  # not a real date
             continue
     return None
+
+
+FORMAT: Final = Format(
+    name="Markdown or text",
+    endings=(".md", ".markdown", ".txt"),
+    read=records,
+    max_bytes=MAX_BYTES,
+    fields={
+        "text": "the passages",
+        "title": "the title; else the first heading of level one, else the file's name",
+        "author": "the author",
+        "tags": "tags; `#tags` in the text too",
+        "category": "the category",
+        "language, lang": "the language",
+        "source_url, url": "the address of the original",
+        "date, highlighted_at": "the date of the passages",
+        "created, updated": "the date, when the text is first stored; else a date in the file's"
+        " name, else the file's own",
+    },
+    example="---\ntitle: On tests\ntags: [testing]\n---\nA flaky test is worse than none. #ci\n",
+)

@@ -64,6 +64,9 @@ class SourcePassage(Result):
     takeaways: list[str] = Field(description="Its main points, with detail full.")
     readwise_url: str | None = Field(description="The highlight, or its source, in Readwise.")
     highlight_url: str | None = Field(description="Its place in the original.")
+    page: int | None = Field(description="The page of the original on which it begins.")
+    chapter: str | None = Field(description="The chapter in which it begins.")
+    location: str | None = Field(description="Its Kindle location, or another position.")
 
 
 class Out(SourceSummary):
