@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
 from pydantic import SecretStr
 
+from functions.jobs.ingest.readers.decoding import MEGABYTE
+from functions.jobs.ingest.readers.reading import FORMATS
 from infra.build.discovery import ROOT, jobs, package_name, tools
 from shared.core.settings import setting_groups
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from pydantic.fields import FieldInfo
 
+    from functions.jobs.ingest.readers.formats import Format
     from shared.runtime.job import Job
     from shared.runtime.tool import Tool
 
@@ -124,6 +127,25 @@ def _jobs_table() -> str:
     return "| job | what it does | in the cloud (cron, UTC) |\n|---|---|---|\n" + "".join(rows)
 
 
+def _formats_tables() -> str:
+    return "\n".join(
+        f"## {file_format.name} ({', '.join(f'`{ending}`' for ending in file_format.endings)})\n\n"
+        f"{_file_names(file_format)}"
+        f"Files of up to {file_format.max_bytes // MEGABYTE} MB.\n\n"
+        "| in the file | becomes |\n|---|---|\n"
+        + "".join(f"| {name} | {meaning} |\n" for name, meaning in file_format.fields.items())
+        + f"\n```text\n{file_format.example.rstrip()}\n```\n"
+        for file_format in FORMATS
+    )
+
+
+def _file_names(file_format: Format) -> str:
+    if not file_format.file_names:
+        return ""
+    words = ", ".join(f"`{word}`" for word in file_format.file_names)
+    return f"The name of the file contains one of these words: {words}.\n\n"
+
+
 def _settings_tables() -> str:
     return "\n".join(
         f"## {title}\n\n| name | type | default | meaning |\n|---|---|---|---|\n"
@@ -174,6 +196,7 @@ _DOCUMENTS: Final[Mapping[Path, Mapping[str, Callable[[], str]]]] = {
     ROOT / "README.md": {"groups": _groups_table},
     ROOT / "docs" / "tools.md": {"tools": _tools_table},
     ROOT / "docs" / "jobs.md": {"jobs": _jobs_table},
+    ROOT / "docs" / "formats.md": {"formats": _formats_tables},
     ROOT / "docs" / "configuration.md": {"settings": _settings_tables},
 }
 """The tables of each document, by the name in the comments that enclose them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from functions.jobs.ingest.followed_folder import FolderChanges
+    from functions.jobs.ingest.readers.reading import FileListing
+    from infra.cli.ingest_preview import Contents
     from shared.firestore.database import Database
     from shared.knowledge.followed_files import FileState
 
@@ -32,6 +35,10 @@ _NOTHING_FORGOTTEN: Final = (
     " with --keep-missing."
 )
 
+_NOTHING_WRITTEN: Final = (
+    "Nothing is written, because of --strict. Without it, all other texts are added."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Preview:
@@ -41,11 +48,23 @@ class _Preview:
         changes: The changes of the files.
         sources: The number of stored sources that would be forgotten.
         passages: The number of their passages.
+        listing: The files, if there are any.
     """
 
     changes: FolderChanges
     sources: int
     passages: int
+    listing: FileListing | None
+
+    def read_contents(self, *, all_files: bool) -> Contents:
+        """Read the files, or only those that changed and those whose changes are not known."""
+        from infra.cli.ingest_preview import Contents, read_contents
+
+        if self.listing is None:
+            return Contents()
+        changes = self.changes
+        unchanged = changes.states.keys() - {*changes.new, *changes.edited}
+        return read_contents(self.listing, () if all_files else unchanged)
 
     def describe_missing(self) -> str:
         """Describe what is missing and would be forgotten."""
@@ -72,18 +91,32 @@ class _Preview:
     "--keep-missing", is_flag=True, help="Forget nothing: texts of missing files stay as they are."
 )
 @click.option("--yes", is_flag=True, help="Forget texts of missing files without asking.")
-@click.option("--dry-run", is_flag=True, help="Show what changed, and write nothing.")
+@click.option("--strict", is_flag=True, help="Write nothing if a file or record cannot be read.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Show what changed, what would be read or left out, and how long it would take.",
+)
 @click.option("--list", "lists", is_flag=True, help="List what is followed.")
-def ingest(path: Path | None, *, keep_missing: bool, yes: bool, dry_run: bool, lists: bool) -> None:
+def ingest(  # noqa: PLR0913 - one for each option
+    path: Path | None,
+    *,
+    keep_missing: bool,
+    yes: bool,
+    strict: bool,
+    dry_run: bool,
+    lists: bool,
+) -> None:
     """Add the texts in PATH to the knowledge base, and follow PATH if it is a folder.
 
-    PATH is a Readwise export, notes, JSON Lines, or a folder that `carrel export` wrote.
+    PATH is a folder or a file of a format that docs/formats.md describes.
 
     The next time, a renamed or moved file keeps its ids, and texts of files that disappeared are
     forgotten. If more than a third disappeared, the command asks first. `carrel forget --restore`
     brings them back for 30 days, and so does ingesting the files again.
 
-    Exits with 1 if some texts could not be read and were skipped, or were not forgotten.
+    A file or a record that cannot be read is named, and the others are added. Exits with 1 if some
+    texts could not be read and were skipped, or were not forgotten.
     """
     if lists:
         with local_database.connected_database():
@@ -93,7 +126,10 @@ def ingest(path: Path | None, *, keep_missing: bool, yes: bool, dry_run: bool, l
         raise click.UsageError("Missing argument 'PATH'.")
     try:
         with local_database.connected_database():
-            complete = _preview(path) if dry_run else _ingest(path, keep=keep_missing, yes=yes)
+            if dry_run:
+                complete = _preview(path)
+            else:
+                complete = _ingest(path, keep=keep_missing, yes=yes, strict=strict)
     except KeyboardInterrupt:
         click.echo(_INTERRUPTED, err=True)
         sys.exit(_INTERRUPTED_STATUS)
@@ -101,7 +137,7 @@ def ingest(path: Path | None, *, keep_missing: bool, yes: bool, dry_run: bool, l
 
 
 def _preview(path: Path) -> bool:
-    """Print what has changed."""
+    """Print what has changed and what would be read. Return whether everything can be read."""
     preview = run_with_database(lambda database: _load_preview(path, database))
     changes = preview.changes
     groups = {
@@ -127,11 +163,35 @@ def _preview(path: Path) -> bool:
         click.echo(preview.describe_missing())
     elif not any(groups.values()):
         click.echo("No file has changed since it was last ingested.")
-    return True
+    contents = preview.read_contents(all_files=False)
+    contents.print()
+    contents.print_problems()
+    _print_duration(contents)
+    return not contents.failures
 
 
-def _ingest(path: Path, *, keep: bool, yes: bool) -> bool:
+def _print_duration(contents: Contents) -> None:
+    """Print how long ingesting would take, if the texts are embedded on this computer."""
+    from infra.cli.ingest_preview import estimate_seconds, format_duration
+    from shared.core.settings import Settings
+    from shared.runtime.context import App
+
+    async def estimate() -> float:
+        app = App(settings)
+        try:
+            return await estimate_seconds(contents, app.embedder)
+        finally:
+            await app.aclose()
+
+    settings = Settings()
+    if contents.sample and settings.embedding_provider == "local":
+        click.echo(f"This takes {format_duration(asyncio.run(estimate()))} on this computer.")
+
+
+def _ingest(path: Path, *, keep: bool, yes: bool, strict: bool) -> bool:
     """Ingest a path, and forget what is missing if that is confirmed.
+
+    If `strict`, all files are read before anything is written, and nothing is if one is invalid.
 
     Returns:
         Whether everything was processed.
@@ -141,6 +201,10 @@ def _ingest(path: Path, *, keep: bool, yes: bool) -> bool:
 
     preview = run_with_database(lambda database: _load_preview(path, database))
     changes = preview.changes
+    if strict and (contents := preview.read_contents(all_files=True)).failures:
+        contents.print_problems()
+        click.echo(_NOTHING_WRITTEN, err=True)
+        return False
     is_confirmed = True
     if changes.renamed:
         files = format_count(len(changes.renamed), "renamed or moved file")
@@ -166,11 +230,16 @@ def _confirm() -> bool:
 
 async def _load_preview(path: Path, database: Database) -> _Preview:
     from functions.jobs.ingest.path import compare_path
+    from functions.jobs.ingest.readers.reading import list_files
+    from shared.knowledge.roots import Roots
     from shared.knowledge.source_repository import Sources
 
     changes = await compare_path(path, database)
+    roots = (await Roots(database).read()).roots
+    listing = None if changes.error else await asyncio.to_thread(list_files, path, roots)
     stored = await Sources(database).get_all(sorted(changes.missing_ids))
-    return _Preview(changes, len(stored), sum(source.chunk_count for source in stored))
+    passages = sum(source.chunk_count for source in stored)
+    return _Preview(changes, len(stored), passages, listing)
 
 
 async def _list(database: Database) -> str:

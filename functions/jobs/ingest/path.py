@@ -16,10 +16,11 @@ from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import (
     FileListing,
     InputProblem,
+    file_entries,
     identity_of,
     list_files,
-    read,
     read_files,
+    source_file,
 )
 from functions.jobs.ingest.roots import possible_moves, register
 from shared.core.errors import InvalidInput
@@ -261,9 +262,18 @@ def _note(listing: FileListing) -> str:
 
 
 async def count_texts(path: str) -> int:
-    """Count the readable texts of the path."""
-    items = read(Path(path))
-    return await asyncio.to_thread(lambda: sum(isinstance(item, Source) for item in items))
+    """Count the texts of the path; files of which each is one text are not read."""
+    return await asyncio.to_thread(lambda: sum(_text_counts(list_files(Path(path)))))
+
+
+def _text_counts(listing: FileListing) -> Iterator[int]:
+    """Yield the number of texts in each file."""
+    for name in listing.files:
+        if identity_of(PurePath(name)) is Identity.FILE:
+            yield 1
+        else:
+            entries = file_entries(source_file(name, listing))
+            yield sum(not isinstance(entry, str) for _, entry in entries)
 
 
 def _sources(listing: FileListing, report: Report, *, without_books: bool) -> Iterator[Source]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.build.discovery import ROOT
+from infra.cli.ingest_preview import format_duration
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
@@ -133,10 +134,12 @@ def test_missing_files_are_counted_and_confirmed(tmp_path: Path) -> None:
     write_file(vault, "new.md", "New.")
     code, output, _ = run_ingest(vault, NEVER, "--dry-run")
     assert code == 0
-    assert output == (
+    assert output.startswith(
         "new: 1 file\n  new.md\nedited: 1 file\n  2.md\nrenamed: 1 file\n  0.md -> renamed.md\n"
         "missing: 1 file\n  1.md\n"
         "1 of 6 files disappeared: 1 source (1 passage) will be forgotten.\n"
+        "FORMAT            FILES  SOURCES  PASSAGES\n"
+        "Markdown or text  2      2        2\n"
     )
     assert len(stored_ids("sources")) == 6
     code, output, errors = run_ingest(vault)
@@ -161,6 +164,50 @@ def test_missing_files_are_counted_and_confirmed(tmp_path: Path) -> None:
     assert "Error: " in errors
     assert run_ingest(vault, NEVER, "--yes")[0] == 0
     assert stored_ids("sources") == set()
+
+
+def test_a_dry_run_names_contents_and_problems(tmp_path: Path) -> None:
+    write_file(tmp_path, "vault/note.md", "---\ndate: soon\n---\nReef the mainsail early.")
+    records = json_lines({"id": "1", "text": "Heave to."}, {"id": "2"})
+    write_file(tmp_path, "vault/log.jsonl", records)
+    code, output, errors = run_ingest(tmp_path / "vault", NEVER, "--dry-run")
+    assert code == 1
+    assert output.endswith(
+        "FORMAT            FILES  SOURCES  PASSAGES\n"
+        "JSON Lines        1      1        1\n"
+        "Markdown or text  1      1        1\n"
+        "This takes less than 10 seconds on this computer.\n"
+    )
+    assert "left out: log.jsonl line 2: has no text\n" in errors
+    assert "warning: note.md: line 2: date: “soon” is not" in errors
+    assert stored_ids("sources") == set()
+
+
+def test_strict_writes_nothing_if_a_record_is_invalid(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "log.jsonl", json_lines({"id": "1", "text": "Reef."}, {"id": "2"}))
+    code, output, errors = run_ingest(path, NEVER, "--strict")
+    assert code == 1
+    assert output == ""
+    assert errors == (
+        "left out: log.jsonl line 2: has no text\n"
+        "Nothing is written, because of --strict. Without it, all other texts are added.\n"
+    )
+    assert stored_ids("sources") == set()
+    assert run_ingest(path)[0] == 1
+    assert len(stored_ids("sources")) == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "duration"),
+    [
+        (3.0, "less than 10 seconds"),
+        (44.0, "about 40 seconds"),
+        (95.0, "about 2 minutes"),
+        (7200.0, "about 120 minutes"),
+    ],
+)
+def test_durations_are_rounded(seconds: float, duration: str) -> None:
+    assert format_duration(seconds) == duration
 
 
 @pytest.mark.slow

@@ -1,0 +1,142 @@
+"""Reads files as `carrel ingest` would, and writes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from functions.jobs.ingest.batches import chunk_source
+from functions.jobs.ingest.readers.decoding import Unreadable
+from functions.jobs.ingest.readers.reading import (
+    FileListing,
+    InputProblem,
+    file_entries,
+    format_of,
+    source_file,
+)
+from infra.cli.formatting import format_table, printable
+from shared.ai.embedding import Purpose
+from shared.text.counts import format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from shared.ai.embedding import Embedder
+
+MAX_PROBLEMS: Final = 20
+"""At most this many problems are printed."""
+_SAMPLE_SIZE: Final = 8
+"""The number of passages that are embedded to estimate the time for all."""
+_OTHER_STEPS: Final = 1.0
+"""The time of all other steps, as a multiple of the time for embedding. Sixty mixed files took 1.8
+to 2.1 times as long as their embedding alone (`python -m benchmarks.ingest`)."""
+
+
+@dataclass(slots=True)
+class FormatCounts:
+    """What was read of one format."""
+
+    files: int = 0
+    sources: int = 0
+    passages: int = 0
+
+
+@dataclass(slots=True)
+class Contents:
+    """The contents of files.
+
+    Attributes:
+        counts: What was read of each format, by the format's name.
+        problems: The files and records that cannot be read, completely or in part.
+        sample: The texts of some passages, to estimate the time for all.
+    """
+
+    counts: defaultdict[str, FormatCounts] = field(
+        default_factory=lambda: defaultdict(FormatCounts)
+    )
+    problems: list[InputProblem] = field(default_factory=list)
+    sample: list[str] = field(default_factory=list)
+
+    @property
+    def failures(self) -> list[InputProblem]:
+        """The files and records that would be left out."""
+        return [problem for problem in self.problems if not problem.kept]
+
+    @property
+    def passages(self) -> int:
+        """The number of passages of all formats."""
+        return sum(counts.passages for counts in self.counts.values())
+
+    def print(self) -> None:
+        """Print a table of the formats."""
+        rows = [
+            (name, f"{counts.files:,}", f"{counts.sources:,}", f"{counts.passages:,}")
+            for name, counts in self.counts.items()
+        ]
+        if rows:
+            click.echo(format_table(("FORMAT", "FILES", "SOURCES", "PASSAGES"), rows))
+
+    def print_problems(self) -> None:
+        """Print what would be left out, and the warnings."""
+        for problem in self.problems[:MAX_PROBLEMS]:
+            kind = "warning" if problem.kept else "left out"
+            click.echo(printable(f"{kind}: {problem.name}: {problem.reason}"), err=True)
+        if len(self.problems) > MAX_PROBLEMS:
+            click.echo(f"  ... and {len(self.problems) - MAX_PROBLEMS} more", err=True)
+
+
+def read_contents(listing: FileListing, unchanged: Collection[PurePath] = ()) -> Contents:
+    """Read the files of a path that `carrel ingest` would write or compare.
+
+    Args:
+        listing: The files.
+        unchanged: The files to skip, because they have not changed since they were ingested.
+    """
+    contents = Contents(problems=list(listing.problems))
+    for name in listing.files:
+        file_format = format_of(PurePath(name))
+        if file_format is None or listing.folder / name in unchanged:
+            continue
+        counts = contents.counts[file_format.name]
+        counts.files += 1
+        for record, entry in file_entries(source_file(name, listing)):
+            if isinstance(entry, str):
+                contents.problems.append(InputProblem(record, entry))
+                continue
+            contents.problems += [
+                InputProblem(record, warning, kept=True) for warning in entry.warnings
+            ]
+            try:
+                chunks = chunk_source(entry).chunks
+            except Unreadable as error:
+                contents.problems.append(InputProblem(record, str(error)))
+                continue
+            counts.sources += 1
+            counts.passages += len(chunks)
+            missing = _SAMPLE_SIZE - len(contents.sample)
+            contents.sample += [chunk.embedding_text for chunk in islice(chunks, missing)]
+    return contents
+
+
+async def estimate_seconds(contents: Contents, embedder: Embedder) -> float:
+    """Estimate how long ingesting takes, by embedding a few passages."""
+    await embedder.embed(contents.sample[:1], Purpose.DOCUMENT)  # loads the model
+    start = time.monotonic()
+    await embedder.embed(contents.sample, Purpose.DOCUMENT)
+    seconds_per_passage = (time.monotonic() - start) / len(contents.sample)
+    return seconds_per_passage * (1 + _OTHER_STEPS) * contents.passages
+
+
+def format_duration(seconds: float) -> str:
+    """Format a duration roughly: `less than 10 seconds`, `about 40 seconds`, `about 3 minutes`."""
+    if seconds < 10:  # noqa: PLR2004
+        return "less than 10 seconds"
+    if seconds < 90:  # noqa: PLR2004
+        return f"about {round(seconds, -1):.0f} seconds"
+    return f"about {format_count(round(seconds / 60), 'minute')}"
