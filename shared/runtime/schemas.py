@@ -27,9 +27,8 @@ class IdempotentArguments(Arguments):
         default=None,
         min_length=1,
         max_length=200,
-        description="Usually omitted. To make this call safe to retry, pass a new random string"
-        " such as a UUID, and reuse it only to retry exactly this call. The call then takes effect"
-        " once, and retries within two days return the original answer.",
+        description="Usually omitted. A new random string, such as a UUID: repeated with it, this"
+        " very call takes effect once.",
     )
 
 

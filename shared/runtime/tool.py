@@ -75,6 +75,10 @@ READ_SECONDS: Final = 10.0
 OTHER_SECONDS: Final = 30.0
 """The default time limit of any other tool."""
 _NULL: Final = {"type": "null"}
+_TYPE_KEYWORDS: Final = frozenset(
+    {"type", "enum", "const", "items", "properties", "required", "additionalProperties", "anyOf"}
+)
+"""The keywords of a published result's schema."""
 
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 ResultT = TypeVar("ResultT", bound=Result)
@@ -156,14 +160,18 @@ class Tool(Generic[ArgumentsT, ResultT]):
         output = _open_schema(
             inline_references(self.output.model_json_schema(mode="serialization"))
         )
-        parameters = inline_references(self.input.model_json_schema(mode="validation"))
+        parameters = _without_null(
+            inline_references(self.input.model_json_schema(mode="validation"))
+        )
         return {
             "name": self.name,
             "title": self.title,
             "description": self.description,
             "inputSchema": parameters
             | {"properties": _put_own_fields_first(parameters["properties"])},
-            "outputSchema": self.envelope.schema(output) if self.envelope else output,
+            "outputSchema": _names_and_types(
+                self.envelope.schema(output) if self.envelope else output
+            ),
             "effect": self.effect.value,
             "tier": self.tier.value,
             "role": self.role.value,
@@ -207,7 +215,40 @@ def _open_schema(node: Any) -> Any:
     return open_node
 
 
+def _without_null(node: Any) -> Any:
+    """Publish optional arguments without null: clients omit them. Null is still accepted."""
+    if isinstance(node, list):
+        return [_without_null(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    field = _not_null(node) if _NULL in node.get("anyOf", ()) and "default" in node else node
+    return {
+        key: _without_null(value)
+        for key, value in field.items()
+        if not (key == "default" and value is None)
+    }
+
+
+def _names_and_types(node: Any) -> Any:
+    """Reduce a result's schema to names and types: every conversation pays for its length.
+
+    Descriptions of results are for readers of the code; a model reads the result itself.
+    """
+    if isinstance(node, list):
+        return [_names_and_types(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: {name: _names_and_types(field) for name, field in value.items()}
+        if key == "properties"
+        else _names_and_types(value)
+        for key, value in node.items()
+        if key in _TYPE_KEYWORDS
+    }
+
+
 def _not_null(field: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a field without null."""
-    [schema] = (option for option in field["anyOf"] if option != _NULL)
+    options = [option for option in field["anyOf"] if option != _NULL]
+    schema = options[0] if len(options) == 1 else {"anyOf": options}
     return {**schema, **{key: value for key, value in field.items() if key != "anyOf"}}

@@ -7,6 +7,7 @@ import inspect
 import json
 import re
 from pathlib import Path
+from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,7 @@ from infra.build import generated
 from infra.build.discovery import package_name, tools
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
+from shared.core.json_schema import inline_references
 from shared.runtime.invocation import parse_arguments
 from shared.runtime.schemas import IdempotentArguments
 from shared.runtime.tool import Effect
@@ -100,12 +102,32 @@ def test_a_tool_has_a_title_and_says_when_to_use_it(tool: Tool[Any, Any]) -> Non
 
 
 @every_tool
-@pytest.mark.parametrize("side", ["inputSchema", "outputSchema"])
-def test_every_field_is_described(tool: Tool[Any, Any], side: str) -> None:
-    schema = tool.declaration()[side]
-    assert schema["type"] == "object"
-    undescribed = [name for name, field in properties(schema) if not field.get("description")]
+def test_every_field_is_described(tool: Tool[Any, Any]) -> None:
+    models = {
+        "in": tool.input.model_json_schema(mode="validation"),
+        "out": tool.output.model_json_schema(mode="serialization"),
+    }
+    undescribed = [
+        name
+        for model in models.values()
+        for name, field in properties(inline_references(model))
+        if not field.get("description")
+    ]
     assert undescribed == []
+
+
+def test_declarations_are_short() -> None:
+    """Every conversation pays for the list of tools before its first word."""
+    declarations = [tool.declaration() for tool in TOOLS if not tool.internal]
+    sizes = {
+        declared["name"]: sum(
+            len(json.dumps(declared[part], separators=(",", ":"), ensure_ascii=False))
+            for part in ("description", "inputSchema", "outputSchema")
+        )
+        for declared in declarations
+    }
+    assert {name: size for name, size in sizes.items() if size > 4_400} == {}, sizes
+    assert mean(sizes.values()) < 2_400, sizes
 
 
 @every_tool

@@ -29,6 +29,7 @@ class In(Arguments):
 
     order: Order = Field(default=Order.TITLE, description="How to sort.")
     title: str = Field(description="Words of the title.")
+    year: int | None = Field(default=None, ge=0, description="When it was published.")
 
 
 class Author(Result):
@@ -68,19 +69,12 @@ TOOL = Tool(
 )
 AUTHOR = {
     "type": "object",
-    "description": "Who wrote it.",
-    "properties": {
-        "title": {"type": "string", "description": "Dr., Prof. ..."},
-    },
+    "properties": {"title": {"type": "string"}},
     "required": [],
 }
 BOOK = {
     "type": "object",
-    "description": "A book.",
-    "properties": {
-        "authors": {"type": "array", "items": AUTHOR, "description": "Who wrote it."},
-        "editor": {**AUTHOR, "description": "Who edited it."},
-    },
+    "properties": {"authors": {"type": "array", "items": AUTHOR}, "editor": AUTHOR},
     "required": ["authors"],
 }
 
@@ -116,14 +110,10 @@ def test_a_declaration_has_all_but_the_handler() -> None:
     }
 
 
-def test_nested_models_are_inlined() -> None:
+def test_a_result_is_published_as_names_and_types() -> None:
     assert schema("outputSchema")["properties"] == {
-        "best": {**BOOK, "description": "The best one."},
-        "others": {
-            "type": "object",
-            "additionalProperties": BOOK,
-            "description": "The others by id.",
-        },
+        "best": BOOK,
+        "others": {"type": "object", "additionalProperties": BOOK},
     }
 
 
@@ -152,9 +142,17 @@ def test_generated_titles_are_dropped_but_not_fields() -> None:
     assert "title" not in input_schema
 
 
+def test_optional_arguments_are_published_without_null() -> None:
+    assert schema("inputSchema")["properties"]["year"] == {
+        "type": "integer",
+        "minimum": 0,
+        "description": "When it was published.",
+    }
+
+
 def test_each_declaration_is_a_new_object() -> None:
     schema("inputSchema")["properties"].clear()
-    assert set(schema("inputSchema")["properties"]) == {"order", "title"}
+    assert set(schema("inputSchema")["properties"]) == {"order", "title", "year"}
 
 
 @pytest.mark.parametrize(
