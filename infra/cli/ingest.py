@@ -166,9 +166,11 @@ def _confirm() -> bool:
 
 async def _load_preview(path: Path, database: Database) -> _Preview:
     from functions.jobs.ingest.path import compare_path
+    from shared.core.settings import Settings
     from shared.knowledge.source_repository import Sources
 
-    changes = await compare_path(path, database)
+    follows_readwise = Settings().readwise_token is not None
+    changes = await compare_path(path, database, follows_readwise=follows_readwise)
     stored = await Sources(database).get_all(sorted(changes.missing_ids))
     return _Preview(changes, len(stored), sum(source.chunk_count for source in stored))
 

@@ -11,7 +11,7 @@ from shared.knowledge.forgotten_repository import (
     ForgottenSources,
     Unfinished,
 )
-from shared.knowledge.ingestion import BATCH_SIZE, ChunkedSource, Ingestion
+from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.knowledge.source_repository import Sources
 from shared.pipeline.forgetting import Forgetter, Forgetting, SourceMove
 
@@ -50,7 +50,9 @@ class MissingSources:
             for source_id in block:
                 if source_id in stored:
                     await self._database.retry_on_conflict(partial(self._forget, source_id))
-            await self._delete_remains(source_id for source_id in block if source_id not in stored)
+            remains = [source_id for source_id in block if source_id not in stored]
+            now = self._context.clock()
+            self._counts.update(await Ingestion(self._database).delete_remains(remains, now))
 
     async def restore(self, source_ids: Iterable[str]) -> None:
         """Restore sources; of one that was deleted for good, only the record is removed.
@@ -96,11 +98,3 @@ class MissingSources:
         async for moved in move.complete(record, self._context.clock()):
             self._counts[kind] += moved.chunks
         self._counts["sources"] += 1
-
-    async def _delete_remains(self, source_ids: Iterable[str]) -> None:
-        """Delete the chunks of sources that a killed run did not store completely."""
-        remains = [ChunkedSource.deleted(name) for name in source_ids]
-        if remains:
-            self._counts.update(
-                await Ingestion(self._database).save(remains, self._context.clock())
-            )
