@@ -147,7 +147,9 @@ def _ingest(path: Path, *, keep: bool, yes: bool) -> bool:
         click.echo(f"{files}: the ids stay.")
     if (changes.missing or changes.missing_ids) and not keep:
         click.echo(preview.describe_missing())
-        is_confirmed = yes or not preview.sources or not changes.is_alarming or _confirm()
+        is_confirmed = (
+            yes or not preview.sources or not changes.missing_counts.is_alarming or _confirm()
+        )
     if not is_confirmed:
         click.echo(_NOTHING_FORGOTTEN, err=True)
     forgets = is_confirmed and not keep

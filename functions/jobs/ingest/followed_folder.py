@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+from functions.jobs.ingest.missing_sources import MissingCounts
 from functions.jobs.ingest.readers.reading import (
     MULTI_RECORD_ENDINGS,
     file_entries,
@@ -78,10 +79,10 @@ class FolderChanges:
     error: InvalidInput | None = None
 
     @property
-    def is_alarming(self) -> bool:
-        """Whether more than a third is missing, which somebody must confirm."""
-        return (
-            3 * len(self.missing) > self.file_count or 3 * len(self.missing_ids) > self.source_count
+    def missing_counts(self) -> MissingCounts:
+        """How much is missing."""
+        return MissingCounts(
+            len(self.missing), self.file_count, len(self.missing_ids), self.source_count
         )
 
     @property

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from functions.jobs.ingest.readers.fields import to_one_line
 from shared.knowledge.forgotten_repository import (
     ForgottenSource,
     ForgottenSources,
@@ -14,6 +15,7 @@ from shared.knowledge.forgotten_repository import (
 from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.knowledge.source_repository import Sources
 from shared.pipeline.forgetting import Forgetter, Forgetting, SourceMove
+from shared.runtime.job import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,6 +25,43 @@ if TYPE_CHECKING:
 
 FORGETTER: Final = "ingest"
 """Instead of a user, this name is in the record of what ingest forgot."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingCounts:
+    """How much of a followed folder or bucket is missing.
+
+    Attributes:
+        files: The number of missing files.
+        file_count: The number of files that were ingested before.
+        texts: The number of missing sources.
+        text_count: The number of sources that were ingested before.
+    """
+
+    files: int
+    file_count: int
+    texts: int
+    text_count: int
+
+    @property
+    def is_alarming(self) -> bool:
+        """Whether more than a third is missing, which somebody must confirm."""
+        return 3 * self.files > self.file_count or 3 * self.texts > self.text_count
+
+    def alarm(self, name: str, command: str) -> Failure:
+        """Return the failure that says how to confirm it.
+
+        Args:
+            name: The folder or bucket.
+            command: The command that forgets the missing sources.
+        """
+        files = f"{self.files} of {self.file_count} files"
+        texts = f"{self.texts} of {self.text_count} texts"
+        return Failure(
+            to_one_line(name),
+            f"{files if self.files else texts} disappeared, and nothing is forgotten: to forget"
+            f" their texts, run {command}",
+        )
 
 
 class MissingSources:

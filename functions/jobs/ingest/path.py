@@ -46,13 +46,14 @@ if TYPE_CHECKING:
 _TITLE_LENGTH: Final = 80
 
 
-async def ingest_path(
+async def ingest_path(  # noqa: PLR0913 - two ways to confirm what is missing
     path: str,
     ctx: Context,
     budget: Budget,
     report: Report,
     *,
     confirmed: AbstractSet[str] | None = None,
+    forgets_all: bool = False,
 ) -> None:
     """Read a file or a folder, and write what differs from the database, batch by batch.
 
@@ -69,6 +70,7 @@ async def ingest_path(
         report: Gets the counts, the failures and the warnings.
         confirmed: The ids of missing sources that may be forgotten. By default, all may be, unless
             more than a third of the files or sources is missing, which is a failure.
+        forgets_all: Whether all may be forgotten in any case.
 
     Raises:
         InvalidInput: Nothing can be read from the path.
@@ -83,6 +85,7 @@ async def ingest_path(
     if follows_readwise:
         comparison = replace(comparison, changes=comparison.changes.without_books())
     listing, changes = comparison.listing, comparison.changes
+    confirmed = changes.missing_ids if forgets_all else confirmed
     forgotten = _forgettable(comparison, confirmed, report)
     if changes.error and not forgotten:
         raise changes.error
@@ -208,14 +211,9 @@ def _forgettable(
     changes = comparison.changes
     if confirmed is not None:
         return changes.missing_ids & confirmed
-    if changes.missing_ids and changes.is_alarming:
-        files = f"{len(changes.missing)} of {changes.file_count} files"
-        texts = f"{len(changes.missing_ids)} of {changes.source_count} texts"
-        reason = (
-            f"{files if changes.missing else texts} disappeared, and nothing is"
-            " forgotten: to forget their texts, run carrel ingest FOLDER --yes"
-        )
-        report.failures.append(Failure(to_one_line(changes.scope.name), reason))
+    if changes.missing_ids and changes.missing_counts.is_alarming:
+        alarm = changes.missing_counts.alarm(changes.scope.name, "carrel ingest FOLDER --yes")
+        report.failures.append(alarm)
         return frozenset()
     return changes.missing_ids
 

@@ -244,7 +244,7 @@ async def test_no_job_promotes_a_duplicate_before_its_original_is_back(
 async def test_a_passage_without_a_source_can_be_forgotten(app: App, ctx: Context) -> None:
     chunks = await store_sources(ctx, SAILING)
     await ctx.database.document("sources", "sailing").delete()
-    target = {"chunk_id": chunks[0].chunk_id}
+    target: dict[str, Any] = {"chunk_id": chunks[0].chunk_id}
     assert (await call_error(app, "forget", EDITOR, **target)).code == "FORBIDDEN"
     out = await forget(app, **target)
     assert (out["removed"]["chunks"], "undo" in out) == (1, False)
@@ -269,8 +269,8 @@ async def test_after_thirty_days_nothing_is_restored(
         assert error.code == "CONFLICT"
         assert "could be restored until" in error.message
     await purge(ctx, ample_budget())
-    for target in ({"chunk_id": chunks[0].chunk_id}, {"source_id": "sailing"}):
-        assert (await forget(app, **target, forgotten=False))["changed"]
+    assert (await forget(app, chunk_id=chunks[0].chunk_id, forgotten=False))["changed"]
+    assert (await forget(app, source_id="sailing", forgotten=False))["changed"]
 
 
 async def test_what_is_forgotten_stays_out_when_it_is_ingested_again(
