@@ -16,6 +16,7 @@ from infra.cli.database import run_with_context
 from infra.cli.formatting import format_table, printable
 from infra.local import local_database
 from shared.core.errors import CarrelError, NotFound
+from shared.knowledge.forgotten_repository import RESTORABLE
 from shared.text.counts import format_count
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from shared.knowledge.source_repository import StoredSource
     from shared.runtime.context import Context
+    from shared.traces.model import Trace
 
 _MAX_ROWS: Final = 20
 """At most this many sources are listed."""
@@ -58,17 +60,31 @@ class _Selection:
         forgotten: The ids of those that are forgotten.
         missing: The ids of those that are forgotten only because their file is missing.
         partly_tagged: The number of sources of which only passages have the tag.
+        traces: The sample's solved problems, whether or not they are withdrawn.
     """
 
     stored: Sequence[StoredSource]
     forgotten: Sequence[str]
     missing: Sequence[str]
     partly_tagged: int
+    traces: Sequence[Trace] = ()
 
     @property
     def passages(self) -> str:
         """The number of passages, for people."""
         return format_count(sum(source.chunk_count for source in self.stored), "passage")
+
+    def trace_ids(self, *, withdrawn: bool) -> list[str]:
+        """Return the ids of the traces that are withdrawn, or of those that are not."""
+        return [
+            trace.trace_id for trace in self.traces if (trace.withdrawn_at is not None) is withdrawn
+        ]
+
+    def count(self, *, restores: bool) -> str:
+        """Return for people how much would be forgotten or restored."""
+        sources = format_count(len(self.forgotten if restores else self.stored), "source")
+        traces = self.trace_ids(withdrawn=restores)
+        return f"{sources} and {format_count(len(traces), 'solved problem')}" if traces else sources
 
     def describe(self) -> str:
         """Return a table of the sources in the knowledge base."""
@@ -88,12 +104,14 @@ class _Receipt:
 
     Attributes:
         source_ids: The sources.
+        trace_ids: The solved problems.
         counts: The numbers of passages (`chunks`), vectors, cards, extractions and postings.
         restorable_until: The last day on which they can be restored.
         failures: The sources that could not be moved, each with the reason.
     """
 
     source_ids: list[str] = field(default_factory=list)
+    trace_ids: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     restorable_until: str | None = None
     failures: dict[str, str] = field(default_factory=dict)
@@ -103,6 +121,7 @@ class _Receipt:
         return json.dumps(
             {
                 "source_ids": self.source_ids,
+                "trace_ids": self.trace_ids,
                 "counts": self.counts,
                 "restorable_until": self.restorable_until,
                 "failures": self.failures,
@@ -111,12 +130,18 @@ class _Receipt:
 
     def describe(self, request: _Request, *, restores: bool) -> str:
         """Return the receipt as text."""
-        if not self.source_ids:
+        if not self.source_ids and not self.trace_ids:
             return f"Nothing was {'restored' if restores else 'forgotten'}."
         names = {"chunks": "passages"}
         parts = [f"{count} {names.get(name, name)}" for name, count in self.counts.items()]
         verb = "Restored" if restores else "Forgot"
-        lines = [f"{verb} {format_count(len(self.source_ids), 'source')}: {', '.join(parts)}."]
+        lines = []
+        if self.source_ids:
+            lines.append(
+                f"{verb} {format_count(len(self.source_ids), 'source')}: {', '.join(parts)}."
+            )
+        if self.trace_ids:
+            lines.append(f"{verb} {format_count(len(self.trace_ids), 'solved problem')}.")
         if not restores:
             command = request.restore_command(self.source_ids)
             lines.append(f"To restore until {self.restorable_until}: {command}")
@@ -132,7 +157,7 @@ class _Receipt:
     help="All sources that were ingested from this folder.",
 )
 @click.option("--tag", help="All sources with this tag; a tag of single passages does not count.")
-@click.option("--sample", is_flag=True, help="The sources of the sample; its traces stay.")
+@click.option("--sample", is_flag=True, help="The sources and the solved problems of the sample.")
 @click.option("--restore", is_flag=True, help="Bring forgotten sources back, within 30 days.")
 @click.option("--reason", help="Why, for the record that stays.")
 @click.option("--dry-run", is_flag=True, help="Show what would go, and change nothing.")
@@ -167,16 +192,16 @@ def forget(  # noqa: PLR0913 - a command's options
     request = _Request(source_ids, folder, tag, sample)
     with local_database.connected_database():
         selection = run_with_context(lambda context: _select(context, request))
-        count = len(selection.forgotten if restore else selection.stored)
+        count = selection.count(restores=restore)
         if not restore:
             _show(selection, to_stderr=as_json)
         if dry_run:
             verb = "restored" if restore else "forgotten"
-            click.echo(f"{format_count(count, 'source')} would be {verb}.", err=as_json)
+            click.echo(f"{count} would be {verb}.", err=as_json)
             return
-        if count > 1 and not restore and not yes:
-            question = f"Forget {count} sources with {selection.passages}?"
-            click.confirm(question, abort=True, err=True)
+        is_much = len(selection.stored) + len(selection.trace_ids(withdrawn=False)) > 1
+        if is_much and not restore and not yes:
+            click.confirm(f"Forget {count} with {selection.passages}?", abort=True, err=True)
         receipt = _move(selection, user, reason, restores=restore)
         local_database.save_now()
     text = receipt.to_json() if as_json else receipt.describe(request, restores=restore)
@@ -213,7 +238,17 @@ async def _select(ctx: Context, request: _Request) -> _Selection:
     if unknown := [name for name in request.source_ids if name not in existing]:
         raise NotFound(f"There is no source {', '.join(unknown)}. carrel sources shows the ids.")
     missing = [name for name in forgotten if records[name].missing]
-    return _Selection(stored, forgotten, missing, partly_tagged)
+    traces = await _sample_traces(ctx) if request.sample else []
+    return _Selection(stored, forgotten, missing, partly_tagged, traces)
+
+
+async def _sample_traces(ctx: Context) -> list[Trace]:
+    """Load the sample's traces that are stored."""
+    from infra.local.sample.traces import sample_traces
+    from shared.traces.repository import Traces
+
+    stored = [await Traces(ctx.database).get(trace.trace_id) for trace in sample_traces(ctx)]
+    return [trace.trace for trace in stored if trace]
 
 
 async def _named_elsewhere(ctx: Context, request: _Request) -> list[str]:
@@ -269,9 +304,34 @@ def _move(selection: _Selection, user: str, reason: str | None, *, restores: boo
     stored = (source.source_id for source in selection.stored)
     source_ids = selection.forgotten if restores else dict.fromkeys([*stored, *selection.missing])
     owner = Caller.of(user, role=Role.OWNER)
-    return run_with_context(
+    receipt = run_with_context(
         lambda context: _move_all(context, source_ids, reason, restores=restores), owner
     )
+    if trace_ids := selection.trace_ids(withdrawn=restores):
+        from infra.local.sample.traces import CONTRIBUTOR
+
+        run_with_context(
+            lambda context: _move_traces(context, trace_ids, receipt, restores=restores),
+            Caller.of(CONTRIBUTOR),
+        )
+    return receipt
+
+
+async def _move_traces(
+    ctx: Context, trace_ids: Iterable[str], receipt: _Receipt, *, restores: bool
+) -> None:
+    """Withdraw or restore the sample's traces one after another, as their contributor does."""
+    from functions.tools.traces.withdraw_trace.tool import In, withdraw_trace
+
+    for trace_id in trace_ids:
+        try:
+            await withdraw_trace(In(trace_id=trace_id, withdrawn=not restores), ctx)
+        except CarrelError as error:
+            receipt.failures[trace_id] = error.message
+        else:
+            receipt.trace_ids.append(trace_id)
+            if not restores:
+                receipt.restorable_until = f"{ctx.clock() + RESTORABLE:%Y-%m-%d}"
 
 
 async def _move_all(

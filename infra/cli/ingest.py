@@ -211,7 +211,9 @@ def _ingest(path: Path, *, keep: bool, yes: bool, strict: bool) -> bool:
         click.echo(f"{files}: the ids stay.")
     if (changes.missing or changes.missing_ids) and not keep:
         click.echo(preview.describe_missing())
-        is_confirmed = yes or not preview.sources or not changes.is_alarming or _confirm()
+        is_confirmed = (
+            yes or not preview.sources or not changes.missing_counts.is_alarming or _confirm()
+        )
     if not is_confirmed:
         click.echo(_NOTHING_FORGOTTEN, err=True)
     forgets = is_confirmed and not keep
@@ -231,10 +233,12 @@ def _confirm() -> bool:
 async def _load_preview(path: Path, database: Database) -> _Preview:
     from functions.jobs.ingest.path import compare_path
     from functions.jobs.ingest.readers.reading import list_files
+    from shared.core.settings import Settings
     from shared.knowledge.roots import Roots
     from shared.knowledge.source_repository import Sources
 
-    changes = await compare_path(path, database)
+    follows_readwise = Settings().readwise_token is not None
+    changes = await compare_path(path, database, follows_readwise=follows_readwise)
     roots = (await Roots(database).read()).roots
     listing = None if changes.error else await asyncio.to_thread(list_files, path, roots)
     stored = await Sources(database).get_all(sorted(changes.missing_ids))

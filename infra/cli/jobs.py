@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -46,12 +47,17 @@ def list_jobs() -> None:
 
 @jobs.command("run")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-def run(names: tuple[str, ...]) -> None:
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Let `ingest` forget texts although more than a third of the files disappeared.",
+)
+def run(names: tuple[str, ...], *, yes: bool) -> None:
     """Run one or more jobs to completion, in the given order."""
     from infra.local.jobs import run_jobs
     from shared.core.settings import Settings
 
-    selected = [_job(name) for name in names]
+    selected = [_confirmed(_job(name)) if yes else _job(name) for name in names]
     set_job_secrets(names)
     with local_database.connected_database():
         complete = run_jobs(selected, Settings())
@@ -127,6 +133,11 @@ def _job(name: str) -> Job:
     if name not in by_name:
         raise click.ClickException(f"There is no job {name}. The jobs are: {', '.join(by_name)}.")
     return by_name[name]
+
+
+def _confirmed(job: Job) -> Job:
+    """Return a job whose run needs no confirmation."""
+    return replace(job, run=job.run_confirmed) if job.run_confirmed else job
 
 
 async def _last_runs(jobs: list[Job], ctx: Context) -> list[Run | None]:

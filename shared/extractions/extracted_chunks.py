@@ -21,7 +21,7 @@ from shared.extractions.model import SCHEMA_VERSION
 from shared.firestore.writes import combine_writes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from shared.extractions.model import Extraction
     from shared.firestore.database import Database, Write
@@ -46,6 +46,12 @@ def deletion_writes(database: Database, extracted: ExtractionSummaries) -> Itera
     """Build the writes that delete extractions and leave a marker for each."""
     for extraction_id in extracted:
         yield combine_writes([_deletion(database, extraction_id), _marker(database, extraction_id)])
+
+
+def marker_writes(database: Database, extraction_ids: Iterable[str]) -> Iterator[Write]:
+    """Build the writes that mark extractions as deleted, unless they exist."""
+    for extraction_id in extraction_ids:
+        yield _marker(database, extraction_id)
 
 
 def topic_count_writes(

@@ -73,8 +73,9 @@ class ExtractionUpkeep:
     async def process_deletions(self) -> Counter[str]:
         """Process some deletion markers. The caller repeats this until none was processed.
 
-        Of up to MAX_DUPLICATES duplicates, the one with the highest confidence becomes visible, and
-        becomes the original of the others. Costs one read if there is nothing to do.
+        Of the first MAX_DUPLICATES duplicates that a chunk lists any of, the one with the highest
+        confidence becomes visible, and becomes the original of the others. Costs one read if there
+        is nothing to do.
 
         Returns:
             The number of processed markers, `settled`, and of promoted duplicates, `shown`. A
@@ -107,35 +108,43 @@ class ExtractionUpkeep:
         ids = {snapshot.id for snapshot in snapshots}
         return [marker.id in ids for marker in markers]
 
-    async def _load_duplicates(self, extraction_id: str) -> list[Snapshot]:
-        """Load up to MAX_DUPLICATES duplicates of an extraction, highest confidence first."""
+    async def _load_duplicates(
+        self, extraction_id: str, after: Snapshot | None = None
+    ) -> list[Snapshot]:
+        """Load the next MAX_DUPLICATES duplicates of an extraction, sorted by id."""
         query = duplicates_query(self._database.client, extraction_id)
-        duplicates = await self._database.find(query)
-        return sorted(duplicates, key=lambda snapshot: (-snapshot.get("confidence"), snapshot.id))
+        if after:
+            query = query.start_after({"__name__": after.reference})
+        return await self._database.find(query)
 
     async def _promote(self, marker: Snapshot, duplicates: Sequence[Snapshot]) -> Counter[str]:
-        """Promote the first duplicate that its chunk lists, unless one is already promoted.
+        """Promote a duplicate that its chunk lists, unless one is already promoted.
 
         If there are too many duplicates for one query, the marker is kept and stores the id of the
         promoted duplicate, as `heir`, for the next call. If a document changes in the meantime,
         nothing is written. Duplicates that no chunk lists are left to the job `purge`.
         """
-        earlier_id = (marker.to_dict() or {}).get("heir")
-        # After an earlier promotion, no chunks are needed: no duplicate counts as listed then.
-        chunks = {} if earlier_id else await self._chunks(duplicates)
-        candidates = (duplicate for duplicate in duplicates if _is_listed(duplicate, chunks))
-        promoted = next(candidates, None)
-        promoted_id = promoted.id if promoted else earlier_id
+        promoted_id = (marker.to_dict() or {}).get("heir")
         writes: list[Write] = []
-        if promoted_id:
-            writes += [
-                put_if_unchanged(duplicate, {"duplicate_of": promoted_id})
-                for duplicate in duplicates
-                if duplicate.id != promoted_id
-            ]
-        if promoted:
-            writes += self._promotion_writes(promoted, chunks[promoted.get("chunk_id")])
-        has_more = promoted_id and len(duplicates) == MAX_DUPLICATES
+        page, shown = duplicates, 0
+        while page and not promoted_id:
+            chunks = await self._chunks(page)
+            listed = [duplicate for duplicate in page if _is_listed(duplicate, chunks)]
+            if listed:
+                promoted = max(listed, key=lambda duplicate: duplicate.get("confidence"))
+                promoted_id, shown = promoted.id, 1
+                writes += self._promotion_writes(promoted, chunks[promoted.get("chunk_id")])
+            elif len(page) == MAX_DUPLICATES:
+                page = await self._load_duplicates(marker.id, after=page[-1])
+            else:
+                page = []
+        writes += [
+            put_if_unchanged(duplicate, {"duplicate_of": promoted_id})
+            for duplicate in page
+            if duplicate.id != promoted_id
+        ]
+        # Pages before this one still have the deleted original.
+        has_more = promoted_id and (page is not duplicates or len(page) == MAX_DUPLICATES)
         writes.append(
             put_if_unchanged(marker, {"heir": promoted_id}) if has_more else _delete_write(marker)
         )
@@ -143,7 +152,7 @@ class ExtractionUpkeep:
             await self._database.commit(writes)
         except WriteConflict:
             return Counter()
-        return Counter(settled=1, shown=int(promoted is not None))
+        return Counter(settled=1, shown=shown)
 
     def _promotion_writes(self, duplicate: Snapshot, chunk: Snapshot) -> Iterator[Write]:
         kind, topics = ExtractionType(duplicate.get("type")), duplicate.get("topics")
@@ -207,7 +216,7 @@ def duplicates_query(client: AsyncClient, extraction_id: str) -> AsyncQuery:
     """Query the duplicates of an extraction."""
     is_duplicate = FieldFilter("duplicate_of", "==", extraction_id)
     query = client.collection(COLLECTION).where(filter=is_duplicate)
-    return query.select(_DUPLICATE_FIELDS).limit(MAX_DUPLICATES)
+    return query.order_by("__name__").select(_DUPLICATE_FIELDS).limit(MAX_DUPLICATES)
 
 
 def all_extractions_query(client: AsyncClient, after: str) -> AsyncQuery:

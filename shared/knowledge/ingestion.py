@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from google.api_core.exceptions import InvalidArgument
-from google.cloud.firestore import LastUpdateOption
+from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.bisection import bisect_batch
@@ -26,6 +26,7 @@ from shared.knowledge.source import Source
 from shared.knowledge.source_repository import (
     COLLECTION,
     OVERRIDE_FIELDS,
+    READ_AGAIN,
     note_fields,
     origin_fields,
     removed_fields,
@@ -61,6 +62,8 @@ MAX_TAGS: Final = 4_000
 MAX_TAG_BYTES: Final = 300_000
 """The tags of a source and its passages have at most this size: each takes three index entries, one
 of which repeats the title, and a document may have 40,000 entries, of 8 MiB in all."""
+INCOMPLETE: Final = "incomplete"
+"""A new source has this field until the last of its commits."""
 _SOURCE_FILTERS: Final = frozenset({Kind.AUTHOR, Kind.CATEGORY, Kind.TAG})
 """Sources can be filtered by these facets of any of their chunks."""
 
@@ -171,8 +174,10 @@ class Ingestion:
     async def save(self, sources: Sequence[ChunkedSource], now: datetime) -> Counter[str]:
         """Write what differs from the database.
 
-        The document of a source is written last: a run that is killed before leaves the old content
-        hash, or none, and the next run compares the source again.
+        Every commit also writes the documents of its sources, on the condition that nobody changed
+        them. So nothing of a source that is forgotten meanwhile is written, and no chunk is without
+        its source. A source that takes several commits gets its content hash with the last one: if
+        the run is killed before, the next one compares the source again.
 
         Args:
             sources: At most 30 sources with different ids. One without chunks is deleted.
@@ -216,9 +221,26 @@ class Ingestion:
                 await self._take_back(source, now, counts)
         return SaveResult(counts, refused, frozenset(missing))
 
+    async def delete_remains(self, source_ids: Sequence[str], now: datetime) -> Counter[str]:
+        """Delete the chunks of sources that are not stored, and count them as `deleted`.
+
+        Earlier releases left such chunks when a run was killed. Chunks that change meanwhile stay.
+        """
+        references = [self._reference(COLLECTION, source_id) for source_id in source_ids]
+        stored = {snapshot.id for snapshot in await self._database.get_all(references, ["title"])}
+        chunks = await self._stored_chunks([name for name in source_ids if name not in stored])
+        writes = [
+            put_if_unchanged(chunk, documents.deletion_update(now))
+            for source_chunks in chunks.values()
+            for chunk in source_chunks.values()
+        ]
+        deleted = await self._database.commit_skipping_conflicts(writes) if writes else 0
+        return Counter(deleted=deleted) if deleted else Counter()
+
     async def _take_back(self, source: ChunkedSource, now: datetime, counts: Counter[str]) -> None:
         """Delete what was written of a new source before the database refused the rest."""
-        if not await self._stored_sources([source]):
+        stored = await self._stored_sources([source])
+        if any(INCOMPLETE in _fields(snapshot) for snapshot in stored.values()):
             await self._save([ChunkedSource(source.source, [])], now, counts)
 
     async def _save(
@@ -249,80 +271,154 @@ class Ingestion:
             self._stored_chunks(source_ids),
             ForgottenSources(self._database).of_sources(source_ids),
         )
-        changes: list[Change] = []
+        small: list[list[Change]] = []
         for source in _without_forgotten(different, forgotten):
             source_id = source.source.source_id
-            changes += self._chunk_changes(source, chunks.get(source_id, {}), now)
-            changes += self._source_change(source, stored.get(source_id), now)
-        for commit in split_commits(changes):
+            document, stored_chunks = stored.get(source_id), chunks.get(source_id, {})
+            changes = list(self._chunk_changes(source, document, stored_chunks, now))
+            parts = list(split_commits([*changes, *self._source_change(source, document, now)]))
+            if len(parts) > 1 and (document or source.stored_chunks):
+                count = len(stored_chunks)
+                await self._commit_parts(
+                    source, document, parts, chunk_count=count, now=now, counts=counts
+                )
+            else:
+                small += parts
+        for commit in pack_commits(small):
             await self._database.commit(change.write for change in commit)
             counts.update(change.kind for change in commit)
         edited = sum(bool(source.origin_values) for source in sources)
         counts.update(["edits kept"] * edited)
         return forgotten
 
+    async def _commit_parts(  # noqa: PLR0913 - what is stored, what differs, and the counts
+        self,
+        source: ChunkedSource,
+        stored: Document | None,
+        parts: Sequence[list[Change]],
+        *,
+        chunk_count: int,
+        now: datetime,
+        counts: Counter[str],
+    ) -> None:
+        """Commit the changes of a large source, the last of which is that of its document.
+
+        The earlier commits change the document, too, but leave it without a content hash.
+
+        Args:
+            source: The source.
+            stored: Its document.
+            parts: The changes of each commit.
+            chunk_count: The number of its stored chunks.
+            now: The time of writing.
+            counts: Gets the changes of each commit.
+
+        Raises:
+            WriteConflict: The document changed since it was read.
+        """
+        reference = self._reference(COLLECTION, source.source.source_id)
+        update_time = stored.update_time if stored else None
+        for part in parts[:-1]:
+            kinds = Counter(change.kind for change in part)
+            chunk_count += kinds["created"] - kinds["deleted"]
+            fields = READ_AGAIN | {"chunk_count": chunk_count}
+            if update_time is None:
+                first = source_document(source, now) | _dates(source.source, now)
+                fields = first | fields | {INCOMPLETE: True}
+            writes = [change.write for change in part]
+            results = await self._database.commit([*writes, _put(reference, fields, update_time)])
+            counts.update(kinds)
+            update_time = (
+                results[-1].update_time
+                if results
+                else (await self._database.get(reference, [])).update_time
+            )
+        last = [*parts[-1][:-1], *self._source_change(source, stored, now, update_time)]
+        await self._database.commit(change.write for change in last)
+        counts.update(change.kind for change in last)
+
     async def _stored_sources(self, sources: Sequence[ChunkedSource]) -> dict[str, Document]:
         references = [self._reference(COLLECTION, source.source.source_id) for source in sources]
-        fields = ["content_hash", "revision", *OVERRIDE_FIELDS]
+        fields = ["content_hash", "revision", INCOMPLETE, *OVERRIDE_FIELDS]
         # A note is read whole, because it is kept if it is replaced.
         with_notes = any(source.source.note for source in sources)
         snapshots = await self._database.get_all(references, None if with_notes else fields)
         return {snapshot.id: snapshot for snapshot in snapshots}
 
-    async def _stored_chunks(self, source_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    async def _stored_chunks(self, source_ids: Sequence[str]) -> dict[str, dict[str, Document]]:
         """Load fields of the stored chunks, by source id and chunk id."""
-        chunks: dict[str, dict[str, Any]] = {}
+        chunks: dict[str, dict[str, Document]] = {}
         if source_ids:
             query = chunks_of_sources_query(self._database.client, source_ids)
             for snapshot in await self._database.find(query):
-                data = snapshot.to_dict() or {}
-                chunks.setdefault(data["source_id"], {})[snapshot.id] = data
+                chunks.setdefault(snapshot.get("source_id"), {})[snapshot.id] = snapshot
         return chunks
 
     def _chunk_changes(
-        self, source: ChunkedSource, stored: dict[str, Any], now: datetime
+        self,
+        source: ChunkedSource,
+        document: Document | None,
+        stored: Mapping[str, Document],
+        now: datetime,
     ) -> Iterator[Change]:
         for chunk in source.stored_chunks:
             yield from self._chunk_change(chunk, stored.get(chunk.chunk_id), now)
         for chunk_id in stored.keys() - {chunk.chunk_id for chunk in source.stored_chunks}:
-            yield self._deletion(chunk_id, now)
+            yield self._deletion(stored[chunk_id], now, has_source=document is not None)
 
-    def _deletion(self, chunk_id: str, now: datetime) -> Change:
-        """Mark a chunk as deleted; the index job removes it from the index, and deletes it."""
-        reference = self._reference(CHUNKS, chunk_id)
+    def _deletion(self, chunk: Document, now: datetime, *, has_source: bool) -> Change:
+        """Mark a chunk as deleted; the index job removes it from the index, and deletes it.
+
+        The commit changes its source, too. Without one, the chunk itself must not have changed.
+        """
         update = documents.deletion_update(now)
-        return Change("deleted", lambda batch: batch.update(reference, update), _DELETION_BYTES)
+        if has_source:
+            return Change(
+                "deleted", lambda batch: batch.update(chunk.reference, update), _DELETION_BYTES
+            )
+        return Change("deleted", put_if_unchanged(chunk, update), _DELETION_BYTES)
 
     def _source_change(
         self,
         source: ChunkedSource,
         stored: Document | None,
         now: datetime,
+        update_time: Any = None,
     ) -> Iterator[Change]:
+        """Yield the last change of a source, which a commit has in full.
+
+        Args:
+            source: The source.
+            stored: Its document, as it was read.
+            now: The time of writing.
+            update_time: The update time of the document, if an earlier commit has changed it.
+        """
         reference = self._reference(COLLECTION, source.source.source_id)
+        update_time = update_time or (stored.update_time if stored else None)
         if source.stored_chunks:
             data = source_document(source, now)
             # A chunk repeats the metadata of its source.
             size = documents.write_size(source.chunks[0]) + 4 * sum(map(len, data["facets"]))
-            if stored:
-                data |= removed_fields(source.source)
+            if stored and INCOMPLETE not in _fields(stored):
                 data |= _note_update(source.source, _fields(stored))
-                kept = self._keep_revision(stored, now) if source.source.note else []
-                replacement = combine_writes([put_if_unchanged(stored, data), *kept])
-                yield Change("sources", replacement, size)
             else:
                 data |= _first_fields(source.source, now)
-                yield Change("sources", lambda batch: batch.create(reference, data), size)
-        elif stored:
-            option = LastUpdateOption(stored.update_time)
+            if update_time:
+                data |= removed_fields(source.source) | {INCOMPLETE: DELETE_FIELD}
+            kept = self._keep_revision(stored, now) if stored and source.source.note else []
+            write = _put(reference, data, update_time)
+            yield Change("sources", combine_writes([write, *kept]), size)
+        elif update_time:
+            option = LastUpdateOption(update_time)
             yield Change("sources", lambda batch: batch.delete(reference, option))
 
     def _chunk_change(
-        self, chunk: Chunk, stored: dict[str, Any] | None, now: datetime
+        self, chunk: Chunk, snapshot: Document | None, now: datetime
     ) -> Iterator[Change]:
         reference = self._reference(CHUNKS, chunk.chunk_id)
         size = documents.write_size(chunk)
-        if stored is None:
+        stored = _fields(snapshot)
+        if not stored:
             new = documents.new_document(chunk, now)
             yield Change("created", lambda batch: batch.set(reference, new, merge=True), size)
         elif stored["fingerprint"] != documents.fingerprint(chunk):
@@ -401,8 +497,12 @@ def source_document(source: ChunkedSource, now: datetime) -> dict[str, Any]:
 
 def _first_fields(source: Source, now: datetime) -> dict[str, Any]:
     """Return what a new source has at first: its dates, and in an export what makes it a note."""
-    dates = {"created_at": source.created_at or now, "updated_at": source.updated_at or now}
-    return dates | (note_fields(source.note) if source.note else {})
+    return _dates(source, now) | (note_fields(source.note) if source.note else {})
+
+
+def _dates(source: Source, now: datetime) -> dict[str, Any]:
+    """Return the dates of a new source."""
+    return {"created_at": source.created_at or now, "updated_at": source.updated_at or now}
 
 
 def _note_update(source: Source, stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -416,6 +516,14 @@ def source_facets(chunks: Iterable[Chunk]) -> list[str]:
     """Return the ids of the facets of chunks that their source can be filtered by."""
     facets = {facet for chunk in chunks for facet in chunk.facets}
     return sorted(facet.id for facet in facets if facet.kind in _SOURCE_FILTERS)
+
+
+def _put(reference: AsyncDocumentReference, data: dict[str, Any], update_time: Any) -> Write:
+    """Return the write that creates a document, or updates it if it has this update time."""
+    if update_time is None:
+        return lambda batch: batch.create(reference, data)
+    option = LastUpdateOption(update_time)
+    return lambda batch: batch.update(reference, data, option)
 
 
 def _fields(snapshot: Document | None) -> dict[str, Any]:
@@ -436,13 +544,19 @@ def _refusal(error: PlatformFault | ValueError) -> str | None:
 
 def split_commits(changes: Sequence[Change]) -> Iterator[list[Change]]:
     """Split changes into commits that Firestore accepts, in order."""
+    return pack_commits([[change] for change in changes])
+
+
+def pack_commits(groups: Iterable[Sequence[Change]]) -> Iterator[list[Change]]:
+    """Pack groups of changes into commits that Firestore accepts, in order; no group is split."""
     commit: list[Change] = []
     size = 0
-    for change in changes:
-        if commit and (len(commit) == MAX_WRITES or size + change.size > MAX_BYTES):
+    for group in groups:
+        group_size = sum(change.size for change in group)
+        if commit and (len(commit) + len(group) > MAX_WRITES or size + group_size > MAX_BYTES):
             yield commit
             commit, size = [], 0
-        commit.append(change)
-        size += change.size
+        commit += group
+        size += group_size
     if commit:
         yield commit

@@ -1,7 +1,7 @@
 """`meta/roots`: the registered folders, whose names are part of the ids of their sources.
 
-Its field `roots` is a list of {path, number, whole, files}: the path is a `file://` URI, and the
-names of files are quoted as in a URI.
+Its field `roots` is a list of {path, number, whole, files}; a renamed folder has its former `name`.
+The path is a `file://` URI, and all names are quoted as in a URI.
 """
 
 from __future__ import annotations
@@ -34,17 +34,25 @@ class Root:
         whole: Whether the folder itself was ingested, rather than only some of its files.
         files: The names of files that were ingested one by one, before any folder that contains
             them.
+        former_name: The name under which it was registered, if it was renamed since.
     """
 
     path: Path
     number: int = 1
     whole: bool = True
     files: tuple[str, ...] = ()
+    former_name: str = ""
+
+    @property
+    def registered_name(self) -> str:
+        """The name of the folder when it was registered, which stays."""
+        return self.former_name or self.path.name
 
     @property
     def name(self) -> str:
         """The name for people: `vault`, or `vault-2`."""
-        return self.path.name if self.number == 1 else f"{self.path.name}-{self.number}"
+        name = self.registered_name
+        return name if self.number == 1 else f"{name}-{self.number}"
 
     @property
     def collection(self) -> str:
@@ -53,7 +61,8 @@ class Root:
         A NUL character, which cannot be in the name of a folder or the id of a record, separates
         the number: otherwise record 7 of the second `data` would have the id of the first's 2-7.
         """
-        return self.path.name if self.number == 1 else f"{self.path.name}\0{self.number}"
+        name = self.registered_name
+        return name if self.number == 1 else f"{name}\0{self.number}"
 
 
 class Roots:
@@ -91,14 +100,20 @@ class StoredRoots:
 def _to_root(data: dict[str, Any]) -> Root:
     path = _unquote(data["path"].removeprefix(_SCHEME))
     files = tuple(map(_unquote, data.get("files", ())))
-    return Root(Path(path), data["number"], data["whole"], files)
+    former_name = _unquote(data.get("name", ""))
+    return Root(Path(path), data["number"], data["whole"], files, former_name)
 
 
 def _to_data(root: Root) -> dict[str, Any]:
-    files = [quote_from_bytes(os.fsencode(name)) for name in root.files]
-    return {
+    files = [_quote(name) for name in root.files]
+    data = {
         "path": root.path.as_uri(), "number": root.number, "whole": root.whole, "files": files
     }  # fmt: skip
+    return data | ({"name": _quote(root.former_name)} if root.former_name else {})
+
+
+def _quote(name: str) -> str:
+    return quote_from_bytes(os.fsencode(name))
 
 
 def _unquote(name: str) -> str:

@@ -28,12 +28,13 @@ from shared.core.errors import Conflict
 from shared.extractions.extracted_chunks import COLLECTION as EXTRACTIONS
 from shared.extractions.extracted_chunks import (
     DELETION_MARKERS,
+    marker_writes,
     removal_writes,
     topic_count_writes,
 )
 from shared.extractions.model import ExtractionType, facets
 from shared.firestore.database import CommitTooLarge, WriteConflict
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.writes import combine_writes, put_if_unchanged
 from shared.index.embedding_space import EmbeddingSpace
 from shared.index.indexed_state import read_indexed_state
 from shared.index.stored_vector import NO_VECTOR
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         AsyncIterator,
         Awaitable,
         Callable,
+        Collection,
         Iterable,
         Iterator,
         Mapping,
@@ -78,6 +80,8 @@ COLLECTION: Final = "forgotten"
 PAGE: Final = 25
 """One commit moves at most this many chunks: Firestore counts the index entries that it deletes,
 too, and a chunk has one with its vector for each facet."""
+MAX_IN: Final = 30
+"""A query takes at most this many values in one `array_contains_any`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,15 +200,15 @@ class Forgetting:
         return [put_if_unchanged(snapshot, {"missing": False} | expiry)]
 
     async def forget_chunk(
-        self, chunk: Snapshot, source: Snapshot, forgetter: Forgetter
+        self, chunk: Snapshot, source: Snapshot | None, forgetter: Forgetter
     ) -> list[Write]:
-        """Build the writes that forget a chunk alone; the source has others."""
+        """Build the writes that forget a chunk alone; its source has others, or does not exist."""
         chunk_ids = ArrayUnion([chunk.id])
-        record = self._database.document(FORGOTTEN_SOURCES, source.id)
+        record = self._database.document(FORGOTTEN_SOURCES, chunk.get("source_id"))
         update = {"chunk_count": Increment(-1)} | READ_AGAIN | REWRITE
         return [
             *await self._moves([chunk], forgetter.fields(), forgetter.now),
-            put_if_unchanged(source, update),
+            *([put_if_unchanged(source, update)] if source else []),
             lambda batch: batch.set(record, {"chunk_ids": chunk_ids}, merge=True),
         ]
 
@@ -235,7 +239,8 @@ class Forgetting:
         for chunk in chunks:
             extracted = _extracted(_fields(chunk))
             stored = {name: extractions[name] for name in extracted if name in extractions}
-            data = {**record, "document": _fields(chunk), "extractions": stored}
+            contents = {"document": _fields(chunk), "extractions": stored}
+            data = {**record, **contents, "extraction_ids": sorted(stored)}
             writes.append(self._set(chunk.id, data))
             writes.append(put_if_unchanged(chunk, update))
             writes += removal_writes(self._database, extracted)
@@ -256,7 +261,9 @@ class Forgetting:
         context = await self._restoration_context(forgotten)
         writes: list[Write] = []
         for chunk in forgotten:
-            if "content" not in _fields(remains.get(chunk.id)):
+            if "content" in _fields(remains.get(chunk.id)):
+                writes += marker_writes(self._database, chunk.get("extractions"))
+            else:
                 writes += self._restoration(chunk, remains.get(chunk.id), context, now)
             writes.append(_deletion(chunk))
         return writes
@@ -273,10 +280,14 @@ class Forgetting:
         if context.has_other_model(extractions):
             document = {name: value for name, value in document.items() if name != "extracted"}
             document["pending"] = {**document["pending"], "extract": now}
+            yield from marker_writes(self._database, extractions)
             extractions = {}
-        originals = context.missing_originals(extractions)
+        shown = context.missing_originals(extractions)
         for name, data in extractions.items():
-            if name in originals:
+            if data.get("duplicate_of") in context.later_originals:
+                # No job may promote a duplicate before its original follows.
+                yield self._delete_marker(data["duplicate_of"])
+            if name in shown:
                 yield self._set_extraction(name, _visible(data))
                 document["extracted"] = {
                     **document["extracted"],
@@ -294,13 +305,13 @@ class Forgetting:
 
     def _set_extraction(self, name: str, data: dict[str, Any]) -> Write:
         extraction = self._database.document(EXTRACTIONS, name)
+        return combine_writes(
+            [lambda batch: batch.set(extraction, data), self._delete_marker(name)]
+        )
+
+    def _delete_marker(self, name: str) -> Write:
         marker = self._database.document(DELETION_MARKERS, name)
-
-        def write(batch: Any) -> None:
-            batch.set(extraction, data)
-            batch.delete(marker)
-
-        return write
+        return lambda batch: batch.delete(marker)
 
     async def _restoration_context(self, forgotten: Sequence[Snapshot]) -> _RestorationContext:
         documents = [chunk.get("document") for chunk in forgotten]
@@ -316,13 +327,31 @@ class Forgetting:
             for snapshot in await self._database.get_all(references, ["name"])
         }
         state = await EmbeddingSpace(self._database).state()
+        present = {name for name in originals if (EXTRACTIONS, name) in existing}
+        present |= originals & extractions.keys()
         return _RestorationContext(
             model=state.space[0] if state.space and not state.move else None,
             clusters=frozenset(name for name in clusters if (CLUSTERS, name) in existing),
-            originals=frozenset(
-                name for name in originals if (EXTRACTIONS, name) in existing or name in extractions
-            ),
+            originals=frozenset(present),
+            later_originals=await self._later_originals(forgotten, originals - present),
         )
+
+    async def _later_originals(
+        self, forgotten: Sequence[Snapshot], extraction_ids: Collection[str]
+    ) -> frozenset[str]:
+        """Return which of these extractions are restored with later chunks of the same source.
+
+        Costs a round trip for each 30 of them.
+        """
+        restored_sources = {_fields(chunk).get("of_source") for chunk in forgotten} - {None}
+        names = sorted(extraction_ids) if restored_sources else []
+        later: set[str] = set()
+        for start in range(0, len(names), MAX_IN):
+            query = extractions_query(self._database.client, names[start : start + MAX_IN])
+            for snapshot in await self._database.find(query):
+                if _fields(snapshot).get("of_source") in restored_sources:
+                    later.update(snapshot.get("extraction_ids"))
+        return frozenset(later.intersection(names))
 
 
 class MovedElsewhere(Conflict):
@@ -524,11 +553,13 @@ class _RestorationContext:
         model: The model of the vectors in the database, or None while that changes.
         clusters: Their clusters that still exist.
         originals: The originals of their duplicate extractions that exist or are restored, too.
+        later_originals: Those that are restored by a later commit.
     """
 
     model: str | None
     clusters: frozenset[str]
     originals: frozenset[str]
+    later_originals: frozenset[str]
 
     def restored_chunk(
         self, stored: Mapping[str, Any], remains: Snapshot | None, now: datetime
@@ -558,10 +589,11 @@ class _RestorationContext:
 
     def missing_originals(self, extractions: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
         """Return the ids of duplicates whose original no longer exists."""
+        originals = self.originals | self.later_originals
         return frozenset(
             name
             for name, data in extractions.items()
-            if data.get("duplicate_of") and data["duplicate_of"] not in self.originals
+            if data.get("duplicate_of") and data["duplicate_of"] not in originals
         )
 
 
@@ -578,7 +610,9 @@ class ForgottenContents:
         while chunks := await self._database.find(
             expired_query(client.collection(COLLECTION), now)
         ):
-            contents = dict.fromkeys(("document", "extractions", "expires_at"), DELETE_FIELD)
+            contents = dict.fromkeys(
+                ("document", "extractions", "extraction_ids", "expires_at"), DELETE_FIELD
+            )
             writes = [put_if_unchanged(chunk, contents) for chunk in chunks]
             yield await self._database.commit_skipping_conflicts(writes)
         sources = client.collection(FORGOTTEN_SOURCES)
@@ -636,6 +670,13 @@ def forgotten_query(client: AsyncClient, source_id: str) -> AsyncQuery:
     return client.collection(COLLECTION).where(filter=same).limit(PAGE)
 
 
+def extractions_query(client: AsyncClient, extraction_ids: Sequence[str]) -> AsyncQuery:
+    """Query the forgotten chunks with any of up to `MAX_IN` extractions."""
+    has_any = FieldFilter("extraction_ids", "array_contains_any", list(extraction_ids))
+    query = client.collection(COLLECTION).where(filter=has_any)
+    return query.select(["of_source", "extraction_ids"])
+
+
 def expired_query(collection: AsyncCollectionReference, now: datetime) -> AsyncQuery:
     """Query what can no longer be restored, the oldest first."""
     expired = FieldFilter("expires_at", "<=", now)
@@ -647,6 +688,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Yield every query of this module, to prove that each has its index."""
     yield of_source_query(client, "a")
     yield forgotten_query(client, "a")
+    yield extractions_query(client, ["a"])
     for name in (COLLECTION, FORGOTTEN_SOURCES):
         yield expired_query(client.collection(name), utc_now())
 

@@ -102,6 +102,7 @@ class Job:
         name: The job's name, which is also its folder's.
         title: The name for people.
         run: Works in small committed steps until the work or the budget is used up.
+        run_confirmed: Like `run`, and does what that only does after somebody has confirmed it.
         total: Counts the items that a run would process now, for a progress bar.
         schedule: When it runs in the cloud, in cron's format and UTC, or an empty string if it runs
             only on demand.
@@ -123,6 +124,7 @@ class Job:
     schedule: str
     timeout: float = 25 * 60.0
     lease: str | None = None
+    run_confirmed: Callable[[Context, Budget], Awaitable[Report]] | None = None
     dead_letters: DeadLetters | None = None
     renew: Callable[[Context], Awaitable[int]] | None = None
     capabilities: frozenset[Capability] = frozenset()

@@ -28,9 +28,10 @@ def readwise_settings(readwise: FakeReadwise, project: str, **more: Any) -> Sett
     return Settings(google_cloud_project=project, **named)
 
 
-async def run_ingest(app: App, meter: Meter | None = None) -> Report:
+async def run_ingest(app: App, meter: Meter | None = None, *, forgets_all: bool = False) -> Report:
     """Run ingest once."""
-    return await ingest(app.context(Caller(), meter or Meter()), ample_budget())
+    context = app.context(Caller(), meter or Meter())
+    return await ingest(context, ample_budget(), forgets_all=forgets_all)
 
 
 async def progress(ctx: Context) -> SyncProgress:

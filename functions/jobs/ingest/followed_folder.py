@@ -1,8 +1,10 @@
 """How the files of a path have changed since they were last ingested.
 
 `folders/{key}` has of each file its sources and a hash of its content. So a file that was renamed
-or moved keeps its sources, and the sources of files that are gone are known. Exports (`.json`, and
-those of Carrel) are copies of something else: their sources stay when they are deleted.
+or moved keeps its sources, and the sources of files that are gone are known.
+
+The books of a Readwise export are its sources, too; a book that another followed export has is not
+missing. The sources in an export of Carrel stay when it is deleted: it is a copy.
 """
 
 from __future__ import annotations
@@ -15,13 +17,16 @@ from itertools import count
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
+from functions.jobs.ingest.missing_sources import MissingCounts
 from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import (
     file_entries,
+    format_of,
     identity_of,
     source_file,
     too_large,
 )
+from functions.jobs.ingest.readers.readwise_export import is_book
 from functions.jobs.ingest.readers.text_files import source_id_of
 from functions.jobs.ingest.roots import is_gone
 from shared.knowledge.followed_files import FileState, FollowedFiles
@@ -53,6 +58,7 @@ class FolderChanges:
         missing: The files that are gone.
         missing_ids: The sources that are in no file any more: of missing files, of files that
             another file replaced, and of records that their file no longer has.
+        ignored_ids: Others that are in no file any more, and are not forgotten.
         file_count: The number of files that were ingested before.
         source_count: The number of their sources.
         states: The states of all files, in and around the path, the missing ones included.
@@ -67,6 +73,7 @@ class FolderChanges:
     renamed: Mapping[Path, Path] = field(default_factory=dict)
     missing: Sequence[Path] = ()
     missing_ids: frozenset[str] = frozenset()
+    ignored_ids: frozenset[str] = frozenset()
     file_count: int = 0
     source_count: int = 0
     states: Mapping[Path, FileState] = field(default_factory=dict)
@@ -74,10 +81,10 @@ class FolderChanges:
     error: InvalidInput | None = None
 
     @property
-    def is_alarming(self) -> bool:
-        """Whether more than a third is missing, which somebody must confirm."""
-        return (
-            3 * len(self.missing) > self.file_count or 3 * len(self.missing_ids) > self.source_count
+    def missing_counts(self) -> MissingCounts:
+        """How much is missing."""
+        return MissingCounts(
+            len(self.missing), self.file_count, len(self.missing_ids), self.source_count
         )
 
     @property
@@ -89,12 +96,17 @@ class FolderChanges:
             if identity_of(path) is Identity.FILE and state.ids
         }
 
+    def without_books(self) -> FolderChanges:
+        """Return the changes without missing Readwise books, which are left to their library."""
+        books = frozenset(filter(is_book, self.missing_ids))
+        return replace(self, missing_ids=self.missing_ids - books, ignored_ids=books)
+
     def states_without(self, forgotten: Collection[str] = ()) -> dict[Path, FileState]:
         """Return the states to store once these missing sources are forgotten.
 
         Those of the others stay as they were, so that the next run finds them missing again.
         """
-        kept = self.missing_ids.difference(forgotten)
+        kept = (self.missing_ids | self.ignored_ids).difference(forgotten)
         states = dict(self.states)
         for path in self.missing:
             if kept.isdisjoint(states[path].ids):
@@ -117,11 +129,13 @@ class FollowedFolder:
             listing: The current files.
             roots: The registered folders.
         """
+        self._database = database
         self._listing = listing
+        self._all_roots = tuple(roots)
         self._scope = scope = listing.scope
         self._stored = {
             root: FollowedFiles.of_folder(database, root)
-            for root in roots
+            for root in self._all_roots
             if root.path.is_relative_to(scope) or scope.is_relative_to(root.path)
         }
         self._roots: dict[Path, Root] = {}
@@ -129,10 +143,28 @@ class FollowedFolder:
     async def changes(self) -> FolderChanges:
         """Compare the files with what is stored. Costs a read for each folder, and for its files.
 
-        A file that cannot be read is neither missing nor changed.
+        With an export of books, it costs that for all other registered folders, too. A file that
+        cannot be read is neither missing nor changed.
         """
         states = await self._load()
-        return await asyncio.to_thread(_Comparison(self._listing, states).changes)
+        has_exports = any(identity_of(path) is Identity.ORIGIN for path in states)
+        books = await self._books_elsewhere() if has_exports else frozenset()
+        return await asyncio.to_thread(_Comparison(self._listing, states, books).changes)
+
+    async def _books_elsewhere(self) -> frozenset[str]:
+        """Load the ids of the books in the exports of other folders."""
+        others = [root for root in self._all_roots if root not in self._stored]
+        loaded = await asyncio.gather(
+            *(FollowedFiles.of_folder(self._database, root).files() for root in others)
+        )
+        exports = {
+            root.path / name: state.ids
+            for root, files in zip(others, loaded, strict=True)
+            for name, state in files.items()
+            if identity_of(PurePath(name)) is Identity.ORIGIN and not state.missing
+        }
+        gone = await asyncio.to_thread(lambda: set(filter(is_gone, exports)))
+        return frozenset(name for path, ids in exports.items() if path not in gone for name in ids)
 
     async def source_ids(self) -> list[str]:
         """Load the ids of the sources of all files of the path, of missing ones too."""
@@ -169,19 +201,22 @@ class FollowedFolder:
 class _Comparison:
     """Compares the files of a path with their stored states."""
 
-    def __init__(self, listing: FileListing, states: Mapping[Path, FileState]) -> None:
+    def __init__(
+        self,
+        listing: FileListing,
+        states: Mapping[Path, FileState],
+        books_elsewhere: frozenset[str],
+    ) -> None:
         self._listing = listing
         self._states = states
+        self._books_elsewhere = books_elsewhere
         self._scope = listing.scope
-        self._names = {
-            listing.folder / name: name
-            for name in listing.files
-            if identity_of(PurePath(name)) is not Identity.ORIGIN
-        }
+        self._names = {listing.folder / name: name for name in listing.files}
 
     def changes(self) -> FolderChanges:
         """Return the changes. Reads every file, so this must not run on the event loop."""
-        hashes = {path: self._hash(name) for path, name in self._names.items()}
+        files = self._listing.files
+        hashes = {path: content_hash(name, files[name]) for path, name in self._names.items()}
         readable = {path: digest for path, digest in hashes.items() if digest}
         renamed = self._renamed(hashes)
         left = set(renamed.values())
@@ -224,7 +259,7 @@ class _Comparison:
             ),
             renamed=renamed,
             missing=sorted(missing),
-            missing_ids=frozenset(former_ids - present_ids),
+            missing_ids=frozenset(former_ids - present_ids - self._books_elsewhere),
             file_count=len(below) + len(replaced),
             source_count=len(former_ids),
             states=states,
@@ -293,29 +328,31 @@ class _Comparison:
         return (next(name for name in ids if name not in taken),)
 
     def _record_ids(self, path: Path, former: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the ids of the records; if some cannot be read, the former ones, too."""
+        """Return the ids of the records; if some are not there to be read, the former ones, too."""
         file = source_file(self._names[path], self._listing)
         entries = [entry for _, entry in file_entries(file)]
         sources = [entry for entry in entries if not isinstance(entry, str)]
         ids = [source.source_id for source in sources if not _is_exported(source)]
-        is_complete = len(sources) == len(entries)
+        file_format = format_of(path)
+        is_partial = file_format is not None and file_format.is_partial(file)
+        is_complete = len(sources) == len(entries) and not is_partial
         return tuple(dict.fromkeys(ids if is_complete else [*former, *ids]))
 
-    def _hash(self, name: str) -> int:
-        """Return a hash of a file's content, or 0 if it cannot be read."""
-        path = self._listing.files[name]
-        try:
-            if not path.is_file() or too_large(name, path.stat().st_size):
-                return 0
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").digest()
-        except OSError:
+
+def content_hash(name: str, path: Path) -> int:
+    """Return a hash of the content of a file of this name, or 0 if it cannot be read."""
+    try:
+        if not path.is_file() or too_large(name, path.stat().st_size):
             return 0
-        return int.from_bytes(digest[:_HASH_BYTES])
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").digest()
+    except OSError:
+        return 0
+    return int.from_bytes(digest[:_HASH_BYTES])
 
 
 def _has_records(path: Path) -> bool:
-    return identity_of(path) is Identity.RECORD
+    return identity_of(path) is not Identity.FILE
 
 
 def _is_exported(source: Source) -> bool:

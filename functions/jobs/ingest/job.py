@@ -29,7 +29,7 @@ _NOTHING: Final = (
 )
 
 
-async def ingest(ctx: Context, budget: Budget) -> Report:
+async def ingest(ctx: Context, budget: Budget, *, forgets_all: bool = False) -> Report:
     """Read each configured origin, and write what differs from the database.
 
     Of Readwise and a bucket, a run reads the changes since the last complete run; a path is read
@@ -38,11 +38,17 @@ async def ingest(ctx: Context, budget: Budget) -> Report:
 
     An origin that fails does not stop the others.
 
+    Args:
+        ctx: The context of the run.
+        budget: The time of the run.
+        forgets_all: Whether it also forgets more than a third of a bucket or a path, which is a
+            failure by default.
+
     Raises:
         InvalidInput: No origin is configured, or one cannot be read.
         Unavailable: An origin or the database does not answer.
     """
-    origins = _configured(ctx.settings)
+    origins = _configured(ctx.settings, forgets_all=forgets_all)
     if not origins:
         raise InvalidInput(_NOTHING)
     report = Report()
@@ -71,15 +77,15 @@ async def count(ctx: Context) -> int:
     return 0
 
 
-def _configured(settings: Settings) -> dict[str, IngestOrigin]:
+def _configured(settings: Settings, *, forgets_all: bool = False) -> dict[str, IngestOrigin]:
     """Return the origins. The path comes last, because reading it might take all the time."""
     origins: dict[str, IngestOrigin] = {}
     if settings.readwise_token:
         origins["readwise"] = sync_readwise
     if settings.ingest_bucket:
-        origins["bucket"] = partial(sync_bucket, settings.ingest_bucket)
+        origins["bucket"] = partial(sync_bucket, settings.ingest_bucket, forgets_all=forgets_all)
     if settings.ingest_path:
-        origins["path"] = partial(ingest_path, settings.ingest_path)
+        origins["path"] = partial(ingest_path, settings.ingest_path, forgets_all=forgets_all)
     return origins
 
 
@@ -87,6 +93,7 @@ JOB = Job(
     name="ingest",
     title="Ingest texts",
     run=ingest,
+    run_confirmed=partial(ingest, forgets_all=True),
     total=count,
     schedule="0 4 * * *",
     dead_letters=DEAD_LETTERS,

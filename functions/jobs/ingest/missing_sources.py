@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from functions.jobs.ingest.readers.fields import to_one_line
 from shared.knowledge.forgotten_repository import (
     ForgottenSource,
     ForgottenSources,
     Unfinished,
 )
-from shared.knowledge.ingestion import BATCH_SIZE, ChunkedSource, Ingestion
+from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.knowledge.source_repository import Sources
 from shared.pipeline.forgetting import Forgetter, Forgetting, SourceMove
+from shared.runtime.job import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,6 +25,43 @@ if TYPE_CHECKING:
 
 FORGETTER: Final = "ingest"
 """Instead of a user, this name is in the record of what ingest forgot."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingCounts:
+    """How much of a followed folder or bucket is missing.
+
+    Attributes:
+        files: The number of missing files.
+        file_count: The number of files that were ingested before.
+        texts: The number of missing sources.
+        text_count: The number of sources that were ingested before.
+    """
+
+    files: int
+    file_count: int
+    texts: int
+    text_count: int
+
+    @property
+    def is_alarming(self) -> bool:
+        """Whether more than a third is missing, which somebody must confirm."""
+        return 3 * self.files > self.file_count or 3 * self.texts > self.text_count
+
+    def alarm(self, name: str, command: str) -> Failure:
+        """Return the failure that says how to confirm it.
+
+        Args:
+            name: The folder or bucket.
+            command: The command that forgets the missing sources.
+        """
+        files = f"{self.files} of {self.file_count} files"
+        texts = f"{self.texts} of {self.text_count} texts"
+        return Failure(
+            to_one_line(name),
+            f"{files if self.files else texts} disappeared, and nothing is forgotten: to forget"
+            f" their texts, run {command}",
+        )
 
 
 class MissingSources:
@@ -50,7 +89,9 @@ class MissingSources:
             for source_id in block:
                 if source_id in stored:
                     await self._database.retry_on_conflict(partial(self._forget, source_id))
-            await self._delete_remains(source_id for source_id in block if source_id not in stored)
+            remains = [source_id for source_id in block if source_id not in stored]
+            now = self._context.clock()
+            self._counts.update(await Ingestion(self._database).delete_remains(remains, now))
 
     async def restore(self, source_ids: Iterable[str]) -> None:
         """Restore sources; of one that was deleted for good, only the record is removed.
@@ -96,11 +137,3 @@ class MissingSources:
         async for moved in move.complete(record, self._context.clock()):
             self._counts[kind] += moved.chunks
         self._counts["sources"] += 1
-
-    async def _delete_remains(self, source_ids: Iterable[str]) -> None:
-        """Delete the chunks of sources that a killed run did not store completely."""
-        remains = [ChunkedSource.deleted(name) for name in source_ids]
-        if remains:
-            self._counts.update(
-                await Ingestion(self._database).save(remains, self._context.clock())
-            )

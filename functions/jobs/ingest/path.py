@@ -9,7 +9,11 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.batches import SourceBatch, batches, save_batch
-from functions.jobs.ingest.followed_folder import FolderChanges, FollowedFolder
+from functions.jobs.ingest.followed_folder import (
+    FolderChanges,
+    FollowedFolder,
+    content_hash,
+)
 from functions.jobs.ingest.missing_sources import MissingSources
 from functions.jobs.ingest.readers.fields import headline, to_one_line
 from functions.jobs.ingest.readers.formats import Identity
@@ -25,6 +29,7 @@ from functions.jobs.ingest.readers.reading import (
 from functions.jobs.ingest.roots import possible_moves, register
 from shared.core.errors import InvalidInput
 from shared.knowledge.chunk_repository import Chunks
+from shared.knowledge.followed_files import FollowedFiles
 from shared.knowledge.ingestion import BATCH_SIZE
 from shared.knowledge.roots import Roots
 from shared.knowledge.source import Source
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from datetime import datetime
 
+    from functions.jobs.ingest.roots import Registration
     from shared.firestore.database import Database
     from shared.knowledge.roots import Root
     from shared.runtime.context import Context
@@ -43,13 +49,14 @@ if TYPE_CHECKING:
 _TITLE_LENGTH: Final = 80
 
 
-async def ingest_path(
+async def ingest_path(  # noqa: PLR0913 - two ways to confirm what is missing
     path: str,
     ctx: Context,
     budget: Budget,
     report: Report,
     *,
     confirmed: AbstractSet[str] | None = None,
+    forgets_all: bool = False,
 ) -> None:
     """Read a file or a folder, and write what differs from the database, batch by batch.
 
@@ -66,6 +73,7 @@ async def ingest_path(
         report: Gets the counts, the failures and the warnings.
         confirmed: The ids of missing sources that may be forgotten. By default, all may be, unless
             more than a third of the files or sources is missing, which is a failure.
+        forgets_all: Whether all may be forgotten in any case.
 
     Raises:
         InvalidInput: Nothing can be read from the path.
@@ -73,16 +81,19 @@ async def ingest_path(
     if budget.spent:
         report.finished = False
         return
+    follows_readwise = ctx.settings.readwise_token is not None
     comparison = await ctx.database.retry_on_conflict(
         lambda: _compare(Path(path), ctx.database, registers=True)
     )
+    if follows_readwise:
+        comparison = replace(comparison, changes=comparison.changes.without_books())
     listing, changes = comparison.listing, comparison.changes
+    confirmed = changes.missing_ids if forgets_all else confirmed
     forgotten = _forgettable(comparison, confirmed, report)
     if changes.error and not forgotten:
         raise changes.error
     report.note = to_one_line(f"{report.note} {_note(listing)}")
     await comparison.store()
-    follows_readwise = ctx.settings.readwise_token is not None
     listing = replace(listing, source_ids=changes.source_ids)
     remaining = batches(_sources(listing, report, without_books=follows_readwise))
     # Reading and chunking a megabyte takes a second and would block the event loop, and the lease.
@@ -121,14 +132,16 @@ async def ingest_confirmed(
     return report
 
 
-async def compare_path(path: Path, database: Database) -> FolderChanges:
+async def compare_path(
+    path: Path, database: Database, *, follows_readwise: bool = False
+) -> FolderChanges:
     """Compare the files of a path with those that were ingested, and write nothing.
 
     Raises:
         InvalidInput: Nothing can be read from the path, and nothing was.
     """
-    comparison = await _compare(path, database, registers=False)
-    return comparison.changes
+    changes = (await _compare(path, database, registers=False)).changes
+    return changes.without_books() if follows_readwise else changes
 
 
 async def followed_source_ids(path: Path, database: Database) -> list[str]:
@@ -145,7 +158,7 @@ class _Comparison:
     Attributes:
         listing: The files.
         changes: The changes.
-        folder: Stores them; None of an export, which is not followed.
+        folder: Stores them; None of an export of Carrel, which is not followed.
     """
 
     listing: FileListing
@@ -166,7 +179,7 @@ async def _compare(path: Path, database: Database, *, registers: bool) -> _Compa
     Args:
         path: The path.
         database: The database.
-        registers: Whether to register the folder if ids contain its name.
+        registers: Whether to register the folder.
     """
     stored = await Roots(database).read()
     roots: Sequence[Root] = stored.roots
@@ -177,7 +190,7 @@ async def _compare(path: Path, database: Database, *, registers: bool) -> _Compa
         listing, error = await asyncio.to_thread(_empty_listing, path, roots), failure
     if listing.is_export:
         return _Comparison(listing, FolderChanges(listing.scope))
-    if listing.is_named_after_folder:
+    if listing.files:
         listing = await _under_former_name(listing, roots, database)
         roots = listing.registration.roots
         if registers:
@@ -201,14 +214,9 @@ def _forgettable(
     changes = comparison.changes
     if confirmed is not None:
         return changes.missing_ids & confirmed
-    if changes.missing_ids and changes.is_alarming:
-        files = f"{len(changes.missing)} of {changes.file_count} files"
-        texts = f"{len(changes.missing_ids)} of {changes.source_count} texts"
-        reason = (
-            f"{files if changes.missing else texts} disappeared, and nothing is"
-            " forgotten: to forget their texts, run carrel ingest FOLDER --yes"
-        )
-        report.failures.append(Failure(to_one_line(changes.scope.name), reason))
+    if changes.missing_ids and changes.missing_counts.is_alarming:
+        alarm = changes.missing_counts.alarm(changes.scope.name, "carrel ingest FOLDER --yes")
+        report.failures.append(alarm)
         return frozenset()
     return changes.missing_ids
 
@@ -216,12 +224,13 @@ def _forgettable(
 async def _under_former_name(
     listing: FileListing, roots: Sequence[Root], database: Database
 ) -> FileListing:
-    """List the folder under the name of one that has moved, if it has the same texts.
+    """List the folder under the name of one that was moved or renamed, if it has the same texts.
 
     At least half of a sample must be stored under the former folder's name, word for word. Of
     several former folders the one with the most matches is chosen.
     """
     moves = await asyncio.to_thread(possible_moves, listing.registration.root, roots)
+    moves = await _with_same_files(moves, listing, database)
     listings = [
         await _with_stored_ids(replace(listing, registration=move), database) for move in moves
     ]
@@ -236,6 +245,31 @@ async def _under_former_name(
     return best
 
 
+async def _with_same_files(
+    moves: Sequence[Registration], listing: FileListing, database: Database
+) -> list[Registration]:
+    """Return the moves that keep the folder's name, and those of folders with the same files.
+
+    At least half of a sample of the files must have been in the former folder, and the folder must
+    have at least half as many files.
+    """
+    same_name = [move for move in moves if not move.is_renamed]
+    renamed = [move for move in moves if move.is_renamed]
+    if not renamed:
+        return same_name
+    names = _sample_names(listing)
+    hashes = await asyncio.to_thread(
+        lambda: [content_hash(name, listing.files[name]) for name in names]
+    )
+    for move in renamed:
+        states = (await FollowedFiles.of_folder(database, move.root).files()).values()
+        former = {state.generation for state in states if not state.missing} - {0}
+        count = sum(digest in former for digest in hashes)
+        if count and 2 * count >= len(hashes) and 2 * len(listing.files) >= len(former):
+            same_name.append(move)
+    return same_name
+
+
 async def _with_stored_ids(listing: FileListing, database: Database) -> FileListing:
     changes = await FollowedFolder(database, listing, listing.registration.roots).changes()
     return replace(listing, source_ids=changes.source_ids)
@@ -246,12 +280,17 @@ def _sample(listing: FileListing) -> list[str]:
 
     Sources of exports have the same ids in every folder, and are left out.
     """
-    names = [name for name in listing.files if identity_of(PurePath(name)) is not Identity.ORIGIN]
-    files = {name: listing.files[name] for name in names[:: len(names) // BATCH_SIZE + 1]}
+    files = {name: listing.files[name] for name in _sample_names(listing)}
     items = read_files(replace(listing, files=files, problems=()))
     sources = (item for item in items if isinstance(item, Source))
     batch = next(batches(sources), SourceBatch())
     return [source.chunks[0].chunk_id for source in batch.accepted if source.chunks]
+
+
+def _sample_names(listing: FileListing) -> list[str]:
+    """Return the names of up to 30 files that are not exports, from all of the folder."""
+    names = [name for name in listing.files if identity_of(PurePath(name)) is not Identity.ORIGIN]
+    return names[:: len(names) // BATCH_SIZE + 1]
 
 
 def _note(listing: FileListing) -> str:

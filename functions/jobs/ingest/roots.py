@@ -21,11 +21,13 @@ class Registration:
         root: The folder itself, or the ingested one that it lies in; its name is part of the ids.
         roots: All registered folders, this one included.
         note: What the user should know about the name; empty if it is simply the folder's own.
+        is_renamed: Whether it is a folder that had another name before.
     """
 
     root: Root
     roots: tuple[Root, ...]
     note: str = ""
+    is_renamed: bool = False
 
 
 def root_of(path: Path, roots: Sequence[Root]) -> Root | None:
@@ -70,7 +72,7 @@ def register(folder: Path, roots: Sequence[Root], files: Sequence[str] = ()) -> 
 
 
 def possible_moves(root: Root, roots: Sequence[Root]) -> list[Registration]:
-    """List the possible registrations of a new root as a registered folder that has since moved.
+    """List the possible registrations of a new root as a folder that was moved or renamed since.
 
     A path that does not exist may be on a disk that is not mounted: the caller must determine
     whether the folder has really moved. A root that holds only individual files is not evidence
@@ -85,9 +87,7 @@ def possible_moves(root: Root, roots: Sequence[Root]) -> list[Registration]:
     return [
         _moved(former, root, roots)
         for former in roots
-        if former.path.name == root.path.name
-        and (root.whole or not former.whole)
-        and is_gone(former.path)
+        if (root.whole or not former.whole) and is_gone(former.path)
     ]
 
 
@@ -110,24 +110,36 @@ def _with_files(root: Root, files: Sequence[str]) -> Root:
 
 
 def _free_number(folder: Path, roots: Sequence[Root]) -> int:
-    taken = {root.number for root in roots if root.path.name == folder.name}
+    taken = {root.number for root in roots if root.registered_name == folder.name}
     return next(number for number in count(1) if number not in taken)
 
 
 def _moved(former: Root, root: Root, roots: Sequence[Root]) -> Registration:
-    """Return a folder that has moved, with all folders in it."""
+    """Return a folder that was moved or renamed, with all folders in it."""
     moved = [
-        replace(other, path=root.path / other.path.relative_to(former.path))
+        _at(root.path / other.path.relative_to(former.path), other)
         if other.path.is_relative_to(former.path)
         else other
         for other in roots
     ]
     registration = register(root.path, moved, root.files)
-    note = f"{former.name} has moved: it keeps its name and its sources. {registration.note}"
-    return replace(registration, note=note.strip())
+    is_renamed = former.path.name != root.path.name
+    note = (
+        f"{former.path.name} is now called {root.path.name}: its sources keep their ids."
+        if is_renamed
+        else f"{former.name} has moved: it keeps its name and its sources."
+    )
+    note = f"{note} {registration.note}".strip()
+    return replace(registration, note=note, is_renamed=is_renamed)
+
+
+def _at(path: Path, root: Root) -> Root:
+    """Return a root at another path. Its ids keep the name under which it was registered."""
+    name = root.registered_name
+    return replace(root, path=path, former_name="" if name == path.name else name)
 
 
 def _number_note(root: Root) -> str:
     if root.number == 1:
         return ""
-    return f"Another folder is called {root.path.name}: this one is {root.name}."
+    return f"Another folder is called {root.registered_name}: this one is {root.name}."

@@ -24,7 +24,7 @@ CONTRIBUTOR: Final = "sample"
 async def share_traces(ctx: Context, budget: Budget) -> Report:
     """Contribute the sample's traces that do not exist yet. Existing ones keep their votes."""
     report = Report()
-    for trace in _traces(ctx):
+    for trace in sample_traces(ctx):
         if not await Traces(ctx.database).get(trace.trace_id):
             writes = Traces(ctx.database).create(trace, await index_entry(trace, ctx))
             await ctx.database.commit(writes)
@@ -33,7 +33,8 @@ async def share_traces(ctx: Context, budget: Budget) -> Report:
     return report
 
 
-def _traces(ctx: Context) -> list[Trace]:
+def sample_traces(ctx: Context) -> list[Trace]:
+    """Return the sample's traces, as new ones."""
     now = ctx.clock()
     return [
         Trace(
@@ -53,7 +54,7 @@ def _traces(ctx: Context) -> list[Trace]:
 
 
 async def _count(ctx: Context) -> int:
-    return len(_traces(ctx))
+    return len(sample_traces(ctx))
 
 
 TRACES: Final = Job(

@@ -13,10 +13,14 @@ from click.testing import CliRunner
 from functions.jobs.ingest.job import ingest
 from infra.cli.main import main
 from infra.local.local_database import SAMPLE
+from infra.local.sample.traces import share_traces
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
+from shared.traces.corpus import index_entry
+from shared.traces.model import Trace, TraceContent
+from shared.traces.repository import Traces
 from tests.support.knowledge import BAKING, SAILING, store_sources
 from tests.support.source_files import write_file
 from tests.support.stored_documents import ample_budget, documents
@@ -173,6 +177,42 @@ def test_the_sample_is_forgotten_and_nothing_else() -> None:
     assert stored_ids() == {BAKING.source_id}
     assert carrel("--sample", "--restore").exit_code == 0
     assert len(stored_ids()) == 13
+
+
+def test_the_solved_problems_of_the_sample_are_forgotten() -> None:
+    """They are withdrawn, and only they."""
+    in_database(lambda ctx: share_traces(ctx, ample_budget()))
+    trace_ids = set(in_database(lambda ctx: documents(ctx, "traces")))
+    assert len(trace_ids) == 18
+    in_database(contribute_other_trace)
+    result = carrel("--sample", "--dry-run")
+    assert result.stdout.endswith("0 sources and 18 solved problems would be forgotten.\n")
+    receipt = json.loads(carrel("--sample", "--yes", "--json").stdout)
+    assert set(receipt["trace_ids"]) == trace_ids
+    assert listed_traces() == {OTHER_TRACE}
+    assert carrel("--sample", "--yes").stdout == "Nothing was forgotten.\n"
+    result = carrel("--sample", "--restore")
+    assert (result.exit_code, result.stdout[:28]) == (0, "Restored 18 solved problems.")
+    assert listed_traces() == {OTHER_TRACE, *trace_ids}
+
+
+OTHER_TRACE = "other-1"
+
+
+async def contribute_other_trace(ctx: Context) -> None:
+    """Store the trace of a user."""
+    content = TraceContent(title="Own", context_text="A test hangs.", solution_text="Close it.")
+    now = ctx.clock()
+    trace = Trace(
+        trace_id=OTHER_TRACE, content=content, contributor="anna", created_at=now, updated_at=now
+    )
+    await ctx.database.commit(Traces(ctx.database).create(trace, await index_entry(trace, ctx)))
+
+
+def listed_traces() -> set[str]:
+    """Return the ids of the traces that are not withdrawn."""
+    stored = in_database(lambda ctx: documents(ctx, "traces"))
+    return {name for name, trace in stored.items() if not trace.get("withdrawn_at")}
 
 
 def test_forgetting_in_the_cloud_needs_no_embedding_provider(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import filecmp
 import os
 import re
 import tracemalloc
@@ -28,6 +27,7 @@ from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.overrides import EDITABLE
 from shared.knowledge.source import Section, Source
+from tests.support.exports import differing_files
 from tests.support.knowledge import BAKING, SAILING, index_all, store_sources, with_chunks
 from tests.support.odd_sources import odd_sources, odd_text
 from tests.support.source_files import write_file
@@ -100,14 +100,6 @@ async def save(ctx: Context, sources: Sequence[Source], now: datetime = NOON) ->
     for start in range(0, len(sources), BATCH_SIZE):
         batch = sources[start : start + BATCH_SIZE]
         await Ingestion(ctx.database).save([with_chunks(source) for source in batch], now)
-
-
-def differing_files(one: Path, two: Path) -> list[str]:
-    """Return the files of two folders that differ, or are in one of them only."""
-    names = {str(file.relative_to(one)) for file in one.rglob("*") if file.is_file()}
-    names |= {str(file.relative_to(two)) for file in two.rglob("*") if file.is_file()}
-    _, mismatches, errors = filecmp.cmpfiles(one, two, names, shallow=False)
-    return mismatches + errors
 
 
 def titles_of_markdown(folder: Path) -> dict[str, str]:

@@ -194,3 +194,22 @@ async def test_of_very_many_duplicates_one_is_promoted(
     assert len(originals - {None}) == 1
     assert list(originals - {None}) == await list_visible(ctx)
     assert await documents(ctx, "gone_extractions") == {}
+
+
+async def test_a_duplicate_after_many_orphaned_ones_is_promoted(
+    ctx: Context, duplicated: list[Extraction]
+) -> None:
+    """The first query returns only duplicates that no chunk lists."""
+    first, *_, surest = duplicated
+    for n in range(MAX_DUPLICATES):
+        data = {"type": "decision", "topics": [], "facets": [], "confidence": 0.9}
+        orphan = {"chunk_id": "gone", "source_id": "s", "duplicate_of": first.extraction_id}
+        await set_fields(ctx, f"extractions/a-{n}", data | orphan)
+    await delete_extractions(ctx, first)
+    while (await ExtractionUpkeep(ctx.database).process_deletions())["settled"]:
+        pass
+    assert await list_visible(ctx) == [surest.extraction_id]
+    stored = await documents(ctx, "extractions")
+    originals = {data["duplicate_of"] for data in stored.values() if "duplicate_of" in data}
+    assert originals == {surest.extraction_id}
+    assert await documents(ctx, "gone_extractions") == {}

@@ -16,10 +16,12 @@ from functions.jobs.repair.job import repair
 from functions.tools.knowledge.forget import tool as forget_tool
 from shared.core.caller import Caller, Role
 from shared.core.meter import Meter
+from shared.extractions.upkeep import promote_duplicates
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section
 from shared.pipeline import forgetting
 from shared.runtime.context import App
+from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedApp, after
 from tests.support.commit_hooks import before as hook_before
 from tests.support.database_state import differences, read_state
@@ -193,6 +195,84 @@ async def test_a_source_of_many_passages_is_forgotten_and_restored(app: App, ctx
     assert await documents(ctx, "forgotten_sources") == {}
 
 
+@pytest.mark.parametrize("original", [0, -1])
+async def test_duplicates_of_many_passages_come_back_hidden(
+    app: App, ctx: Context, original: int
+) -> None:
+    """The original is among the first or the last passages that are restored."""
+    chunks = sorted(await store_sources(ctx, LONG), key=lambda chunk: chunk.chunk_id)
+    first = make_extraction(chunks[original], decision(), "flour")
+    copies = [
+        make_extraction(chunk, decision(), "flour", duplicate_of=first.extraction_id)
+        for chunk in (chunks[5], chunks[30], chunks[55])
+    ]
+    await store_extractions(ctx, first, *copies)
+    await index_all(ctx)
+    before = await state_of(ctx)
+    await forget(app, source_id="long")
+    await promote_duplicates(ctx, ample_budget(), Report())
+    await forget(app, source_id="long", forgotten=False)
+    await promote_duplicates(ctx, ample_budget(), Report())
+    await index_all(ctx)
+    assert differences(before, await state_of(ctx)) == ""
+
+
+async def test_no_job_promotes_a_duplicate_before_its_original_is_back(
+    settings: Settings, ctx: Context
+) -> None:
+    """Jobs run after each commit of the restoration."""
+    chunks = sorted(await store_sources(ctx, LONG), key=lambda chunk: chunk.chunk_id)
+    original = make_extraction(chunks[-1], decision(), "flour")
+    copy = make_extraction(chunks[0], decision(), duplicate_of=original.extraction_id)
+    await store_extractions(ctx, original, copy)
+    before = await state_of(ctx)
+    calm = App(settings, embedder=WordEmbedder())
+    await forget(calm, source_id="long")
+
+    async def promote() -> None:
+        await promote_duplicates(ctx, ample_budget(), Report())
+
+    watched = WatchedApp(settings, after(2, promote), embedder=WordEmbedder())
+    await forget(watched, source_id="long", forgotten=False)
+    await promote()
+    await index_all(ctx)
+    assert differences(before, await state_of(ctx)) == ""
+    await calm.aclose()
+    await watched.aclose()
+
+
+async def test_a_passage_without_a_source_can_be_forgotten(app: App, ctx: Context) -> None:
+    chunks = await store_sources(ctx, SAILING)
+    await ctx.database.document("sources", "sailing").delete()
+    target: dict[str, Any] = {"chunk_id": chunks[0].chunk_id}
+    assert (await call_error(app, "forget", EDITOR, **target)).code == "FORBIDDEN"
+    out = await forget(app, **target)
+    assert (out["removed"]["chunks"], "undo" in out) == (1, False)
+    assert (await call_error(app, "get_chunk", OWNER, **target)).code == "NOT_FOUND"
+    assert (await call_error(app, "forget", OWNER, **target, forgotten=False)).code == "CONFLICT"
+    await save(ctx, SAILING)
+    assert chunks[0].chunk_id not in (await search_ids(app, "sail"))
+    await forget(app, **target, forgotten=False)
+    assert (await call_result(app, "get_chunk", OWNER, **target))["content"] == chunks[0].content
+
+
+async def test_after_thirty_days_nothing_is_restored(
+    app: App, ctx: Context, clock: SettableClock
+) -> None:
+    """The job `purge` has not run yet."""
+    chunks = await store_base(ctx)
+    await forget(app, chunk_id=chunks[0].chunk_id)
+    await forget(app, source_id="sailing")
+    clock.advance(days=30, minutes=1)
+    for target in ({"chunk_id": chunks[0].chunk_id}, {"source_id": "sailing"}):
+        error = await call_error(app, "forget", OWNER, **target, forgotten=False)
+        assert error.code == "CONFLICT"
+        assert "could be restored until" in error.message
+    await purge(ctx, ample_budget())
+    assert (await forget(app, chunk_id=chunks[0].chunk_id, forgotten=False))["changed"]
+    assert (await forget(app, source_id="sailing", forgotten=False))["changed"]
+
+
 async def test_what_is_forgotten_stays_out_when_it_is_ingested_again(
     app: App, ctx: Context
 ) -> None:
@@ -357,6 +437,40 @@ async def test_ingest_that_runs_meanwhile_brings_nothing_back(
     sources = await documents(ctx, "sources")
     assert len(stored) == (sources["baking"]["chunk_count"] if sources else 0)
     assert len(stored) == (0 if kind == "source" else 2)
+    await calm.aclose()
+    await racing.aclose()
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+@pytest.mark.parametrize("is_killed", [True, False])
+async def test_ingest_writes_nothing_of_what_is_forgotten_meanwhile(
+    settings: Settings, ctx: Context, *, is_new: bool, is_killed: bool
+) -> None:
+    """The source takes two commits, and is forgotten between them."""
+    texts = tuple(Section(text=f"Loaf number {number} rests.") for number in range(230))
+    loaves = replace(BAKING, source_id="loaves", sections=texts)
+    if not is_new:
+        await save(ctx, replace(loaves, sections=texts[:3]))
+    calm = App(settings, embedder=WordEmbedder())
+
+    async def forget_meanwhile() -> None:
+        await forget(calm, source_id="loaves")
+        if is_killed:
+            raise _Killed
+
+    racing = WatchedApp(settings, hook_before(2, forget_meanwhile), embedder=WordEmbedder())
+    saving = save(racing.context(Caller(), Meter()), loaves)
+    if is_killed:
+        with pytest.raises(_Killed):
+            await saving
+    else:
+        assert (await saving)["forgotten"] == 1
+    await index_all(ctx)
+    assert await documents(ctx, "chunks") == {}
+    assert await documents(ctx, "sources") == {}
+    await forget(calm, source_id="loaves", forgotten=False)
+    assert await save(ctx, loaves) == {"sources": 1, "created": 30}
+    assert (await documents(ctx, "sources"))["loaves"]["chunk_count"] == 230
     await calm.aclose()
     await racing.aclose()
 

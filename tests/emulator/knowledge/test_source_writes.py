@@ -358,8 +358,15 @@ async def test_a_run_killed_between_commits_is_completed_later(ctx: Context, app
     await Leases(dying.database).acquire("ingest", 30, moments.pop)
     with pytest.raises(IndexError):
         await save(dying, source)
-    assert (len(await contents(ctx)), await documents(ctx, "sources")) == (200, {})
+    [stored] = (await documents(ctx, "sources")).values()
+    assert (len(await contents(ctx)), stored["chunk_count"]) == (200, 200)
     assert await save(ctx, source) == Counter(sources=1, created=30)
+    [stored] = (await documents(ctx, "sources")).values()
+    assert (stored["chunk_count"], stored["content_hash"]) == (
+        230,
+        with_chunks(source).content_hash,
+    )
+    assert "incomplete" not in stored
     assert await contents(ctx) == [section.text for section in source.sections]
 
 

@@ -160,14 +160,14 @@ async def test_files_missing_from_the_prefix_are_deleted(
     upload(storage, "a.md", REEF)
     upload(storage, "b.md", DOUGH)
     upload(storage, "c.jsonl", record_lines(x="One.", y="Two."))
-    await run_ingest(app)
+    await run_ingest(app, forgets_all=True)
     remove(storage, "b.md")
     remove(storage, "c.jsonl")
-    assert (await run_ingest(app)).failures == []
+    assert (await run_ingest(app, forgets_all=True)).failures == []
     assert await chunk_texts(ctx) == [REEF]
     assert len(await documents(ctx, "sources")) == 1
     upload(storage, "b.md", DOUGH)
-    await run_ingest(app)
+    await run_ingest(app, forgets_all=True)
     assert await chunk_texts(ctx) == [DOUGH, REEF]
 
 
@@ -175,9 +175,9 @@ async def test_a_missing_file_deletes_no_note(app: App, ctx: Context, storage: S
     note = await save(app)
     upload(storage, "a.md", REEF)
     upload(storage, "b.md", DOUGH)
-    await run_ingest(app)
+    await run_ingest(app, forgets_all=True)
     remove(storage, "b.md")
-    await run_ingest(app)
+    await run_ingest(app, forgets_all=True)
     assert await chunk_texts(ctx) == [REEF, RYE]
     assert note["source_id"] in await documents(ctx, "sources")
 
@@ -186,9 +186,9 @@ async def test_record_missing_from_its_file_is_deleted(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     upload(storage, "c.jsonl", record_lines(x="One.", y="Two."))
-    await run_ingest(app)
+    await run_ingest(app, forgets_all=True)
     upload(storage, "c.jsonl", record_lines(y="Two.", z="Three."))
-    await run_ingest(app)
+    await run_ingest(app, forgets_all=True)
     assert await chunk_texts(ctx) == ["Three.", "Two."]
 
 
@@ -201,18 +201,64 @@ async def test_book_marked_as_deleted_is_removed(app: App, ctx: Context, storage
     assert await chunk_texts(ctx) == ["Book 8."]
 
 
+ALARM = (
+    " disappeared, and nothing is forgotten: to forget their texts, run carrel jobs run ingest"
+    " --yes (of a deployment, carrel --cloud jobs run ingest --yes)"
+)
+
+
 async def test_suddenly_empty_prefix_deletes_nothing(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     upload(storage, "a.md", REEF)
     await run_ingest(app)
     remove(storage, "a.md")
-    reason = "is suddenly empty; to delete everything read from it, put any file there"
-    assert [Failure(ADDRESS, reason)] == (await run_ingest(app)).failures
-    assert await chunk_texts(ctx) == [REEF]
-    upload(storage, "meant.keep", "")
-    assert (await run_ingest(app)).failures == []
+    for _ in range(2):
+        assert (await run_ingest(app)).failures == [Failure(ADDRESS, f"1 of 1 files{ALARM}")]
+        assert await chunk_texts(ctx) == [REEF]
+    assert (await run_ingest(app, forgets_all=True)).failures == []
     assert await chunk_texts(ctx) == []
+    assert await run_ingest(app) == Report()
+
+
+async def test_more_than_a_third_must_be_confirmed(
+    app: App, ctx: Context, storage: Storage
+) -> None:
+    """What is new is read all the same."""
+    for number in range(9):
+        upload(storage, f"{number}.md", f"Note {number}.")
+    await run_ingest(app)
+    for number in range(3):
+        remove(storage, f"{number}.md")
+    assert (await run_ingest(app)).failures == []
+    for number in range(3, 6):
+        remove(storage, f"{number}.md")
+    upload(storage, "new.md", REEF)
+    assert (await run_ingest(app)).failures == [Failure(ADDRESS, f"3 of 6 files{ALARM}")]
+    assert (await run_ingest(app)).failures == [Failure(ADDRESS, f"3 of 7 files{ALARM}")]
+    assert len(await chunk_texts(ctx)) == 7
+    assert (await run_ingest(app, forgets_all=True)).failures == []
+    assert await chunk_texts(ctx) == ["Note 6.", "Note 7.", "Note 8.", REEF]
+    assert await run_ingest(app) == Report()
+
+
+async def test_many_records_that_left_a_file_must_be_confirmed(
+    app: App, ctx: Context, storage: Storage
+) -> None:
+    """Records that moved to another file have not left."""
+    records = {f"r{number}": f"Record {number}." for number in range(6)}
+    moved = {name: records.pop(name) for name in ("r4", "r5")}
+    upload(storage, "a.jsonl", record_lines(**records, **moved))
+    await run_ingest(app)
+    upload(storage, "a.jsonl", record_lines(r0=records["r0"]))
+    upload(storage, "b.jsonl", record_lines(**moved))
+    for _ in range(2):
+        assert (await run_ingest(app)).failures == [Failure(ADDRESS, f"3 of 6 texts{ALARM}")]
+        assert len(await chunk_texts(ctx)) == 6
+    assert (await run_ingest(app, forgets_all=True)).failures == []
+    assert await chunk_texts(ctx) == ["Record 0.", "Record 4.", "Record 5."]
+    await run_ingest(app)  # what two files had is read again
+    assert await run_ingest(app) == Report()
 
 
 async def test_empty_prefix_ingests_nothing(app: App) -> None:
@@ -264,7 +310,7 @@ async def test_broken_file_deletes_nothing(app: App, ctx: Context, storage: Stor
     assert await chunk_texts(ctx) == ["One.", REEF, "Three.", "Two."]
     upload(storage, "c.jsonl", record_lines(z="Three."))
     remove(storage, "a.md")
-    await run_ingest(app)
+    await run_ingest(app, forgets_all=True)
     assert await chunk_texts(ctx) == ["Three."]
 
 
@@ -272,20 +318,24 @@ async def test_last_read_file_defines_a_shared_record(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     upload(storage, "old.jsonl", record_lines(x="One."))
-    await run_ingest(app)
+    await run_ingest(app, forgets_all=True)
     upload(storage, "new.jsonl", record_lines(x="Two.", y="Three."))
     reason = "has a record of old.jsonl too; its text was read later and is used; keep one of them"
-    assert [Failure(f"{ADDRESS}/new.jsonl", reason)] == (await run_ingest(app)).warnings
+    assert [Failure(f"{ADDRESS}/new.jsonl", reason)] == (
+        await run_ingest(app, forgets_all=True)
+    ).warnings
     assert await chunk_texts(ctx) == ["Three.", "Two."]
-    assert await run_ingest(app) == Report()
+    assert await run_ingest(app, forgets_all=True) == Report()
     remove(storage, "new.jsonl")
-    await run_ingest(app)
+    await run_ingest(app, forgets_all=True)
     assert await chunk_texts(ctx) == ["Two."]
-    await run_ingest(app)  # the file that is left is read again, and its text comes back
+    await run_ingest(
+        app, forgets_all=True
+    )  # the file that is left is read again, and its text comes back
     assert await chunk_texts(ctx) == ["One."]
     remove(storage, "old.jsonl")
     upload(storage, "other.md", REEF)
-    await run_ingest(app)
+    await run_ingest(app, forgets_all=True)
     assert await chunk_texts(ctx) == [REEF]
 
 
@@ -295,16 +345,16 @@ async def test_shared_record_is_deleted_with_its_last_file(
     names = [f"{number}.jsonl" for number in range(5)]
     for name in names:
         upload(storage, name, record_lines(x=f"As {name} says.", **{name: name}))
-    report = await run_ingest(app)
+    report = await run_ingest(app, forgets_all=True)
     assert len(report.warnings) == 10  # each says which of the others was read before
     [text] = set(await chunk_texts(ctx)) - set(names)
-    assert await run_ingest(app) == Report()
+    assert await run_ingest(app, forgets_all=True) == Report()
     for name in names:
         assert text.startswith("As ")
         remove(storage, name)
         upload(storage, "other.md", REEF)
-        await run_ingest(app)
-        await run_ingest(app)
+        await run_ingest(app, forgets_all=True)
+        await run_ingest(app, forgets_all=True)
         left = names[names.index(name) + 1 :]
         texts = {f"As {other} says." for other in left}
         assert bool(left) == bool(texts.intersection(await chunk_texts(ctx)))
@@ -327,15 +377,15 @@ async def test_record_stays_while_another_file_has_it(
 
 async def test_renamed_file_keeps_its_records(app: App, ctx: Context, storage: Storage) -> None:
     upload(storage, "old.jsonl", record_lines(x="One.", y="Two."))
-    await run_ingest(app)
+    await run_ingest(app, forgets_all=True)
     remove(storage, "old.jsonl")
     upload(storage, "new.jsonl", record_lines(x="One.", y="Two."))
-    report = await run_ingest(app)
+    report = await run_ingest(app, forgets_all=True)
     assert report == Report(Counter({"read": 2}))
     assert await chunk_texts(ctx) == ["One.", "Two."]
     remove(storage, "new.jsonl")
     upload(storage, "other.md", REEF)
-    await run_ingest(app)
+    await run_ingest(app, forgets_all=True)
     assert await chunk_texts(ctx) == [REEF]
 
 

@@ -101,5 +101,5 @@ async def test_records_of_a_killed_run_and_deleted_file_go(
     assert len(await chunks(ctx)) == 3
     storage.remove(BUCKET, "notes/a.md")
     upload_records(storage, "records.jsonl", "b")
-    await run_ingest(app)
+    await run_ingest(app, forgets_all=True)
     assert [chunk["content"] for chunk in (await chunks(ctx)).values()] == ["Record b."]

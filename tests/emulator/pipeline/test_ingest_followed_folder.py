@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -11,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from functions.jobs.ingest.job import ingest
-from functions.jobs.ingest.path import compare_path, ingest_confirmed
+from functions.jobs.ingest.path import compare_path, ingest_confirmed, ingest_path
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
-from shared.runtime.job import Failure
+from shared.runtime.job import Failure, Report
 from tests.support.commit_hooks import WatchedApp, after
 from tests.support.knowledge import set_fields
 from tests.support.notes import RYE, save
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.runtime.context import App, Context
-    from shared.runtime.job import Report
 
 pytestmark = pytest.mark.anyio
 
@@ -38,6 +38,11 @@ class Killed(Exception):
     """The run ends here."""
 
 
+def replace_settings(ctx: Context, **fields: Any) -> Settings:
+    """Return settings with these fields."""
+    return Settings(google_cloud_project=ctx.settings.google_cloud_project, **fields)
+
+
 def make_vault(folder: Path) -> Path:
     """Make a folder with six notes."""
     for number in NUMBERS:
@@ -47,10 +52,7 @@ def make_vault(folder: Path) -> Path:
 
 async def run(ctx: Context, path: Path, confirmed: frozenset[str] | None = None) -> Report:
     """Ingest a path."""
-    settings = Settings(
-        google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(path)
-    )
-    context = replace(ctx, settings=settings)
+    context = replace(ctx, settings=replace_settings(ctx, ingest_path=str(path)))
     if confirmed is None:
         return await ingest(context, ample_budget())
     return await ingest_confirmed(str(path), confirmed, context, ample_budget())
@@ -387,14 +389,97 @@ async def test_records_missing_from_a_file_are_forgotten(ctx: Context, tmp_path:
     assert set(await sources_by_text(ctx)) == notes | {f"Record {name}." for name in "2345"}
 
 
-async def test_deleted_exports_stay(ctx: Context, tmp_path: Path) -> None:
-    """They are copies of something else, and notes are never touched."""
+async def source_ids(ctx: Context) -> set[str]:
+    return set(await documents(ctx, "sources"))
+
+
+BOOKS: Final = [make_book(user_book_id=number, title=f"Book {number}") for number in range(1, 7)]
+BOOK_IDS: Final = {f"readwise-{number}" for number in range(1, 7)}
+
+
+async def test_a_book_that_left_an_export_is_forgotten(ctx: Context, tmp_path: Path) -> None:
+    """The export is ingested by itself. A newer one takes its place, and then the first again."""
+    export = write_export(tmp_path, *BOOKS)
+    await run_cleanly(ctx, export)
+    await set_fields(ctx, "sources/readwise-1", {"author": "Reader"})
+    write_export(tmp_path, *BOOKS[1:])
+    report = await run_cleanly(ctx, export)
+    assert (report.counts["sources"], report.note) == (1, "")
+    assert await source_ids(ctx) == BOOK_IDS - {"readwise-1"}
+    assert (await run_cleanly(ctx, export)).counts == {"read": 5}
+    write_export(tmp_path, *BOOKS)
+    assert (await run_cleanly(ctx, export)).counts["restored"] == 1
+    assert await source_ids(ctx) == BOOK_IDS
+
+
+async def test_many_books_that_left_must_be_confirmed(ctx: Context, tmp_path: Path) -> None:
+    """So an export that was made with `updatedAfter` takes no library away."""
+    export = write_export(tmp_path, *BOOKS)
+    await run_cleanly(ctx, export)
+    write_export(tmp_path, *BOOKS[:2])
+    reason = (
+        "4 of 6 texts disappeared, and nothing is forgotten: to forget their texts, run carrel"
+        " ingest FOLDER --yes"
+    )
+    for _ in range(2):
+        assert (await run(ctx, export)).failures == [Failure(export.name, reason)]
+        assert await source_ids(ctx) == BOOK_IDS
+    changes = await compare_path(export, ctx.database)
+    await run(ctx, export, changes.missing_ids)
+    assert await source_ids(ctx) == {"readwise-1", "readwise-2"}
+
+
+@pytest.mark.parametrize("kind", ["broken", "page"])
+async def test_an_export_that_is_not_whole_forgets_no_book(
+    ctx: Context, tmp_path: Path, kind: str
+) -> None:
+    export = write_export(tmp_path, *BOOKS)
+    await run_cleanly(ctx, export)
+    books = [*BOOKS[1:], {"title": "no id"}] if kind == "broken" else BOOKS[1:]
+    cursor = None if kind == "broken" else 7
+    page = {"count": 6, "nextPageCursor": cursor, "results": books}
+    write_file(tmp_path, export.name, json.dumps(page))
+    assert len((await run(ctx, export)).failures) == (kind == "broken")
+    assert await source_ids(ctx) == BOOK_IDS
+
+
+async def test_a_deleted_export_is_forgotten(ctx: Context, tmp_path: Path) -> None:
     vault = make_vault(tmp_path)
     export = write_export(vault, make_book(), make_book(user_book_id=8, title="Bread"))
     await run_cleanly(ctx, vault)
-    export.unlink()
-    assert (await run_cleanly(ctx, vault)).counts == {"read": 6}
-    assert {"readwise-7", "readwise-8"} < (await documents(ctx, "sources")).keys()
+    export.rename(vault / "renamed.json")
+    assert (await run_cleanly(ctx, vault)).counts == {"read": 8}
+    (vault / "renamed.json").unlink()
+    await run_cleanly(ctx, vault)
+    assert set((await sources_by_text(ctx)).keys()) == {f"Note {n}." for n in NUMBERS}
+
+
+async def test_a_book_of_another_export_is_not_missing(ctx: Context, tmp_path: Path) -> None:
+    """Another followed folder has an export with it, for as long as that is there."""
+    first = write_export(make_vault(tmp_path / "a"), BOOKS[0])
+    second = write_export(make_vault(tmp_path / "b"), *BOOKS)
+    await run_cleanly(ctx, first.parent)
+    await run_cleanly(ctx, second.parent)
+    first.unlink()
+    await run_cleanly(ctx, first.parent)
+    assert await source_ids(ctx) >= BOOK_IDS
+    write_export(second.parent, *BOOKS[1:])
+    await run_cleanly(ctx, second.parent)
+    assert BOOK_IDS - await source_ids(ctx) == {"readwise-1"}
+
+
+async def test_books_of_a_followed_library_are_left_to_it(ctx: Context, tmp_path: Path) -> None:
+    export = write_export(tmp_path, *BOOKS)
+    await run_cleanly(ctx, export)
+    write_export(tmp_path, *BOOKS[1:])
+    report = Report()
+    settings = replace_settings(ctx, readwise_token="t")
+    await ingest_path(str(export), replace(ctx, settings=settings), ample_budget(), report)
+    assert (report.failures, await source_ids(ctx)) == ([], BOOK_IDS)
+    changes = await compare_path(export, ctx.database, follows_readwise=True)
+    assert changes.missing_ids == frozenset()
+    await run_cleanly(ctx, export)
+    assert await source_ids(ctx) == BOOK_IDS - {"readwise-1"}
 
 
 async def test_ingest_leaves_notes_alone(app: App, ctx: Context, tmp_path: Path) -> None:
@@ -406,8 +491,8 @@ async def test_ingest_leaves_notes_alone(app: App, ctx: Context, tmp_path: Path)
         await run_cleanly(ctx, path)
     write_export(tmp_path, make_book(is_deleted=True))
     (vault / "1.md").unlink()
-    for path in (vault, export):
-        await run_cleanly(ctx, path)
+    await run_cleanly(ctx, vault)
+    assert len((await run(ctx, export)).failures) == 1  # one of two books left the export
     changes = await compare_path(vault, ctx.database)
     for file in vault.iterdir():
         file.unlink()

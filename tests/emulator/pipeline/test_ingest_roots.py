@@ -20,7 +20,7 @@ from shared.knowledge.roots import Root, Roots
 from shared.knowledge.source import Source
 from shared.runtime.job import Failure
 from tests.support.source_files import json_lines, make_book, write_export, write_file
-from tests.support.stored_documents import ample_budget, chunks, documents
+from tests.support.stored_documents import ample_budget, chunks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -184,6 +184,63 @@ async def test_moved_folder_keeps_its_ids(ctx: Context, tmp_path: Path) -> None:
     assert (await ingest_cleanly(ctx, moved)).note == ""
 
 
+@pytest.mark.parametrize("path", ["archive", "new/archive"])
+async def test_renamed_folder_keeps_its_ids(ctx: Context, tmp_path: Path, path: str) -> None:
+    vault = make_vault(tmp_path, "Text")
+    write_file(vault, "inner/docs.jsonl", json_lines({"id": "7", "text": "Line."}))
+    await ingest_cleanly(ctx, vault / "inner")
+    await ingest_cleanly(ctx, vault)
+    before = await chunks(ctx)
+    renamed = tmp_path / path
+    renamed.parent.mkdir(exist_ok=True)
+    vault.rename(renamed)
+    write_file(renamed, "0.md", "Edited.")
+    report = await ingest_cleanly(ctx, renamed)
+    assert report.note == "vault is now called archive: its sources keep their ids."
+    stored = await chunks(ctx)
+    assert {chunk["source_id"] for chunk in stored.values()} == {
+        chunk["source_id"] for chunk in before.values()
+    }
+    assert len(stored.keys() & before.keys()) == 4
+    (renamed / "1.md").unlink()
+    assert (await ingest_cleanly(ctx, renamed)).counts == {"read": 4, "sources": 1, "deleted": 1}
+    other = make_vault(tmp_path / "other", "Other")
+    note = "Another folder is called vault: this one is vault-2."
+    assert (await ingest_cleanly(ctx, other)).note == note
+    renamed.rename(tmp_path / "vault")
+    report = await ingest_cleanly(ctx, tmp_path / "vault")
+    assert report.counts == {"read": 4}
+    assert (await ingest_cleanly(ctx, tmp_path / "vault")).note == ""
+    assert [root.former_name for root in (await Roots(ctx.database).read()).roots] == ["", "", ""]
+
+
+async def test_a_copy_of_a_folder_that_is_there_is_another_one(
+    ctx: Context, tmp_path: Path
+) -> None:
+    vault = make_vault(tmp_path, "Text")
+    await ingest_cleanly(ctx, vault)
+    shutil.copytree(vault, tmp_path / "copy")
+    for _ in range(2):
+        report = await ingest_cleanly(ctx, tmp_path / "copy")
+        assert (report.note, len(await stored_texts(ctx))) == ("", 8)
+        assert (await ingest_cleanly(ctx, vault)).counts == {"read": 4}
+
+
+@pytest.mark.parametrize("files", [1, 3])
+async def test_a_few_files_of_a_former_folder_are_not_the_folder(
+    ctx: Context, tmp_path: Path, files: int
+) -> None:
+    """One has only one of its files, and the other mostly different ones."""
+    vault = make_vault(tmp_path, "Text")
+    await ingest_cleanly(ctx, vault)
+    vault.rename(tmp_path / "gone-from-here")
+    write_file(tmp_path, "other/0.md", "Text 0.")
+    for number in range(1, files):
+        write_file(tmp_path, f"other/{number}.md", f"Another {number}.")
+    assert (await ingest_cleanly(ctx, tmp_path / "other")).note == ""
+    assert len(await stored_texts(ctx)) == 4 + files
+
+
 async def test_moved_namesake_folder_keeps_its_number(ctx: Context, tmp_path: Path) -> None:
     for name in ("a/vault", "b/vault", "vault-2"):
         await ingest_cleanly(ctx, write_file(tmp_path, f"{name}/note.md", name).parent)
@@ -255,8 +312,9 @@ async def test_single_file_does_not_take_over_a_root(ctx: Context, tmp_path: Pat
 
 async def test_exports_need_no_name(ctx: Context, tmp_path: Path) -> None:
     await ingest_cleanly(ctx, write_export(tmp_path, make_book()))
-    await ingest_cleanly(ctx, tmp_path)
-    assert "roots" not in await documents(ctx, "meta")
+    other = tmp_path / "other" / tmp_path.name
+    report = await ingest_cleanly(ctx, write_export(other, make_book(user_book_id=8)))
+    assert report.note == ""
 
 
 async def test_concurrent_runs_get_different_names(app: App, tmp_path: Path) -> None:

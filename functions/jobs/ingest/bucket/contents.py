@@ -24,6 +24,7 @@ class ObjectContents:
         generation: The generation that was downloaded.
         file: The downloaded file.
         ids: The ids of the sources to save, each with the name of its record.
+        emptied: The ids of sources that the file says were deleted, or that have no text.
         broken: The names of records that cannot be read, each with the reason.
         duplicates: The names of records with the id of an earlier one, each with the reason.
         warnings: The names of records of which a part cannot be read, each with the reason.
@@ -33,6 +34,7 @@ class ObjectContents:
     generation: int
     file: SourceFile
     ids: dict[str, str] = field(default_factory=dict)
+    emptied: set[str] = field(default_factory=set)
     broken: list[tuple[str, str]] = field(default_factory=list)
     duplicates: list[tuple[str, str]] = field(default_factory=list)
     warnings: list[tuple[str, str]] = field(default_factory=list)
@@ -47,8 +49,10 @@ class ObjectContents:
             record = to_one_line(name)
             if isinstance(entry, str):
                 self.broken.append((record, entry))
-            elif is_excluded(entry.source_id) or not entry.sections:
+            elif is_excluded(entry.source_id):
                 continue
+            elif not entry.sections:
+                self.emptied.add(entry.source_id)
             elif entry.source_id in self.ids:
                 self.duplicates.append((record, duplicate_id(self.ids[entry.source_id])))
             else:

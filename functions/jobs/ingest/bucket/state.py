@@ -6,12 +6,13 @@ from collections import defaultdict
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from functions.jobs.ingest.missing_sources import MissingCounts
 from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import identity_of
 from shared.knowledge.followed_files import SHARDS, FileState, assign_shard, digest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from functions.jobs.ingest.bucket.storage import ListedObject
     from shared.knowledge.followed_files import FollowedFiles
@@ -38,13 +39,10 @@ class BucketState:
         self._listing = listing
         self._shards: dict[int, dict[str, FileState]] = {}
         self._changed: set[int] = set()
+        self._known = 0, 0
 
-    async def load(self) -> bool:
-        """Load the shards that have changed. Costs one read if none has.
-
-        Returns:
-            Whether anything was read from the prefix before.
-        """
+    async def load(self) -> None:
+        """Load the shards that have changed. Costs one read if none has."""
         stored = await self._sync.digests()
         generations: dict[int, dict[str, int]] = defaultdict(dict)
         for name, listed in self._listing.items():
@@ -53,7 +51,40 @@ class BucketState:
         await self._load(n for n in shards if stored.get(n) != digest(generations.get(n, {})))
         if any(map(is_multi_record, [*self.new(), *self.deleted()])):
             await self._load(set(range(SHARDS)) - self._shards.keys())
-        return bool(stored)
+        self._known = self._count()
+
+    def _count(self) -> tuple[int, int]:
+        """Return how many objects were read before, and how many sources they have.
+
+        An object in a shard that is not loaded has one source: with any that has several, all
+        shards are loaded.
+        """
+        states = [state for shard in self._shards.values() for state in shard.values()]
+        others = sum(assign_shard(name) not in self._shards for name in self._listing)
+        ids = {source_id for state in states for source_id in state.ids}
+        return len(states) + others, len(ids) + others
+
+    def missing_counts(
+        self, settled: Mapping[str, FileState], is_ignored: Callable[[str], bool]
+    ) -> MissingCounts:
+        """Count the objects and sources that are missing since they were read.
+
+        Args:
+            settled: The states of objects whose stored states still have former sources.
+            is_ignored: Returns whether a source of this id is not missing in any case.
+        """
+        deleted = self.deleted()
+        states = {name: state for shard in self._shards.values() for name, state in shard.items()}
+        present = {
+            source_id
+            for name, state in states.items()
+            if name in self._listing
+            for source_id in settled.get(name, state).ids
+        }
+        former = {source_id for name in (*deleted, *settled) for source_id in states[name].ids}
+        missing = {name for name in former - present if not is_ignored(name)}
+        files = sum(not missing.isdisjoint(states[name].ids) for name in deleted)
+        return MissingCounts(files, self._known[0], len(missing), self._known[1])
 
     def new(self) -> list[str]:
         """Return the objects to read, ordered by shard, so that few shards are written at once."""

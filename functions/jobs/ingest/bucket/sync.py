@@ -39,18 +39,31 @@ BATCH_BYTES: Final = 32 * 1024 * 1024
 """The approximate size of a download batch. In the cloud, files are in memory."""
 ItemT = TypeVar("ItemT")
 
+_CONFIRMATION: Final = (
+    "carrel jobs run ingest --yes (of a deployment, carrel --cloud jobs run ingest --yes)"
+)
 _CONCURRENCY: Final = 8
 """The number of objects that are downloaded concurrently."""
 
 
-async def sync_bucket(address: str, ctx: Context, budget: Budget, report: Report) -> None:
+async def sync_bucket(
+    address: str, ctx: Context, budget: Budget, report: Report, *, forgets_all: bool = False
+) -> None:
     """Synchronize the knowledge base with the files below a prefix, thirty files at a time.
 
     A record that cannot be read is reported, and the sources that were read from its file before
-    are kept. If the prefix is suddenly empty, that is reported, and nothing is deleted.
+    are kept. If more than a third of the files or sources is missing, that is reported, and nothing
+    is forgotten.
 
     The sources of a file are recorded before any of them is written. So the next run completes a
     killed run, even if the file has changed in the meantime.
+
+    Args:
+        address: `gs://bucket` or `gs://bucket/prefix`.
+        ctx: The context of the run.
+        budget: The time of the run.
+        report: Gets the counts, the failures and the warnings.
+        forgets_all: Whether more than a third may be forgotten.
 
     Raises:
         InvalidInput: The bucket cannot be read.
@@ -70,12 +83,9 @@ async def sync_bucket(address: str, ctx: Context, budget: Budget, report: Report
         ):
             report.note = f"Not read: {count_kinds(others)}."
         state = BucketState(FollowedFiles(ctx.database, objects.address), readable)
-        was_read_before = await state.load()
-        if was_read_before and not listing:
-            reason = "is suddenly empty; to delete everything read from it, put any file there"
-            report.failures.append(Failure(objects.address, reason))
-            return
-        await _SyncRun(ctx, budget, report, objects, state).complete(readable)
+        await state.load()
+        run = _SyncRun(ctx, budget, report, objects, state)
+        await run.complete(readable, forgets_all=forgets_all)
 
 
 class _SyncRun:
@@ -95,14 +105,32 @@ class _SyncRun:
         self._objects = objects
         self._state = state
         self._read_names: set[str] = set()
+        self._settled: dict[str, FileState] = {}
+        self._emptied: set[str] = set()
 
-    async def complete(self, listing: Mapping[str, ListedObject]) -> None:
-        """Read new objects; then forget the sources of deleted ones that no other object has."""
+    async def complete(self, listing: Mapping[str, ListedObject], *, forgets_all: bool) -> None:
+        """Read new objects; then forget the sources that no object has any more."""
         for names in _download_batches(self._state.new(), listing):
             with tempfile.TemporaryDirectory(prefix="carrel-ingest-") as folder:
                 await self._read(names, listing, Path(folder))
             if not self._report.finished:
                 return
+        await self._forget_missing(forgets_all=forgets_all)
+
+    async def _forget_missing(self, *, forgets_all: bool) -> None:
+        """Forget the sources of deleted objects and records, unless that is too much."""
+        counts = self._state.missing_counts(
+            self._settled, lambda name: name in self._emptied or self._is_excluded(name)
+        )
+        if counts.is_alarming and not forgets_all:
+            self._report.failures.append(counts.alarm(self._objects.address, _CONFIRMATION))
+            return
+        dropped: list[str] = []
+        for name, state in self._settled.items():
+            dropped += set(self._state.get(name).ids).difference(state.ids)
+            self._state.put(name, state)
+        await self._release(dropped)
+        await self._state.store()
         for names in _blocks(self._state.deleted()):
             if self._is_over():
                 return
@@ -133,7 +161,7 @@ class _SyncRun:
             ):
                 self._mark_broken(source.source_id, reason, objects)
         for contents in objects:
-            await self._settle(contents)
+            self._settle(contents)
         await self._state.store()
 
     async def _download(
@@ -185,15 +213,20 @@ class _SyncRun:
                 contents.broken.append((record, reason))
                 self._fail(record, reason)
 
-    async def _settle(self, contents: ObjectContents) -> None:
-        """Record the sources of an object, and forget those that it no longer has.
+    def _settle(self, contents: ObjectContents) -> None:
+        """Record the sources of an object. Those that it no longer has are forgotten in the end.
 
-        If some of its records are broken, none of its previous sources is forgotten.
+        Until then, it counts as unread, so that the next run finds them again. If some of its
+        records are broken, none of its previous sources is forgotten.
         """
         previous = self._state.get(contents.name).ids
         ids = dict.fromkeys([*previous, *contents.ids] if contents.broken else contents.ids)
-        self._state.put(contents.name, FileState(contents.generation, tuple(ids)))
-        await self._release([source_id for source_id in previous if source_id not in ids])
+        state = FileState(contents.generation, tuple(ids))
+        self._emptied |= contents.emptied
+        if dropped := [source_id for source_id in previous if source_id not in ids]:
+            self._settled[contents.name] = state
+            state = FileState(0, (*ids, *dropped))
+        self._state.put(contents.name, state)
         shared = self._state.holders(contents.ids) if is_multi_record(contents.name) else {}
         for name, common in shared.items():
             if name != contents.name and self._state.is_current(name):

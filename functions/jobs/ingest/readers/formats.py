@@ -21,8 +21,7 @@ class Identity(Enum):
     RECORD = "record"
     """The name of the followed folder, and an id in each record."""
     ORIGIN = "origin"
-    """An id from the application that exported the file. It is the same in every folder, and
-    the file is a copy: its sources stay when it is deleted."""
+    """An id from the application that exported the file. It is the same in every folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +37,8 @@ class Format:
             it.
         example: A short file, for the documentation.
         identity: What the ids of its sources are made of.
+        is_partial: Returns whether a file says that it has only a part of the records of an export,
+            so that others are not missing.
         file_names: A file has this format if its name without the ending contains one of these
             words, in lower case; if empty, whatever its name is.
     """
@@ -49,6 +50,7 @@ class Format:
     fields: Mapping[str, str]
     example: str
     identity: Identity = Identity.FILE
+    is_partial: Callable[[SourceFile], bool] = lambda _file: False
     file_names: tuple[str, ...] = ()
 
     def matches(self, file: PurePath) -> bool:

@@ -3,7 +3,7 @@
 The fields are those of https://readwise.io/api_deets (Highlight EXPORT). A book is a source and
 each of its highlights a section, whether it comes from a file or from Readwise itself. Files must
 be whole exports: one made with `updatedAfter` has only the changed highlights, and the others would
-look deleted.
+look deleted, as would the other books if it replaces an earlier file.
 """
 
 from __future__ import annotations
@@ -93,6 +93,19 @@ def records(file: SourceFile) -> Iterator[Record]:
     for number, book in enumerate(books, start=1):
         name = parse_book_name(book) or f"book {number}"
         yield f"{file.name}: {name}", partial(source_of, book)
+
+
+def is_one_of_several_pages(file: SourceFile) -> bool:
+    """Return whether a file has only a part of the books of an export, as its fields say.
+
+    An answer names the next page, and counts what all pages have. Nothing says that an export was
+    made with `updatedAfter`.
+    """
+    try:
+        export = parse_json(read_text(file.path, MAX_BYTES))
+    except Unreadable:
+        return True
+    return isinstance(export, dict) and bool(export.get("nextPageCursor"))
 
 
 def parse_book_name(book: Any) -> str | None:
@@ -193,4 +206,5 @@ FORMAT: Final = Format(
     example='{"results": [{"user_book_id": 7, "title": "On tests",'
     ' "highlights": [{"id": 1, "text": "A flaky test is worse than none."}]}]}\n',
     identity=Identity.ORIGIN,
+    is_partial=is_one_of_several_pages,
 )

@@ -78,7 +78,13 @@ class Out(Result):
         description="Passages that are still to be moved; a job completes it within 15 minutes."
     )
     restorable_until: str | None = Field(description="The last day on which it can be restored.")
-    undo: Undo | None = Field(description="How to undo it; missing if nothing changed.")
+    undo: Undo | None = Field(
+        description="How to undo it; missing if nothing changed, or if the source is missing, too."
+    )
+
+    def without_undo(self) -> Out:
+        """Return the receipt without a way to undo it."""
+        return self.model_copy(update={"undo": None})
 
 
 async def forget(args: In, ctx: Context) -> Out:
@@ -90,7 +96,8 @@ async def forget(args: In, ctx: Context) -> Out:
         InvalidInput: Neither or both ids are given.
         NotFound: There is no such passage or source, or it was deleted for good.
         Forbidden: The caller is not the owner, and did not save it.
-        Conflict: The passage was forgotten with its source, or its source is gone.
+        Conflict: The passage was forgotten with its source, its source is gone, or what to restore
+            was forgotten more than 30 days ago.
     """
     if (args.chunk_id is None) == (args.source_id is None):
         raise InvalidInput("Pass either chunk_id, for one passage, or source_id, for all of it.")
@@ -128,13 +135,17 @@ class _Call:
             return _unchanged(chunk_id, source_id, title, forgotten=True)
         source_id, title = chunk.get("source_id"), chunk.get("title")
         source = await self._forgetting.source(source_id)
-        if source is None or _goes_whole(source.to_dict() or {}):
+        document = (source.to_dict() or {}) if source else {}
+        if source and _goes_whole(document):
             return await self.forget_source(source_id)
-        self._check_permission(source.to_dict() or {})
-        _require_settled(source)
+        self._check_permission(document)
+        if source:
+            _require_settled(source)
         writes = await self._forgetting.forget_chunk(chunk, source, self._forgetter)
         counts = count_contents([chunk.to_dict() or {}])
-        return await self._ctx.commit(writes, self._changed(chunk_id, source_id, title, counts))
+        out = self._changed(chunk_id, source_id, title, counts)
+        # Without its source, the passage cannot be restored.
+        return await self._ctx.commit(writes, out if source else out.without_undo())
 
     async def restore_chunk(self, chunk_id: str) -> Out:
         forgotten = await self._forgetting.forgotten_chunk(chunk_id)
@@ -146,6 +157,7 @@ class _Call:
         document = forgotten.get("document")
         source_id, title = document["source_id"], document["title"]
         source = await self._source_of_forgotten(source_id)
+        self._require_restorable(forgotten.to_dict() or {})
         if source is None:
             raise Conflict(
                 f"This passage cannot come back alone, since its source {source_id} is not in the"
@@ -207,6 +219,7 @@ class _Call:
         self._check_permission(record.document)
         if record.unfinished is Unfinished.FORGETTING:
             raise _unfinished(source_id, "forgotten")
+        self._require_restorable({"expires_at": record.expires_at})
         database = self._ctx.database
         if record.unfinished is Unfinished.RESTORING:
             move = SourceMove(database, source_id, snapshot.update_time)
@@ -262,6 +275,20 @@ class _Call:
             " saved. The operator of this server can change your role: carrel accounts role"
             f" {caller.user_id} owner"
         )
+
+    def _require_restorable(self, record: Mapping[str, Any]) -> None:
+        """Check that what was forgotten is not about to be deleted for good.
+
+        Raises:
+            Conflict: It was forgotten more than 30 days ago.
+        """
+        expires_at = record.get("expires_at")
+        if expires_at and expires_at <= self._forgetter.now:
+            raise Conflict(
+                f"This could be restored until {expires_at:%Y-%m-%d}. The job `purge` deletes its"
+                " text for good when it runs next. After that, this call lets ingest store it"
+                " again."
+            )
 
     async def _add_up(self, moves: AsyncIterator[ContentCounts]) -> tuple[ContentCounts, bool]:
         """Move chunks until the time is up; return what was moved, and whether that is all."""

@@ -1,0 +1,164 @@
+"""A knowledge base from its first file to its copy, with the command line and the official client.
+
+Files are ingested, a note is saved about one, another is edited, a third is forgotten and restored.
+Then files are deleted and renamed, and the base moves into an empty one by way of an export.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from mcp import Client
+
+from infra.build.discovery import ROOT
+from tests.support.exports import differing_files
+from tests.support.gateway_process import INLINE, run_gateway
+from tests.support.source_files import write_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+COMMAND: Final = "from infra.cli.main import main; main()"
+TIMEOUT_SECONDS: Final = 300
+"""A command that takes this long hangs, even on a busy machine."""
+SUBJECTS: Final = (
+    "rye bread", "reefing the mainsail", "pruning apple trees", "tuning a piano",
+    "soldering copper pipes", "keeping bees over winter", "drying mushrooms", "baking on a stone",
+    "reading a tide table", "planting garlic", "felting wool", "sharpening chisels",
+    "brewing ginger beer", "laying a brick wall", "binding a book", "waxing skis",
+    "making soap", "catching trout", "roasting coffee", "spinning flax",
+)  # fmt: skip
+NOTE: Final = "Grandmother fed her hives with sugar water in the first week of October."
+
+
+class Base:
+    """A knowledge base of this machine, which commands and a gateway share."""
+
+    def __init__(self) -> None:
+        """Begin with an empty one."""
+        self.environment = {"GOOGLE_CLOUD_PROJECT": f"chain-{uuid.uuid4().hex[:16]}"}
+
+    def run(self, *arguments: str) -> str:
+        """Run a command that must succeed, and return its output."""
+        result = subprocess.run(
+            [sys.executable, "-c", COMMAND, *arguments],
+            cwd=ROOT,
+            env={**os.environ, **self.environment},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=TIMEOUT_SECONDS,
+        )
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout
+
+
+async def call_tool(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]:
+    """Call a tool that must succeed."""
+    result = await client.call_tool(name, arguments)
+    assert not result.is_error, result
+    return dict(result.structured_content or {})
+
+
+async def sources_by_title(client: Client) -> dict[str, str]:
+    """Return the ids of all sources by title."""
+    listed = (await call_tool(client, "list_sources", limit=50))["sources"]
+    return {source["title"]: source["source_id"] for source in listed}
+
+
+async def found(client: Client, query: str) -> set[str]:
+    """Return the sources of the hits of a search."""
+    hits = (await call_tool(client, "search_kb", query=query))["results"]
+    return {hit["source_id"] for hit in hits}
+
+
+async def test_a_base_lives_changes_and_moves(tmp_path: Path, log: Path) -> None:
+    vault = tmp_path / "vault"
+    for number, subject in enumerate(SUBJECTS):
+        write_file(vault, f"{number}.md", f"# {subject.title()}\n\nHow I go about {subject}.")
+    base, copy = Base(), Base()
+    base.run("ingest", str(vault))
+    with run_gateway(INLINE, base.environment, log) as gateway:
+        async with Client(gateway.endpoint) as client:
+            before = await sources_by_title(client)
+            assert len(before) == len(SUBJECTS)
+            note = await change_base(client, before)
+
+    for number in (0, 1, 2):
+        (vault / f"{number}.md").unlink()
+    (vault / "3.md").rename(vault / "piano.md")
+    (vault / "sub").mkdir()
+    (vault / "4.md").rename(vault / "sub" / "4.md")
+    output = base.run("ingest", str(vault))
+    assert "3 of 20 files disappeared: 3 sources (3 passages) will be forgotten." in output
+    assert "2 renamed or moved files: the ids stay." in output
+    with run_gateway(INLINE, base.environment, log) as gateway:
+        async with Client(gateway.endpoint) as client:
+            kept = await check_base(client, before, note)
+
+    base.run("export", str(tmp_path / "export"))
+    copy.run("ingest", str(tmp_path / "export"))
+    copy.run("export", str(tmp_path / "second"))
+    assert differing_files(tmp_path / "export", tmp_path / "second") == []
+    with run_gateway(INLINE, copy.environment, log) as gateway:
+        async with Client(gateway.endpoint) as client:
+            assert await check_base(client, before, note) == kept
+
+
+async def change_base(client: Client, source_ids: dict[str, str]) -> str:
+    """Save a note, edit a source, forget two, restore one of them; return the note's id."""
+    bees = await call_tool(
+        client, "get_source", source_id=source_ids["Keeping Bees Over Winter"], detail="full"
+    )
+    chunk_id = bees["chunks"][0]["chunk_id"]
+    note = await call_tool(client, "save_note", text=NOTE, chunk_id=chunk_id, tags=["family"])
+    source_id = str(note["source_id"])
+    assert source_id in await found(client, "sugar for hives")
+    piano = source_ids["Tuning A Piano"]
+    edit = {"source_id": piano, "revision": 0, "title": "Strings and Hammers"}
+    await call_tool(client, "edit_source", **edit, tags=["music"])
+    for title in ("Waxing Skis", "Making Soap"):
+        await call_tool(client, "forget", source_id=source_ids[title], reason="a mistake")
+    assert source_ids["Waxing Skis"] not in await found(client, "waxing skis")
+    await call_tool(client, "forget", source_id=source_ids["Waxing Skis"], forgotten=False)
+    assert source_ids["Waxing Skis"] in await found(client, "waxing skis")
+    return source_id
+
+
+async def check_base(client: Client, before: dict[str, str], note: str) -> dict[str, Any]:
+    """Check what the changes left, and return what tools say of it."""
+    sources = await sources_by_title(client)
+    gone = {"Rye Bread", "Reefing The Mainsail", "Pruning Apple Trees", "Making Soap"}
+    assert gone.isdisjoint(sources)
+    assert len(sources) == len(SUBJECTS) - len(gone) + 1
+    assert sources["Strings and Hammers"] == before["Tuning A Piano"]
+    assert sources["Soldering Copper Pipes"] == before["Soldering Copper Pipes"]
+    assert note in await found(client, "sugar water hives")
+    assert before["Waxing Skis"] in await found(client, "waxing skis")
+    assert before["Making Soap"] not in await found(client, "making soap")
+    assert before["Tuning A Piano"] in await found(client, "strings hammers")
+    bees = await call_tool(
+        client, "get_source", source_id=before["Keeping Bees Over Winter"], detail="full"
+    )
+    chunk = await call_tool(client, "get_chunk", chunk_id=bees["chunks"][0]["chunk_id"])
+    assert [item["source_id"] for item in chunk["notes"]] == [note]
+    full = [
+        await call_tool(client, "get_source", source_id=source_id, detail="full")
+        for source_id in sorted(sources.values())
+    ]
+    tagged = await call_tool(client, "list_sources", tag="music")
+    assert [source["source_id"] for source in tagged["sources"]] == [before["Tuning A Piano"]]
+    # Clusters are made anew in each base.
+    fields = ("source_id", "title", "author", "tags", "url", "category", "revision", "chunk_count")
+    return {
+        "sources": [{name: source.get(name) for name in fields} for source in full],
+        "texts": [[item["text"] for item in source["chunks"]] for source in full],
+        "knowledge_card": chunk.get("knowledge_card"),
+    }

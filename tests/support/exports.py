@@ -1,0 +1,17 @@
+"""Comparison of exports."""
+
+from __future__ import annotations
+
+import filecmp
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def differing_files(one: Path, two: Path) -> list[str]:
+    """Return the files of two folders that differ, or are in one of them only."""
+    names = {str(file.relative_to(one)) for file in one.rglob("*") if file.is_file()}
+    names |= {str(file.relative_to(two)) for file in two.rglob("*") if file.is_file()}
+    _, mismatches, errors = filecmp.cmpfiles(one, two, names, shallow=False)
+    return mismatches + errors
