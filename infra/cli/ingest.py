@@ -77,7 +77,8 @@ class _Preview:
 def ingest(path: Path | None, *, keep_missing: bool, yes: bool, dry_run: bool, lists: bool) -> None:
     """Add the texts in PATH to the knowledge base, and follow PATH if it is a folder.
 
-    PATH is a Readwise export, notes, JSON Lines, or a folder that `carrel export` wrote.
+    PATH is a Readwise export, highlights of a Kindle, notes, JSON Lines, or a folder that `carrel
+    export` wrote.
 
     The next time, a renamed or moved file keeps its ids, and texts of files that disappeared are
     forgotten. If more than a third disappeared, the command asks first. `carrel forget --restore`
