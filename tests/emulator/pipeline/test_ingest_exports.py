@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from functions.jobs.embed.job import embed
 from functions.jobs.index.job import index
+from functions.jobs.ingest.batches import chunk_source
 from functions.jobs.ingest.job import ingest
 from functions.tools.knowledge.search_kb.tool import In, search_kb
+from shared.core.caller import Caller, Role
 from shared.core.settings import Settings
-from tests.support.source_files import make_book, write_export, write_file
-from tests.support.stored_documents import ample_budget
+from shared.knowledge.ingestion import Ingestion
+from tests.support.source_files import make_book, read_one, write_export, write_file
+from tests.support.stored_documents import ample_budget, chunks_by_content
+from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from shared.runtime.context import Context
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
@@ -110,6 +115,27 @@ async def test_note_about_a_book_of_readwise_is_found(ctx: Context, tmp_path: Pa
         "tags": ["book note"],
         "readwise_url": "https://readwise.io/b/7",
     }
+
+
+async def test_passage_forgotten_with_a_label_stays_forgotten(
+    app: App, ctx: Context, tmp_path: Path
+) -> None:
+    """Earlier releases stored notes behind the label `Note:`, which changed the passages' ids."""
+    highlights = [
+        {"id": 1, "location": 1, "text": "Reef early.", "note": "Private."},
+        {"id": 2, "location": 2, "text": "Heave to.", "note": "Mine, too."},
+        {"id": 3, "location": 3, "text": "Wait."},
+    ]
+    source = read_one(write_export(tmp_path, make_book(highlights=highlights)))
+    labelled = [replace(part, text=part.former_text or part.text) for part in source.sections]
+    former = chunk_source(replace(source, sections=tuple(labelled)))
+    await Ingestion(ctx.database).save([former], ctx.clock())
+    owner = Caller.of("anna", role=Role.OWNER)
+    await call_result(app, "forget", owner, chunk_id=former.chunks[0].chunk_id)
+    for _ in range(2):
+        await ingest(ctx, ample_budget())
+        stored = sorted(await chunks_by_content(ctx))
+        assert stored == ["Heave to.\n\nMine, too.", "Wait."]
 
 
 async def test_highlight_of_kindle_clippings_is_found(ctx: Context, tmp_path: Path) -> None:

@@ -267,14 +267,20 @@ def _section(highlight: Highlight, book: Book) -> Section:
     """Return the highlighted text and the note of the reader; both can be searched."""
     locator = _locator(highlight, book)
     favorite = (FAVORITE_TAG,) if highlight.is_favorite else ()
+    former_note = f"Note: {highlight.note}" if highlight.note else ""
     return Section(
-        "\n\n".join(part for part in (highlight.text, highlight.note) if part),
+        _paragraphs(highlight.text, highlight.note),
+        former_text=_paragraphs(highlight.text, former_note) if former_note else None,
         tags=tuple(dict.fromkeys(highlight.tags + favorite)),
         readwise_url=highlight.readwise_url,
         highlight_url=highlight.url or _reader_url(book, highlight.external_id),
         highlighted_at=highlight.highlighted_at,
         locators=((0, locator),) if locator else (),
     )
+
+
+def _paragraphs(*texts: str) -> str:
+    return "\n\n".join(filter(None, texts))
 
 
 def _locator(highlight: Highlight, book: Book) -> Locator | None:
