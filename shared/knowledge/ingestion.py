@@ -76,12 +76,15 @@ class ChunkedSource:
         source: The source.
         chunks: All chunks of its text, none if it is to be deleted.
         forgotten_ids: The ids of chunks that were forgotten, which are not stored.
+        former_ids: The ids by which an earlier release stored chunks, by their present ids, where
+            it stored another text.
         origin_values: What the origin says of the fields that the owner set, by field name.
     """
 
     source: Source
     chunks: list[Chunk]
     forgotten_ids: frozenset[str] = frozenset()
+    former_ids: Mapping[str, str] = field(default_factory=dict)
     origin_values: Mapping[str, Any] = field(default_factory=dict)
 
     def overridden(self, values: Mapping[str, Any]) -> ChunkedSource:
@@ -101,7 +104,13 @@ class ChunkedSource:
     @property
     def stored_chunks(self) -> list[Chunk]:
         """The chunks to store."""
-        return [chunk for chunk in self.chunks if chunk.chunk_id not in self.forgotten_ids]
+        return [
+            chunk
+            for chunk in self.chunks
+            if self.forgotten_ids.isdisjoint(
+                (chunk.chunk_id, self.former_ids.get(chunk.chunk_id, chunk.chunk_id))
+            )
+        ]
 
     @property
     def content_hash(self) -> str:

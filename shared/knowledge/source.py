@@ -51,6 +51,8 @@ class Section:
             begins. A chunk has the one in which it begins.
         written_at: When it was written, if its file says so. It becomes the date of a text that is
             not a highlight, when that is first stored.
+        former_text: The text by which an earlier release stored it, if that was another one. What
+            was forgotten of that stays forgotten.
         start: The offset in the source's text, if the section is a chunk of an export: it is not
             cut again. None if it is to be cut.
         chunk_id: The id of that chunk.
@@ -64,6 +66,7 @@ class Section:
     highlighted_at: datetime | None = None
     locators: tuple[tuple[int, Locator], ...] = ()
     written_at: datetime | None = None
+    former_text: str | None = None
     start: int | None = None
     chunk_id: str | None = None
     card: KnowledgeCard | None = None

@@ -287,8 +287,8 @@ async def test_unsupported_files_are_counted_by_kind(ctx: Context, tmp_path: Pat
         "a.pdf",
         "b.PDF",
         "x/c.pdf",
-        "d.csv",
-        "e.csv",
+        "d.docx",
+        "e.docx",
         "README",
         "1. A title.md",
         "2. No title",
@@ -296,7 +296,7 @@ async def test_unsupported_files_are_counted_by_kind(ctx: Context, tmp_path: Pat
     for name in [*names, ".hidden.pdf", ".obsidian/plugins/f.css"]:
         write_file(tmp_path, name, REEF)
     report = await run_ingest(ctx)
-    assert report.note == "Not read: 3 .pdf, 2 .csv, 2 without an ending."
+    assert report.note == "Not read: 3 .pdf, 2 .docx, 2 without an ending."
     assert (report.counts["read"], report.failures) == (1, [])
 
 

@@ -275,10 +275,10 @@ async def test_partly_stored_file_is_one_warning(app: App, ctx: Context, storage
 
 
 async def test_unsupported_objects_are_counted(app: App, storage: Storage) -> None:
-    for name in ("a.md", "b.pdf", "x/c.PDF", "d.csv", ".hidden.pdf", "x/"):
+    for name in ("a.md", "b.pdf", "x/c.PDF", "d.docx", ".hidden.pdf", "x/"):
         upload(storage, name, REEF)
     report = await run_ingest(app)
-    assert (report.counts["read"], report.note) == (1, "Not read: 2 .pdf, 1 .csv.")
+    assert (report.counts["read"], report.note) == (1, "Not read: 2 .pdf, 1 .docx.")
 
 
 async def test_broken_file_is_reported_once_and_blocks_no_other(

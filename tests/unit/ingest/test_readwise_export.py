@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.knowledge.source import Section, Source
+from shared.knowledge.source import Locator, Section, Source
 from tests.support.source_files import (
     make_book,
     read_one,
@@ -21,6 +21,8 @@ from tests.support.source_files import (
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+TO_KINDLE = "https://readwise.io/to_kindle?action=open&asin=B000000000"
 
 
 def test_a_book_becomes_a_source_with_a_section_a_highlight(tmp_path: Path) -> None:
@@ -77,15 +79,117 @@ def test_a_book_becomes_a_source_with_a_section_a_highlight(tmp_path: Path) -> N
         source_url="https://example.com/walden",
         sections=(
             Section(
-                "Simplify, simplify.\n\nNote: Twice!",
+                "Simplify, simplify.\n\nTwice!",
+                former_text="Simplify, simplify.\n\nNote: Twice!",
                 tags=("simplicity",),
                 readwise_url="https://readwise.io/open/10",
                 highlight_url="https://example.com/walden#1831",
                 highlighted_at=datetime(2024, 5, 31, 16, 41, 53, 186000, tzinfo=UTC),
+                locators=((0, Locator(location="1831", url=f"{TO_KINDLE}&location=1831")),),
             ),
         ),
     )
     assert read_one(path) == expected
+
+
+def test_note_and_summary_of_a_book_are_passages_of_their_own(tmp_path: Path) -> None:
+    """They come first, and have neither the date nor the links of a highlight."""
+    book = make_book(document_note="Lent to Ann.", summary="A man lives by a pond.")
+    expected = (
+        Section("Lent to Ann.", tags=("book note",)),
+        Section("A man lives by a pond.", tags=("summary",)),
+        Section("Simplify."),
+    )
+    assert read_one(write_export(tmp_path, book)).sections == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "texts"),
+    [
+        ({"document_note": "Mine.", "summary": "Theirs."}, ["Mine.", "Theirs."]),
+        ({"summary": "Theirs."}, []),
+        ({"document_note": "Mine.", "is_deleted": True}, []),
+    ],
+)
+def test_a_book_without_highlights_is_kept_for_its_note(
+    tmp_path: Path, fields: dict[str, Any], texts: list[str]
+) -> None:
+    source = read_one(write_export(tmp_path, make_book(highlights=[], **fields)))
+    assert [section.text for section in source.sections] == texts
+
+
+def test_favourite_highlight_has_a_tag(tmp_path: Path) -> None:
+    highlights = [
+        {"text": "loved", "is_favorite": True, "tags": [{"name": "wood"}, {"name": "favorite"}]},
+        {"text": "liked", "is_favorite": False},
+    ]
+    source = read_one(write_export(tmp_path, make_book(highlights=highlights)))
+    assert [section.tags for section in source.sections] == [("wood", "favorite"), ()]
+
+
+@pytest.mark.parametrize(
+    ("fields", "locator"),
+    [
+        ({"location_type": "page", "location": 12}, Locator(page=12)),
+        ({"location_type": "location", "location": 9}, Locator(location="9")),
+        (
+            {"location_type": "location", "location": 1204, "end_location": 1207},
+            Locator(location="1204-1207"),
+        ),
+        ({"location_type": "time_offset", "location": 374}, Locator(location="0:06:14")),
+        ({"location_type": "order", "location": 3}, None),
+        ({"location_type": "page", "location": 0}, None),
+        ({"location_type": "page", "location": 10**30}, None),
+        ({"location_type": None, "location": 3}, None),
+    ],
+)
+def test_location_is_a_page_a_location_or_a_time(
+    tmp_path: Path, fields: dict[str, Any], locator: Locator | None
+) -> None:
+    source = read_one(write_export(tmp_path, make_book(highlights=[{"text": "x", **fields}])))
+    assert [section.locators for section in source.sections] == [((0, locator),) if locator else ()]
+
+
+def test_document_of_reader_and_its_highlights_have_links(tmp_path: Path) -> None:
+    fields = {
+        "source": "reader",
+        "category": "articles",
+        "source_url": None,
+        "unique_url": "https://read.readwise.io/read/01hdoc",
+        "external_id": "01hdoc",
+    }
+    highlights = [
+        {"text": "x", "location": 1, "url": "https://read.readwise.io/read/01hone"},
+        {"text": "y", "location": 2, "external_id": "01htwo"},
+        {"text": "z", "location": 3, "external_id": "../evil"},
+    ]
+    source = read_one(write_export(tmp_path, make_book(**fields, highlights=highlights)))
+    assert (source.origin, source.category) == ("reader", "articles")
+    assert source.source_url == "https://read.readwise.io/read/01hdoc"
+    assert [section.highlight_url for section in source.sections] == [
+        "https://read.readwise.io/read/01hone",
+        "https://read.readwise.io/read/01htwo",
+        None,
+    ]
+
+
+def test_unknown_fields_are_named_once_for_the_whole_file(tmp_path: Path) -> None:
+    highlights = [{"text": "x", "mood": "calm"}, {"text": "y", "mood": "glad"}]
+    books = [make_book(user_book_id=number, highlights=highlights, shelf=1) for number in (1, 2)]
+    path = write_export(tmp_path, {"user_book_id": 0}, *books)
+    reason = (
+        "the export has fields that Carrel does not know:"
+        " highlights.mood (4 times), shelf (2 times); kept without them"
+    )
+    assert read_warnings(path) == [("export.json: Walden", reason)]
+
+
+def test_invalid_optional_field_does_not_lose_its_book(tmp_path: Path) -> None:
+    highlights = [{"text": "x", "location": "far", "is_favorite": "very"}]
+    path = write_export(tmp_path, make_book(highlights=highlights, summary=["a"]))
+    assert [section.text for section in read_one(path).sections] == ["x"]
+    ((_, reason),) = read_warnings(path)
+    assert reason.endswith("; kept without it")
 
 
 def test_highlights_without_location_come_last(tmp_path: Path) -> None:
@@ -109,7 +213,7 @@ def test_deleted_discarded_and_empty_highlights_are_left_out(tmp_path: Path) -> 
         {"text": "", "note": "only a note"},
     ]
     source = read_one(write_export(tmp_path, make_book(highlights=highlights)))
-    assert [section.text for section in source.sections] == ["kept", "Note: only a note"]
+    assert [section.text for section in source.sections] == ["kept", "only a note"]
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,23 @@
 """Readwise exports: an answer of `GET /api/v2/export/`, or the list of books from all pages.
 
 The fields are those of https://readwise.io/api_deets (Highlight EXPORT). A book is a source and
-each of its highlights a section, whether it comes from a file or from Readwise itself. Files must
-be whole exports: one made with `updatedAfter` has only the changed highlights, and the others would
-look deleted, as would the other books if it replaces an earlier file.
+each of its highlights a section, whether it comes from a file or from Readwise itself. A note about
+the whole book and its summary are sections before them, without the date and the link of a
+highlight. Files must be whole exports: one made with `updatedAfter` has only the changed
+highlights, and the others would look deleted, as would the other books if it replaces an earlier
+file.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
 
 from pydantic import Field
 
@@ -38,33 +44,50 @@ from functions.jobs.ingest.readers.fields import (
 )
 from functions.jobs.ingest.readers.formats import Format, Identity
 from shared.core.ids import safe_id
-from shared.knowledge.source import Section, Source
+from shared.knowledge.source import Locator, Section, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from functions.jobs.ingest.readers.decoding import Fault
 
 MAX_BYTES: Final = 64 * MEGABYTE
 """Larger files and responses are refused: parsing takes several times their size in memory."""
+BOOK_NOTE_TAG: Final = "book note"
+"""The tag of a note about a whole book."""
+SUMMARY_TAG: Final = "summary"
+"""The tag of a book's summary."""
+FAVORITE_TAG: Final = "favorite"
+"""The tag of a favourite highlight."""
 _MAX_NAME: Final = 80
-_BOOK: Final = re.compile(r"readwise-[0-9]+")
+_MAX_NAMES: Final = 10
+_MAX_LOCATION: Final = 10_000_000
+_BOOK: Final = re.compile(r"readwise-([0-9]+|csv-[0-9a-f]+)")
+_READER_ID: Final = re.compile(r"[0-9a-z]{1,40}")
+_TO_READER: Final = "https://read.readwise.io/read/"
+_TO_KINDLE: Final = "https://readwise.io/to_kindle?"
 
 
-class _Highlight(ExternalModel):
+class Highlight(ExternalModel):
     """A highlighted passage, and the note of the reader."""
 
     id: int = 0
     text: Block = ""
     note: Block = ""
     location: float | None = None
+    end_location: float | None = None
+    location_type: Line = None
     highlighted_at: Moment = None
     url: Line = None
     readwise_url: Line = None
+    external_id: Line = None
     tags: Tags = ()
+    is_favorite: bool | None = None
     is_deleted: bool | None = None
     is_discard: bool | None = None
 
 
-class _Book(ExternalModel):
+class Book(ExternalModel):
     """A book, article, podcast ... with its highlights."""
 
     user_book_id: Block = Field(min_length=1)
@@ -74,10 +97,31 @@ class _Book(ExternalModel):
     source: Line = None
     category: Line = None
     book_tags: Tags = ()
+    document_note: Block = ""
+    summary: Block = ""
     readwise_url: Line = None
     source_url: Line = None
+    unique_url: Line = None
+    external_id: Line = None
+    asin: Line = None
     is_deleted: bool | None = None
-    highlights: list[_Highlight] | None = None
+    highlights: list[Highlight] | None = None
+
+
+OPTIONAL_FIELDS: Final = DATES | {
+    "location",
+    "end_location",
+    "location_type",
+    "is_favorite",
+    "document_note",
+    "summary",
+    "unique_url",
+    "external_id",
+    "asin",
+}
+"""Fields that are dropped from a book or a highlight if they are not valid."""
+_UNUSED_BOOK_FIELDS: Final = {"cover_image_url"}
+_UNUSED_HIGHLIGHT_FIELDS: Final = {"book_id", "color", "created_at", "updated_at"}
 
 
 def records(file: SourceFile) -> Iterator[Record]:
@@ -90,9 +134,10 @@ def records(file: SourceFile) -> Iterator[Record]:
     books = export.get("results") if isinstance(export, dict) else export
     if not isinstance(books, list):
         raise Unreadable("is not a Readwise export: neither a list of books nor `results` with one")
+    unknown = warn_of_unknown(count_unknown_fields(books))
     for number, book in enumerate(books, start=1):
         name = parse_book_name(book) or f"book {number}"
-        yield f"{file.name}: {name}", partial(source_of, book)
+        yield f"{file.name}: {name}", partial(with_file_warnings, unknown, partial(source_of, book))
 
 
 def is_one_of_several_pages(file: SourceFile) -> bool:
@@ -133,7 +178,25 @@ def source_of(raw: Any) -> Source:
     Raises:
         Unreadable: It does not have the fields of a book.
     """
-    book, faults = validated(_Book, raw, DATES)
+    book, faults = parse_book(raw)
+    return make_source(book, warnings_for(faults))
+
+
+def parse_book(raw: Any) -> tuple[Book, list[Fault]]:
+    """Validate a book, and drop the optional fields that are not valid.
+
+    Raises:
+        Unreadable: It does not have the fields of a book.
+    """
+    return validated(Book, raw, OPTIONAL_FIELDS)
+
+
+def make_source(book: Book, warnings: Sequence[str] = ()) -> Source:
+    """Make the source of a book.
+
+    Raises:
+        Unreadable: It lacks its highlights, or their text.
+    """
     return Source(
         source_id=source_id_of(book.user_book_id),
         title=headline(book.readable_title or book.title or f"Readwise book {book.user_book_id}"),
@@ -142,47 +205,121 @@ def source_of(raw: Any) -> Source:
         category=book.category or "documents",
         tags=book.book_tags,
         readwise_url=book.readwise_url,
-        source_url=book.source_url,
-        sections=() if book.is_deleted else _sections(book.highlights),
-        warnings=warnings_for(faults),
+        source_url=book.source_url or book.unique_url or _reader_url(book, book.external_id),
+        sections=() if book.is_deleted else _sections(book),
+        warnings=tuple(warnings),
     )
 
 
-def _sections(highlights: list[_Highlight] | None) -> tuple[Section, ...]:
-    """Return the highlights that were not deleted, in reading order.
+def count_unknown_fields(books: Iterable[Any]) -> Counter[str]:
+    """Count the fields in unvalidated books that the documentation of Readwise does not name."""
+    counts: Counter[str] = Counter()
+    known_of_book = Book.model_fields.keys() | _UNUSED_BOOK_FIELDS
+    known_of_highlight = Highlight.model_fields.keys() | _UNUSED_HIGHLIGHT_FIELDS
+    for book in books:
+        if isinstance(book, dict):
+            counts.update(book.keys() - known_of_book)
+            highlights = book.get("highlights")
+            for highlight in highlights if isinstance(highlights, list) else ():
+                if isinstance(highlight, dict):
+                    names = highlight.keys() - known_of_highlight
+                    counts.update(f"highlights.{name}" for name in names)
+    return counts
 
-    A source without sections is deleted, so a book that only lacks its highlights, or their text,
-    is an error.
+
+def warn_of_unknown(counts: Mapping[str, int]) -> list[str]:
+    """Return the warning about unknown fields, if there are any: `color2 (3 times)`."""
+    if not counts:
+        return []
+    ordered = sorted(counts.items(), key=lambda field: (-field[1], field[0]))
+    names = [f"{headline(name, _MAX_NAME)} ({count:,} times)" for name, count in ordered]
+    more = len(names) - _MAX_NAMES
+    listed = ", ".join(names[:_MAX_NAMES] + ([f"and {more} more"] if more > 0 else []))
+    return [f"the export has fields that Carrel does not know: {listed}; kept without them"]
+
+
+def with_file_warnings(file_warnings: list[str], build: Callable[[], Source]) -> Source:
+    """Build a source; the first that can be built takes over the warnings about its file."""
+    source = build()
+    warnings = (*source.warnings, *file_warnings)
+    file_warnings.clear()
+    return replace(source, warnings=warnings)
+
+
+def _sections(book: Book) -> tuple[Section, ...]:
+    """Return the note about the book, its summary, and its highlights in reading order.
+
+    Deleted highlights are left out. A source without sections is deleted, so a book that only lacks
+    its highlights, or their text, is an error. A summary, which Reader writes for all it saves, is
+    left out if nothing else is left.
     """
-    if highlights is None:
+    if book.highlights is None:
         raise Unreadable("has no `highlights`")
     present = [
-        highlight for highlight in highlights if not (highlight.is_deleted or highlight.is_discard)
+        highlight
+        for highlight in book.highlights
+        if not (highlight.is_deleted or highlight.is_discard)
     ]
-    sections = tuple(
-        _section(highlight)
+    passages = [
+        _section(highlight, book)
         for highlight in sorted(present, key=_reading_order)
         if highlight.text or highlight.note
-    )
-    if present and not sections:
+    ]
+    about = [Section(book.document_note, tags=(BOOK_NOTE_TAG,))] if book.document_note else []
+    if present and not passages and not about:
         raise Unreadable("has no text: all its highlights are empty")
-    return sections
+    if book.summary and (passages or about):
+        about.append(Section(book.summary, tags=(SUMMARY_TAG,)))
+    return (*about, *passages)
 
 
-def _reading_order(highlight: _Highlight) -> tuple[float, int]:
+def _reading_order(highlight: Highlight) -> tuple[float, int]:
     return (math.inf if highlight.location is None else highlight.location, highlight.id)
 
 
-def _section(highlight: _Highlight) -> Section:
+def _section(highlight: Highlight, book: Book) -> Section:
     """Return the highlighted text and the note of the reader; both can be searched."""
-    note = f"Note: {highlight.note}" if highlight.note else ""
+    locator = _locator(highlight, book)
+    favorite = (FAVORITE_TAG,) if highlight.is_favorite else ()
+    former_note = f"Note: {highlight.note}" if highlight.note else ""
     return Section(
-        "\n\n".join(part for part in (highlight.text, note) if part),
-        tags=highlight.tags,
+        _paragraphs(highlight.text, highlight.note),
+        former_text=_paragraphs(highlight.text, former_note) if former_note else None,
+        tags=tuple(dict.fromkeys(highlight.tags + favorite)),
         readwise_url=highlight.readwise_url,
-        highlight_url=highlight.url,
+        highlight_url=highlight.url or _reader_url(book, highlight.external_id),
         highlighted_at=highlight.highlighted_at,
+        locators=((0, locator),) if locator else (),
     )
+
+
+def _paragraphs(*texts: str) -> str:
+    return "\n\n".join(filter(None, texts))
+
+
+def _locator(highlight: Highlight, book: Book) -> Locator | None:
+    """Return where a highlight is, if its location is more than a number for sorting."""
+    number = int(highlight.location or 0)
+    if not 0 < number < _MAX_LOCATION:
+        return None
+    match highlight.location_type:
+        case "page":
+            return Locator(page=number)
+        case "location":
+            end = int(highlight.end_location or 0)
+            location = f"{number}-{end}" if number < end < _MAX_LOCATION else str(number)
+            query = urlencode({"action": "open", "asin": book.asin, "location": number})
+            return Locator(location=location, url=_TO_KINDLE + query if book.asin else None)
+        case "time_offset":
+            return Locator(location=f"{timedelta(seconds=number)}")
+    return None
+
+
+def _reader_url(book: Book, external_id: str | None) -> str | None:
+    """Return the address of a document or a highlight in Reader, by which it has its id."""
+    if book.source != "reader" or not _READER_ID.fullmatch(external_id or ""):
+        return None
+    return f"{_TO_READER}{external_id}"
 
 
 FORMAT: Final = Format(
@@ -197,14 +334,23 @@ FORMAT: Final = Format(
         "source": "the origin, such as kindle or reader",
         "category": "the category",
         "book_tags": "tags of the source",
-        "readwise_url, source_url": "its page in Readwise, and the original",
-        "highlights.text, highlights.note": "a passage, with the note about it",
+        "document_note": "a passage of its own before the highlights, with the tag `book note`",
+        "summary": "a passage of its own before the highlights, with the tag `summary`",
+        "readwise_url": "its page in Readwise",
+        "source_url, unique_url": "the original; of a document of Reader else by `external_id`",
+        "highlights.text, highlights.note": "a passage: the text, an empty line, the note",
         "highlights.tags": "tags of the passage",
+        "highlights.is_favorite": "the tag `favorite` of the passage",
+        "highlights.location, highlights.end_location, highlights.location_type": "the order; the"
+        " page, the location in a Kindle book, or the time in a podcast",
         "highlights.highlighted_at": "the date of the passage",
-        "highlights.readwise_url, highlights.url": "the highlight in Readwise, and in the original",
+        "highlights.readwise_url": "the highlight in Readwise",
+        "highlights.url": "the highlight in the original; else by `external_id` in Reader, or by"
+        " `asin` and location in the Kindle app",
     },
-    example='{"results": [{"user_book_id": 7, "title": "On tests",'
-    ' "highlights": [{"id": 1, "text": "A flaky test is worse than none."}]}]}\n',
+    example='{"results": [{"user_book_id": 7, "title": "On tests", "document_note": "Read again.",'
+    ' "highlights": [{"id": 1, "text": "A flaky test is worse than none.", "note": "So true.",'
+    ' "location": 12, "location_type": "page", "is_favorite": true}]}]}\n',
     identity=Identity.ORIGIN,
     is_partial=is_one_of_several_pages,
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from functions.jobs.ingest.readers import kindle_clippings
 from functions.jobs.ingest.readers.decoding import (
     MEGABYTE,
     Record,
@@ -76,6 +77,8 @@ def _source(file: SourceFile) -> Source:
     if not text:
         raise Unreadable("has no text")
     path = PurePosixPath(file.key)
+    if path.suffix.lower() == ".txt" and kindle_clippings.recognizes(text):
+        raise Unreadable(f"has clippings of a Kindle: rename it to `{kindle_clippings.NAME}`")
     title = about.title or _first_heading(text) or path.stem
     inline_tags = () if path.suffix.lower() == ".txt" else _inline_tags(text, about.tags)
     section = Section(

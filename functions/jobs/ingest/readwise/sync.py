@@ -7,13 +7,18 @@ which books they are in, and then requests these books completely, by id.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.batches import save_sources
 from functions.jobs.ingest.readers.fields import headline, to_one_line
-from functions.jobs.ingest.readers.readwise_export import parse_book_name
+from functions.jobs.ingest.readers.readwise_export import (
+    count_unknown_fields,
+    parse_book_name,
+    warn_of_unknown,
+)
 from functions.jobs.ingest.readwise.books import (
     BookChange,
     BookParts,
@@ -66,10 +71,12 @@ async def sync_readwise(ctx: Context, budget: Budget, report: Report) -> None:
     sync = ReadwiseSync(ctx.database)
     url = ctx.settings.readwise_url
     async with ReadwiseClient(url, token, deadline=budget.deadline, clock=ctx.clock) as client:
+        run = _SyncRun(ctx, budget, report, client, sync)
         try:
-            await _SyncRun(ctx, budget, report, client, sync).complete(await sync.progress())
+            await run.complete(await sync.progress())
         except OutOfTime:
             report.finished = False
+        run.warn_of_unknown_fields()
 
 
 @dataclass(slots=True)
@@ -103,6 +110,7 @@ class _SyncRun:
         self._report = report
         self._client = client
         self._sync = sync
+        self._unknown_fields: Counter[str] = Counter()
 
     async def complete(self, progress: SyncProgress) -> None:
         """List the changes and process them, from where the last run stopped."""
@@ -135,6 +143,11 @@ class _SyncRun:
         else:
             await self._sync.store(_completed(progress, run.began_at))
 
+    def warn_of_unknown_fields(self) -> None:
+        """Name the fields that Readwise added to its export, once for the whole run."""
+        for warning in warn_of_unknown(self._unknown_fields):
+            self._report.warnings.append(_failure("fields", warning))
+
     async def _list_changes(self, updated_after: datetime | None) -> _Changes:
         """List the changed books.
 
@@ -166,6 +179,7 @@ class _SyncRun:
     ) -> SyncProgress:
         """Read and save some books, and return the new progress."""
         parts = await self._request(batch)
+        self._unknown_fields += count_unknown_fields(part.whole() for part in parts.values())
         reasons = await self._save(await asyncio.to_thread(read_books, batch, parts))
         self._budget.progress(len(batch))
         failed = {

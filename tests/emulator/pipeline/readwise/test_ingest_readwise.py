@@ -285,6 +285,28 @@ async def test_highlight_with_an_invalid_date_is_stored_without(
     assert await stored_texts(ctx) == {"readwise-8": ["Knead well.", "Rest it."]}
 
 
+async def test_unknown_fields_are_named_once_a_run(
+    app: App, ctx: Context, readwise: FakeReadwise
+) -> None:
+    for book_id in range(1, 33):  # two batches
+        readwise.put(book_id, shelf="A")
+        readwise.highlight(book_id, 1, f"Thought {book_id}.", mood="calm")
+    reason = (
+        "the export has fields that Carrel does not know:"
+        " highlights.mood (32 times), shelf (32 times); kept without them"
+    )
+    assert (await run_ingest(app)).warnings == [Failure("Readwise: fields", reason)]
+    assert len(await stored_texts(ctx)) == 32
+
+
+async def test_note_and_summary_of_a_book_are_stored(
+    app: App, ctx: Context, readwise: FakeReadwise
+) -> None:
+    readwise.put(7, "Reef early.", document_note="Lent to Bo.", summary="On sails.")
+    await run_ingest(app)
+    assert await stored_texts(ctx) == {"readwise-7": ["Lent to Bo.", "On sails.", "Reef early."]}
+
+
 async def test_broken_book_is_dead_lettered_until_it_changes(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:

@@ -1,0 +1,186 @@
+"""Highlights, notes and bookmarks of a Kindle, as its files name them in several languages."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta, timezone
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from shared.knowledge.source import Locator, Section
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LANGUAGES: Final = "English, German, Spanish, French, Italian, Portuguese and Dutch"
+"""The languages of the headings that are read."""
+
+
+class Kind(Enum):
+    """What a reader left in a book, with the words for it in headings."""
+
+    BOOKMARK = "bookmark lesezeichen marcador signet segnalibro bladwijzer"
+    NOTE = "note notiz nota notitie"
+    HIGHLIGHT = (
+        "highlight clip clipping markierung ausschnitt subrayado resaltado recorte"
+        " surlignement surlignage extrait evidenziazione ritaglio destaque markering knipsel"
+    )
+
+
+_KINDS: Final = {word: kind for kind in Kind for word in kind.value.split()}
+_MONTH_NAMES: Final = """
+january february march april may june july august september october november december
+januar februar märz april mai juni juli august september oktober november dezember
+enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
+janvier février mars avril mai juin juillet août septembre octobre novembre décembre
+gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre
+janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro
+januari februari maart april mei juni juli augustus september oktober november december
+"""
+_MONTHS: Final = {
+    name: number
+    for line in _MONTH_NAMES.strip().splitlines()
+    for number, name in enumerate(line.split(), start=1)
+}
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_PAGE: Final = re.compile(r"\b(?:page|seite|p[áa]gina)\s+(?:(\d{1,7})|([ivxlcdm]+)\b)")
+_LOCATION: Final = re.compile(
+    r"\b(?:location|loc|position|pos|posici[óo]n|emplacement|posizione|posi[çc][ãa]o|locatie)\b"
+    r"[.\s]*#?(\d{1,8})(?:\s*[-\u2013]\s*(\d{1,8}))?"
+)
+_TIME: Final = re.compile(
+    r"\b(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?(?:\s*([ap])\.?\s?m\b)?(?:.*GMT([+-]\d\d):?(\d\d))?",
+    re.IGNORECASE,
+)
+_YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
+_DAY: Final = re.compile(r"\b\d{1,2}\b")
+_NOON: Final = 12
+_COMPANY: Final = re.compile(r"(?:inc|ltd|llc|gmbh|co|jr|sr|ph\.?d|m\.?d|[ivx]+)\.?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A position in a book.
+
+    Attributes:
+        page: The page.
+        numeral: A Roman page number, in front matter.
+        start: The first location, a unit of some 150 characters that does not depend on the font.
+        end: The last location.
+    """
+
+    page: int | None = None
+    numeral: str | None = None
+    start: int | None = None
+    end: int | None = None
+
+    @property
+    def locator(self) -> Locator:
+        """The position as it is stored."""
+        location = self.numeral if self.page is None else None
+        if self.start is not None:
+            is_range = self.end is not None and self.end > self.start
+            location = f"{self.start}-{self.end}" if is_range else str(self.start)
+        return Locator(page=self.page, location=location)
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """A highlight or a note.
+
+    Attributes:
+        kind: What it is; None if its heading is in another language.
+        text: The highlighted text, or the note.
+        position: Where it is.
+        added_at: When it was made, by the clock of the Kindle, as if that were UTC.
+        chapter: The title of its chapter.
+    """
+
+    kind: Kind | None
+    text: str
+    position: Position = Position()
+    added_at: datetime | None = None
+    chapter: str | None = None
+
+
+def parse_kind(heading: str) -> Kind | None:
+    """Return the kind that the beginning of a heading names, in any of the languages."""
+    words = set(_WORD.findall(normalise(heading)))
+    kinds = {_KINDS[word] for word in words & _KINDS.keys()}
+    return next((kind for kind in Kind if kind in kinds), None)
+
+
+def parse_position(heading: str) -> Position:
+    """Return the page and the location in a heading; the last ones, as a chapter may name some."""
+    text = normalise(heading)
+    page = numeral = start = end = None
+    for match in _PAGE.finditer(text):
+        page, numeral = int(match[1]) if match[1] else None, match[2]
+    for match in _LOCATION.finditer(text):
+        start, end = int(match[1]), _range_end(match[1], match[2])
+    return Position(page or None, numeral, start, end)
+
+
+def _range_end(start: str, end: str | None) -> int:
+    """Return the last location; older Kindles write `1204-07` for `1204-1207`."""
+    if end is None:
+        return int(start)
+    whole = start[: max(0, len(start) - len(end))] + end
+    return max(int(start), int(whole))
+
+
+def parse_moment(text: str) -> datetime | None:
+    """Return the date in a heading, with its time if it has one; None if it cannot be read.
+
+    The time is the local one of the Kindle and is taken to be UTC, unless the heading names its
+    offset.
+    """
+    time = _TIME.search(text)
+    date = normalise(text[: time.start()] + " " + text[time.end() :] if time else text)
+    month = next((_MONTHS[word] for word in _WORD.findall(date) if word in _MONTHS), None)
+    year, day = _YEAR.search(date), _DAY.search(date)
+    if month is None or year is None or day is None:
+        return None
+    try:
+        moment = datetime(int(year[0]), month, int(day[0]), tzinfo=UTC)
+        return _with_time(moment, time) if time else moment
+    except (ValueError, OverflowError):
+        return None
+
+
+def _with_time(day: datetime, time: re.Match[str]) -> datetime:
+    hour, minute, second = int(time[1]), int(time[2]), int(time[3] or 0)
+    if half := (time[4] or "").lower():
+        hour = hour % _NOON + (_NOON if half == "p" else 0)
+    zone: timezone = UTC
+    if time[5]:
+        sign = -1 if time[5].startswith("-") else 1
+        zone = timezone(sign * timedelta(hours=abs(int(time[5])), minutes=int(time[6])))
+    return day.replace(hour=hour, minute=minute, second=second, tzinfo=zone).astimezone(UTC)
+
+
+def parse_authors(text: str) -> str | None:
+    """Return names as people write them: `Helm, Ann;Bo Sea` is `Ann Helm, Bo Sea`."""
+    names = []
+    for name in filter(None, map(str.strip, text.split(";"))):
+        last, comma, first = (part.strip() for part in name.partition(","))
+        is_turned = comma and first and "," not in first and not _COMPANY.fullmatch(first)
+        names.append(f"{first} {last}" if is_turned else name)
+    return ", ".join(names) or None
+
+
+def make_section(annotation: Annotation, notes: Sequence[Annotation] = ()) -> Section:
+    """Return the section of a highlight with the notes about it, or of a note by itself."""
+    locator = replace(annotation.position.locator, chapter=annotation.chapter)
+    return Section(
+        "\n\n".join([annotation.text, *(note.text for note in notes)]),
+        highlighted_at=annotation.added_at,
+        locators=((0, locator),) if locator != Locator() else (),
+    )
+
+
+def normalise(text: str) -> str:
+    """Return a text in lower case, with one spelling of accents, to compare it."""
+    return unicodedata.normalize("NFC", text).casefold()

@@ -1,0 +1,185 @@
+"""Kindle's `My Clippings.txt`: all highlights and notes that were made on a device, book by book.
+
+An entry is a line with title and author, a line with kind, position and date in the language of the
+device, an empty line, the text, and a line of ten equals signs. The device only appends: a
+highlight that was extended or deleted is still in the file, as it was before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from functions.jobs.ingest.readers import kindle
+from functions.jobs.ingest.readers.decoding import (
+    MEGABYTE,
+    Record,
+    SourceFile,
+    Unreadable,
+    read_text,
+)
+from functions.jobs.ingest.readers.fields import clean, headline, to_one_line
+from functions.jobs.ingest.readers.formats import Format, Identity
+from functions.jobs.ingest.readers.kindle import Annotation, Kind
+from functions.jobs.ingest.readers.kindle_merging import make_sections
+from shared.core.ids import safe_id
+from shared.knowledge.source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_BYTES: Final = 32 * MEGABYTE
+NAME: Final = "My Clippings.txt"
+_SEPARATOR: Final = re.compile(r"^={10,}[ \t]*$", re.MULTILINE)
+_FIRST_ENTRY: Final = re.compile(r"[\s=\ufeff]*[^\n]+\n[ \t\ufeff]*- [^\n|]*\d[^\n|]*\|[^\n]*\d")
+_TITLE: Final = re.compile(r"(.*\S)\s*\(((?:[^()]|\([^()]*\))*)\)")
+_EDITION: Final = re.compile(
+    r"\b(edition|edición|édition|edizione|edição|ausgabe)\b", re.IGNORECASE
+)
+_PARTS: Final = re.compile(r"\s*\|\s*")
+_LIMIT: Final = re.compile(r"<[^<>\n]{10,200}>")
+"""What stands in place of the text when the publisher's limit on copied text is reached."""
+_UNNAMED: Final = "Untitled"
+
+
+@dataclass(slots=True)
+class _BookEntries:
+    """The entries of a book, and the counts of those that were read in part."""
+
+    title: str
+    author: str | None
+    annotations: list[Annotation] = field(default_factory=list)
+    faults: Counter[str] = field(default_factory=Counter)
+
+
+def recognizes(text: str) -> bool:
+    """Return whether a text begins like clippings of a Kindle, whatever its language."""
+    return bool(_FIRST_ENTRY.match(text) and _SEPARATOR.search(text))
+
+
+def records(file: SourceFile) -> Iterator[Record]:
+    """Yield the books of a file, in the order in which they were first read.
+
+    Raises:
+        Unreadable: It has no clippings.
+    """
+    text = clean(read_text(file.path, MAX_BYTES))
+    books: dict[str, _BookEntries] = {}
+    faulty: list[tuple[int, str]] = []
+    for line, entry in _entries(text):
+        title_line, heading, content = entry
+        if heading.startswith("-"):
+            _add(books, title_line, heading, content)
+        else:
+            faulty.append(
+                (line, "has no line such as `- Your Highlight on page 12 | Added on ...`")
+            )
+    if not books:
+        raise Unreadable(f"is not a {NAME} of a Kindle: rename it, to read it as text")
+    for line, reason in faulty:
+        yield f"{file.name} line {line}", partial(_fail, reason)
+    for source_id, book in books.items():
+        if book.annotations or book.faults:
+            yield f"{file.name}: {headline(book.title, 80)}", partial(_source, source_id, book)
+
+
+def _entries(text: str) -> Iterator[tuple[int, tuple[str, str, str]]]:
+    """Yield the line on which each entry begins, with its title, its heading and its text."""
+    line, start = 1, 0
+    for end in [*_SEPARATOR.finditer(text), None]:
+        entry = text[start : end.start() if end else None]
+        parts = entry.replace("\ufeff", "").strip().split("\n", 2)
+        if parts[0]:
+            blank = len(entry) - len(entry.lstrip("\ufeff \t\n"))
+            title, heading, content = (part.strip() for part in (*parts, "", "")[:3])
+            yield line + entry.count("\n", 0, blank), (title, heading, content)
+        if end:
+            line += text.count("\n", start, end.end())
+            start = end.end()
+
+
+def _add(books: dict[str, _BookEntries], title_line: str, heading: str, content: str) -> None:
+    """Add an entry to its book."""
+    title, author = _parse_title(title_line)
+    book = books.setdefault(_source_id(title, author), _BookEntries(title, author))
+    first, *others = _PARTS.split(heading)
+    kind = kindle.parse_kind(first)
+    if kind is Kind.BOOKMARK or (not content and kind is not Kind.HIGHLIGHT):
+        return
+    if not content or _LIMIT.fullmatch(content):
+        book.faults["limit"] += 1
+        return
+    added_at = kindle.parse_moment(others[-1] if others else first)
+    book.faults["language"] += kind is None
+    book.faults["date"] += added_at is None and kind is not None
+    position = kindle.parse_position(heading)
+    book.annotations.append(Annotation(kind, content, position, added_at))
+
+
+def _parse_title(line: str) -> tuple[str, str | None]:
+    """Return the title and the author of `Title (Subtitle) (Helm, Ann)`."""
+    match = _TITLE.fullmatch(line)
+    if match and not _EDITION.search(match[2]):
+        return headline(match[1]), kindle.parse_authors(to_one_line(match[2]))
+    return headline(line) or _UNNAMED, None
+
+
+def _source_id(title: str, author: str | None) -> str:
+    name = unicodedata.normalize("NFKC", f"{title}\0{author or ''}").casefold()
+    return safe_id(f"kindle-{hashlib.sha256(name.encode()).hexdigest()[:16]}")
+
+
+def _fail(reason: str) -> Source:
+    raise Unreadable(reason)
+
+
+def _source(source_id: str, book: _BookEntries) -> Source:
+    warnings = tuple(_warnings(book.faults))
+    if not book.annotations:
+        raise Unreadable(f"has no text: {'; '.join(warnings)}")
+    return Source(
+        source_id=source_id,
+        title=book.title,
+        author=book.author,
+        origin="kindle",
+        category="books",
+        sections=tuple(make_sections(book.annotations)),
+        warnings=warnings,
+    )
+
+
+def _warnings(faults: Counter[str]) -> Iterator[str]:
+    reasons = {
+        "limit": "without text: the publisher's limit on clippings was reached; left out",
+        "language": f"with a heading that is not in {kindle.LANGUAGES}; kept as a highlight",
+        "date": "with a date that cannot be read; kept without it",
+    }
+    for name, reason in reasons.items():
+        if count := faults[name]:
+            yield f"{count:,} {'entry' if count == 1 else 'entries'} {reason}"
+
+
+FORMAT: Final = Format(
+    name="Kindle clippings",
+    endings=(".txt",),
+    read=records,
+    max_bytes=MAX_BYTES,
+    fields={
+        "Title (Author)": "the title and the author of a source; its id is made of both",
+        "Highlight": "a passage; of one that was repeated or extended, the longest stands",
+        "Note": "joined to the highlight at its location, after an empty line; else a passage",
+        "Bookmark": "left out",
+        "page, Location": "the page, and the location",
+        "Added on": "the date of the passage, by the clock of the Kindle",
+    },
+    example="On tests (Helm, Ann)\n"
+    "- Your Highlight on page 12 | Location 150-155 | Added on Friday, May 31, 2024 4:41:53 PM\n\n"
+    "A flaky test is worse than none.\n==========\n",
+    identity=Identity.ORIGIN,
+    file_names=("clippings", "mis recortes", "meus recortes", "mes extraits", "miei ritagli"),
+)

@@ -1,0 +1,167 @@
+"""From the files of reading applications to a hit of `search_kb`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.jobs.embed.job import embed
+from functions.jobs.index.job import index
+from functions.jobs.ingest.batches import chunk_source
+from functions.jobs.ingest.job import ingest
+from functions.tools.knowledge.search_kb.tool import In, search_kb
+from shared.core.caller import Caller, Role
+from shared.core.settings import Settings
+from shared.knowledge.ingestion import Ingestion
+from tests.support.source_files import make_book, read_one, write_export, write_file
+from tests.support.stored_documents import ample_budget, chunks_by_content
+from tests.support.tool_calls import call_result
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from shared.runtime.context import App, Context
+
+pytestmark = pytest.mark.anyio
+
+CSV = """\ufeffHighlight,Book Title,Book Author,Amazon Book ID,Note,Color,Tags,Location Type,\
+Location,Highlighted at,Document tags
+"Reef the mainsail, early.",On Sails,Ann Helm,B00SAILS,Before the squall.,yellow,\
+"favorite, safety",location,150,2024-05-31 16:41:53+00:00,sea
+Knead the dough well.,Bread,Ida Loaf,,,,,page,7,2024-06-01 08:00:00+00:00,
+"""
+CLIPPINGS = """\ufeffOn Sails (Helm, Ann)
+- Ihre Markierung auf Seite 12 | Position 150-151 | Hinzugefügt am Freitag, 31. Mai 2024 16:40:00
+
+Reef the mainsail,
+==========
+On Sails (Helm, Ann)
+- Ihre Markierung auf Seite 12 | Position 150-152 | Hinzugefügt am Freitag, 31. Mai 2024 16:41:53
+
+Reef the mainsail, early.
+==========
+On Sails (Helm, Ann)
+- Ihre Notiz auf Seite 12 | Position 152 | Hinzugefügt am Freitag, 31. Mai 2024 16:42:10
+
+Before the squall.
+==========
+Bread (Ida Loaf)
+- Ihre Markierung auf Seite 7 | Hinzugefügt am Samstag, 1. Juni 2024 08:00:00
+
+Knead the dough well.
+==========
+""".replace("\n", "\r\n")
+NOTEBOOK = """<html><head><style>.bookTitle { font-size: 24px }</style></head><body>
+<div class="notebookFor">Notebook for</div>
+<div class="bookTitle">On Sails</div><div class="authors">Helm, Ann</div>
+<div class="sectionHeading">Foul Weather</div>
+<div class="noteHeading">Highlight(<span class="highlight_yellow">yellow</span>) - Page 12 ·
+ Location 150</div><div class="noteText">Reef the mainsail, early.</div>
+<div class="noteHeading">Note - Page 12 · Location 152</div>
+<div class="noteText">Before the squall.</div>
+<div class="noteHeading">Highlight(<span class="highlight_blue">blue</span>) - Page 80</div>
+<div class="noteText">Scrub the deck.</div></body></html>
+"""
+TEXT = "Reef the mainsail, early.\n\nBefore the squall."
+
+
+@pytest.fixture
+def settings(project: str, tmp_path: Path) -> Settings:
+    """Settings by which ingest reads a folder of the test."""
+    return Settings(google_cloud_project=project, ingest_path=str(tmp_path))
+
+
+async def first_hit(ctx: Context, query: str) -> dict[str, Any]:
+    """Ingest the folder, run the jobs that new passages wait for, and search."""
+    report = await ingest(ctx, ample_budget())
+    assert report.failures == []
+    await embed(ctx, ample_budget())
+    await index(ctx, ample_budget())
+    results = (await search_kb(In(query=query, detail="full"), ctx)).results
+    return results[0].model_dump(mode="json")
+
+
+def shown(hit: dict[str, Any], *names: str) -> dict[str, Any]:
+    fields = ("content", "title", "author", "date", "page", "chapter", "location", *names)
+    return {name: hit[name] for name in fields if hit[name] is not None}
+
+
+async def test_highlight_of_a_readwise_csv_is_found(ctx: Context, tmp_path: Path) -> None:
+    write_file(tmp_path, "readwise-data.csv", CSV)
+    hit = await first_hit(ctx, "when to reef the mainsail")
+    assert shown(hit, "tags", "highlight_url") == {
+        "content": TEXT,
+        "title": "On Sails",
+        "author": "Ann Helm",
+        "date": "2024-05-31",
+        "location": "150",
+        "tags": ["sea", "favorite", "safety"],
+        "highlight_url": "https://readwise.io/to_kindle?action=open&asin=B00SAILS&location=150",
+    }
+
+
+async def test_note_about_a_book_of_readwise_is_found(ctx: Context, tmp_path: Path) -> None:
+    """Its snippet and its summary are the words of the note, without a label."""
+    note = "Lent to Bo, who crossed the Channel with it."
+    write_export(tmp_path, make_book(document_note=note, readwise_url="https://readwise.io/b/7"))
+    hit = await first_hit(ctx, "who borrowed it to cross the Channel?")
+    assert shown(hit, "snippet", "tags", "readwise_url") | {"date": None} == {
+        "content": note,
+        "snippet": note,
+        "title": "Walden",
+        "date": None,
+        "tags": ["book note"],
+        "readwise_url": "https://readwise.io/b/7",
+    }
+
+
+async def test_passage_forgotten_with_a_label_stays_forgotten(
+    app: App, ctx: Context, tmp_path: Path
+) -> None:
+    """Earlier releases stored notes behind the label `Note:`, which changed the passages' ids."""
+    highlights = [
+        {"id": 1, "location": 1, "text": "Reef early.", "note": "Private."},
+        {"id": 2, "location": 2, "text": "Heave to.", "note": "Mine, too."},
+        {"id": 3, "location": 3, "text": "Wait."},
+    ]
+    source = read_one(write_export(tmp_path, make_book(highlights=highlights)))
+    labelled = [replace(part, text=part.former_text or part.text) for part in source.sections]
+    former = chunk_source(replace(source, sections=tuple(labelled)))
+    await Ingestion(ctx.database).save([former], ctx.clock())
+    owner = Caller.of("anna", role=Role.OWNER)
+    await call_result(app, "forget", owner, chunk_id=former.chunks[0].chunk_id)
+    for _ in range(2):
+        await ingest(ctx, ample_budget())
+        stored = sorted(await chunks_by_content(ctx))
+        assert stored == ["Heave to.\n\nMine, too.", "Wait."]
+
+
+async def test_highlight_of_kindle_clippings_is_found(ctx: Context, tmp_path: Path) -> None:
+    write_file(tmp_path, "Meine Clippings.txt", CLIPPINGS)
+    hit = await first_hit(ctx, "when to reef the mainsail")
+    assert shown(hit, "source") == {
+        "content": TEXT,
+        "title": "On Sails",
+        "author": "Ann Helm",
+        "date": "2024-05-31",
+        "page": 12,
+        "location": "150-152",
+        "source": "kindle",
+    }
+
+
+async def test_highlight_of_a_kindle_notebook_is_found(ctx: Context, tmp_path: Path) -> None:
+    write_file(tmp_path, "On Sails - Notebook.html", NOTEBOOK)
+    hit = await first_hit(ctx, "when to reef the mainsail")
+    assert shown(hit, "source") | {"date": None} == {
+        "content": TEXT,
+        "title": "On Sails",
+        "author": "Ann Helm",
+        "date": None,
+        "page": 12,
+        "chapter": "Foul Weather",
+        "location": "150",
+        "source": "kindle",
+    }

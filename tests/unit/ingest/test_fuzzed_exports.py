@@ -1,0 +1,91 @@
+"""Whatever is in a file of an export, reading it ends with sources or with messages."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from functions.jobs.ingest.readers import (
+    kindle_clippings,
+    kindle_notebook,
+    readwise_csv,
+    readwise_export,
+)
+from functions.jobs.ingest.readers.decoding import SourceFile
+from functions.jobs.ingest.readers.reading import file_entries
+from shared.knowledge.source import Source
+from tests.support.source_files import read_one, read_warnings, write_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EXAMPLES = {
+    "export.json": readwise_export.FORMAT.example,
+    "export.csv": readwise_csv.FORMAT.example,
+    "My Clippings.txt": kindle_clippings.FORMAT.example,
+    "notebook.html": kindle_notebook.FORMAT.example,
+}
+SAMPLES = [example.encode() * 3 for example in EXAMPLES.values()]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text(), values, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("fuzzed")
+
+
+@st.composite
+def damaged_files(draw: st.DrawFn) -> bytes:
+    """A sample of some format that is cut, or has other bytes in it; or other bytes alone."""
+    sample = draw(st.sampled_from([b"", *SAMPLES]))
+    start = draw(st.integers(0, len(sample)))
+    end = draw(st.integers(start, len(sample)))
+    middle = draw(st.binary(max_size=30) | st.text(max_size=30).map(_encode))
+    return sample[:start] + middle + sample[end:]
+
+
+def _encode(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
+
+
+def read_entries(folder: Path, name: str, content: bytes) -> list[Source | str]:
+    path = write_file(folder, name, content)
+    return [entry for _, entry in file_entries(SourceFile(path, name, "fuzzed", name))]
+
+
+@pytest.mark.parametrize(("name", "example"), EXAMPLES.items())
+def test_example_of_a_format_is_read_without_warnings(
+    tmp_path: Path, name: str, example: str
+) -> None:
+    path = write_file(tmp_path, name, example)
+    assert "A flaky test is worse than none." in read_one(path).text
+    assert read_warnings(path) == []
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+@given(content=damaged_files())
+def test_damaged_file_gives_sources_or_messages(folder: Path, name: str, content: bytes) -> None:
+    for entry in read_entries(folder, name, content):
+        assert isinstance(entry, Source | str)
+        if isinstance(entry, Source):
+            assert entry.text.encode()  # no half surrogates
+            assert all(section.text for section in entry.sections)
+
+
+@given(data=st.data())
+def test_fields_of_any_value_give_sources_or_messages(folder: Path, data: st.DataObject) -> None:
+    names = st.sampled_from([*readwise_export.Highlight.model_fields, "other"])
+    highlights = st.lists(st.dictionaries(names, JSON), max_size=3)
+    book_names = st.sampled_from([*readwise_export.Book.model_fields, "other"])
+    book = data.draw(st.dictionaries(book_names, JSON))
+    book |= {"user_book_id": 7, "highlights": data.draw(highlights | JSON)}
+    entries = read_entries(folder, "export.json", json.dumps([book]).encode())
+    assert len(entries) == 1

@@ -1,0 +1,358 @@
+"""Kindle's clippings become a source a book, in the languages of the devices."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.jobs.ingest.readers.formats import Identity
+from functions.jobs.ingest.readers.kindle import LANGUAGES
+from functions.jobs.ingest.readers.reading import format_of, identity_of
+from shared.knowledge.source import Locator, Section, Source
+from tests.support.source_files import (
+    read_one,
+    read_problems,
+    read_sources,
+    read_warnings,
+    write_file,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FRIDAY = "Added on Friday, May 31, 2024 4:41:53 PM"
+AT_FRIDAY = datetime(2024, 5, 31, 16, 41, 53, tzinfo=UTC)
+
+
+def entry(heading: str, text: str, title: str = "On Sails (Helm, Ann)") -> str:
+    return f"{title}\n- {heading}\n\n{text}\n==========\n"
+
+
+def write_clippings(folder: Path, *entries: str) -> Path:
+    """Write the entries as a Kindle does: with a byte order mark, and CRLF."""
+    content = "\ufeff" + "\ufeff".join(entries)
+    return write_file(folder, "My Clippings.txt", content.replace("\n", "\r\n"))
+
+
+def texts(source: Source) -> list[str]:
+    return [section.text for section in source.sections]
+
+
+def highlight(locations: str, text: str) -> str:
+    return entry(f"Your Highlight on Location {locations} | {FRIDAY}", text)
+
+
+def note(location: str, text: str) -> str:
+    return entry(f"Your Note on Location {location} | {FRIDAY}", text)
+
+
+def test_entries_become_a_source_a_book_with_all_fields(tmp_path: Path) -> None:
+    path = write_clippings(
+        tmp_path,
+        entry(f"Your Highlight on page 12 | Location 150-155 | {FRIDAY}", "Reef early."),
+        entry(f"Your Highlight on page 3 | {FRIDAY}", "Knead\nwell.", "Bread (2nd Edition) (Loaf)"),
+        entry(f"Your Bookmark on page 13 | Location 160 | {FRIDAY}", ""),
+        entry(f"Your Note on page 12 | Location 155 | {FRIDAY}", "So true!"),
+    )
+    sails, bread = read_sources(path)
+    assert sails == Source(
+        source_id=sails.source_id,
+        title="On Sails",
+        author="Ann Helm",
+        origin="kindle",
+        category="books",
+        sections=(
+            Section(
+                "Reef early.\n\nSo true!",
+                highlighted_at=AT_FRIDAY,
+                locators=((0, Locator(page=12, location="150-155")),),
+            ),
+        ),
+    )
+    assert (bread.title, bread.author) == ("Bread (2nd Edition)", "Loaf")
+    assert [(section.text, section.locators) for section in bread.sections] == [
+        ("Knead\nwell.", ((0, Locator(page=3)),))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("place", "added", "locator", "moment"),
+    [
+        (
+            "Your Highlight on page 1 | location 10-12",
+            "Added on Monday, 30 December 2024 14:46:33",
+            Locator(page=1, location="10-12"),
+            datetime(2024, 12, 30, 14, 46, 33, tzinfo=UTC),
+        ),
+        (
+            "Your Highlight on Location 35-36",
+            "Added on Monday, July 20, 2020 12:58:07 AM",
+            Locator(location="35-36"),
+            datetime(2020, 7, 20, 0, 58, 7, tzinfo=UTC),
+        ),
+        (
+            "Highlight on Page 12 | Loc. 1204-07",
+            "Added on Sunday, September 18, 2011, 10:02 PM",
+            Locator(page=12, location="1204-1207"),
+            datetime(2011, 9, 18, 22, 2, tzinfo=UTC),
+        ),
+        (
+            "Your Highlight on page xii-xiii",
+            "Added on Sunday, 18 February 2018 22:30:47",
+            Locator(location="xii"),
+            datetime(2018, 2, 18, 22, 30, 47, tzinfo=UTC),
+        ),
+        (
+            "Ihre Markierung auf Seite 42 | Position 1234-1236",
+            "Hinzugefügt am Montag, 4. März 2024 21:46:33",
+            Locator(page=42, location="1234-1236"),
+            datetime(2024, 3, 4, 21, 46, 33, tzinfo=UTC),
+        ),
+        (
+            "Deine Markierung bei Position 64-64",
+            "Hinzugefügt am Sonntag, 05. September 2021 11.44 Uhr GMT+02:00",
+            Locator(location="64"),
+            datetime(2021, 9, 5, 9, 44, tzinfo=UTC),
+        ),
+        (
+            "La subrayado en la página 4 | posición 60-60",
+            "Añadido el miércoles, 6 de julio de 2022 6:54:57",
+            Locator(page=4, location="60"),
+            datetime(2022, 7, 6, 6, 54, 57, tzinfo=UTC),
+        ),
+        (
+            "Tu subrayado en la posición 6279-6281",
+            "Añadido el domingo, 22 de marzo de 2020 23:59:18",
+            Locator(location="6279-6281"),
+            datetime(2020, 3, 22, 23, 59, 18, tzinfo=UTC),
+        ),
+        (
+            "Votre surlignement sur la page 200 | emplacement 3054-3056",
+            "Ajouté le mercredi 16 août 2017 02:14:10",
+            Locator(page=200, location="3054-3056"),
+            datetime(2017, 8, 16, 2, 14, 10, tzinfo=UTC),
+        ),
+        (
+            "Votre surlignement Emplacement 307-307",
+            "Ajouté le lundi 17 décembre 2012 à 08:27:45",
+            Locator(location="307"),
+            datetime(2012, 12, 17, 8, 27, 45, tzinfo=UTC),
+        ),
+        (
+            "La tua evidenziazione alla pagina 6 | posizione 36-40",
+            "Aggiunto in data lunedì 30 settembre 2019 18:00:39",
+            Locator(page=6, location="36-40"),
+            datetime(2019, 9, 30, 18, 0, 39, tzinfo=UTC),
+        ),
+    ],
+)
+def test_headings_are_read_in_the_languages_of_the_devices(
+    tmp_path: Path, place: str, added: str, locator: Locator, moment: datetime
+) -> None:
+    path = write_clippings(tmp_path, entry(f"{place} | {added}", "Words."))
+    assert read_one(path).sections == (
+        Section("Words.", highlighted_at=moment, locators=((0, locator),)),
+    )
+    assert read_warnings(path) == []
+
+
+@pytest.mark.parametrize(
+    ("marked", "noted", "bookmarked"),
+    [
+        (
+            "Your Highlight on Location 7-9",
+            "Your Note on Location 9",
+            "Your Bookmark on Location 9",
+        ),
+        (
+            "Ihre Markierung bei Position 7-9",
+            "Ihre Notiz bei Position 9",
+            "Ihr Lesezeichen bei Position 9",
+        ),
+        (
+            "La subrayado en la posición 7-9",
+            "La nota en la posición 9",
+            "El marcador en la posición 9",
+        ),
+        (
+            "Votre surlignement à l'emplacement 7-9",
+            "Votre note à l'emplacement 9",
+            "Votre signet à l'emplacement 9",
+        ),
+    ],
+)
+def test_note_joins_its_highlight_and_bookmarks_are_left_out(
+    tmp_path: Path, marked: str, noted: str, bookmarked: str
+) -> None:
+    """Older devices write the note first."""
+    path = write_clippings(
+        tmp_path,
+        entry(f"{noted} | {FRIDAY}", "Mine."),
+        entry(f"{marked} | {FRIDAY}", "Theirs."),
+        entry(f"{bookmarked} | {FRIDAY}", ""),
+    )
+    assert texts(read_one(path)) == ["Theirs.\n\nMine."]
+
+
+def test_note_joins_the_highlight_that_ends_at_its_location(tmp_path: Path) -> None:
+    path = write_clippings(
+        tmp_path,
+        highlight("100-104", "The first thought."),
+        highlight("104-109", "The second one."),
+        note("104", "On the first."),
+        note("109", "On the second."),
+        note("300", "By itself."),
+    )
+    assert texts(read_one(path)) == [
+        "The first thought.\n\nOn the first.",
+        "The second one.\n\nOn the second.",
+        "By itself.",
+    ]
+
+
+def test_note_without_a_location_joins_the_nearest_on_its_page(tmp_path: Path) -> None:
+    path = write_clippings(
+        tmp_path,
+        entry(f"Your Highlight on page 5 | {FRIDAY}", "Far."),
+        entry(f"Your Highlight on page 5 | {FRIDAY}", "Near."),
+        entry(f"Your Note on page 5 | {FRIDAY}", "Mine."),
+        entry(f"Your Note on page 6 | {FRIDAY}", "Alone."),
+    )
+    assert texts(read_one(path)) == ["Far.", "Near.\n\nMine.", "Alone."]
+
+
+def test_repeated_and_extended_highlights_are_one(tmp_path: Path) -> None:
+    path = write_clippings(
+        tmp_path,
+        highlight("100-101", "a reef taken early"),
+        highlight("100-102", "A reef taken early is a reef taken well."),
+        highlight("101-102", "taken well"),
+        highlight("100-102", "A reef taken early is a reef taken well."),
+        highlight("102-103", "Another thought begins here."),
+        highlight("900-901", "a reef taken early"),
+        note("101", "Mine."),
+    )
+    assert texts(read_one(path)) == [
+        "A reef taken early is a reef taken well.\n\nMine.",
+        "Another thought begins here.",
+        "a reef taken early",
+    ]
+
+
+def test_edited_note_replaces_its_former_version(tmp_path: Path) -> None:
+    path = write_clippings(
+        tmp_path,
+        highlight("7-9", "Theirs."),
+        note("9", "First"),
+        note("9", "First thought, and second."),
+        note("50", "Alone"),
+        note("50", "Alone, and longer."),
+    )
+    assert texts(read_one(path)) == ["Theirs.\n\nFirst thought, and second.", "Alone, and longer."]
+
+
+def test_passages_are_in_reading_order(tmp_path: Path) -> None:
+    path = write_clippings(tmp_path, highlight("90", "late"), highlight("2-3", "early"))
+    assert texts(read_one(path)) == ["early", "late"]
+
+
+@pytest.mark.parametrize(
+    ("line", "title", "author"),
+    [
+        ("Sapiens (Harari, Yuval Noah)", "Sapiens", "Yuval Noah Harari"),
+        (
+            "Freedom, Inc. (Carney, Brian M.;Isaac Getz)",
+            "Freedom, Inc.",
+            "Brian M. Carney, Isaac Getz",
+        ),
+        ("Notes (Inconnu(e))", "Notes", "Inconnu(e)"),
+        ("Standards (Acme, Inc.)", "Standards", "Acme, Inc."),
+        ("Los pilares (Spanish Edition)", "Los pilares (Spanish Edition)", None),
+        ("report-2024.pdf", "report-2024.pdf", None),
+    ],
+)
+def test_first_line_is_title_and_author(
+    tmp_path: Path, line: str, title: str, author: str | None
+) -> None:
+    source = read_one(
+        write_clippings(tmp_path, entry(f"Your Note on page 1 | {FRIDAY}", "x", line))
+    )
+    assert (source.title, source.author) == (title, author)
+
+
+def test_id_of_a_book_does_not_depend_on_the_file(tmp_path: Path) -> None:
+    ids = [
+        read_one(write_clippings(tmp_path / folder, highlight("1", text))).source_id
+        for folder, text in [("old kindle", "a"), ("new kindle", "b")]
+    ]
+    assert len(set(ids)) == 1
+    assert identity_of(tmp_path / "My Clippings.txt") is Identity.ORIGIN
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["My Clippings.txt", "Meine Clippings.TXT", "Mis recortes.txt", "my_clippings-2.txt"],
+)
+def test_clippings_are_known_by_the_names_of_their_files(tmp_path: Path, name: str) -> None:
+    file_format = format_of(tmp_path / name)
+    assert file_format is not None
+    assert file_format.name == "Kindle clippings"
+
+
+def test_clippings_in_another_text_file_say_to_rename_it(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "kindle.txt", "\ufeff" + highlight("1-2", "Reef early."))
+    reason = "has clippings of a Kindle: rename it to `My Clippings.txt`"
+    assert read_problems(path) == [("kindle.txt", reason)]
+
+
+@pytest.mark.parametrize("content", ["Title\n==========\n- one | 2\n", "- a list | of 2024\n", "x"])
+def test_other_text_is_read_as_text_unless_its_name_is_taken(tmp_path: Path, content: str) -> None:
+    assert len(read_sources(write_file(tmp_path, "plain.txt", content))) == 1
+    path = write_file(tmp_path, "newspaper clippings.txt", "Some words.")
+    reason = "is not a My Clippings.txt of a Kindle: rename it, to read it as text"
+    assert read_problems(path) == [("newspaper clippings.txt", reason)]
+
+
+def test_broken_entry_loses_only_itself(tmp_path: Path) -> None:
+    path = write_clippings(
+        tmp_path, highlight("1", "one"), "Book\nno heading\n==========\n", highlight("5", "two")
+    )
+    reason = "has no line such as `- Your Highlight on page 12 | Added on ...`"
+    assert read_problems(path) == [("My Clippings.txt line 6", reason)]
+    assert texts(read_one(path)) == ["one", "two"]
+
+
+def test_what_cannot_be_read_of_entries_is_counted(tmp_path: Path) -> None:
+    path = write_clippings(
+        tmp_path,
+        highlight("1-2", "<You have reached the clipping limit for this item>"),
+        highlight("3-4", " <Sie haben die maximale Anzahl von Clippings erreicht>"),
+        entry("Your Highlight on Location 5 | Added on Someday, 32 May 2024", "undated"),
+        entry("您在位置 #114-116 的标注 | 添加于 2019年9月30日星期一", "标注的文字"),
+    )
+    assert texts(read_one(path)) == ["undated", "标注的文字"]
+    assert [reason for _, reason in read_warnings(path)] == [
+        "2 entries without text: the publisher's limit on clippings was reached; left out",
+        f"1 entry with a heading that is not in {LANGUAGES}; kept as a highlight",
+        "1 entry with a date that cannot be read; kept without it",
+    ]
+
+
+def test_book_without_any_text_is_named(tmp_path: Path) -> None:
+    limit = "<You have reached the clipping limit for this item>"
+    path = write_clippings(tmp_path, highlight("1-2", limit))
+    reason = "1 entry without text: the publisher's limit on clippings was reached; left out"
+    assert read_problems(path) == [("My Clippings.txt: On Sails", f"has no text: {reason}")]
+
+
+def test_file_that_was_cut_off_is_read_up_to_there(tmp_path: Path) -> None:
+    content = highlight("1", "one") + highlight("5", "two")
+    path = write_file(tmp_path, "My Clippings.txt", content[: content.index("wo\n")])
+    assert texts(read_one(path)) == ["one", "t"]
+
+
+def test_many_highlights_at_one_place_are_read(tmp_path: Path) -> None:
+    path = write_clippings(tmp_path, *(highlight("1-9", f"thought {n:04}") for n in range(3_000)))
+    assert len(read_one(path).sections) == 3_000

@@ -1,0 +1,151 @@
+"""A notebook that a Kindle app exported is one source; other HTML is not taken for one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.jobs.ingest.readers.kindle_notebook import recognizes
+from shared.knowledge.source import Locator, Source
+from tests.support.source_files import read_one, read_problems, write_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAD = """<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "XHTML1-s.dtd">
+<html xmlns="http://www.w3.org/TR/1999/REC-html-in-xml"><head><style>
+.bookTitle { font-size: 24px; } .noteHeading { color: #333 } .highlight_yellow { color: #f7ce00 }
+</style></head><body><div class="bodyContainer">
+<div class="notebookFor">Notebook for</div>
+<div class="bookTitle">On Sails &amp;
+    Anchors</div>
+<div class="authors">
+    Helm, Ann; Bo Sea
+</div>
+<div class="citation">Helm, A. (2020). <i>On Sails</i> [Kindle Android version].</div><hr />
+"""
+
+
+def chapter(title: str) -> str:
+    return f'<div class="sectionHeading">\n{title}\n</div>'
+
+
+def item(heading: str, text: str) -> str:
+    return f'<div class="noteHeading">\n{heading}\n</div>\n<div class="noteText">\n{text}\n</div>'
+
+
+def highlight(place: str, text: str) -> str:
+    return item(f'Highlight(<span class="highlight_yellow">yellow</span>) - {place}', text)
+
+
+def read_notebook(folder: Path, *parts: str) -> Source:
+    content = HEAD + "\n".join(parts) + "\n</div></body></html>\n"
+    return read_one(write_file(folder, "On Sails - Notebook.html", content))
+
+
+def passages(source: Source) -> list[tuple[str, Locator]]:
+    return [(section.text, section.locator_at(0)) for section in source.sections]
+
+
+def test_notebook_becomes_a_source_with_chapters_and_places(tmp_path: Path) -> None:
+    source = read_notebook(
+        tmp_path,
+        chapter("PROLOGUE: Wind"),
+        highlight("Page 1 · Location 205", "Reef\n  early &#8212; always."),
+        highlight("Location 274", "Heave to.<br/>Wait."),
+        chapter("Part Two"),
+        highlight("3. The Rise &gt; Page 88 · Location 1536", "Anchor deep."),
+        item("Bookmark - Page 90 · Location 1600", ""),
+    )
+    assert (source.title, source.author) == ("On Sails & Anchors", "Ann Helm, Bo Sea")
+    assert (source.origin, source.category) == ("kindle", "books")
+    assert passages(source) == [
+        ("Reef early — always.", Locator(1, "PROLOGUE: Wind", "205")),
+        ("Heave to.\nWait.", Locator(None, "PROLOGUE: Wind", "274")),
+        ("Anchor deep.", Locator(88, "3. The Rise", "1536")),
+    ]
+
+
+def test_note_joins_the_highlight_before_it(tmp_path: Path) -> None:
+    source = read_notebook(
+        tmp_path,
+        item("Note - Page 3 · Location 40", "Before all."),
+        highlight("Page 12 · Location 180", "Reef early."),
+        item("Note - Page 12 · Location 182", "So true."),
+        item("Note - Page 60 · Location 900", "Far away."),
+        highlight("Page 70", "No location."),
+        item("Note - Page 70", "Mine."),
+        chapter("Next"),
+        item("Note - Page 71", "Of the next chapter."),
+    )
+    assert [text for text, _ in passages(source)] == [
+        "Before all.",
+        "Reef early.\n\nSo true.",
+        "Far away.",
+        "No location.\n\nMine.",
+        "Of the next chapter.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("marked", "noted", "locator"),
+    [
+        (
+            "Markierung(<span class='highlight_blue'>blau</span>) - Seite 5 · Position 1968",
+            "Notiz - Seite 5 · Position 1968",
+            Locator(page=5, location="1968"),
+        ),
+        (
+            "Subrayado (<span class='highlight_pink'>rosa</span>) - Página 5 · Posición 1968",
+            "Nota - Página 5 · Posición 1968",
+            Locator(page=5, location="1968"),
+        ),
+        (
+            "Surlignement (<span>orange</span>) - Page 5 · Emplacement 1968",
+            "Note - Page 5 · Emplacement 1968",
+            Locator(page=5, location="1968"),
+        ),
+        (
+            "ハイライト(<span class='highlight_yellow'>黄</span>) - ページ 61 · 位置No. 900",
+            "メモ - ページ 61 · 位置No. 900",
+            Locator(),
+        ),
+    ],
+)
+def test_notebooks_are_read_in_several_languages(
+    tmp_path: Path, marked: str, noted: str, locator: Locator
+) -> None:
+    """In other languages, the colour tells a highlight from a note."""
+    source = read_notebook(tmp_path, item(marked, "Theirs."), item(noted, "Mine."))
+    assert passages(source) == [("Theirs.\n\nMine.", locator)]
+
+
+def test_elements_that_wrong_tags_close_are_read(tmp_path: Path) -> None:
+    source = read_notebook(
+        tmp_path,
+        "<h2 class='sectionHeading'>One</h2><h3 class='noteHeading'>Highlight(<span"
+        " class='highlight_yellow'>yellow</span>) - Page 2</div><div class='noteText'>Reef</h3>"
+        "<h3 class='noteHeading'>Note - Page 2</h3><div class='noteText'>Mine</div>",
+    )
+    assert passages(source) == [("Reef\n\nMine", Locator(2, "One"))]
+
+
+def test_other_html_is_not_taken_for_a_notebook(tmp_path: Path) -> None:
+    page = '<p class="bookTitle">Title</p><p>&lt;div class="noteHeading"&gt; is a heading.</p>'
+    assert not recognizes(page)
+    reason = "is not a notebook that a Kindle app exported"
+    assert read_problems(write_file(tmp_path, "page.html", page)) == [("page.html", reason)]
+
+
+@pytest.mark.parametrize(
+    ("rest", "reason"),
+    [
+        ("</div></body></html>", "has no highlights and no notes"),
+        ("<![broken[", "is not valid HTML: unknown status keyword 'broken' in marked section"),
+    ],
+)
+def test_notebook_without_text_or_markup_is_refused(tmp_path: Path, rest: str, reason: str) -> None:
+    ((_, given),) = read_problems(write_file(tmp_path, "empty.html", HEAD + rest))
+    assert given.removesuffix("; export it again") == reason
