@@ -71,7 +71,7 @@ OTHER_SCRIPTS = (
 """The legacy encodings that are recognized, the most frequent first."""
 UTF16_MARKS = (BOM_UTF16_LE, BOM_UTF16_BE)
 """The byte order marks at the beginning of a file in UTF-16."""
-_CONTROLS = re.compile(r"[\x01-\x08\x0e-\x19\x7f]")
+_CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x19\x7f]")
 _SAMPLE_BYTES = 65_536
 """An encoding is recognized by this much of the lines that are not ASCII."""
 _MAX_CHAOS = 0.05
@@ -169,13 +169,13 @@ def _decode_damaged(data: bytes) -> tuple[str, tuple[str, ...]] | None:
 
 
 def _decode_legacy(data: bytes) -> tuple[str, tuple[str, ...]]:
+    if _CONTROLS.search(data):
+        raise Unreadable("is not text: it has control characters, and is not UTF-8")
     for encoding in _likely_encodings(data):
         try:
             text = data.decode(encoding)
         except UnicodeDecodeError:
             continue
-        if _CONTROLS.search(text):
-            raise Unreadable("is not text: it has control characters, and is not UTF-8")
         warning = f"is not UTF-8 and was read as {encoding}; if letters are wrong, save it as UTF-8"
         return text, (warning,)
     raise Unreadable("is not text in an encoding that is recognized: save it as UTF-8")
@@ -186,8 +186,10 @@ def _likely_encodings(data: bytes) -> list[str]:
     from charset_normalizer import from_bytes
 
     lines = [line for line in data.splitlines() if not line.isascii()]
-    sample = b"\n".join(lines)[:_SAMPLE_BYTES]
-    sample = sample[: sample.rfind(b"\n")] if len(lines) > 1 else sample
+    sample = b"\n".join(lines)
+    if len(sample) > _SAMPLE_BYTES:  # cut where no character of two bytes is
+        sample = sample[:_SAMPLE_BYTES]
+        sample = sample[: 1 + max(map(sample.rfind, (b"\n", b" ", b".")))] or sample
     matches = from_bytes(sample, cp_isolation=[*LATIN, *OTHER_SCRIPTS])
     best = matches.best()
     if best is None:
@@ -199,8 +201,7 @@ def _likely_encodings(data: bytes) -> list[str]:
         and match.coherence >= best.coherence - _MAX_INCOHERENCE
         for encoding in match.could_be_from_charset
     }
-    letters = len(sample.decode("ascii", "ignore"))
-    is_latin = 2 * letters > len(sample)
+    is_latin = 2 * len(sample.decode("ascii", "ignore")) > len(sample)
     order = LATIN + OTHER_SCRIPTS if is_latin else OTHER_SCRIPTS + LATIN
     return sorted(likely, key=order.index)
 

@@ -19,13 +19,14 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
+from shared.text.markup import WIKILINK, wikilink_target, wikilink_words
+
 CODE: Final = (
     r"^[ \t>]*(?P<fence>`{3,}+(?=[^`\n]*$)|~{3,}+).*?(?:^[ \t>]*(?P=fence)|\Z)"  # fenced
     r"|(?<=\n\n)(?:    |\t)[^\n]*(?:\n(?:    |\t)[^\n]*)*"  # indented
     r"|(?<!`)(?P<ticks>`++)[^\n]{0,1000}?(?<!`)(?P=ticks)(?!`)"  # in a line
 )
 """The pattern of code, for `re.DOTALL | re.MULTILINE`."""
-WIKILINK: Final = re.compile(r"\[\[(?P<wiki>[^\[\]\n]++)\]\]")
 _TOKEN: Final = re.compile(
     rf"(?P<code>{CODE})"
     r"|(?P<comment><!--)"
@@ -35,8 +36,6 @@ _TOKEN: Final = re.compile(
     r"|(?:(?<=\s)|^)\^(?P<block>[A-Za-z0-9-]++)(?=[ \t]*$)",
     re.DOTALL | re.MULTILINE,
 )
-_ALIAS: Final = re.compile(r"\\?\|")
-"""The bar before the words of a link; in a table it is escaped."""
 _END_OF_COMMENT: Final = "-->"
 _HIDDEN: Final = "%%"
 _BLANK_REST: Final = re.compile(r"[ \t]*(?:\n|\Z)")
@@ -82,8 +81,8 @@ def read_markdown(text: str, *, in_vault: bool) -> Markdown:
         elif token["block"] and in_vault:
             replacement = ""
         elif token["wiki"] and (in_vault or _is_wikilink(text, token)):
-            markdown.wikilinks.append(link_target(token["wiki"]))
-            replacement = "" if token["embed"] else visible_text(token["wiki"])
+            markdown.wikilinks.append(wikilink_target(token["wiki"]))
+            replacement = "" if token["embed"] else wikilink_words(token["wiki"])
         elif address := token["angled"] or token["address"]:
             markdown.addresses.append(address)
         if replacement is not None:
@@ -123,22 +122,6 @@ def _is_wikilink(text: str, token: re.Match[str]) -> bool:
     return not (before.isascii() and before.isalnum()) and token["wiki"] == token["wiki"].strip()
 
 
-def link_target(wikilink: str) -> str:
-    """Return the note or the file that the inside of a wikilink names; "" is the same note."""
-    return _ALIAS.split(wikilink, 1)[0].partition("#")[0].strip()
-
-
-def visible_text(wikilink: str) -> str:
-    """Return what Obsidian shows for the inside of a wikilink; of a path only the file's name."""
-    target, *words = _ALIAS.split(wikilink, 1)
-    if words and words[0].strip():
-        return words[0].strip()
-    path, *parts = (part.strip() for part in target.split("#"))
-    name = path.rpartition("/")[2].removesuffix(".md")
-    headings = (part for part in parts if not part.startswith("^"))
-    return " > ".join(part for part in (name, *headings) if part)
-
-
 def without_wikilinks(text: str) -> str:
     """Replace wikilinks by what Obsidian shows for them."""
-    return WIKILINK.sub(lambda match: visible_text(match["wiki"]), text)
+    return WIKILINK.sub(lambda match: wikilink_words(match["wiki"]), text)

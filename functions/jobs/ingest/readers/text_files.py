@@ -34,15 +34,10 @@ from functions.jobs.ingest.readers.front_matter import (
     parse_front_matter,
 )
 from functions.jobs.ingest.readers.links import MAX_LINKS, LinkTargets
-from functions.jobs.ingest.readers.markdown import (
-    CODE,
-    WIKILINK,
-    link_target,
-    read_markdown,
-    without_wikilinks,
-)
+from functions.jobs.ingest.readers.markdown import CODE, read_markdown, without_wikilinks
 from shared.core.ids import safe_id
 from shared.knowledge.source import Section, Source
+from shared.text.markup import WIKILINK, wikilink_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -152,7 +147,7 @@ def _split(text: str) -> tuple[_FrontMatter, list[str], str, tuple[str, ...]]:
         f"line {lines[str(field)]}: {field}: {reason}; kept without it"
         for (field, *_), reason in faults
     )
-    linked_notes = [link_target(link["wiki"]) for link in WIKILINK.finditer(match[1])]
+    linked_notes = [wikilink_target(link["wiki"]) for link in WIKILINK.finditer(match[1])]
     return about, linked_notes, text[match.end() :].strip(), tuple(warnings)
 
 
