@@ -35,7 +35,7 @@ _EXPORT: Final = "is an export of Carrel: ingest that by itself"
 _ENDING: Final = re.compile(r"\.\w{1,10}")
 """The ending of a kind of files; a dot in a title is followed by other text."""
 _MAX_KINDS: Final = 10
-_TEMPLATES: Final = "templates"
+_TEMPLATES: Final = "in the folder of templates"
 _ACCEPTED: Final = "Give a folder or a file: {}.".format(
     ", ".join(f"{file_format.name} ({', '.join(file_format.endings)})" for file_format in FORMATS)
 )

@@ -113,10 +113,12 @@ def _source(file: SourceFile) -> Source:
 
 
 def _path_links(file: SourceFile) -> LinkTargets:
-    """Return what links lead to in a download: files of the same collection, by path."""
+    """Return what links lead to in a download: text files of the same collection, by path."""
 
     def source_id(linked: PurePath) -> str | None:
-        return None if ".." in linked.parts else source_id_of(file.collection, str(linked))
+        if ".." in linked.parts or linked.suffix.lower() not in FORMAT.endings:
+            return None
+        return source_id_of(file.collection, str(linked))
 
     return LinkTargets(PurePosixPath(file.key), source_id)
 
@@ -205,13 +207,17 @@ FORMAT: Final = Format(
         "text": "the passages",
         "title": "the title; else the first heading of level one, else the file's name",
         "author": "the author",
-        "tags": "tags; `#tags` in the text too",
+        "tags, tag": "tags; `#tags` in the text too",
         "category": "the category",
         "language, lang": "the language",
-        "source_url, url": "the address of the original",
+        "source_url, url, source": "the address of the original",
         "date, highlighted_at": "the date of the passages",
-        "created, updated": "the date, when the text is first stored; else a date in the file's"
-        " name, else the file's own",
+        "created, updated, modified": "the date, when the text is first stored; else a date in the"
+        " file's name, else the file's own",
+        "[[Note]], [[Note#Part|words]], [words](other.md)": "links to other sources; in a vault of"
+        " Obsidian by name and by `aliases`, elsewhere by path",
+        "![[Note]], <!-- comment -->; in a vault %% comment %% and ^block-id": "left out",
     },
-    example="---\ntitle: On tests\ntags: [testing]\n---\nA flaky test is worse than none. #ci\n",
+    example="---\ntitle: On tests\ntags: [testing]\n---\nA flaky test is worse than none. #ci\n"
+    "See [the runner](runner.md).\n",
 )
