@@ -36,7 +36,11 @@ def source_line(source: StoredSource, note: NoteFields | None) -> dict[str, Any]
     """
     fields = {name: getattr(source, name) for name in SOURCE_FIELDS}
     dates = {"created_at": source.created_at, "updated_at": source.updated_at}
-    more = {"origin_values": source.origin_values, "note": note and asdict(note)}
+    more = {
+        "links_to": source.links_to,
+        "origin_values": source.origin_values,
+        "note": note and asdict(note),
+    }
     return {"source": _plain({**fields, **dates, **more})}
 
 

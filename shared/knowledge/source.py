@@ -140,6 +140,7 @@ class Source(SourceFields):
     Attributes:
         sections: The text in sections. Empty if the source was deleted.
         warnings: What could not be read, for people.
+        links_to: The ids of the sources that its text links to, stored or not; None without any.
         created_at: When it was first stored, if it comes from an export.
         updated_at: When it last changed, likewise.
         note: What makes it a note, likewise.
@@ -149,6 +150,7 @@ class Source(SourceFields):
 
     sections: tuple[Section, ...] = ()
     warnings: tuple[str, ...] = ()
+    links_to: tuple[str, ...] | None = None
     created_at: datetime | None = None
     updated_at: datetime | None = None
     note: NoteFields | None = None

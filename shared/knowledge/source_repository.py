@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.firestore.database import Database
+    from shared.knowledge.source import Source
 
     SourceCursor = tuple[int | str, str]
     """The place of a source in an order: its sort key and its id."""
@@ -56,6 +57,8 @@ class StoredSource(SourceFields):
         revision: The number of its revision, which each edit raises. A note begins with 1, and any
             other source without one.
         origin_values: What its origin says of the fields that the owner set, by field name.
+        links_to: The ids of the sources that its text links to, some of which may not be stored.
+            Lists of sources are read without them.
     """
 
     chunk_count: int
@@ -65,6 +68,7 @@ class StoredSource(SourceFields):
     created_at: datetime | None = field(default=None, compare=False)
     revision: int | None = added_field()
     origin_values: Mapping[str, Any] | None = added_field()
+    links_to: tuple[str, ...] | None = added_field()
 
     @property
     def edited(self) -> list[str]:
@@ -98,11 +102,14 @@ _CODEC: Final = Codec(
     StoredSource, "source_id", stored_as=STORED_AS, readers={"origin_values": read_values}
 )
 _NOTE: Final = Codec(NoteFields)
+_INGESTED: Final = (*SOURCE_FIELDS, "links_to")
+_LISTED: Final = tuple(name for name in _CODEC.stored_names if name != "links_to")
+"""The stored fields to select for lists: a source may have hundreds of links."""
 
 
-def source_fields(source: SourceFields) -> dict[str, Any]:
+def source_fields(source: Source) -> dict[str, Any]:
     """Return the stored fields of a source."""
-    return _CODEC.write(source, SOURCE_FIELDS)
+    return _CODEC.write(source, _INGESTED)
 
 
 def note_fields(note: NoteFields) -> dict[str, Any]:
@@ -131,9 +138,9 @@ def stored_overrides(data: Mapping[str, Any]) -> dict[str, Any]:
     return read_values({name: data[name] for name in data.get("origin_values") or ()})
 
 
-def removed_fields(source: SourceFields) -> dict[str, Any]:
+def removed_fields(source: Source) -> dict[str, Any]:
     """Build the part of an update that deletes optional fields that the source does not have."""
-    return dict.fromkeys(_CODEC.absent_names(source, SOURCE_FIELDS), DELETE_FIELD)
+    return dict.fromkeys(_CODEC.absent_names(source, _INGESTED), DELETE_FIELD)
 
 
 class Sources:
@@ -145,12 +152,15 @@ class Sources:
 
     async def get(self, source_id: str) -> StoredSource | None:
         """Load the source of this id, or None. Costs one round trip."""
-        return next(iter(await self.get_all([source_id])), None)
+        return next(iter(await self._load([source_id], _CODEC.stored_names)), None)
 
     async def get_all(self, source_ids: Sequence[str]) -> list[StoredSource]:
         """Load these sources in this order, without missing ones. Costs one round trip."""
+        return await self._load(source_ids, _LISTED)
+
+    async def _load(self, source_ids: Sequence[str], fields: Sequence[str]) -> list[StoredSource]:
         references = [self._database.document(COLLECTION, source_id) for source_id in source_ids]
-        snapshots = await self._database.get_all(references, _CODEC.stored_names)
+        snapshots = await self._database.get_all(references, fields)
         sources = {snapshot.id: to_source(snapshot) for snapshot in snapshots}
         return [sources[source_id] for source_id in source_ids if source_id in sources]
 
@@ -190,6 +200,11 @@ class Sources:
         query = titled_query(self._database.client, title_key(beginning), limit)
         return [to_source(snapshot) for snapshot in await self._database.find(query)]
 
+    async def linking_to(self, source_id: str, limit: int) -> list[StoredSource]:
+        """Load the sources that link to a source, by id. Costs one round trip."""
+        query = linking_query(self._database.client, source_id, limit)
+        return [to_source(snapshot) for snapshot in await self._database.find(query)]
+
     async def count(self) -> int:
         """Count the sources. Costs one round trip."""
         return await self._database.count(sources_query(self._database.client))
@@ -217,7 +232,7 @@ def list_query(
     if after:
         value = from_microseconds(int(after[0])) if order is SourceOrder.RECENT else after[0]
         query = query.start_after({field: value, "__name__": collection.document(after[1])})
-    return query.select(_CODEC.stored_names).limit(limit)
+    return query.select(_LISTED).limit(limit)
 
 
 def titled_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
@@ -227,7 +242,17 @@ def titled_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
         .where(filter=FieldFilter("title_key", ">=", prefix))
         .where(filter=FieldFilter("title_key", "<", prefix + "\U0010ffff"))
         .order_by("title_key")
-        .select(_CODEC.stored_names)
+        .select(_LISTED)
+        .limit(limit)
+    )
+
+
+def linking_query(client: AsyncClient, source_id: str, limit: int) -> AsyncQuery:
+    """Query the sources that link to a source."""
+    return (
+        client.collection(COLLECTION)
+        .where(filter=FieldFilter("links_to", "array_contains", source_id))
+        .select(_LISTED)
         .limit(limit)
     )
 
@@ -244,6 +269,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
             yield list_query(client, order, 1, facet, None)
             yield list_query(client, order, 1, facet, (value, "a"))
     yield titled_query(client, "a", 1)
+    yield linking_query(client, "a", 1)
     yield sources_query(client)
 
 

@@ -67,6 +67,17 @@ class SourceSummary(Result):
     readwise_url: str | None = Field(description="Its page in Readwise.")
 
 
+class LinkedSource(Result):
+    """A source at the other end of a link."""
+
+    source_id: str = Field(description="Its id, for get_source.")
+    title: str = Field(description="Its title.")
+
+
+MAX_LINKS: Final = 30
+"""A source shows at most this many of its links, and as many links to it."""
+
+
 class NoteSummary(Result):
     """A note in brief."""
 

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from shared.text.markup import plain_line
 from shared.text.snippets import SNIPPET_LENGTH, grapheme_ends, truncate
 from shared.text.terms import MAX_TERM, term_occurrences
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 MAX_LEAD: Final = 60
 """The maximum number of characters before the first match in an excerpt."""
+_LINK: Final = "]("
 _MARGIN: Final = 5
 """Characters of an excerpt for its ellipses and for punctuation after its last word."""
 
@@ -28,7 +30,8 @@ class Excerpt:
     """The part of a passage that matches a query best.
 
     Attributes:
-        text: The part on one line, cut between words; `…` marks omissions.
+        text: The part on one line, without marks of Markdown, cut between words; `…` marks
+            omissions.
         matched: The words of the whole passage that match, in their first spelling and order.
     """
 
@@ -43,13 +46,21 @@ def excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
         content: The passage.
         query_terms: The terms of the query, from `terms`.
     """
-    line = " ".join(content.split())
-    matches = [
-        (term, start, end) for term, start, end in term_occurrences(line) if term in query_terms
-    ]
-    words = {term: truncate(line[start:end], MAX_TERM) for term, start, end in reversed(matches)}
-    matched = list(dict.fromkeys(words[term] for term, _, _ in matches))
+    line = plain_line(content)
+    matches = _matches(line, query_terms)
+    text, occurrences = line, matches
+    if _LINK in content:  # the address, which is not in the line, may match too
+        text = " ".join(content.split())
+        occurrences = _matches(text, query_terms)
+    words = {
+        term: truncate(text[start:end], MAX_TERM) for term, start, end in reversed(occurrences)
+    }
+    matched = list(dict.fromkeys(words[term] for term, _, _ in occurrences))
     return Excerpt(_cut_around(line, _best_start(matches)), matched)
+
+
+def _matches(line: str, query_terms: Collection[str]) -> list[_Occurrence]:
+    return [occurrence for occurrence in term_occurrences(line) if occurrence[0] in query_terms]
 
 
 def _cut_around(line: str, match: int) -> str:

@@ -1,7 +1,7 @@
 """The prose sentences of a text.
 
-Code, tables, headings, images and bare addresses are skipped. A list item is a sentence without
-its marker. The lines of a hand-wrapped paragraph are joined.
+Code, tables, headings, titles of callouts, images and bare addresses are skipped. A list item is a
+sentence without its marker and its check box. The lines of a hand-wrapped paragraph are joined.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from shared.text.boundaries import SENTENCE, find_boundaries
+from shared.text.markup import CHECK_BOX, LIST_ITEM, QUOTE_MARKS, code_lines, without_inline_marks
 from shared.text.passages import normalize_line
 
 if TYPE_CHECKING:
@@ -18,14 +19,9 @@ if TYPE_CHECKING:
 _MIN_LETTERS: Final = 0.7
 """In prose, at least this share of the characters other than white space are letters."""
 
-_FENCE: Final = re.compile(r"\s*(?:```|~~~)")
 _INDENTATION: Final = re.compile(r" {4}|\t")
-_BREAK: Final = re.compile(r"\s*(?:\||#{1,6}\s|[-=*_]{3,}\s*$|$)")
-_LIST_ITEM: Final = re.compile(r"\s*(?:[-*+•‣·]|\d{1,3}[.)])\s+")
-_QUOTE_MARKS: Final = re.compile(r"\s*(?:>\s?)+")
-_LINK: Final = re.compile(r"!?\[([^\]\n]*)\]\([^)\s]*\)")
+_BREAK: Final = re.compile(r"\s*(?:\||#{1,6}\s|\[!\w|[-=*_]{3,}\s*$|$)")
 _ADDRESS: Final = re.compile(r"<?\bhttps?://[^\s>]+>?")
-_EMPHASIS: Final = re.compile(r"\*\*|__|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)")
 
 
 def sentences(text: str) -> list[str]:
@@ -42,13 +38,13 @@ def _blocks(text: str) -> Iterator[str]:
     """Yield the units that no sentence crosses: paragraphs and list items."""
     block: list[str] = []
     for line in _prose_lines(text):
-        item = _LIST_ITEM.match(line)
+        item = LIST_ITEM.match(line)
         ends = item or _BREAK.match(line) or (not block and _INDENTATION.match(line))
         if ends and block:
             yield " ".join(block)
             block = []
         if item:
-            block.append(line[item.end() :])
+            block.append(CHECK_BOX.sub("", line[item.end() :]))
         elif not ends:
             block.append(line)
     if block:
@@ -57,23 +53,13 @@ def _blocks(text: str) -> Iterator[str]:
 
 def _prose_lines(text: str) -> Iterator[str]:
     """Yield the lines, with lines of code emptied and quotation markers removed."""
-    lines = text.splitlines()
-    fences = [_FENCE.match(line) is not None for line in lines]
-    # With an odd number of fences the text is a fragment, and either side of one may be code.
-    fences_are_balanced = sum(fences) % 2 == 0
-    is_in_code = False
-    for line, is_fence in zip(lines, fences, strict=True):
-        is_in_code ^= is_fence
-        yield (
-            ""
-            if is_fence or (is_in_code and fences_are_balanced)
-            else _QUOTE_MARKS.sub("", line, count=1)
-        )
+    for line, is_code in code_lines(text):
+        yield "" if is_code else QUOTE_MARKS.sub("", line)
 
 
 def _remove_markup(block: str) -> str:
-    """Replace links by their text, and remove addresses and emphasis."""
-    return normalize_line(_EMPHASIS.sub("", _ADDRESS.sub("", _LINK.sub(r"\1", block))))
+    """Replace links by their words, and remove addresses and emphasis."""
+    return normalize_line(_ADDRESS.sub("", without_inline_marks(block)))
 
 
 def _split_sentences(block: str) -> Iterator[str]:

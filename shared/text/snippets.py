@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
+from shared.text.markup import plain_line
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -19,8 +21,11 @@ Longer words, which occur only in scripts without spaces and in garbage, are cut
 
 
 def snippet(content: str) -> str:
-    """Return the beginning of a passage on one line, cut between words; `…` marks the cut."""
-    return truncate(" ".join(content.split()), SNIPPET_LENGTH)
+    """Return the beginning of a passage on one line, cut between words; `…` marks the cut.
+
+    Marks of Markdown are left out.
+    """
+    return truncate(plain_line(content), SNIPPET_LENGTH)
 
 
 def truncate(line: str, length: int) -> str:

@@ -77,6 +77,7 @@ def odd_sources(random: Random, count: int) -> list[Source]:
                 readwise_url=_maybe(random, f"https://readwise.io/{number}"),
                 source_url=_maybe(random, f"https://example.com/{number}"),
                 language=_maybe(random, "de"),
+                links_to=tuple(random.sample(names[:8], 2)) if random.random() < 0.3 else None,
                 sections=tuple(sections),
             )
         )

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from functions.tools.knowledge.get_source.tool import In, get_source
 from shared.core.errors import Conflict, InvalidInput, NotFound
+from shared.knowledge.views import MAX_LINKS
 from shared.runtime.pagination import MAX_BYTES, encode_cursor
 from tests.support.knowledge import BAKING, set_fields
 from tests.support.many_sources import (
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-NO_NOTES = 1
+NO_NOTES = NO_LINKS = 1
 """A query without results costs a read."""
 
 LETTERS = "abcdefgh"
@@ -68,12 +69,17 @@ async def test_a_source_and_its_passages_are_returned(ctx: Context) -> None:
                 "takeaways": [],
                 "readwise_url": "https://readwise.io/open/11",
                 "highlight_url": "https://example.com/bread#11",
+                "page": None,
+                "chapter": None,
+                "location": None,
             }
         ],
         "revision": 0,
         "edited": [],
         "about_chunk_id": None,
         "notes": [],
+        "links_to": [],
+        "linked_from": [],
     }
 
 
@@ -187,7 +193,43 @@ async def test_a_page_costs_one_round_trip_and_a_later_one_two(ctx: Context, app
     await store_and_index(ctx, make_source("letters", *LETTERS))
     own, meter = make_metered_context(app)
     cursor = (await page(own)).next_cursor
-    assert cost_of_read(meter) == (1, 1 + 4 + NO_NOTES)
+    assert cost_of_read(meter) == (1, 1 + 4 + NO_NOTES + NO_LINKS)
     own, meter = make_metered_context(app)
     await page(own, cursor)
     assert cost_of_read(meter) == (2, 1 + 2 + 4)
+
+
+async def test_links_are_shown_in_both_directions(ctx: Context) -> None:
+    await store_and_index(
+        ctx,
+        make_source("rye", links_to=("wheat", "not-stored", "oats")),
+        make_source("oats", links_to=("rye",)),
+        make_source("wheat", links_to=("oats", "rye")),
+    )
+    out = await get_source(In(source_id="rye"), ctx)
+    assert [linked.model_dump() for linked in out.links_to] == [
+        {"source_id": "wheat", "title": "Wheat"},
+        {"source_id": "oats", "title": "Oats"},
+    ]
+    assert [linked.source_id for linked in out.linked_from] == ["oats", "wheat"]
+
+
+async def test_at_most_thirty_links_are_shown_in_each_direction(ctx: Context) -> None:
+    names = [f"s{number}" for number in range(40)]
+    sources = [make_source(name, links_to=("hub",)) for name in names]
+    await store_and_index(ctx, *sources[:20], make_source("hub", links_to=tuple(names)))
+    await store_and_index(ctx, *sources[20:])
+    out = await get_source(In(source_id="hub"), ctx)
+    assert (len(out.links_to), len(out.linked_from)) == (MAX_LINKS, MAX_LINKS)
+
+
+async def test_links_cost_a_round_trip_on_the_first_page_only(ctx: Context, app: App) -> None:
+    letters = make_source("letters", *LETTERS, links_to=("a", "b"))
+    await store_and_index(ctx, letters, make_source("a", links_to=("letters",)))
+    own, meter = make_metered_context(app)
+    first = await page(own)
+    assert cost_of_read(meter) == (2, 1 + 4 + NO_NOTES + 1 + 2)
+    own, meter = make_metered_context(app)
+    second = await page(own, first.next_cursor)
+    assert cost_of_read(meter) == (2, 1 + 2 + 4)
+    assert (second.links_to, second.linked_from) == ([], [])

@@ -79,13 +79,17 @@ def test_line_ends_byte_order_mark_and_controls_are_normalised(tmp_path: Path) -
     assert read_one(path).text == "one\ntwo\nthree\tfour"
 
 
+NOT_RECOGNIZED = "is not text in an encoding that is recognized: save it as UTF-8"
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
         (b"", "has no text"),
         (b"---\ntitle: Empty\n---\n \n", "has no text"),
         (b"abc\0def", "is not text: there is a NUL byte at position 3"),
-        (b"\xef\xbb\xbfabc\xe9", "is not UTF-8: byte 0xe9 at position 6; save it as UTF-8"),
+        (b"caf\xe9 \x02\x03", "is not text: it has control characters, and is not UTF-8"),
+        (bytes(range(128, 256)), NOT_RECOGNIZED),
         ("Ünicode".encode("utf-16-le"), "is not text: there is a NUL byte at position 1"),
         ("a\0b".encode("utf-16"), "is not text: there is a NUL character at position 1"),
         (

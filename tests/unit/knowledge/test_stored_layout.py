@@ -14,7 +14,7 @@ import pytest
 from shared.index.facets import Kind, named_facet
 from shared.knowledge.chunk import split_source
 from shared.knowledge.chunk_repository import fingerprint, new_document, to_chunk
-from shared.knowledge.ingestion import ChunkedSource
+from shared.knowledge.ingestion import ChunkedSource, source_document
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.source import Section, Source
 from shared.text.spans import Span
@@ -115,3 +115,12 @@ def test_a_language_changes_fingerprints_and_adds_a_facet() -> None:
 def test_a_chunk_without_a_language_is_stored_as_before(source: Source) -> None:
     for chunk in split_into_chunks(source).chunks:
         assert "language" not in new_document(chunk, NOON)
+
+
+def test_links_change_the_hash_of_a_source_and_no_chunk() -> None:
+    linking = split_into_chunks(replace(BARE_SOURCE, links_to=("file-other",)))
+    without_links = split_into_chunks(BARE_SOURCE)
+    assert linking.content_hash != without_links.content_hash
+    assert linking.chunks == without_links.chunks
+    assert source_document(linking, NOON)["links_to"] == ["file-other"]
+    assert "links_to" not in source_document(without_links, NOON)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.text.excerpts import Excerpt, excerpt
+from shared.text.markup import plain_line
 from shared.text.snippets import SNIPPET_LENGTH, snippet
 from shared.text.terms import MAX_TERM, terms
 
@@ -55,7 +56,7 @@ def test_a_word_longer_than_a_snippet_is_cut() -> None:
 
 @given(words | st.text(max_size=2 * SNIPPET_LENGTH))
 def test_a_snippet_is_the_beginning_on_one_line(content: str) -> None:
-    line = " ".join(content.split())
+    line = plain_line(content)
     text = snippet(content)
     assert len(text) <= SNIPPET_LENGTH
     assert len(text.splitlines()) <= 1
@@ -123,6 +124,17 @@ def test_no_letter_is_lost_at_the_end() -> None:
     for length in range(SNIPPET_LENGTH - 20, SNIPPET_LENGTH + 20):
         content = "w " * 300 + "dough " + "x" * (length % 50) + " end"
         assert excerpt(content, {"dough"}).text.endswith(" end")
+
+
+def test_marks_of_markdown_are_left_out_of_snippets_and_excerpts() -> None:
+    content = "# Dough\n\n- [ ] **Knead** the [dough](https://example.com/rye) well"
+    assert snippet(content) == "Dough - Knead the dough well"
+    result = excerpt(content, {"knead", "rye"})
+    assert result == Excerpt("Dough - Knead the dough well", ["Knead", "rye"])
+
+
+def test_a_passage_of_nothing_but_marks_is_its_own_snippet() -> None:
+    assert snippet("* * *\n\n---") == "* * * ---"
 
 
 def test_a_match_in_a_script_without_spaces_is_shown() -> None:

@@ -64,10 +64,11 @@ class _OriginValues(_Exported):
 
 
 class _OwnFields(_Exported):
-    """The id of a source, its dates, what was edited, and what makes it a note."""
+    """The id of a source, its links and dates, what was edited, and what makes it a note."""
 
     source_id: DocumentId
     title: Annotated[str, Field(min_length=1)]
+    links_to: tuple[DocumentId, ...] | None = None
     created_at: _Moment | None = None
     updated_at: _Moment | None = None
     origin_values: _OriginValues = _OriginValues()
@@ -165,6 +166,7 @@ def _source(group: list[Line]) -> Source:
     return Source(
         **{field: edited.get(field, getattr(fields, field)) for field in SOURCE_FIELDS},
         sections=tuple(sections),
+        links_to=own.links_to,
         created_at=own.created_at,
         updated_at=own.updated_at,
         note=NoteFields(**own.note.model_dump()) if own.note else None,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+import re
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime
     from pathlib import Path
+
+    from functions.jobs.ingest.readers.links import LinkTargets
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -36,6 +39,7 @@ class SourceFile:
         modified_at: The time of its last change; None for a download, whose time says nothing.
         source_id: The id of its source, if that is not made of the path: the file was renamed, or
             its path was that of another one.
+        links: Finds what links in it lead to; None for a download, whose neighbours are unknown.
     """
 
     path: Path
@@ -44,6 +48,7 @@ class SourceFile:
     key: str
     modified_at: datetime | None = None
     source_id: str | None = None
+    links: LinkTargets | None = None
 
 
 Location = tuple[int | str, ...]
@@ -58,8 +63,21 @@ the whole file.
 """
 
 MEGABYTE = 1_000_000
+LATIN = ("cp1252", "cp1250", "cp1254", "mac_roman")
+OTHER_SCRIPTS = (
+    *("cp1251", "koi8_r", "cp1253", "cp932", "euc_jp"),
+    *("gb18030", "big5", "cp949", "cp1255", "cp1256"),
+)
+"""The legacy encodings that are recognized, the most frequent first."""
 UTF16_MARKS = (BOM_UTF16_LE, BOM_UTF16_BE)
 """The byte order marks at the beginning of a file in UTF-16."""
+_CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x19\x7f]")
+_SAMPLE_BYTES = 65_536
+"""An encoding is recognized by this much of the lines that are not ASCII."""
+_MAX_CHAOS = 0.05
+"""An encoding whose result looks as orderly as the best, up to this difference, is as likely."""
+_MAX_INCOHERENCE = 0.12
+"""The same of how much the letters are those of a language."""
 _MAX_FAULTS = 3
 
 
@@ -77,12 +95,29 @@ def read_text(path: Path, limit: int) -> str:
     if reason := excess(path.stat().st_size, limit):
         raise Unreadable(reason)
     data = path.read_bytes()
-    if data.startswith(UTF16_MARKS):
-        return _decode_utf16(data)
-    nul = data.find(b"\0")
-    if nul >= 0:
-        raise Unreadable(f"is not text: there is a NUL byte at position {nul}")
-    return decode(data)
+    try:
+        return _decode_unicode(data)
+    except UnicodeDecodeError as error:
+        raise _not_utf8(data, error) from error
+
+
+def read_any_text(path: Path, limit: int) -> tuple[str, tuple[str, ...]]:
+    """Read a text in UTF-8, UTF-16 with a byte order mark, or a legacy encoding.
+
+    Returns:
+        The text, and a warning if its encoding was guessed or some bytes are not valid.
+
+    Raises:
+        Unreadable: It is larger than the limit or binary, or its encoding is not recognized.
+        OSError: It cannot be opened.
+    """
+    if reason := excess(path.stat().st_size, limit):
+        raise Unreadable(reason)
+    data = path.read_bytes()
+    try:
+        return _decode_unicode(data), ()
+    except UnicodeDecodeError:
+        return _decode_damaged(data) or _decode_legacy(data)
 
 
 def excess(size: int, limit: int) -> str | None:
@@ -99,8 +134,76 @@ def decode(data: bytes) -> str:
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        byte = f"byte 0x{data[error.start]:02x} at position {error.start}"
-        raise Unreadable(f"is not UTF-8: {byte}; save it as UTF-8") from error
+        raise _not_utf8(data, error) from error
+
+
+def _not_utf8(data: bytes, error: UnicodeDecodeError) -> Unreadable:
+    byte = f"byte 0x{data[error.start]:02x} at position {error.start}"
+    return Unreadable(f"is not UTF-8: {byte}; save it as UTF-8")
+
+
+def _decode_unicode(data: bytes) -> str:
+    """Decode UTF-16 with a byte order mark, or UTF-8.
+
+    Raises:
+        Unreadable: It is binary, or not UTF-16 although it begins with the mark.
+        UnicodeDecodeError: It is not UTF-8.
+    """
+    if data.startswith(UTF16_MARKS):
+        return _decode_utf16(data)
+    nul = data.find(b"\0")
+    if nul >= 0:
+        raise Unreadable(f"is not text: there is a NUL byte at position {nul}")
+    return data.decode("utf-8").removeprefix("\ufeff")
+
+
+def _decode_damaged(data: bytes) -> tuple[str, tuple[str, ...]] | None:
+    """Decode UTF-8 with a few invalid bytes, such as a file that was cut off; else None."""
+    text = data.decode("utf-8-sig", "replace")
+    faults = text.count("\ufffd")
+    characters = len(text) - len(text.encode("ascii", "ignore"))
+    if characters < 2 * faults and not data.startswith(BOM_UTF8):
+        return None
+    warning = f"has bytes that are not UTF-8 in {faults:,} places, which became \ufffd"
+    return text, (warning,)
+
+
+def _decode_legacy(data: bytes) -> tuple[str, tuple[str, ...]]:
+    if _CONTROLS.search(data):
+        raise Unreadable("is not text: it has control characters, and is not UTF-8")
+    for encoding in _likely_encodings(data):
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        warning = f"is not UTF-8 and was read as {encoding}; if letters are wrong, save it as UTF-8"
+        return text, (warning,)
+    raise Unreadable("is not text in an encoding that is recognized: save it as UTF-8")
+
+
+def _likely_encodings(data: bytes) -> list[str]:
+    """Return the legacy encodings that a text may have, the most likely first."""
+    from charset_normalizer import from_bytes
+
+    lines = [line for line in data.splitlines() if not line.isascii()]
+    sample = b"\n".join(lines)
+    if len(sample) > _SAMPLE_BYTES:  # cut where no character of two bytes is
+        sample = sample[:_SAMPLE_BYTES]
+        sample = sample[: 1 + max(map(sample.rfind, (b"\n", b" ", b".")))] or sample
+    matches = from_bytes(sample, cp_isolation=[*LATIN, *OTHER_SCRIPTS])
+    best = matches.best()
+    if best is None:
+        return []
+    likely = {
+        encoding
+        for match in matches
+        if match.chaos <= best.chaos + _MAX_CHAOS
+        and match.coherence >= best.coherence - _MAX_INCOHERENCE
+        for encoding in match.could_be_from_charset
+    }
+    is_latin = 2 * len(sample.decode("ascii", "ignore")) > len(sample)
+    order = LATIN + OTHER_SCRIPTS if is_latin else OTHER_SCRIPTS + LATIN
+    return sorted(likely, key=order.index)
 
 
 def _decode_utf16(data: bytes) -> str:

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import PurePath, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers import (
@@ -22,13 +22,13 @@ from functions.jobs.ingest.readers.decoding import SourceFile, Unreadable, exces
 from functions.jobs.ingest.readers.fields import to_one_line
 from functions.jobs.ingest.readers.folder import files_below
 from functions.jobs.ingest.readers.formats import Identity
+from functions.jobs.ingest.readers.links import LinkTargets, Vaults
 from functions.jobs.ingest.roots import register, root_of
 from shared.core.errors import InvalidInput
 from shared.knowledge.export_lines import KNOWLEDGE, MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from functions.jobs.ingest.readers.formats import Format
     from functions.jobs.ingest.roots import Registration
@@ -49,6 +49,7 @@ _EXPORT: Final = "is an export of Carrel: ingest that by itself"
 _ENDING: Final = re.compile(r"\.\w{1,10}")
 """The ending of a kind of files; a dot in a title is followed by other text."""
 _MAX_KINDS: Final = 10
+_TEMPLATES: Final = "in the folder of templates"
 _ACCEPTED: Final = "Give a folder or a file: {}.".format(
     ", ".join(f"{file_format.name} ({', '.join(file_format.endings)})" for file_format in FORMATS)
 )
@@ -83,6 +84,7 @@ class FileListing:
         is_export: Whether the folder is an export of Carrel, whose sources have their own ids.
         source_ids: The ids of the sources of text files by absolute path, if they are known.
         is_single: Whether a file was given.
+        vaults: The vaults of Obsidian that the files are in.
     """
 
     folder: Path
@@ -93,6 +95,7 @@ class FileListing:
     is_export: bool = False
     source_ids: Mapping[Path, str] = field(default_factory=dict)
     is_single: bool = False
+    vaults: Vaults = field(default_factory=Vaults, compare=False)
 
     @property
     def scope(self) -> Path:
@@ -109,6 +112,22 @@ class FileListing:
     def root_of(self, file: Path) -> Root:
         """Return the root of a file, which its ids begin with."""
         return root_of(file, self.registration.roots) or self.registration.root
+
+    def links_of(self, file: Path) -> LinkTargets:
+        """Return what the links in a file lead to."""
+        boundary = _outermost_root(file, self.registration)
+        return LinkTargets(file, self._linked_id, self.vaults.around(file, boundary))
+
+    def _linked_id(self, file: PurePath) -> str | None:
+        """Return the id of the source of a file that a link leads to; None for other files."""
+        if format_of(file) is None or identity_of(file) is not Identity.FILE:
+            return None
+        path = Path(file)
+        root = self.root_of(path)
+        if path in self.source_ids or not path.is_relative_to(root.path):
+            return self.source_ids.get(path)
+        key = path.relative_to(root.path).as_posix()
+        return text_files.source_id_of(root.collection, key)
 
     @property
     def not_read(self) -> str:
@@ -180,14 +199,19 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
             raise InvalidInput(f"{path} is an export of Carrel whose {KNOWLEDGE} are missing.")
         return FileListing(folder, exported, registration, is_export=True)
     below = files_below(folder, registration.root.path)
+    vaults = Vaults()
     exports = {file.parent for file in below.files if file.name == MANIFEST}
     present = [file for file in below.files if exports.isdisjoint(file.parents)]
-    files = {
-        file.relative_to(folder).as_posix(): below.files[file]
-        for file in present
-        if format_of(file)
-    }
-    others = Counter(file_ending(file) for file in present if format_of(file) is None)
+    files: dict[str, Path] = {}
+    others: Counter[str] = Counter()
+    for file in present:
+        vault = vaults.around(file, _outermost_root(file, registration))
+        if format_of(file) is None:
+            others[file_ending(file)] += 1
+        elif vault and file.is_relative_to(vault.templates):
+            others[_TEMPLATES] += 1
+        else:
+            files[file.relative_to(folder).as_posix()] = below.files[file]
     problems = [
         InputProblem(_below(folder, error.filename), _reason(error)) for error in below.errors
     ]
@@ -201,11 +225,18 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
             others[file_ending(link)] += 1
     if not files and below.errors:
         raise below.errors[0]
-    listing = FileListing(folder, files, registration, problems, others)
+    listing = FileListing(folder, files, registration, problems, others, vaults=vaults)
     if not files and not problems:
         contents = listing.not_read or "it is empty"
         raise InvalidInput(f"There is nothing to read in {path} ({contents}). {_ACCEPTED}")
     return listing
+
+
+def _outermost_root(file: Path, registration: Registration) -> Path:
+    """Return the outermost registered folder that contains a file."""
+    paths = [root.path for root in (*registration.roots, registration.root)]
+    enclosing = (path for path in paths if file.is_relative_to(path))
+    return min(enclosing, key=lambda path: len(path.parts), default=registration.root.path)
 
 
 def file_ending(file: PurePath) -> str:
@@ -279,7 +310,8 @@ def source_file(name: str, listing: FileListing) -> SourceFile:
     path = listing.files[name]
     key = file.relative_to(root.path).as_posix()
     source_id = listing.source_ids.get(file)
-    return SourceFile(path, name, root.collection, key, _modified_at(path), source_id)
+    links = listing.links_of(file)
+    return SourceFile(path, name, root.collection, key, _modified_at(path), source_id, links)
 
 
 def _modified_at(file: Path) -> datetime | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import PurePosixPath
+from pathlib import PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
-import yaml
+from pydantic import AliasChoices, Field
 
 from functions.jobs.ingest.readers import kindle_clippings
 from functions.jobs.ingest.readers.decoding import (
@@ -16,32 +16,40 @@ from functions.jobs.ingest.readers.decoding import (
     Record,
     SourceFile,
     Unreadable,
-    read_text,
+    read_any_text,
     validated,
 )
-from functions.jobs.ingest.readers.fields import MAX_TAGS, DocumentMetadata, Moment, clean, headline
+from functions.jobs.ingest.readers.fields import (
+    MAX_TAGS,
+    DocumentMetadata,
+    Moment,
+    Tags,
+    clean,
+    headline,
+)
 from functions.jobs.ingest.readers.formats import Format
+from functions.jobs.ingest.readers.front_matter import (
+    MalformedFrontMatter,
+    lines_of_keys,
+    match_front_matter,
+    parse_front_matter,
+)
+from functions.jobs.ingest.readers.links import MAX_LINKS, LinkTargets
+from functions.jobs.ingest.readers.markdown import CODE, read_markdown, without_wikilinks
 from shared.core.ids import safe_id
 from shared.knowledge.source import Section, Source
+from shared.text.markup import WIKILINK, wikilink_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 MAX_BYTES: Final = 32 * MEGABYTE
 """Larger files are refused: reading one takes about twenty times its size in memory."""
-_FRONT_MATTER: Final = re.compile(
-    r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.DOTALL | re.MULTILINE
-)
 _FENCE_OR_HEADING: Final = re.compile(
     r"^(?P<fence>```|~~~).*?(?:^(?P=fence)|\Z)|^#(?P<heading>[ \t][^\n]*)$",
     re.DOTALL | re.MULTILINE,
 )
-_CODE: Final = re.compile(
-    r"^[ \t>]*(?P<fence>`{3,}+(?=[^`\n]*$)|~{3,}+).*?(?:^[ \t>]*(?P=fence)|\Z)"  # fenced
-    r"|(?<=\n\n)(?:    |\t)[^\n]*(?:\n(?:    |\t)[^\n]*)*"  # indented
-    r"|(?<!`)(?P<ticks>`++)[^\n]{0,1000}?(?<!`)(?P=ticks)(?!`)",  # in a line
-    re.DOTALL | re.MULTILINE,
-)
+_CODE: Final = re.compile(CODE, re.DOTALL | re.MULTILINE)
 _INLINE_TAG: Final = re.compile(r"(?<!\S)#(?=[\w/-]*[^\W\d_])([\w/-]{1,100})(?![\w/-])")
 _DATE_IN_NAME: Final = re.compile(r"(?<!\d)((?:19|20)\d\d)([-_.]?)(\d\d)\2(\d\d)(?!\d)")
 _YAML_NULLS: Final = ("", "~", "null", "Null", "NULL")
@@ -50,8 +58,9 @@ _YAML_NULLS: Final = ("", "~", "null", "Null", "NULL")
 class _FrontMatter(DocumentMetadata):
     """The metadata in a file's front matter."""
 
+    tags: Tags = Field(default=(), validation_alias=AliasChoices("tags", "tag"))
     created: Moment = None
-    updated: Moment = None
+    updated: Moment = Field(default=None, validation_alias=AliasChoices("updated", "modified"))
 
 
 def records(file: SourceFile) -> Iterator[Record]:
@@ -73,14 +82,23 @@ def source_id_of(collection: str, key: str, number: int = 1) -> str:
 
 
 def _source(file: SourceFile) -> Source:
-    about, text, warnings = _split(clean(read_text(file.path, MAX_BYTES)))
+    path = PurePosixPath(file.key)
+    content, warnings = read_any_text(file.path, MAX_BYTES)
+    about, linked_notes, text, faults = _split(clean(content))
+    is_markdown = path.suffix.lower() != ".txt"
+    links_to: tuple[str, ...] = ()
+    if is_markdown:
+        links = file.links or _path_links(file)
+        markdown = read_markdown(text, in_vault=links.vault is not None)
+        markdown.wikilinks = linked_notes + markdown.wikilinks
+        text, links_to = markdown.text.strip(), links.find(markdown)
     if not text:
         raise Unreadable("has no text")
-    path = PurePosixPath(file.key)
-    if path.suffix.lower() == ".txt" and kindle_clippings.recognizes(text):
+    if not is_markdown and kindle_clippings.recognizes(text):
         raise Unreadable(f"has clippings of a Kindle: rename it to `{kindle_clippings.NAME}`")
+    if len(links_to) > MAX_LINKS:
+        faults += (f"links to {len(links_to):,} files; the first {MAX_LINKS} links are kept",)
     title = about.title or _first_heading(text) or path.stem
-    inline_tags = () if path.suffix.lower() == ".txt" else _inline_tags(text, about.tags)
     section = Section(
         text,
         highlighted_at=about.highlighted_at,
@@ -89,60 +107,64 @@ def _source(file: SourceFile) -> Source:
     return Source(
         source_id=file.source_id or source_id_of(file.collection, file.key),
         title=headline(title) or "Untitled",
-        tags=(*about.tags, *inline_tags),
+        tags=(*about.tags, *(_inline_tags(text, about.tags) if is_markdown else ())),
         **about.source_fields,
         sections=(section,),
-        warnings=warnings,
+        links_to=links_to[:MAX_LINKS] or None,
+        warnings=warnings + faults,
     )
 
 
-def _split(text: str) -> tuple[_FrontMatter, str, tuple[str, ...]]:
-    """Return the front matter, the text after it, and what is wrong with the front matter.
+def _path_links(file: SourceFile) -> LinkTargets:
+    """Return what links lead to in a download: text files of the same collection, by path."""
+
+    def source_id(linked: PurePath) -> str | None:
+        if ".." in linked.parts or linked.suffix.lower() not in FORMAT.endings:
+            return None
+        return source_id_of(file.collection, str(linked))
+
+    return LinkTargets(PurePosixPath(file.key), source_id)
+
+
+def _split(text: str) -> tuple[_FrontMatter, list[str], str, tuple[str, ...]]:
+    """Return the front matter, the notes it links to, the text after it, and what is wrong with it.
 
     A text may also begin with a horizontal rule (`---`): only a YAML mapping between two such lines
     is front matter. A block that is not valid YAML is kept as text, with a warning.
     """
-    match = _FRONT_MATTER.match(text)
+    match = match_front_matter(text)
     try:
-        fields = _parse_yaml(match[1]) if match else None
-    except Unreadable as error:
-        return _FrontMatter(), text.strip(), (f"{error}; kept as text",)
+        fields = parse_front_matter(match[1]) if match else None
+    except MalformedFrontMatter as error:
+        return _FrontMatter(), [], text.strip(), (f"{error}; kept as text",)
     if match is None or not isinstance(fields, dict):
-        return _FrontMatter(), text.strip(), ()
-    given = {key.lower(): value for key, value in fields.items() if value not in _YAML_NULLS}
+        return _FrontMatter(), [], text.strip(), ()
+    given = {
+        key.lower(): _plain_value(value)
+        for key, value in fields.items()
+        if value not in _YAML_NULLS
+    }
+    if _is_address(given.get("source")):  # the Web Clipper of Obsidian calls it so
+        given.setdefault("url", given["source"])
     about, faults = validated(_FrontMatter, given, set(given))
-    lines = _lines_of_keys(match[1]) if faults else {}
+    lines = lines_of_keys(match[1]) if faults else {}
     warnings = (
         f"line {lines[str(field)]}: {field}: {reason}; kept without it"
         for (field, *_), reason in faults
     )
-    return about, text[match.end() :].strip(), tuple(warnings)
+    linked_notes = [wikilink_target(link["wiki"]) for link in WIKILINK.finditer(match[1])]
+    return about, linked_notes, text[match.end() :].strip(), tuple(warnings)
 
 
-def _lines_of_keys(block: str) -> dict[str, int]:
-    """Return the line number in the file of each key of its front matter."""
-    mapping: Any = yaml.compose(block, yaml.BaseLoader)
-    return {key.value.lower(): key.start_mark.line + 2 for key, _ in mapping.value}
+def _plain_value(value: Any) -> Any:
+    """Replace wikilinks in a value or in the values of a list."""
+    if isinstance(value, list):
+        return [without_wikilinks(item) if isinstance(item, str) else item for item in value]
+    return without_wikilinks(value) if isinstance(value, str) else value
 
 
-def _parse_yaml(block: str) -> Any:
-    try:
-        # Plain strings: SafeLoader makes 750 of the title `12:30`, and False of the tag `no`.
-        return yaml.load(block, yaml.BaseLoader) or {}  # noqa: S506  builds str, list, dict only
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line if error.problem_mark else 0
-        raise _malformed(line, error.problem) from error
-    except yaml.reader.ReaderError as error:
-        raise _malformed(block.count("\n", 0, error.position), error.reason) from error
-    except (ValueError, OverflowError) as error:
-        raise _malformed(0, str(error)) from error
-    except RecursionError as error:
-        raise _malformed(0, "nested too deeply") from error
-
-
-def _malformed(line: int, problem: str | None) -> Unreadable:
-    """Make the error, with the line in the file (from 1) for the line in the block (from 0)."""
-    return Unreadable(f"has malformed front matter at line {line + 2}: {problem}")
+def _is_address(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(("https://", "http://"))
 
 
 def _first_heading(text: str) -> str | None:
@@ -188,13 +210,17 @@ FORMAT: Final = Format(
         "text": "the passages",
         "title": "the title; else the first heading of level one, else the file's name",
         "author": "the author",
-        "tags": "tags; `#tags` in the text too",
+        "tags, tag": "tags; `#tags` in the text too",
         "category": "the category",
         "language, lang": "the language",
-        "source_url, url": "the address of the original",
+        "source_url, url, source": "the address of the original",
         "date, highlighted_at": "the date of the passages",
-        "created, updated": "the date, when the text is first stored; else a date in the file's"
-        " name, else the file's own",
+        "created, updated, modified": "the date, when the text is first stored; else a date in the"
+        " file's name, else the file's own",
+        "[[Note]], [[Note#Part|words]], [words](other.md)": "links to other sources; in a vault of"
+        " Obsidian by name and by `aliases`, elsewhere by path",
+        "![[Note]], <!-- comment -->; in a vault %% comment %% and ^block-id": "left out",
     },
-    example="---\ntitle: On tests\ntags: [testing]\n---\nA flaky test is worse than none. #ci\n",
+    example="---\ntitle: On tests\ntags: [testing]\n---\nA flaky test is worse than none. #ci\n"
+    "See [the runner](runner.md).\n",
 )

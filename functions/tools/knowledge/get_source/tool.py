@@ -11,7 +11,14 @@ from shared.core.caller import Tier
 from shared.core.errors import Conflict, NotFound
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.source_repository import Sources
-from shared.knowledge.views import MAX_NOTES, NoteSummary, SourceSummary, note_summaries
+from shared.knowledge.views import (
+    MAX_LINKS,
+    MAX_NOTES,
+    LinkedSource,
+    NoteSummary,
+    SourceSummary,
+    note_summaries,
+)
 from shared.runtime.pagination import (
     CursorCount,
     CursorText,
@@ -25,6 +32,7 @@ from shared.text.snippets import snippet
 
 if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
+    from shared.knowledge.source_repository import StoredSource
     from shared.runtime.context import Context
 
     Position = tuple[str, str, int]
@@ -85,25 +93,34 @@ class Out(SourceSummary):
     notes: list[NoteSummary] = Field(
         description="Notes about its passages, the newest first; on the first page only."
     )
+    links_to: list[LinkedSource] = Field(
+        description="Sources that its text links to; on the first page only."
+    )
+    linked_from: list[LinkedSource] = Field(
+        description="Sources whose text links to it; on the first page only."
+    )
 
 
 async def get_source(args: In, ctx: Context) -> Out:
     """Read a source.
 
-    Costs one round trip and limit + 2 documents and MAX_NOTES notes, or two and limit + 4 with a
-    cursor.
+    Costs one round trip, and another if it links to sources. It reads limit + 2 documents,
+    MAX_NOTES notes, and MAX_LINKS sources in each direction. With a cursor it costs two round trips
+    and limit + 4 documents.
     """
     position = decode_cursor(args, args.cursor, _POSITION)
-    source, chunks, notes = await asyncio.gather(
+    source, chunks, notes, linked_from = await asyncio.gather(
         Sources(ctx.database).get(args.source_id),
         _chunks(args, position, ctx),
         _notes(args, ctx),
+        _linked_from(args, ctx),
     )
     if source is None:
         raise NotFound(
             f"There is no source {args.source_id}. Find source ids with list_sources.",
             details={"source_id": args.source_id},
         )
+    links_to = await _links_to(args, source, ctx)
     passages = fit_page([_passage(chunk, args.detail) for chunk in chunks[: args.limit]])
     return Out.of(
         source,
@@ -112,6 +129,8 @@ async def get_source(args: In, ctx: Context) -> Out:
         chunks=passages,
         next_cursor=_next_cursor(args, chunks, len(passages)),
         notes=note_summaries(notes),
+        links_to=[LinkedSource.of(linked) for linked in links_to],
+        linked_from=[LinkedSource.of(linking) for linking in linked_from],
     )
 
 
@@ -119,6 +138,19 @@ async def _notes(args: In, ctx: Context) -> list[Chunk]:
     if args.cursor:
         return []
     return await Chunks(ctx.database).notes_about("about_source_id", args.source_id, MAX_NOTES)
+
+
+async def _linked_from(args: In, ctx: Context) -> list[StoredSource]:
+    if args.cursor:
+        return []
+    return await Sources(ctx.database).linking_to(args.source_id, MAX_LINKS)
+
+
+async def _links_to(args: In, source: StoredSource, ctx: Context) -> list[StoredSource]:
+    """Load the sources that a source links to, without those that are not stored."""
+    if args.cursor or not source.links_to:
+        return []
+    return await Sources(ctx.database).get_all(source.links_to[:MAX_LINKS])
 
 
 async def _chunks(args: In, previous: Position | None, ctx: Context) -> list[Chunk]:

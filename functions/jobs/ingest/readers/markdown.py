@@ -1,0 +1,127 @@
+"""Markdown: what only the editor understands is taken out, and links are collected.
+
+What any reader of Markdown understands stays in the text: emphasis, headings, lists, check boxes,
+links to web pages. `shared.text.markup` removes these marks from snippets and summaries.
+
+| in the file | in the text |
+|---|---|
+| `[[Note]]`, `[[folder/Note#Part]]`, `[[Note|words]]` | `Note`, `Note > Part`, `words` |
+| `![[Note]]`, `![[picture.png]]` | nothing |
+| `<!-- comment -->` | nothing |
+| in a vault: `%% comment %%`, and block ids such as ` ^37066d` at the end of a line | nothing |
+
+Code stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from shared.text.markup import WIKILINK, wikilink_target, wikilink_words
+
+CODE: Final = (
+    r"^[ \t>]*(?P<fence>`{3,}+(?=[^`\n]*$)|~{3,}+).*?(?:^[ \t>]*(?P=fence)|\Z)"  # fenced
+    r"|(?<=\n\n)(?:    |\t)[^\n]*(?:\n(?:    |\t)[^\n]*)*"  # indented
+    r"|(?<!`)(?P<ticks>`++)[^\n]{0,1000}?(?<!`)(?P=ticks)(?!`)"  # in a line
+)
+"""The pattern of code, for `re.DOTALL | re.MULTILINE`."""
+_TOKEN: Final = re.compile(
+    rf"(?P<code>{CODE})"
+    r"|(?P<comment><!--)"
+    rf"|(?P<embed>!?){WIKILINK.pattern}"
+    r"|\]\([ \t]*(?:<(?P<angled>[^<>\n]++)>|(?P<address>(?:[^\s()<>]|\([^\s()<>]*\))++))"
+    r"|(?P<hidden>%%)"
+    r"|(?:(?<=\s)|^)\^(?P<block>[A-Za-z0-9-]++)(?=[ \t]*$)",
+    re.DOTALL | re.MULTILINE,
+)
+_END_OF_COMMENT: Final = "-->"
+_HIDDEN: Final = "%%"
+_BLANK_REST: Final = re.compile(r"[ \t]*(?:\n|\Z)")
+
+
+@dataclass(slots=True)
+class Markdown:
+    """A text with what it links to.
+
+    Attributes:
+        text: The text without what only its editor understands.
+        wikilinks: The targets of `[[...]]` and `![[...]]` in their order, without headings.
+        addresses: The addresses of other links, as they are written.
+    """
+
+    text: str = ""
+    wikilinks: list[str] = field(default_factory=list)
+    addresses: list[str] = field(default_factory=list)
+
+
+def read_markdown(text: str, *, in_vault: bool) -> Markdown:
+    """Read a text in Markdown. Takes linear time.
+
+    Args:
+        text: The text, without front matter.
+        in_vault: Whether it is in a vault of Obsidian, where `%%` begins a comment and `^` a block
+            id.
+    """
+    markdown = Markdown()
+    last_end = text.rfind(_END_OF_COMMENT)
+    parts: list[str] = []
+    copied = position = 0
+    while token := _TOKEN.search(text, position):
+        start, position = token.span()
+        replacement: str | None = None
+        if token["comment"] and start < last_end:
+            position = text.index(_END_OF_COMMENT, start + 2) + len(_END_OF_COMMENT)
+            replacement = ""
+        elif token["hidden"] and in_vault:
+            end = text.find(_HIDDEN, position)
+            if end >= 0:
+                position, replacement = end + len(_HIDDEN), ""
+        elif token["block"] and in_vault:
+            replacement = ""
+        elif token["wiki"] and (in_vault or _is_wikilink(text, token)):
+            markdown.wikilinks.append(wikilink_target(token["wiki"]))
+            replacement = "" if token["embed"] else wikilink_words(token["wiki"])
+        elif address := token["angled"] or token["address"]:
+            markdown.addresses.append(address)
+        if replacement is not None:
+            parts += filter(None, (text[copied:start], replacement))
+            if not replacement:
+                position = _close_gap(parts, text, position)
+            copied = position
+    markdown.text = "".join([*parts, text[copied:]])
+    return markdown
+
+
+def _close_gap(parts: list[str], text: str, end: int) -> int:
+    """Remove the blanks around what was removed, and its line if nothing else is in it.
+
+    Args:
+        parts: The text before it, without empty parts. It may lose blanks at the end.
+        text: The whole text.
+        end: Where the removed part ends.
+
+    Returns:
+        Where the text goes on.
+    """
+    if end < len(text) and not text[end].isspace():
+        return end
+    while parts and not parts[-1].rstrip(" \t"):
+        parts.pop()
+    if parts:
+        parts[-1] = parts[-1].rstrip(" \t")
+    rest = _BLANK_REST.match(text, end)
+    is_alone = rest and (not parts or parts[-1].endswith("\n"))
+    return rest.end() if rest and is_alone else end
+
+
+def _is_wikilink(text: str, token: re.Match[str]) -> bool:
+    """Return whether double brackets outside a vault are a link, not `x[[1]]` or `[[ -f x ]]`."""
+    before = text[token.start() - 1 : token.start()]
+    return not (before.isascii() and before.isalnum()) and token["wiki"] == token["wiki"].strip()
+
+
+def without_wikilinks(text: str) -> str:
+    """Replace wikilinks by what Obsidian shows for them."""
+    return WIKILINK.sub(lambda match: wikilink_words(match["wiki"]), text)

@@ -1,0 +1,156 @@
+"""Markdown without its marks, as people read it.
+
+Stored texts keep their marks. Snippets, excerpts, summaries and the names of clusters do without.
+Code stays as it is, apart from the lines of its fences. Everything here takes linear time.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+QUOTE_MARKS: Final = re.compile(r"\A\s*(?:>\s?)+")
+LIST_ITEM: Final = re.compile(r"\s*(?:[-*+•‣·]|\d{1,3}[.)])\s+")
+CHECK_BOX: Final = re.compile(r"\A\[[^\[\]]\](?:\s+|$)")
+CALLOUT: Final = re.compile(r"\A\s*\[![\w |-]+\][+-]?(?:\s+|$)")
+"""The beginning of a callout: `[!tip]- `, behind the mark of a quotation."""
+WIKILINK: Final = re.compile(r"\[\[(?P<wiki>[^\[\]\n]++)\]\]")
+
+_FENCE: Final = re.compile(r"\s*(?:`{3,}+[^`]*$|~{3,})")
+_HEADING: Final = re.compile(r"\s*#{1,6}\s+")
+_CLOSING_HASHES: Final = re.compile(r"(?<=\s)#++$")
+_RULE_MARKS: Final = " \t|:-=*_"
+_MIN_RULE: Final = 3
+_ALIAS: Final = re.compile(r"\\?\|")
+"""The bar before the words of a link; in a table it is escaped."""
+_CODE: Final = r"(?P<code>(?<!`)(?P<ticks>`++)[^\n]{0,1000}?(?<!`)(?P=ticks)(?!`))"
+_LINK: Final = re.compile(
+    rf"{_CODE}"
+    r"|<!--[^<>]*+(?<=--)>"
+    rf"|(?P<image>!?)(?:{WIKILINK.pattern}"
+    r"|\[(?P<words>[^\[\]\n]*+)\]\([ \t]*+"
+    r"(?:<[^<>\n]*+>|(?:[^\s()]|\([^\s()]*+\))*+)"  # the address
+    r"(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'))?[ \t]*+\))"
+)
+_MARK: Final = re.compile(
+    rf"{_CODE}|\\(?P<escaped>[*_~=\[\]#`>|-])|(?P<mark>\*\*|\*|__|_|~~|==)(?![*_~=]{{3}})"
+)
+_MARKED: Final = re.compile(r"[\[*_~=`#>|<\\]|---")
+"""What a text with marks contains."""
+
+
+def plain_text(text: str) -> str:
+    """Return a text without its marks, in its lines."""
+    return "\n".join(_plain_lines(text)) if _MARKED.search(text) else text
+
+
+def plain_line(text: str) -> str:
+    """Return a text without its marks on one line; one that has only marks as it is."""
+    return " ".join(plain_text(text).split() or text.split())
+
+
+def code_lines(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield each line, except those of fences, and whether it is in a block of code.
+
+    With an odd number of fences the text is a fragment, and either side of one may be code: then no
+    line counts as code.
+    """
+    lines = text.splitlines()
+    fences = [_FENCE.match(line) is not None for line in lines]
+    are_balanced = sum(fences) % 2 == 0
+    is_in_code = False
+    for line, is_fence in zip(lines, fences, strict=True):
+        is_in_code ^= is_fence
+        yield ("" if is_fence else line), is_in_code and are_balanced
+
+
+def without_inline_marks(text: str) -> str:
+    """Replace links by their words, and remove images, emphasis and comments, in a paragraph."""
+    linked = _LINK.sub(_words, text)
+    # A picture may be the words of a link.
+    return _without_emphasis(_LINK.sub(_words, linked) if "](" in linked else linked)
+
+
+def wikilink_words(wikilink: str) -> str:
+    """Return what Obsidian shows for the inside of `[[...]]`; of a path only the file's name."""
+    target, *words = _ALIAS.split(wikilink, maxsplit=1)
+    if words and words[0].strip():
+        return words[0].strip()
+    path, *parts = (part.strip() for part in target.split("#"))
+    name = path.rpartition("/")[2].removesuffix(".md")
+    headings = (part for part in parts if not part.startswith("^"))
+    return " > ".join(part for part in (name, *headings) if part)
+
+
+def wikilink_target(wikilink: str) -> str:
+    """Return the note or the file that the inside of `[[...]]` names; "" is the same note."""
+    return _ALIAS.split(wikilink, maxsplit=1)[0].partition("#")[0].strip()
+
+
+def _plain_lines(text: str) -> Iterator[str]:
+    paragraph: list[str] = []
+    for line, is_code in code_lines(text):
+        if line.strip() and not is_code:
+            paragraph.append(_without_block_marks(line))
+            continue
+        yield from _plain_paragraph(paragraph)
+        yield line
+        paragraph = []
+    yield from _plain_paragraph(paragraph)
+
+
+def _plain_paragraph(lines: list[str]) -> list[str]:
+    """Remove the marks within lines; emphasis may extend over several."""
+    return without_inline_marks("\n".join(lines)).split("\n") if lines else []
+
+
+def _without_block_marks(line: str) -> str:
+    """Remove the marks at the beginning of a line, except that of a list, and rules."""
+    stripped = line.strip()
+    if len(stripped) >= _MIN_RULE and not stripped.strip(_RULE_MARKS):
+        return ""
+    line = CALLOUT.sub("", QUOTE_MARKS.sub("", line))
+    if heading := _HEADING.match(line):
+        return _CLOSING_HASHES.sub("", line[heading.end() :].rstrip()).rstrip()
+    if item := LIST_ITEM.match(line):
+        return item[0] + CHECK_BOX.sub("", line[item.end() :])
+    return line
+
+
+def _words(match: re.Match[str]) -> str:
+    if match["code"]:
+        return match[0]
+    if match["wiki"]:
+        return "" if match["image"] else wikilink_words(match["wiki"])
+    return match["words"] or ""
+
+
+def _without_emphasis(text: str) -> str:
+    """Remove the marks of emphasis that have a counterpart, and the backslashes of escapes."""
+    removed: list[tuple[int, int]] = []
+    opened: dict[str, tuple[int, int]] = {}
+    for token in _MARK.finditer(text):
+        start, end = token.span()
+        mark = token["mark"]
+        if token["escaped"]:
+            removed.append((start, start + 1))
+        elif mark:
+            before, after = text[start - 1 : start], text[end : end + 1]
+            closes = before.strip() and not _is_latin(after)
+            if closes and mark in opened:
+                removed += [opened.pop(mark), (start, end)]
+            elif after.strip() and not _is_latin(before):
+                opened[mark] = start, end
+    parts, position = [], 0
+    for start, end in sorted(removed):
+        parts.append(text[position:start])
+        position = end
+    return "".join([*parts, text[position:]])
+
+
+def _is_latin(character: str) -> bool:
+    """Return whether a mark next to this letter or digit is within a word, as in `2**8`."""
+    return character.isalnum() and character.isascii()

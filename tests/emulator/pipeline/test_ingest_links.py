@@ -1,0 +1,146 @@
+"""Links between ingested notes are kept, and lead to the ids of their files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.jobs.cards.job import cards
+from functions.jobs.embed.job import embed
+from functions.jobs.index.job import index
+from functions.jobs.ingest.job import ingest
+from functions.tools.knowledge.get_source.tool import In as GetSourceIn
+from functions.tools.knowledge.get_source.tool import get_source
+from functions.tools.knowledge.search_kb.tool import In as SearchIn
+from functions.tools.knowledge.search_kb.tool import search_kb
+from shared.core.caller import Caller, Role
+from shared.core.settings import Settings
+from tests.support.source_files import write_file
+from tests.support.stored_documents import ample_budget, chunks, documents
+from tests.support.tool_calls import call_result
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from shared.runtime.context import App, Context
+
+pytestmark = pytest.mark.anyio
+
+OWNER = Caller.of("anna", role=Role.OWNER)
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    """A vault with two notes that link to each other."""
+    write_file(tmp_path, "Vault/.obsidian/app.json", "{}")
+    write_file(tmp_path, "Vault/Templates/daily.md", "A template.")
+    write_file(tmp_path, "Vault/Grain/Rye.md", "---\naliases: [Roggen]\n---\nSee [[Sourdough]].")
+    write_file(
+        tmp_path,
+        "Vault/Sourdough.md",
+        "---\nauthor: '[[Ida Loaf]]'\ntags: [baking]\ndate: 2024-05-31\n---\n%% draft %%\n"
+        "- [ ] Feed the **starter** of [[roggen|rye flour]] twice a day. ^37066d\n![[jar.png]]\n",
+    )
+    return tmp_path / "Vault"
+
+
+async def run(ctx: Context, path: Path) -> dict[str, int]:
+    """Ingest a path, and return what was written."""
+    settings = Settings(
+        google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(path)
+    )
+    report = await ingest(replace(ctx, settings=settings), ample_budget())
+    assert report.failures == []
+    return {kind: count for kind, count in report.counts.items() if kind != "read"}
+
+
+async def links_by_title(ctx: Context) -> dict[str, list[str]]:
+    """Return the titles of the sources that each source links to."""
+    sources = await documents(ctx, "sources")
+    shown = [await get_source(GetSourceIn(source_id=name), ctx) for name in sorted(sources)]
+    return {out.title: [linked.title for linked in out.links_to] for out in shown}
+
+
+async def test_a_vault_is_found_with_clean_texts_and_links(ctx: Context, vault: Path) -> None:
+    await run(ctx, vault)
+    for job in (embed, cards, index):
+        await job(ctx, ample_budget())
+    arguments = SearchIn.model_validate(
+        {"query": "feed the starter", "filters": {"tags": ["baking"]}}
+    )
+    hit = (await search_kb(arguments, ctx)).results[0]
+    assert (hit.title, hit.author, hit.date) == ("Sourdough", "Ida Loaf", "2024-05-31")
+    assert hit.tags == ["baking"]
+    assert hit.snippet == "- Feed the starter of rye flour twice a day."
+    assert hit.summary == "Feed the starter of rye flour twice a day."
+    out = await get_source(GetSourceIn(source_id=hit.source_id, detail="full"), ctx)
+    assert [chunk.text for chunk in out.chunks] == [
+        "- [ ] Feed the **starter** of rye flour twice a day."
+    ]
+    assert [linked.title for linked in out.links_to] == ["Rye"]
+    assert [linking.title for linking in out.linked_from] == ["Rye"]
+    assert len(await documents(ctx, "sources")) == 2
+
+
+async def test_links_follow_a_renamed_note(ctx: Context, vault: Path) -> None:
+    await run(ctx, vault)
+    before = await documents(ctx, "sources")
+    (vault / "Grain/Rye.md").rename(vault / "Secale.md")
+    text = (vault / "Sourdough.md").read_text()
+    write_file(vault, "Sourdough.md", text.replace("[[roggen|", "[[Secale|"))
+    await run(ctx, vault)
+    after = await documents(ctx, "sources")
+    assert after.keys() == before.keys()
+    assert await links_by_title(ctx) == {"Secale": ["Sourdough"], "Sourdough": ["Secale"]}
+
+
+async def test_a_link_appears_when_its_file_is_ingested(ctx: Context, tmp_path: Path) -> None:
+    file = write_file(tmp_path, "notes/a.md", "See [the other](b.md).")
+    await run(ctx, file.parent)
+    assert await links_by_title(ctx) == {"a": []}
+    write_file(tmp_path, "notes/b.md", "Words.")
+    assert await run(ctx, file.parent) == {"sources": 1, "created": 1}
+    assert await links_by_title(ctx) == {"a": ["b"], "b": []}
+
+
+async def test_a_link_by_name_appears_with_the_next_run(ctx: Context, vault: Path) -> None:
+    write_file(vault, "Plan.md", "Then [[Bake]].")
+    await run(ctx, vault)
+    assert (await links_by_title(ctx))["Plan"] == []
+    write_file(vault, "Later/bake.md", "Words.")
+    await run(ctx, vault)
+    assert (await links_by_title(ctx))["Plan"] == ["bake"]
+
+
+async def test_a_changed_link_changes_the_source_alone(ctx: Context, vault: Path) -> None:
+    write_file(vault, "Plan.md", "Next: [[Rye|this]].")
+    await run(ctx, vault)
+    write_file(vault, "Plan.md", "Next: [[Sourdough|this]].")
+    before = await chunks(ctx)
+    assert await run(ctx, vault) == {"sources": 1}
+    assert await chunks(ctx) == before
+    assert (await links_by_title(ctx))["Plan"] == ["Sourdough"]
+    write_file(vault, "Plan.md", "Next: this.")
+    assert await run(ctx, vault) == {"sources": 1}
+    assert [data.get("links_to") for data in (await documents(ctx, "sources")).values()].count(
+        None
+    ) == 1
+
+
+async def test_a_forgotten_note_is_not_linked_and_an_edited_one_is(
+    app: App, ctx: Context, vault: Path
+) -> None:
+    await run(ctx, vault)
+    ids = {data["title"]: name for name, data in (await documents(ctx, "sources")).items()}
+    arguments = {"source_id": ids["Sourdough"], "revision": 0, "title": "Bread"}
+    await call_result(app, "edit_source", OWNER, **arguments)
+    await run(ctx, vault)
+    assert await links_by_title(ctx) == {"Rye": ["Bread"], "Bread": ["Rye"]}
+    await call_result(app, "forget", OWNER, source_id=ids["Rye"])
+    assert await links_by_title(ctx) == {"Bread": []}
+    out = await get_source(GetSourceIn(source_id=ids["Sourdough"]), ctx)
+    assert out.linked_from == []
+    await call_result(app, "forget", OWNER, source_id=ids["Rye"], forgotten=False)
+    assert await links_by_title(ctx) == {"Rye": ["Bread"], "Bread": ["Rye"]}

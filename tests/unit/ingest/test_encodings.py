@@ -1,0 +1,62 @@
+"""Texts in legacy encodings are read, with a warning that names the encoding."""
+
+# ruff: noqa: RUF001 - texts in many scripts
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.source_files import read_one, read_warnings, write_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENGLISH = "“Quoted” – it’s a naïve résumé about déjà vu"
+RUSSIAN = "Все счастливые семьи похожи друг на друга, каждая несчастлива по-своему."
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1252", "café"),
+        ("cp1252", ENGLISH),
+        ("cp1252", "Grüße aus München, schöne Straße."),
+        ("cp1252", "El niño comió piñas en España."),
+        ("cp1250", "Příliš žluťoučký kůň úpěl ďábelské ódy."),
+        ("mac_roman", ENGLISH),
+        ("cp1251", "Привет, мир"),
+        ("cp1251", RUSSIAN),
+        ("koi8_r", RUSSIAN),
+        ("cp1253", "Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι."),
+        ("cp932", "吾輩は猫である。名前はまだ無い。"),
+        ("euc_jp", "どこで生れたかとんと見当がつかぬ。何でも薄暗い所で泣いていた。"),
+        ("gb18030", "学而时习之，不亦说乎？有朋自远方来，不亦乐乎？"),
+        ("big5", "學而時習之，不亦說乎？有朋自遠方來，不亦樂乎？"),
+        ("cp949", "모든 인간은 태어날 때부터 자유로우며 평등하다."),
+        ("cp1256", "يولد جميع الناس أحرارا متساوين في الكرامة والحقوق."),
+    ],
+)
+def test_a_legacy_encoding_is_recognized_and_named(
+    tmp_path: Path, encoding: str, text: str
+) -> None:
+    path = write_file(tmp_path, "note.txt", text.encode(encoding))
+    assert read_one(path).text == text
+    reason = f"is not UTF-8 and was read as {encoding}; if letters are wrong, save it as UTF-8"
+    assert read_warnings(path) == [("note.txt", reason)]
+
+
+def test_a_long_text_in_a_legacy_encoding_is_recognized_by_a_part(tmp_path: Path) -> None:
+    text = "Plain words.\n" * 1_000 + "日本語の文章です。" * 9_001
+    assert read_one(write_file(tmp_path, "note.txt", text.encode("cp932"))).text == text
+
+
+@pytest.mark.parametrize(
+    "content", ["Grüße aus Köln".encode()[:-8] + b"\xc3", b"\xef\xbb\xbfabc\xe9"]
+)
+def test_utf_8_with_invalid_bytes_stays_utf_8(tmp_path: Path, content: bytes) -> None:
+    path = write_file(tmp_path, "note.txt", content)
+    assert read_one(path).text == content.decode("utf-8-sig", "replace")
+    reason = "has bytes that are not UTF-8 in 1 places, which became \ufffd"
+    assert read_warnings(path) == [("note.txt", reason)]

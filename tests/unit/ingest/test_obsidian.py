@@ -1,0 +1,277 @@
+"""A vault of Obsidian: its markup, its links and what is left out of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from functions.jobs.ingest.readers.links import MAX_LINKS
+from functions.jobs.ingest.readers.markdown import read_markdown
+from functions.jobs.ingest.readers.reading import list_files
+from tests.support.source_files import (
+    read_one,
+    read_problems,
+    read_sources,
+    read_warnings,
+    write_file,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MARKS = st.text(alphabet="ab \n[]|#^%!<->`()", max_size=120)
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    """An empty vault."""
+    write_file(tmp_path, "Vault/.obsidian/app.json", "{}")
+    return tmp_path / "Vault"
+
+
+def links(folder: Path) -> dict[str, list[str]]:
+    """Return the titles that each source of a folder links to, by its title."""
+    sources = read_sources(folder)
+    titles = {source.source_id: source.title for source in sources}
+    return {
+        source.title: [titles.get(name, "?") for name in source.links_to]
+        for source in sources
+        if source.links_to
+    }
+
+
+# Markup
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("See [[Note]] and [[a/Note#Part|words]].", "See Note and words."),
+        ("[[a/Note.md]], [[Note#A#B]], [[#Part]]", "Note, Note > A > B, Part"),
+        ("[[Note#^37066d]] is a block.", "Note is a block."),
+        ("| [[Note\\|words]] | b |", "| words | b |"),
+        ("A ![[picture.png|300]] in a line.", "A in a line."),
+        ("Above.\n\n![[Note]]\n\nBelow.", "Above.\n\n\nBelow."),
+        ("- first ^a1\n- second ^b-2\n\n^table-id\nEnd.", "- first\n- second\n\nEnd."),
+        ("2^8 and x ^2 here", "2^8 and x ^2 here"),
+        ("A %%hidden%% word.\n%%\nlines\nof it\n%%\nEnd.", "A word.\nEnd."),
+        ("100 %% of <!-- gone -->all", "100 %% of all"),
+        ("<!-- two\nlines -->\nText <!-- open", "Text <!-- open"),
+        ("`[[a]]` and\n```\n[[b]] %%c%% ^d\n<!-- e -->\n```", None),
+        ("Words:\n\n    [[code]] ^x\n\nA --> B", None),
+        ("- [ ] **task** [site](https://example.com) #tag\n> [!tip] Title", None),
+    ],
+)
+def test_what_only_the_editor_understands_is_taken_out(
+    vault: Path, text: str, clean: str | None
+) -> None:
+    write_file(vault, "note.md", text)
+    assert read_one(vault).text == (text if clean is None else clean)
+
+
+def test_outside_a_vault_only_links_embeds_and_html_comments_are() -> None:
+    text = "[[Note|words]] x[[1]] [[ -f x ]] %%a%% ^b\n![[c]]\n<!-- d -->End. ^e"
+    markdown = read_markdown(text, in_vault=False)
+    assert markdown.text == "words x[[1]] [[ -f x ]] %%a%% ^b\nEnd. ^e"
+
+
+def test_plain_text_in_a_vault_stays_as_it_is(vault: Path) -> None:
+    write_file(vault, "note.txt", "[[Note]] %%a%% <!-- b --> ^c")
+    assert read_one(vault).text == "[[Note]] %%a%% <!-- b --> ^c"
+
+
+def test_a_note_of_nothing_but_comments_has_no_text(vault: Path) -> None:
+    write_file(vault, "note.md", "%% later %%\n![[picture.png]]\n")
+    assert read_problems(vault) == [("note.md", "has no text")]
+
+
+def test_front_matter_of_the_web_clipper_is_read(vault: Path) -> None:
+    content = (
+        '---\ntitle: "On dough"\nsource: "https://example.com/dough"\n'
+        'author:\n  - "[[Ann Baker]]"\n  - "[[Bob|Bob Miller]]"\npublished: 2024-05-01\n'
+        'created: 2024-05-31\ndescription: ""\ntags:\n  - "clippings"\n---\nWords. #rye\n'
+    )
+    write_file(vault, "Clippings/On dough.md", content)
+    write_file(vault, "Ann Baker.md", "A baker.")
+    _, clipping = read_sources(vault)
+    assert clipping.author == "Ann Baker, Bob Miller"
+    assert clipping.source_url == "https://example.com/dough"
+    assert clipping.tags == ("clippings", "rye")
+    assert f"{clipping.sections[0].written_at:%Y-%m-%d}" == "2024-05-31"
+    assert links(vault) == {"On dough": ["Ann Baker"]}
+    assert read_warnings(vault) == []
+
+
+def test_tag_and_modified_are_read_too(vault: Path) -> None:
+    write_file(vault, "note.md", "---\ntag: rye\nmodified: 2024-05-31\n---\nWords.")
+    source = read_one(vault)
+    assert source.tags == ("rye",)
+    assert f"{source.sections[0].written_at:%Y-%m-%d}" == "2024-05-31"
+
+
+@given(MARKS)
+def test_any_markup_is_accepted_and_code_stays(text: str) -> None:
+    code = "```\n[[a]] %%b%% ^c\n```"
+    for in_vault in (True, False):
+        assert read_markdown(code, in_vault=in_vault).text == code
+        assert len(read_markdown(text, in_vault=in_vault).text) <= len(text) + text.count("#") * 2
+
+
+# Links
+
+
+@pytest.mark.parametrize(
+    ("link", "title"),
+    [
+        ("[[Rye]]", "Rye"),
+        ("[[rye#Flour|the flour]]", "Rye"),
+        ("[[Bread/Rye.md]]", "Rye"),
+        ("[[bread/rye]]", "Rye"),
+        ("![[Rye]]", "Rye"),
+        ("[[Secale cereale]]", "Rye"),
+        ("[[ROGGEN]]", "Rye"),
+        ("[[./Rye]]", "Rye"),
+        ("[[../Café]]", "Café"),
+        ("[[Cafe\u0301]]", "Café"),
+        ("[[Index]]", "Top"),
+        ("[[Bread/Index]]", "Near"),
+        ("[[Far/Index]]", "Far"),
+        ("[[/Index]]", "Top"),
+        ("[x](Rye.md)", "Rye"),
+        ("[x](Rye.md#flour)", "Rye"),
+        ("[x](<../Far/Deep note.md>)", "Deep"),
+        ("[x](../Far/Deep%20note.md)", "Deep"),
+        ("[x](Deep%20note)", "Deep"),
+        ("[[list.txt]]", "list"),
+    ],
+)
+def test_a_link_in_a_vault_leads_to_its_note(vault: Path, link: str, title: str) -> None:
+    aliases = "---\naliases: [Secale cereale, Roggen]\n---\nGrain."
+    write_file(vault, "Bread/Rye.md", aliases)
+    write_file(vault, "Café.md", "Coffee.")
+    write_file(vault, "Bread/Index.md", "# Near")
+    write_file(vault, "Far/Index.md", "# Far")
+    write_file(vault, "Index.md", "# Top")
+    write_file(vault, "Far/Deep note.md", "# Deep")
+    write_file(vault, "list.txt", "Words.")
+    write_file(vault, "Bread/Note.md", f"See {link}.")
+    assert links(vault) == {"Note": [title]}
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "[[Nowhere]]",
+        "[[#Part]]",
+        "[[Note]]",
+        "[[../../outside]]",
+        "[x](https://example.com/Rye.md)",
+        "[x](mailto:a@example.com)",
+        "[x](#part)",
+        "[x](/etc/passwd.md)",
+        "[x](%00.md)",
+        "![[picture.png]] ![x](picture.png)",
+        "`[[Rye]]`",
+        "%%[[Rye]]%%",
+    ],
+)
+def test_other_links_lead_to_no_source(vault: Path, link: str) -> None:
+    write_file(vault, "Rye.md", "Grain.")
+    write_file(vault, "picture.png", b"\x89PNG")
+    write_file(vault, "Note.md", f"See {link}.")
+    assert links(vault) == {}
+
+
+def test_the_shortest_path_is_meant_by_a_name(vault: Path) -> None:
+    write_file(vault, "a/b/Rye.md", "# Deep")
+    write_file(vault, "z/Rye.md", "# Shallow")
+    write_file(vault, "Note.md", "[[Rye]]")
+    write_file(vault, "c/Note.md", "# Other\n[[Rye]] [[b/Rye]]")
+    assert links(vault) == {"Note": ["Shallow"], "Other": ["Shallow", "Deep"]}
+
+
+def test_a_name_means_the_note_in_the_same_folder_first(vault: Path) -> None:
+    write_file(vault, "a/b/Rye.md", "# Near")
+    write_file(vault, "z/Rye.md", "# Far")
+    write_file(vault, "a/Note.md", "[[Rye]]")
+    assert links(vault) == {"Note": ["Near"]}
+
+
+def test_outside_a_vault_links_lead_by_path_only(tmp_path: Path) -> None:
+    write_file(tmp_path, "notes/a/Note.md", "[x](../b/Rye.md) [y](Later.md) [[Rye]] [[Later]]")
+    write_file(tmp_path, "notes/b/Rye.md", "Grain.")
+    assert links(tmp_path / "notes") == {"Note": ["Rye", "?"]}
+    write_file(tmp_path, "notes/a/Later.md", "Words.")
+    assert links(tmp_path / "notes") == {"Note": ["Rye", "Later"]}
+
+
+def test_a_note_that_is_read_alone_has_the_same_links(vault: Path) -> None:
+    write_file(vault, "a/Rye.md", "Grain.")
+    file = write_file(vault, "Note.md", "[[Rye]]")
+    _, source = sorted(read_sources(vault), key=lambda source: source.links_to or ())
+    assert read_one(file).links_to == source.links_to
+
+
+def test_a_vault_may_lie_in_the_folder(tmp_path: Path) -> None:
+    write_file(tmp_path, "all/Vault/.obsidian/app.json", "{}")
+    write_file(tmp_path, "all/Vault/a/Rye.md", "Grain.")
+    write_file(tmp_path, "all/Vault/Note.md", "[[Rye]]")
+    write_file(tmp_path, "all/Other.md", "[[Rye]]")
+    assert links(tmp_path / "all") == {"Note": ["Rye"]}
+
+
+def test_very_many_links_are_cut_with_a_warning(tmp_path: Path) -> None:
+    text = " ".join(f"[x]({number}.md)" for number in range(MAX_LINKS + 1))
+    path = write_file(tmp_path, "note.md", text)
+    assert len(read_one(path).links_to or ()) == MAX_LINKS
+    assert read_warnings(path) == [("note.md", "links to 501 files; the first 500 links are kept")]
+
+
+def test_aliases_that_unfold_without_end_are_left_out(vault: Path) -> None:
+    names = "abcdefghi"
+    levels = [f"{name}: &{name} [{f'*{below}, ' * 9}]" for below, name in pairwise(names)]
+    front_matter = "\n".join(["a: &a [x]", *levels, "aliases: [*i, Rye]"])
+    write_file(vault, "Grain.md", f"---\n{front_matter}\n---\nWords.")
+    write_file(vault, "Note.md", "[[Rye]]")
+    assert links(vault) == {"Note": ["Grain"]}
+
+
+# What is left out
+
+
+@pytest.mark.parametrize(
+    ("settings", "template"),
+    [
+        (None, "Templates/daily.md"),
+        ("{}", "Templates/daily.md"),
+        ("not JSON", "Templates/daily.md"),
+        (json.dumps({"folder": "Extras/Forms/"}), "Extras/Forms/daily.md"),
+    ],
+)
+def test_templates_and_hidden_folders_are_left_out(
+    vault: Path, settings: str | None, template: str
+) -> None:
+    for name in (template, ".trash/old.md", ".obsidian/plugin.md", "Notes/Templates.md"):
+        write_file(vault, name, "Words.")
+    if settings is not None:
+        write_file(vault, ".obsidian/templates.json", settings)
+    listing = list_files(vault)
+    assert list(listing.files) == ["Notes/Templates.md"]
+    assert listing.not_read == "1 in the folder of templates"
+
+
+def test_elsewhere_a_folder_of_templates_is_read(tmp_path: Path) -> None:
+    write_file(tmp_path, "Templates/daily.md", "Words.")
+    assert list(list_files(tmp_path).files) == ["Templates/daily.md"]
+
+
+def test_a_tag_in_a_comment_is_none(vault: Path) -> None:
+    write_file(vault, "note.md", "#real <!-- #hidden --> [[#Part]]")
+    assert read_one(vault).tags == ("real",)
+    assert not re.search(r"hidden", read_one(vault).text)

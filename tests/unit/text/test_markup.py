@@ -1,0 +1,99 @@
+"""Texts in Markdown without their marks."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.text.markup import plain_line, plain_text
+from shared.text.sentences import sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MARKS = st.text(alphabet="ab \n\t*_~=`#>|<![]()\\-^:/é1.", max_size=200)
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("# **Bold** title ##", "Bold title"),
+        ("- [ ] Milk\n- [x] Bread\n1. [/] Tea", "- Milk\n- Bread\n1. Tea"),
+        ("> [!tip]- Title\n> Body ==marked== ~~gone~~", "Title\nBody marked gone"),
+        ("> A quotation, where 2 > 1", "A quotation, where 2 > 1"),
+        ("[words](https://example.com/a_(b) 'title') [more](<a b.md>)", "words more"),
+        ("![a picture](p.png) [![badge](https://a/b.svg)](https://c)", "a picture badge"),
+        ("[[a/Note#Part|words]] [[a/Note#Part]] [[Note#^37066d]]", "words Note > Part Note"),
+        ("before ![[picture.png]]", "before "),
+        ("a <!-- comment --> b", "a  b"),
+        ("***both*** and **a *b* c**, (**d**).", "both and a b c, (d)."),
+        ("*over\ntwo lines*", "over\ntwo lines"),
+        ("**日本**語", "日本語"),
+        (
+            "snake_case, 2*3*4, 2**8, *args and **kwargs",
+            "snake_case, 2*3*4, 2**8, *args and **kwargs",
+        ),
+        ("a == b and \\*not emphasis\\*", "a == b and *not emphasis*"),
+        ("`a*b*c` and ``x `*y*` z``", "`a*b*c` and ``x `*y*` z``"),
+        ("a\n---\nb\n* * *\n| a |\n|---|", "a\n\nb\n\n| a |\n"),
+        ("[1] and [text][reference] [^1]", "[1] and [text][reference] [^1]"),
+    ],
+)
+def test_marks_are_left_out_and_words_stay(text: str, plain: str) -> None:
+    assert plain_text(text) == plain
+
+
+def test_code_stays_as_it_is_without_its_fences() -> None:
+    text = "**a**\n```py\nf(**b**)\n# c\n```\n**d**"
+    assert plain_text(text) == "a\n\nf(**b**)\n# c\n\nd"
+
+
+def test_in_a_fragment_of_code_no_line_counts_as_code() -> None:
+    assert plain_line("**a**\n```\n**b**") == "a b"
+
+
+def test_sentences_have_no_marks() -> None:
+    text = (
+        "> [!note] A title\n> It is ==good==.\n\n- [ ] Knead the **dough**\n\n"
+        "Where wheat > rye, see [[a|b]]."
+    )
+    assert sentences(text) == ["It is good.", "Knead the dough", "Where wheat > rye, see b."]
+
+
+@given(MARKS)
+def test_any_text_is_accepted_and_gains_nothing(text: str) -> None:
+    plain = plain_text(text)
+    assert not Counter(plain.replace(" > ", " ")) - Counter(text) - Counter("\n")
+
+
+@given(st.text(alphabet="ab .,é\n"))
+def test_a_text_without_marks_stays_as_it_is(text: str) -> None:
+    assert plain_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["[", "[a](", "[x](a ", "`a", "*a ", "**a** ", "<!--", "> ", '[a](b "c', "[[a", "- [ ] x\n"],
+)
+def test_hostile_texts_take_linear_time(part: str) -> None:
+    # Linear work makes twice as many calls, quadratic work four times as many.
+    assert count_calls(lambda: plain_text(part * 2_000)) <= 20 + 2.5 * count_calls(
+        lambda: plain_text(part * 1_000)
+    )
+
+
+def count_calls(work: Callable[[], object]) -> int:
+    """Count the calls of functions, also of C functions, while `work` runs."""
+    events: Counter[str] = Counter()
+    previous_profiler = sys.getprofile()  # coverage may have set one
+    sys.setprofile(lambda _frame, event, _argument: events.update([event]))
+    try:
+        work()
+    finally:
+        sys.setprofile(previous_profiler)
+    return events["call"] + events["c_call"]
