@@ -25,6 +25,7 @@ _INTERRUPTED: Final = (
     "\nInterrupted. Stored results are kept. To continue, run the same command again."
 )
 _INTERRUPTED_STATUS: Final = 130
+_URL_SCHEMES: Final = ("http://", "https://")
 _MAX_NAMES: Final = 20
 """`--dry-run` prints at most this many files of a kind."""
 _NOTHING_FORGOTTEN: Final = (
@@ -67,17 +68,20 @@ class _Preview:
 
 
 @click.command()
-@click.argument("path", type=click.Path(path_type=Path), required=False)
+@click.argument("location", metavar="PATH|URL", required=False)
 @click.option(
     "--keep-missing", is_flag=True, help="Forget nothing: texts of missing files stay as they are."
 )
 @click.option("--yes", is_flag=True, help="Forget texts of missing files without asking.")
 @click.option("--dry-run", is_flag=True, help="Show what changed, and write nothing.")
 @click.option("--list", "lists", is_flag=True, help="List what is followed.")
-def ingest(path: Path | None, *, keep_missing: bool, yes: bool, dry_run: bool, lists: bool) -> None:
+def ingest(
+    location: str | None, *, keep_missing: bool, yes: bool, dry_run: bool, lists: bool
+) -> None:
     """Add the texts in PATH to the knowledge base, and follow PATH if it is a folder.
 
-    PATH is a Readwise export, notes, JSON Lines, or a folder that `carrel export` wrote.
+    PATH is a Readwise export, notes, JSON Lines, or a folder that `carrel export` wrote. Of a URL,
+    the page is added; the same URL again brings it up to date.
 
     The next time, a renamed or moved file keeps its ids, and texts of files that disappeared are
     forgotten. If more than a third disappeared, the command asks first. `carrel forget --restore`
@@ -89,11 +93,18 @@ def ingest(path: Path | None, *, keep_missing: bool, yes: bool, dry_run: bool, l
         with local_database.connected_database():
             click.echo(run_with_database(_list))
         return
-    if path is None:
+    if location is None:
         raise click.UsageError("Missing argument 'PATH'.")
+    is_url = location.lower().startswith(_URL_SCHEMES)
+    if is_url and (keep_missing or yes or dry_run):
+        raise click.UsageError("With a URL, no option is allowed.")
+    path = Path(location)
     try:
         with local_database.connected_database():
-            complete = _preview(path) if dry_run else _ingest(path, keep=keep_missing, yes=yes)
+            if is_url:
+                complete = _ingest_page(location)
+            else:
+                complete = _preview(path) if dry_run else _ingest(path, keep=keep_missing, yes=yes)
     except KeyboardInterrupt:
         click.echo(_INTERRUPTED, err=True)
         sys.exit(_INTERRUPTED_STATUS)
@@ -157,6 +168,17 @@ def _ingest(path: Path, *, keep: bool, yes: bool) -> bool:
     complete = ingest_all(path, changes.missing_ids if forgets else frozenset())
     local_database.save_now()
     return complete and is_confirmed
+
+
+def _ingest_page(url: str) -> bool:
+    """Ingest the page at an address, and return whether that succeeded."""
+    from infra.cloud.environment import set_job_secrets
+    from infra.local.jobs import ingest_page
+
+    set_job_secrets(["embed"])
+    complete = ingest_page(url)
+    local_database.save_now()
+    return complete
 
 
 def _confirm() -> bool:

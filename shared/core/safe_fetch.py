@@ -9,7 +9,6 @@ of a redirect is an untrusted URL, too.
 from __future__ import annotations
 
 import asyncio
-import re
 import socket
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +24,7 @@ from shared.core.http import media_type, read_limited
 from shared.core.public_url import DocumentRejected, PublicUrl
 
 if TYPE_CHECKING:
+    import re
     import ssl
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
