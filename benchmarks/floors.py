@@ -39,6 +39,7 @@ from shared.knowledge.chunk_repository import STEPS
 from shared.knowledge.corpus import knowledge
 from shared.knowledge.queue import dead_letter_query, pending_query
 from shared.knowledge.source_repository import SourceOrder
+from shared.links import repository as links
 from shared.search.candidates import DENSE_POOL, LEXICAL_POOL, MAX_CHECKED
 from shared.search.filter_plan import Selection, plan_filters
 from shared.tasks.model import TaskStatus
@@ -307,6 +308,7 @@ class Floors:
                 _run(query.select(CHUNK_FIELDS)),
                 _run(count_query(pending_query(self._client, "index"))),
                 get_all(self._client, months),
+                _run(links.newest_query(self._client, 5)),
             )
             await get_all(self._client, busiest)
 

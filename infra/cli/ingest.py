@@ -28,6 +28,7 @@ _INTERRUPTED: Final = (
     "\nInterrupted. Stored results are kept. To continue, run the same command again."
 )
 _INTERRUPTED_STATUS: Final = 130
+_URL_SCHEMES: Final = ("http://", "https://")
 _MAX_NAMES: Final = 20
 """`--dry-run` prints at most this many files of a kind."""
 _NOTHING_FORGOTTEN: Final = (
@@ -86,7 +87,7 @@ class _Preview:
 
 
 @click.command()
-@click.argument("path", type=click.Path(path_type=Path), required=False)
+@click.argument("location", metavar="PATH|URL", required=False)
 @click.option(
     "--keep-missing", is_flag=True, help="Forget nothing: texts of missing files stay as they are."
 )
@@ -99,7 +100,7 @@ class _Preview:
 )
 @click.option("--list", "lists", is_flag=True, help="List what is followed.")
 def ingest(  # noqa: PLR0913 - one for each option
-    path: Path | None,
+    location: str | None,
     *,
     keep_missing: bool,
     yes: bool,
@@ -109,7 +110,8 @@ def ingest(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Add the texts in PATH to the knowledge base, and follow PATH if it is a folder.
 
-    PATH is a folder or a file of a format that docs/formats.md describes.
+    PATH is a folder or a file of a format that docs/formats.md describes. Of a URL, the page is
+    added; the same URL again brings it up to date.
 
     The next time, a renamed or moved file keeps its ids, and texts of files that disappeared are
     forgotten. If more than a third disappeared, the command asks first. `carrel forget --restore`
@@ -122,11 +124,17 @@ def ingest(  # noqa: PLR0913 - one for each option
         with local_database.connected_database():
             click.echo(run_with_database(_list))
         return
-    if path is None:
+    if location is None:
         raise click.UsageError("Missing argument 'PATH'.")
+    is_url = location.lower().startswith(_URL_SCHEMES)
+    if is_url and (keep_missing or yes or strict or dry_run):
+        raise click.UsageError("With a URL, no option is allowed.")
+    path = Path(location)
     try:
         with local_database.connected_database():
-            if dry_run:
+            if is_url:
+                complete = _ingest_page(location)
+            elif dry_run:
                 complete = _preview(path)
             else:
                 complete = _ingest(path, keep=keep_missing, yes=yes, strict=strict)
@@ -223,6 +231,17 @@ def _ingest(path: Path, *, keep: bool, yes: bool, strict: bool) -> bool:
     complete = ingest_all(path, changes.missing_ids if forgets else frozenset())
     local_database.save_now()
     return complete and is_confirmed
+
+
+def _ingest_page(url: str) -> bool:
+    """Ingest the page at an address, and return whether that succeeded."""
+    from infra.cloud.environment import set_job_secrets
+    from infra.local.jobs import ingest_page
+
+    set_job_secrets(["embed"])
+    complete = ingest_page(url)
+    local_database.save_now()
+    return complete
 
 
 def _confirm() -> bool:

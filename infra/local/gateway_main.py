@@ -6,6 +6,7 @@ from functions.gateway.app import gateway
 from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
 from infra.local.inline import InlineDispatcher
+from infra.local.link_fetching import LinkFetcher, LinkFetchingDispatcher
 from infra.local.tool_processes import FUNCTION_SECRET, SharedSecretTokens
 from shared.core.settings import Settings
 from shared.runtime.context import App
@@ -13,9 +14,11 @@ from shared.runtime.context import App
 _settings = Settings()
 _catalog = Catalog.load().apply_settings(_settings)
 _secret = os.environ.pop(FUNCTION_SECRET, None)
-_dispatcher = (
+_app = App(_settings)
+_dispatcher = LinkFetchingDispatcher(
     HttpDispatcher(_settings.tool_urls, SharedSecretTokens(_secret), _catalog.names)
     if _secret
-    else InlineDispatcher(App(_settings))
+    else InlineDispatcher(_app),
+    LinkFetcher(_app),
 )
 handle = gateway(_settings, _dispatcher, _catalog)

@@ -19,6 +19,7 @@ from functions.jobs.embed.job import JOB as EMBED
 from functions.jobs.extract.job import JOB as EXTRACT
 from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.job import JOB as INGEST
+from functions.jobs.ingest.links.queue import ingest_link
 from functions.jobs.ingest.path import ingest_confirmed
 from infra.local.local_database import SAMPLE
 from shared.core.caller import Caller
@@ -36,8 +37,9 @@ if TYPE_CHECKING:
 
     from click._termui_impl import ProgressBar
 
+    from shared.core.safe_fetch import SafeFetch
     from shared.runtime.context import Context
-    from shared.runtime.job import Failure, Job
+    from shared.runtime.job import Budget, Failure, Job
 
 MAX_PRINTED_ITEMS: Final = 20
 """At most this many failures, and this many warnings, are printed."""
@@ -61,6 +63,16 @@ def ingest_all(path: Path, confirmed: AbstractSet[str] = frozenset()) -> bool:
     """
     reading = replace(INGEST, run=partial(ingest_confirmed, str(path), confirmed))
     return _run_command(_settings_for(path), partial(_ingest, reading))
+
+
+def ingest_page(url: str, fetch: SafeFetch | None = None) -> bool:
+    """Ingest the page at an address likewise; `fetch` is by default from public addresses only."""
+
+    async def run(ctx: Context, budget: Budget) -> Report:
+        return await ingest_link(url, ctx, budget, fetch)
+
+    settings = Settings(ingest_path=None, readwise_token=None, ingest_bucket=None)
+    return _run_command(settings, partial(_ingest, replace(INGEST, run=run)))
 
 
 def load_sample() -> bool:

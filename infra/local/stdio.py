@@ -11,6 +11,7 @@ from functions.gateway.auth.visitor import LOCAL_USER, Visitor
 from functions.gateway.catalog import Catalog
 from functions.gateway.mcp.server import mcp_server
 from infra.local.inline import InlineDispatcher
+from infra.local.link_fetching import LinkFetcher, LinkFetchingDispatcher
 from shared.core.caller import Caller, Role
 from shared.runtime.context import App
 
@@ -22,12 +23,14 @@ async def serve_stdio(settings: Settings) -> None:
     """Serve one client until it closes the standard input of this process."""
     app, access = App(settings), Access(settings)
     catalog = Catalog.load().apply_settings(settings)
-    calls = access.pipeline(InlineDispatcher(app))
+    fetcher = LinkFetcher(app)
+    calls = access.pipeline(LinkFetchingDispatcher(InlineDispatcher(app), fetcher))
     owner = Visitor(Caller.of(LOCAL_USER, role=Role.OWNER), rate_limit_key=None)
     server = mcp_server(catalog, calls, local_visitor=owner)
     try:
         async with stdio_server() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
     finally:
+        await fetcher.aclose()
         await app.aclose()
         await access.aclose()

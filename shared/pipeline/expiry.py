@@ -1,4 +1,4 @@
-"""Documents that expire: deleted to-dos, idempotency records, former notes, run records, leases.
+"""Documents that expire: to-dos, idempotency records, former notes, fetched links, runs, leases.
 
 A lease that a killed run did not release stays for the next run of its job, which learns from it
 that the other died; after a month there is no such job any more. In the cloud, Firestore deletes
@@ -58,6 +58,9 @@ EXPIRING: Final = (
         field="purge_at",
         nested=True,
         commit_size=50,
+    ),
+    ExpiringKind(
+        name="links", collection="links", field="expires_at", nested=False, commit_size=100
     ),
     ExpiringKind(
         name="leases",

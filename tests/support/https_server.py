@@ -1,11 +1,11 @@
-"""An HTTPS server that appears to the gateway to be on the public internet."""
+"""A web server that appears to fetchers to be on the public internet."""
 
 from __future__ import annotations
 
 import contextlib
 import ssl
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Self
@@ -14,7 +14,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from functions.gateway.oauth.safe_fetch import DocumentRejected, Endpoint, SafeFetch
+from functions.gateway.oauth.client_id_metadata import FETCH_RULES
+from shared.core.public_url import DocumentRejected
+from shared.core.safe_fetch import Endpoint, SafeFetch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -62,7 +64,8 @@ class DocumentServer(ThreadingHTTPServer):
     """Listens on a free port of this machine while the `with` block runs.
 
     Attributes:
-        page: The response to every request.
+        page: The response to every request for which `pages` has none.
+        pages: Responses by target.
         requests: The requests so far.
         arrived: Set after the first request.
         gate: Requests wait until it is set.
@@ -71,20 +74,22 @@ class DocumentServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128  # by default, a sixth concurrent client would wait for a second
 
-    def __init__(self, certificate: Path, page: Page | None = None) -> None:
-        """Open the port."""
+    def __init__(self, certificate: Path | None, page: Page | None = None) -> None:
+        """Open the port. Without a certificate, serve http."""
         super().__init__(("127.0.0.1", 0), _Handler)
         self.page = page or Page()
+        self.pages: dict[str, Page] = {}
         self.requests: list[ReceivedRequest] = []
         self.arrived = threading.Event()
         self.gate = threading.Event()
         self.gate.set()
         self.closing = threading.Event()
         self.names: list[str | None] = []
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        context.sni_callback = lambda _socket, name, _context: self.names.append(name)
-        self.socket = context.wrap_socket(self.socket, server_side=True)
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            context.sni_callback = lambda _socket, name, _context: self.names.append(name)
+            self.socket = context.wrap_socket(self.socket, server_side=True)
         self._loop = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02})
 
     @property
@@ -120,7 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.arrived.set()
         self.server.gate.wait()
         with contextlib.suppress(OSError):  # the client may have disconnected
-            self._send(self.server.page)
+            self._send(self.server.pages.get(target, self.server.page))
 
     def _send(self, page: Page) -> None:
         self.send_response(page.status)
@@ -163,10 +168,10 @@ def write_named_certificate(path: Path, *names: str) -> Path:
     return path
 
 
-def resolver_for(*endpoints: Endpoint) -> Callable[[str], Awaitable[list[Endpoint]]]:
+def resolver_for(*endpoints: Endpoint) -> Callable[[str, int], Awaitable[list[Endpoint]]]:
     """Make a resolver that knows one host, and trusts its addresses."""
 
-    async def resolve(host: str) -> list[Endpoint]:
+    async def resolve(host: str, _port: int) -> list[Endpoint]:
         if host != HOST:
             raise DocumentRejected("host_unknown")
         return list(endpoints)
@@ -177,4 +182,4 @@ def resolver_for(*endpoints: Endpoint) -> Callable[[str], Awaitable[list[Endpoin
 def make_fetcher(server: DocumentServer, certificate: Path, seconds: float = 5.0) -> SafeFetch:
     """Make a fetcher that takes the server for a public one and trusts its certificate."""
     tls = ssl.create_default_context(cafile=certificate)
-    return SafeFetch(resolver_for(server.endpoint), tls, seconds)
+    return SafeFetch(replace(FETCH_RULES, seconds=seconds), resolver_for(server.endpoint), tls)

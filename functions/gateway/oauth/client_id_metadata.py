@@ -19,21 +19,24 @@ from mcp.shared.auth import OAuthClientMetadata
 from pydantic import ValidationError
 
 from functions.gateway.oauth.redirect_uris import parse_redirect_uri
-from functions.gateway.oauth.safe_fetch import (
-    FETCH_TIMEOUT_SECONDS,
-    DocumentRejected,
-    PublicUrl,
-    SafeFetch,
-)
 from shared.core.dates import utc_now
 from shared.core.errors import Unavailable
 from shared.core.log import log
+from shared.core.public_url import DocumentRejected, PublicUrl
+from shared.core.safe_fetch import FetchRules, SafeFetch
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.core.dates import Clock
 
+FETCH_RULES: Final = FetchRules(
+    max_bytes=64 * 1024,
+    seconds=5.0,
+    media_types=re.compile(r"application/(?:[a-z0-9.!#$&^_-]+\+)?json", re.IGNORECASE | re.ASCII),
+    headers={"accept": "application/json"},
+)
+"""A client's document is small JSON, at exactly the URL that is the client's id."""
 MAX_LIFETIME: Final = timedelta(hours=1)
 """Longest time to cache a document, even if its server allows more."""
 DEFAULT_LIFETIME: Final = timedelta(minutes=15)
@@ -84,7 +87,7 @@ class ClientDocuments:
 
     def __init__(self, fetch: SafeFetch | None = None, clock: Clock = utc_now) -> None:
         """Create an empty cache; `fetch` fetches documents on demand."""
-        self._fetch = fetch or SafeFetch()
+        self._fetch = fetch or SafeFetch(FETCH_RULES)
         self._clock = clock
         self._cache: OrderedDict[str, tuple[_Lookup, datetime]] = OrderedDict()
         self._fetches: dict[str, asyncio.Task[_Lookup]] = {}
@@ -118,7 +121,7 @@ class ClientDocuments:
         url = PublicUrl.parse(client_id)
         if len(self._fetches) >= MAX_CONCURRENT_FETCHES:
             log.warning("client_document_refused", reason="busy")
-            raise Unavailable(_BUSY_MESSAGE, retry_after=FETCH_TIMEOUT_SECONDS)
+            raise Unavailable(_BUSY_MESSAGE, retry_after=FETCH_RULES.seconds)
         task = asyncio.create_task(self._fetch_and_cache(url), name="client document")
         self._fetches[client_id] = task
         task.add_done_callback(lambda _: self._fetches.pop(client_id))

@@ -1,36 +1,40 @@
-"""Bring the knowledge base up to date with Readwise, a bucket and files on disk."""
+"""Bring the knowledge base up to date with links, Readwise, a bucket and files on disk."""
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.bucket.sync import sync_bucket
+from functions.jobs.ingest.links import queue as links
 from functions.jobs.ingest.path import count_texts, ingest_path
-from functions.jobs.ingest.readwise.sync import DEAD_LETTERS, sync_readwise
+from functions.jobs.ingest.readwise import sync as readwise
 from shared.core.errors import CarrelError, InvalidInput
 from shared.core.log import error_fields, log
 from shared.firestore.database import LeaseLost
+from shared.links.model import SCHEDULE
+from shared.links.repository import SavedLinks
 from shared.runtime.capabilities import Capability
-from shared.runtime.job import Job, Report
+from shared.runtime.job import DeadLetters, Job, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection
 
     from shared.core.settings import Settings
     from shared.runtime.context import Context
-    from shared.runtime.job import Budget
+    from shared.runtime.job import Budget, Failure
 
     IngestOrigin = Callable[[Context, Budget, Report], Awaitable[None]]
 
 _NOTHING: Final = (
-    "There is nothing to ingest. Set INGEST_PATH to a file or a folder, READWISE_TOKEN to the"
-    " access token of a library, or INGEST_BUCKET to gs://bucket/prefix."
+    "There is nothing to ingest: no link waits. Set INGEST_PATH to a file or a folder,"
+    " READWISE_TOKEN to the access token of a library, or INGEST_BUCKET to gs://bucket/prefix."
 )
 
 
 async def ingest(ctx: Context, budget: Budget, *, forgets_all: bool = False) -> Report:
-    """Read each configured origin, and write what differs from the database.
+    """Fetch saved links, read each configured origin, and write what differs from the database.
 
     Of Readwise and a bucket, a run reads the changes since the last complete run; a path is read
     completely each time. What an origin no longer has is forgotten. Readwise exports in files are
@@ -45,15 +49,14 @@ async def ingest(ctx: Context, budget: Budget, *, forgets_all: bool = False) -> 
             failure by default.
 
     Raises:
-        InvalidInput: No origin is configured, or one cannot be read.
+        InvalidInput: No origin is configured and no link waits, or an origin cannot be read.
         Unavailable: An origin or the database does not answer.
     """
     origins = _configured(ctx.settings, forgets_all=forgets_all)
-    if not origins:
-        raise InvalidInput(_NOTHING)
+    await _require_work(origins, ctx)
     report = Report()
     errors: list[CarrelError] = []
-    for name, ingest_origin in origins.items():
+    for name, ingest_origin in {"links": links.fetch_links, **origins}.items():
         try:
             await ingest_origin(ctx, budget, report)
         except LeaseLost:
@@ -67,21 +70,43 @@ async def ingest(ctx: Context, budget: Budget, *, forgets_all: bool = False) -> 
 
 
 async def count(ctx: Context) -> int:
-    """Count the texts that a run would read; 0 if only Readwise or Cloud Storage knows."""
+    """Count the texts that a run would read, as far as Readwise and Cloud Storage do not know."""
     settings = ctx.settings
     origins = _configured(settings)
-    if not origins:
-        raise InvalidInput(_NOTHING)
+    waiting = await _require_work(origins, ctx)
     if settings.ingest_path and len(origins) == 1:
-        return await count_texts(settings.ingest_path)
-    return 0
+        return waiting + await count_texts(settings.ingest_path)
+    return waiting
+
+
+async def _require_work(origins: Collection[str], ctx: Context) -> int:
+    """Count the links that wait.
+
+    Raises:
+        InvalidInput: There is none, and no origin is configured.
+    """
+    waiting = await SavedLinks(ctx.database).count_waiting()
+    if not origins and not waiting:
+        raise InvalidInput(_NOTHING)
+    return waiting
+
+
+async def _dead_letters(ctx: Context, limit: int) -> list[Failure]:
+    """Load some of the links and books that are not read again."""
+    letters = await asyncio.gather(*(origin.load(ctx, limit) for origin in _DEAD_LETTERS))
+    return [letter for of_origin in letters for letter in of_origin][:limit]
+
+
+async def _retry(ctx: Context) -> int:
+    """Have the next run read them again; return how many there are."""
+    return sum(await asyncio.gather(*(origin.retry(ctx) for origin in _DEAD_LETTERS)))
 
 
 def _configured(settings: Settings, *, forgets_all: bool = False) -> dict[str, IngestOrigin]:
     """Return the origins. The path comes last, because reading it might take all the time."""
     origins: dict[str, IngestOrigin] = {}
     if settings.readwise_token:
-        origins["readwise"] = sync_readwise
+        origins["readwise"] = readwise.sync_readwise
     if settings.ingest_bucket:
         origins["bucket"] = partial(sync_bucket, settings.ingest_bucket, forgets_all=forgets_all)
     if settings.ingest_path:
@@ -89,14 +114,16 @@ def _configured(settings: Settings, *, forgets_all: bool = False) -> dict[str, I
     return origins
 
 
+_DEAD_LETTERS: Final = (links.DEAD_LETTERS, readwise.DEAD_LETTERS)
+
 JOB = Job(
     name="ingest",
     title="Ingest texts",
     run=ingest,
     run_confirmed=partial(ingest, forgets_all=True),
     total=count,
-    schedule="0 4 * * *",
-    dead_letters=DEAD_LETTERS,
+    schedule=SCHEDULE,
+    dead_letters=DeadLetters(load=_dead_letters, retry=_retry),
     capabilities=frozenset({Capability.READWISE, Capability.INGEST_BUCKET}),
     settings=("ingest_path",),
 )

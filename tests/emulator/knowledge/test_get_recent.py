@@ -14,10 +14,12 @@ from functions.tools.knowledge.get_recent.tool import EMPTY_MESSAGE, In, get_rec
 from shared.core.caller import Caller
 from shared.core.dates import Period
 from shared.core.errors import InvalidInput
+from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import App
 from shared.runtime.pagination import encode_cursor
 from tests.support.knowledge import set_fields, with_chunks
+from tests.support.links import EDITOR, SITE
 from tests.support.many_sources import (
     NOON,
     cost_of_read,
@@ -25,12 +27,12 @@ from tests.support.many_sources import (
     make_source,
     store_and_index,
 )
+from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from functions.tools.knowledge.get_recent.tool import Out
-    from shared.core.meter import Meter
     from shared.core.settings import Settings
     from shared.runtime.context import Context
 
@@ -88,6 +90,7 @@ async def test_the_latest_passages_of_a_week_come_with_its_activity(ctx: Context
             ],
             "partial": False,
         },
+        "links": None,
         "message": None,
     }
 
@@ -278,3 +281,35 @@ async def test_a_call_is_two_round_trips_and_a_later_page_one(
     own, meter = make_metered_context(app)
     await get_recent(In(limit=2, cursor=cursor), own)
     assert cost_of_read(meter) == (1, 3)
+
+
+async def save_links(app: App, count: int) -> None:
+    for number in range(count):
+        await call_result(app, "save_link", EDITOR, url=f"{SITE}/{number}")
+
+
+async def test_the_first_page_has_the_five_newest_links(ctx: Context, app: App) -> None:
+    await diary(ctx)
+    await save_links(app, 7)
+    out = await get_recent(In(limit=2), ctx)
+    assert out.links is not None
+    assert len(out.links) == 5
+    assert {link.state for link in out.links} == {"waiting"}
+    assert {link.requested for link in out.links} == {"2024-06-12T12:00:00Z"}
+    assert (await get_recent(In(limit=2, cursor=out.next_cursor), ctx)).links is None
+
+
+async def test_a_caller_without_a_credential_sees_no_links(app: App) -> None:
+    await save_links(app, 1)
+    own, _ = make_metered_context(app)
+    assert (await get_recent(In(), own)).links is None
+
+
+async def test_the_default_page_reads_at_most_40_documents(ctx: Context, app: App) -> None:
+    for start in (0, 20):
+        sources = [make_source(f"s{n}", dates=[ago(n % 7)] * 2) for n in range(start, start + 20)]
+        await store_and_index(ctx, *sources)
+    await save_links(app, 7)
+    meter = Meter()
+    await get_recent(In(), app.context(Caller.of("anna"), meter))
+    assert cost_of_read(meter) == (2, 11 + (1 + 1) + 2 + 20 + 5)

@@ -9,8 +9,8 @@ import pytest
 
 from functions.gateway.oauth.client_id_metadata import parse_client
 from functions.gateway.oauth.redirect_uris import Destination, is_registered, parse_redirect_uri
-from functions.gateway.oauth.safe_fetch import DocumentRejected
 from shared.core.errors import InvalidInput
+from shared.core.public_url import DocumentRejected
 from tests.support.authorization_server import REDIRECT, parse_error
 from tests.support.https_server import URL
 

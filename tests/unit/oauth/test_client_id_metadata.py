@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.gateway.oauth.client_id_metadata import (
+    FETCH_RULES,
     MAX_CACHED_LOOKUPS,
     MAX_CONCURRENT_FETCHES,
     ClientDocuments,
 )
-from functions.gateway.oauth.safe_fetch import Endpoint, SafeFetch
 from shared.core.errors import Unavailable
+from shared.core.safe_fetch import Endpoint, SafeFetch
 from tests.support.clock import SettableClock
 from tests.support.https_server import (
     HOST,
@@ -290,7 +291,9 @@ async def test_slow_server_is_a_temporary_error(server: DocumentServer, tmp_path
 
 @pytest.mark.anyio
 async def test_unreachable_server_is_a_temporary_error() -> None:
-    documents = ClientDocuments(SafeFetch(resolver_for(Endpoint("127.0.0.1", free_port()))))
+    documents = ClientDocuments(
+        SafeFetch(FETCH_RULES, resolver_for(Endpoint("127.0.0.1", free_port())))
+    )
     with pytest.raises(Unavailable, match="cannot be fetched right now"):
         await documents.get(URL)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import date
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field, TypeAdapter
 
@@ -14,6 +14,7 @@ from shared.core.dates import DateSpan, Period, period_dates
 from shared.index.vector_index import date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.views import Passage, passage_view
+from shared.links.repository import SavedLinks
 from shared.runtime.pagination import (
     CursorMoment,
     CursorText,
@@ -25,8 +26,13 @@ from shared.runtime.schemas import Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, Links, Tool
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.links.model import Link
     from shared.runtime.context import Context
 
+MAX_LINKS: Final = 5
+"""The first page shows this many links that were saved."""
 EMPTY_MESSAGE: Final = (
     "The knowledge base is empty. The owner adds texts with `carrel ingest PATH`."
 )
@@ -50,6 +56,19 @@ class In(Arguments):
     )
 
 
+class RecentLink(Result):
+    """A link that was saved with save_link."""
+
+    url: str = Field(description="Its address.")
+    source_id: str = Field(description="The source that its page is or becomes, for get_source.")
+    state: Literal["waiting", "stored", "failed"] = Field(
+        description="failed: it was given up after five attempts. save_link tries again."
+    )
+    requested: str = Field(description="When it was saved: an ISO 8601 time in UTC.")
+    error: str | None = Field(description="Why its page could not be stored, the last time.")
+    title: str | None = Field(description="The title that the user gave, if any.")
+
+
 class Out(Result):
     """The newest passages of a period, and its counts."""
 
@@ -61,6 +80,10 @@ class Out(Result):
     activity: Activity | None = Field(
         description="Counts of the period's passages. Returned on the first page only."
     )
+    links: list[RecentLink] | None = Field(
+        description="The five links that were saved last with save_link, in any period, newest"
+        " first. Returned to users who are signed in, on the first page only, if there are any."
+    )
     message: str | None = Field(
         description="Why the list is empty, and what to do next. Missing if there are passages."
     )
@@ -70,8 +93,8 @@ async def get_recent(args: In, ctx: Context) -> Out:
     """List the newest passages of a period.
 
     The first page costs two round trips, or three if the period has no passages. It reads limit + 1
-    chunks, the postings of each month and up to 20 sources. Every other page costs one round trip
-    and limit + 1 chunks.
+    chunks, the postings of each month, up to 20 sources and 5 links. Every other page costs one
+    round trip and limit + 1 chunks.
     """
     span = period_dates(args.period, ctx.clock())
     after = None
@@ -80,9 +103,10 @@ async def get_recent(args: In, ctx: Context) -> Out:
         after = dated_at, chunk_id
         # Every page keeps the first page's period, even if midnight has passed since.
         span = DateSpan(date.fromordinal(first_day), date.fromordinal(last_day))
-    chunks, activity = await asyncio.gather(
+    chunks, activity, links = await asyncio.gather(
         Chunks(ctx.database).newest(args.limit + 1, span=span, after=after),
         _activity(args, span, ctx),
+        _links(args, ctx),
     )
     page = fit_page([passage_view(Passage, chunk) for chunk in chunks[: args.limit]])
     next_cursor = None
@@ -96,6 +120,7 @@ async def get_recent(args: In, ctx: Context) -> Out:
         chunks=page,
         next_cursor=next_cursor,
         activity=activity,
+        links=[_link_view(link) for link in links] or None,
         message=None if page or args.cursor else await _empty_message(ctx),
     )
 
@@ -104,6 +129,19 @@ async def _activity(args: In, span: DateSpan, ctx: Context) -> Activity | None:
     if args.cursor:
         return None
     return await count_activity(span, ctx, by_month=args.period is Period.LAST_YEAR)
+
+
+async def _links(args: In, ctx: Context) -> Sequence[Link]:
+    # An address that a user saved is not public before its page is stored.
+    if args.cursor or ctx.caller.user_id is None:
+        return ()
+    return await SavedLinks(ctx.database).newest(MAX_LINKS)
+
+
+def _link_view(link: Link) -> RecentLink:
+    return RecentLink.of(
+        link, state=link.state.value, requested=f"{link.requested_at:%Y-%m-%dT%H:%M:%SZ}"
+    )
 
 
 async def _empty_message(ctx: Context) -> str:
@@ -123,9 +161,9 @@ TOOL = Tool(
     title="Get the newest passages",
     description=(
         "List the newest passages of a period, and count its passages by day, source and author."
-        " Use it for questions about time, such as last week's reading or a weekly review. To"
-        " search for a subject, use search_kb, which also filters by date. To count the whole"
-        " knowledge base, use get_stats."
+        " Use it for questions about time, such as last week's reading or a weekly review, and to"
+        " see what became of links that save_link queued. To search for a subject, use search_kb,"
+        " which also filters by date. To count the whole knowledge base, use get_stats."
     ),
     input=In,
     output=Out,

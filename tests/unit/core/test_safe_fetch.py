@@ -1,20 +1,24 @@
-"""The addresses that untrusted URLs may make the gateway connect to, and for how long."""
+"""The addresses that untrusted URLs may make Carrel connect to, and for how long."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gzip
+import re
 import ssl
+import zlib
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functions.gateway.oauth.safe_fetch import (
-    MAX_DOCUMENT_BYTES,
-    DocumentRejected,
+from functions.gateway.oauth.client_id_metadata import FETCH_RULES
+from shared.core.public_url import DocumentRejected, PublicUrl
+from shared.core.safe_fetch import (
     Endpoint,
-    PublicUrl,
+    FetchRules,
     SafeFetch,
     is_public,
     public_endpoints,
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from ipaddress import IPv4Address
     from pathlib import Path
+
+    from shared.core.safe_fetch import Resolve
 
 PUBLIC = [
     "1.1.1.1",
@@ -207,16 +213,16 @@ def test_special_addresses_are_not_public(address: object) -> None:
 
 def test_host_with_one_private_address_is_rejected() -> None:
     with pytest.raises(DocumentRejected, match="address_not_public"):
-        public_endpoints(["8.8.8.8", "10.0.0.1", "1.1.1.1"])
+        public_endpoints(["8.8.8.8", "10.0.0.1", "1.1.1.1"], 443)
 
 
 def test_a_host_without_an_address_is_unknown() -> None:
     with pytest.raises(DocumentRejected, match="host_unknown"):
-        public_endpoints([])
+        public_endpoints([], 443)
 
 
 def test_each_address_is_tried_once_ipv4_first() -> None:
-    endpoints = public_endpoints(["2606:4700::1", "8.8.8.8", "2606:4700::1", "1.1.1.1"])
+    endpoints = public_endpoints(["2606:4700::1", "8.8.8.8", "2606:4700::1", "1.1.1.1"], 443)
     assert endpoints == [("8.8.8.8", 443), ("1.1.1.1", 443), ("2606:4700::1", 443)]
     assert [e.authority for e in endpoints] == ["8.8.8.8:443", "1.1.1.1:443", "[2606:4700::1]:443"]
 
@@ -224,13 +230,13 @@ def test_each_address_is_tried_once_ipv4_first() -> None:
 @pytest.mark.anyio
 async def test_a_name_of_this_machine_is_not_public() -> None:
     with pytest.raises(DocumentRejected, match="address_not_public"):
-        await resolve_public("localhost")
+        await resolve_public("localhost", 443)
 
 
 @pytest.mark.anyio
 async def test_unregistered_name_is_unknown() -> None:
     with pytest.raises(DocumentRejected, match="host_unknown"):
-        await resolve_public("nobody.invalid")
+        await resolve_public("nobody.invalid", 443)
 
 
 @pytest.mark.parametrize("text", URLS)
@@ -287,17 +293,20 @@ async def test_a_name_is_resolved_once_so_it_cannot_be_rebound(
 ) -> None:
     answers = [[server.endpoint], [Endpoint("127.0.0.1", free_port())]]
 
-    async def resolve(_host: str) -> list[Endpoint]:
+    async def resolve(_host: str, _port: int) -> list[Endpoint]:
         return answers.pop(0)
 
     tls = ssl.create_default_context(cafile=certificate)
-    await SafeFetch(resolve, tls).get(PublicUrl.parse(URL))
+    await SafeFetch(FETCH_RULES, resolve, tls).get(PublicUrl.parse(URL))
     assert len(answers) == 1
 
 
 @pytest.mark.anyio
 async def test_untrusted_certificate_is_rejected(server: DocumentServer) -> None:
-    assert await rejection_reason(SafeFetch(resolver_for(server.endpoint))) == "unreachable"
+    assert (
+        await rejection_reason(SafeFetch(FETCH_RULES, resolver_for(server.endpoint)))
+        == "unreachable"
+    )
     assert server.requests == []
 
 
@@ -307,10 +316,14 @@ async def test_a_host_with_a_dead_first_address_is_reached_at_another(
 ) -> None:
     dead = Endpoint("127.0.0.1", free_port())
     tls = ssl.create_default_context(cafile=certificate)
-    document = await SafeFetch(resolver_for(dead, server.endpoint), tls).get(PublicUrl.parse(URL))
+    document = await SafeFetch(FETCH_RULES, resolver_for(dead, server.endpoint), tls).get(
+        PublicUrl.parse(URL)
+    )
     assert document.body == b"{}"
     assert (
-        await rejection_reason(SafeFetch(resolver_for(dead, dead, dead, server.endpoint), tls))
+        await rejection_reason(
+            SafeFetch(FETCH_RULES, resolver_for(dead, dead, dead, server.endpoint), tls)
+        )
     ) == "unreachable"
 
 
@@ -366,10 +379,10 @@ async def test_a_compressed_body_is_refused(server: DocumentServer, certificate:
 
 @pytest.mark.anyio
 async def test_document_size_is_limited(server: DocumentServer, certificate: Path) -> None:
-    server.page = Page(b" " * MAX_DOCUMENT_BYTES)
+    server.page = Page(b" " * FETCH_RULES.max_bytes)
     fetch = make_fetcher(server, certificate)
-    assert len((await fetch.get(PublicUrl.parse(URL))).body) == MAX_DOCUMENT_BYTES
-    server.page = Page(b" " * (MAX_DOCUMENT_BYTES + 1))
+    assert len((await fetch.get(PublicUrl.parse(URL))).body) == FETCH_RULES.max_bytes
+    server.page = Page(b" " * (FETCH_RULES.max_bytes + 1))
     assert await rejection_reason(fetch) == "too_large"
     server.page = Page(b" " * 1000, endless=True)
     assert await rejection_reason(fetch) == "too_large"
@@ -390,3 +403,212 @@ async def test_proxy_settings_are_ignored(
         monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
     document = await make_fetcher(server, certificate).get(PublicUrl.parse(URL))
     assert document.body == b"{}"
+
+
+PAGES = FetchRules(
+    max_bytes=10_000,
+    seconds=5.0,
+    media_types=re.compile("text/plain"),
+    headers={},
+    max_redirects=2,
+    compressed=True,
+)
+
+
+def make_page_fetcher(
+    server: DocumentServer, certificate: Path | None = None, *, resolve: Resolve | None = None
+) -> SafeFetch:
+    """Make a fetcher of pages, which takes the server for a public one."""
+    tls = ssl.create_default_context(cafile=certificate)
+    return SafeFetch(PAGES, resolve or resolver_for(server.endpoint), tls)
+
+
+def redirect(location: str, status: int = 302) -> Page:
+    return Page(status=status, headers={"Location": location})
+
+
+def text_page(body: bytes, **headers: str) -> Page:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Page(body, headers={"Content-Type": "text/plain"} | named)
+
+
+async def page_rejection(fetch: SafeFetch, url: str = f"http://{HOST}/") -> str:
+    with pytest.raises(DocumentRejected) as error:
+        await fetch.get(PublicUrl.of_link(url))
+    return error.value.reason
+
+
+@pytest.fixture
+def plain_server() -> Iterator[DocumentServer]:
+    """A server without TLS."""
+    with DocumentServer(None) as document_server:
+        yield document_server
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("https://client.example", "https://client.example/"),
+        ("HTTP://Client.Example:80/a#part", "http://client.example/a"),
+        ("https://client.example:443/a?b=c d", "https://client.example/a?b=c%20d"),
+        ("https://client.example/a/../b/./c", "https://client.example/b/c"),
+        ("https://client.example/caf\u00e9?q=\u00e9", "https://client.example/caf%C3%A9?q=%C3%A9"),
+        ("https://b\u00fccher.example/100%", "https://xn--bcher-kva.example/100%25"),
+        ("https://client.example/it's|[1]", "https://client.example/it%27s%7C%5B1%5D"),
+        ("https://client.example//evil.example/x", "https://client.example//evil.example/x"),
+    ],
+)
+def test_address_of_a_page_is_normalized(text: str, expected: str) -> None:
+    url = PublicUrl.of_link(text)
+    assert url.text == expected
+    assert url.port == (443 if expected.startswith("https") else 80)
+    assert PublicUrl.of_link(expected) == url
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://user@client.example/",
+        "https://user:pass@client.example/",
+        "https://@client.example/",
+        "https://client.example:8443/",
+        "http://client.example:443/",
+        "https://client.example:99999/",
+        "https://127.0.0.1/",
+        "http://2130706433/",
+        "http://[::1]/",
+        "http://[::ffff:10.0.0.1]/",
+        "http://localhost/",
+        "http://metadata/",
+        "file:///etc/passwd",
+        "ftp://client.example/",
+        "gopher://client.example/",
+        "javascript:alert(1)",
+        "https://client.example/a/%2e%2e/b",
+        f"https://client.example/{'a' * 2000}",
+        "client.example/page",
+        "https://[client.example/",
+        "https://..example/",
+        "",
+    ],
+)
+def test_address_that_is_no_public_page_is_refused(text: str) -> None:
+    with pytest.raises(DocumentRejected, match="url"):
+        PublicUrl.of_link(text)
+
+
+@given(st.text())
+def test_any_text_is_an_address_or_is_refused(text: str) -> None:
+    with contextlib.suppress(DocumentRejected):
+        url = PublicUrl.of_link(f"https://client.example/{text}")
+        assert (url.scheme, url.port) == ("https", 443)
+
+
+@pytest.mark.anyio
+async def test_redirects_are_followed_and_the_last_url_returned(
+    plain_server: DocumentServer,
+) -> None:
+    plain_server.pages = {"/": redirect("/a?b=1", 301), "/a?b=1": redirect("b c#d", 308)}
+    plain_server.page = text_page(b"Hello", Content_Type="text/plain; charset=utf-8")
+    document = await make_page_fetcher(plain_server).get(PublicUrl.of_link(f"http://{HOST}"))
+    assert document.body == b"Hello"
+    assert document.url.text == f"http://{HOST}/b%20c"
+    assert document.content_type == "text/plain; charset=utf-8"
+    assert [request.target for request in plain_server.requests] == ["/", "/a?b=1", "/b%20c"]
+
+
+@pytest.mark.anyio
+async def test_too_many_redirects_are_refused(plain_server: DocumentServer) -> None:
+    plain_server.page = redirect("/again")
+    assert await page_rejection(make_page_fetcher(plain_server)) == "redirects"
+    assert len(plain_server.requests) == PAGES.max_redirects + 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("location", "reason"),
+    [
+        ("http://127.0.0.1/", "url"),
+        ("http://169.254.169.254/computeMetadata/v1/", "url"),
+        ("http://[::1]/", "url"),
+        ("http://[", "url"),
+        ("http://localhost/", "url"),
+        ("file:///etc/passwd", "url"),
+        ("https://user:pass@client.example/", "url"),
+        ("http://client.example:8080/", "url"),
+        ("http://inside.example/", "address_not_public"),
+    ],
+)
+async def test_redirect_into_our_network_is_refused(
+    plain_server: DocumentServer, location: str, reason: str
+) -> None:
+    async def resolve(host: str, port: int) -> list[Endpoint]:
+        if host == HOST:
+            return [plain_server.endpoint]
+        return public_endpoints(["10.0.0.1"], port)
+
+    plain_server.page = redirect(location)
+    assert await page_rejection(make_page_fetcher(plain_server, resolve=resolve)) == reason
+    assert len(plain_server.requests) == 1
+
+
+@pytest.mark.anyio
+async def test_redirect_from_https_to_http_is_refused(
+    server: DocumentServer, certificate: Path
+) -> None:
+    server.page = redirect(f"http://{HOST}/plain")
+    fetch = make_page_fetcher(server, certificate)
+    assert await page_rejection(fetch, f"https://{HOST}/") == "redirect_to_http"
+
+
+@pytest.mark.anyio
+async def test_cookies_of_a_redirect_are_not_sent(plain_server: DocumentServer) -> None:
+    plain_server.pages["/"] = Page(
+        status=302, headers={"Location": "/next", "Set-Cookie": "session=1"}
+    )
+    plain_server.page = text_page(b"Hello")
+    await make_page_fetcher(plain_server).get(PublicUrl.of_link(f"http://{HOST}/"))
+    assert "cookie" not in plain_server.requests[-1].headers
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+async def test_a_compressed_page_is_decompressed(
+    plain_server: DocumentServer, encoding: str
+) -> None:
+    body = (gzip if encoding == "gzip" else zlib).compress(b"Hello")
+    plain_server.page = text_page(body, Content_Encoding=encoding)
+    document = await make_page_fetcher(plain_server).get(PublicUrl.of_link(f"http://{HOST}/"))
+    assert document.body == b"Hello"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("body", "encoding", "reason"),
+    [
+        (gzip.compress(b" " * PAGES.max_bytes), "gzip", None),
+        (gzip.compress(b" " * (PAGES.max_bytes + 1)), "gzip", "too_large"),
+        (gzip.compress(b" " * 10_000_000), "gzip", "too_large"),
+        (gzip.compress(b"Hello")[:-9], "gzip", "content_encoding"),
+        (b"Hello", "gzip", "content_encoding"),
+        (b"Hello", "br", "content_encoding"),
+    ],
+)
+async def test_decompression_is_limited(
+    plain_server: DocumentServer, body: bytes, encoding: str, reason: str | None
+) -> None:
+    plain_server.page = text_page(body, Content_Encoding=encoding)
+    fetch = make_page_fetcher(plain_server)
+    if reason:
+        assert await page_rejection(fetch) == reason
+    else:
+        document = await fetch.get(PublicUrl.of_link(f"http://{HOST}/"))
+        assert len(document.body) == PAGES.max_bytes
+
+
+@pytest.mark.anyio
+async def test_refused_status_is_in_the_error(plain_server: DocumentServer) -> None:
+    plain_server.page = Page(status=404)
+    with pytest.raises(DocumentRejected) as error:
+        await make_page_fetcher(plain_server).get(PublicUrl.of_link(f"http://{HOST}/"))
+    assert (error.value.reason, error.value.status) == ("status", 404)

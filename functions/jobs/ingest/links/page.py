@@ -1,0 +1,160 @@
+"""The page of a link as a source: it is fetched, and read as a file of its kind."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from functions.jobs.ingest.readers.decoding import MEGABYTE, SourceFile, Unreadable
+from functions.jobs.ingest.readers.formats import Identity
+from functions.jobs.ingest.readers.reading import format_of
+from shared.core.http import media_type
+from shared.core.public_url import DocumentRejected, PublicUrl
+from shared.core.safe_fetch import FetchRules
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from functions.jobs.ingest.readers.formats import Format
+    from shared.core.safe_fetch import FetchedDocument, SafeFetch
+    from shared.knowledge.source import Source
+    from shared.links.model import Link
+
+_ENDINGS: Final = {
+    "text/html": ".html",
+    "application/xhtml+xml": ".html",
+    "application/pdf": ".pdf",
+    "application/epub+zip": ".epub",
+    "text/markdown": ".md",
+    "text/x-markdown": ".md",
+}
+"""The endings of files of these media types."""
+_TEXT: Final = "text/plain"
+_UNKNOWN: Final = ("", "application/octet-stream", "binary/octet-stream")
+"""Servers send these if they do not know the type: the URL decides."""
+FETCH_RULES: Final = FetchRules(
+    max_bytes=10 * MEGABYTE,
+    seconds=20.0,
+    media_types=re.compile("|".join(map(re.escape, (*_ENDINGS, _TEXT, *_UNKNOWN)))),
+    headers={
+        "accept": "text/html, application/xhtml+xml, application/pdf, text/*;q=0.9, */*;q=0.1",
+        "user-agent": "Carrel (fetches single pages that a person asked for)",
+    },
+    max_redirects=5,
+    compressed=True,
+)
+"""A page of any public site. `robots.txt` is not asked: it is for crawlers, and a person asked."""
+_REASONS: Final = {
+    "url": "is not the address of a public web page: it begins with http:// or https://, and has a"
+    " host name, no other port and no password",
+    "host_unknown": "has a host that does not exist: check the address",
+    "address_not_public": "is inside a private network: save the page as a file and ingest that",
+    "content_type": "is of a kind that is not read: save it in another format and ingest that",
+    "content_encoding": "was sent in an encoding that cannot be read",
+    "too_large": "is larger than 10 MB: download it and ingest the file",
+    "too_slow": "took longer than 20 seconds to fetch",
+    "unreachable": "cannot be reached",
+    "redirects": "redirects more than 5 times",
+    "redirect_to_http": "redirects from https to http, which is not followed",
+}
+"""What a person learns of a page that is rejected, by the reason."""
+_CHARSET: Final = re.compile(r";\s*charset=\"?([\w.:-]+)", re.IGNORECASE | re.ASCII)
+_ENCODINGS: Final = re.compile(
+    r"(iso-?8859-|windows-125|cp125|koi8-|shift_jis|euc-|gb|big5|utf-16)[\w-]*", re.IGNORECASE
+)
+"""The encodings to decode here. Of others, the reader finds out which it is."""
+
+
+async def fetch_source(link: Link, fetch: SafeFetch) -> Source:
+    """Fetch the page of a link.
+
+    The source has the title and the tags that the user gave in place of the page's, as if they had
+    been edited. Its URL is the canonical one that the page names, if that is on the same host.
+
+    Raises:
+        Unreadable: The page cannot be fetched or read; the message says why.
+    """
+    try:
+        document = await fetch.get(PublicUrl.of_link(link.url))
+    except DocumentRejected as error:
+        raise Unreadable(describe_rejection(error)) from error
+    return await asyncio.to_thread(_read, link, document)
+
+
+def describe_rejection(error: DocumentRejected) -> str:
+    """Return why a page is rejected, for people, to follow its address."""
+    if error.status:
+        return f"cannot be fetched: its server answers {error.status}"
+    return _REASONS[error.reason]
+
+
+def _read(link: Link, document: FetchedDocument) -> Source:
+    # One name for all pages, because some formats are recognized by a word in a file's name.
+    ending = _ending(document)
+    file_format = _page_format(ending)
+    if file_format is None:
+        raise Unreadable(_REASONS["content_type"])
+    name = PurePosixPath(unquote(document.url.target.partition("?")[0])).stem
+    with TemporaryDirectory(prefix="carrel-link-") as folder:
+        path = Path(folder) / f"page{ending}"
+        path.write_bytes(_to_utf8(document))
+        key = f"{name or document.url.host}{ending}"
+        file = SourceFile(path, link.url, "link", key, source_id=link.source_id)
+        sources = [build() for _, build in file_format.read(file)]
+    if len(sources) != 1:
+        raise Unreadable("has no text")
+    return replace(
+        sources[0],
+        source_id=link.source_id,
+        origin="link",
+        category="articles",
+        source_url=_canonical_url(sources[0].source_url, document.url),
+        overrides=_overrides(link, sources[0]),
+    )
+
+
+def _ending(document: FetchedDocument) -> str:
+    """Return the ending of a file of the document's kind, by its media type or by its URL."""
+    kind = media_type(document.content_type)
+    if kind in _ENDINGS:
+        return _ENDINGS[kind]
+    ending = PurePosixPath(document.url.target.partition("?")[0]).suffix.lower()
+    return ending if kind in _UNKNOWN or _page_format(ending) else ".txt"
+
+
+def _page_format(ending: str) -> Format | None:
+    """Return the format of a page, which is one source; an export could replace other sources."""
+    file_format = format_of(PurePosixPath(f"page{ending}"))
+    return file_format if file_format and file_format.identity is Identity.FILE else None
+
+
+def _to_utf8(document: FetchedDocument) -> bytes:
+    """Decode a text whose server names its encoding, which a file does not have."""
+    charset = _CHARSET.search(document.content_type)
+    is_text = media_type(document.content_type).startswith(("text/", "application/xhtml"))
+    if not (is_text and charset and _ENCODINGS.fullmatch(charset[1])):
+        return document.body
+    try:
+        return document.body.decode(charset[1]).encode()
+    except (LookupError, UnicodeError):
+        return document.body
+
+
+def _canonical_url(canonical: str | None, final: PublicUrl) -> str:
+    try:
+        url = PublicUrl.of_link(canonical or final.text)
+    except DocumentRejected:
+        return final.text
+    return url.text if url.host == final.host else final.text
+
+
+def _overrides(link: Link, source: Source) -> Mapping[str, Any]:
+    overrides: dict[str, Any] = {"title": link.title} if link.title else {}
+    if link.tags:
+        overrides["tags"] = tuple(dict.fromkeys([*link.tags, *source.tags]))
+    return overrides

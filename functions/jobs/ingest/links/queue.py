@@ -1,0 +1,129 @@
+"""Fetching of saved links: each page becomes a source, or the link says why not."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from functions.jobs.ingest.batches import chunk_source, save_sources
+from functions.jobs.ingest.links.page import FETCH_RULES, describe_rejection, fetch_source
+from functions.jobs.ingest.readers.decoding import Unreadable
+from functions.jobs.ingest.readers.fields import headline, to_one_line
+from shared.core.errors import InvalidInput
+from shared.core.public_url import DocumentRejected, PublicUrl
+from shared.core.safe_fetch import SafeFetch
+from shared.knowledge.forgotten_repository import ForgottenSources
+from shared.links.model import Link, source_id_of
+from shared.links.repository import SavedLinks
+from shared.runtime.job import DeadLetters, Failure, Report
+
+if TYPE_CHECKING:
+    from shared.links.repository import StoredLink
+    from shared.runtime.context import Context
+    from shared.runtime.job import Budget
+
+_BATCH_SIZE: Final = 20
+_MAX_REASON: Final = 300
+_FORGOTTEN: Final = (
+    "was forgotten, and stays out. To bring it back: carrel forget --restore {source_id}"
+)
+
+
+async def fetch_links(
+    ctx: Context, budget: Budget, report: Report, fetch: SafeFetch | None = None
+) -> None:
+    """Fetch the links that are due, one after the other.
+
+    A link that fails is tried again by later runs, up to five times. A run that is killed between
+    storing a page and its link fetches the page again, and finds it unchanged.
+
+    Args:
+        ctx: The context of the run.
+        budget: The time of the run.
+        report: Gets the counts, the failures and the warnings.
+        fetch: Fetches pages; by default, from public addresses only.
+    """
+    fetch = fetch or SafeFetch(FETCH_RULES)
+    links = SavedLinks(ctx.database)
+    while True:
+        due = await links.due(ctx.clock(), _BATCH_SIZE)
+        for stored in due:
+            if budget.spent:
+                report.finished = False
+                return
+            await _process(stored, ctx, report, fetch)
+            budget.progress(1)
+        if len(due) < _BATCH_SIZE:
+            return
+
+
+async def ingest_link(
+    url: str, ctx: Context, budget: Budget, fetch: SafeFetch | None = None
+) -> Report:
+    """Ingest only the page at an address, now and without a queue.
+
+    Raises:
+        InvalidInput: The address is not that of a public web page.
+    """
+    try:
+        address = PublicUrl.of_link(url)
+    except DocumentRejected as error:
+        raise InvalidInput(f"{to_one_line(url)} {describe_rejection(error)}.") from error
+    report = Report()
+    link = Link(
+        source_id=source_id_of(address), url=address.text, saved_by="", requested_at=ctx.clock()
+    )
+    await _store_page(link, ctx, report, fetch or SafeFetch(FETCH_RULES))
+    budget.progress(1)
+    return report
+
+
+async def _process(stored: StoredLink, ctx: Context, report: Report, fetch: SafeFetch) -> None:
+    if stored.link is None:
+        return
+    reason = await _store_page(stored.link, ctx, report, fetch)
+    now = ctx.clock()
+    link = stored.link.defer(reason, now) if reason else stored.link.store(now)
+    # If the user saved or cancelled the link meanwhile, that counts.
+    await ctx.database.commit_skipping_conflicts([stored.put(link)])
+
+
+async def _store_page(link: Link, ctx: Context, report: Report, fetch: SafeFetch) -> str | None:
+    """Store the page of a link, and return why it is not stored, if it is not."""
+    try:
+        reason = await _fetch_and_save(link, ctx, report, fetch)
+    except Unreadable as error:
+        reason = str(error)
+    if reason is None:
+        report.counts["read"] += 1
+        return None
+    reason = headline(reason, _MAX_REASON)
+    report.failures.append(Failure(link.url, reason))
+    return reason
+
+
+async def _fetch_and_save(link: Link, ctx: Context, report: Report, fetch: SafeFetch) -> str | None:
+    record, _ = await ForgottenSources(ctx.database).get(link.source_id)
+    if record.whole:
+        return _FORGOTTEN.format(source_id=link.source_id)
+    source = await fetch_source(link, fetch)
+    chunked = await asyncio.to_thread(chunk_source, source)
+    if not chunked.chunks:
+        return "has no text"
+    report.warnings += [
+        Failure(link.url, to_one_line(warning)) for warning in chunked.source.warnings
+    ]
+    refused = await save_sources([chunked], ctx, report)
+    return refused.get(link.source_id)
+
+
+async def _dead_letters(ctx: Context, limit: int) -> list[Failure]:
+    links = await SavedLinks(ctx.database).dead_letters(limit)
+    return [Failure(link.url, link.error or "") for link in links]
+
+
+async def _retry(ctx: Context) -> int:
+    return await SavedLinks(ctx.database).retry(ctx.clock())
+
+
+DEAD_LETTERS: Final = DeadLetters(load=_dead_letters, retry=_retry)

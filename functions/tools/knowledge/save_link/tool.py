@@ -1,0 +1,227 @@
+"""Save a web page in the knowledge base: queue its address for the job `ingest`."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import urlsplit
+
+from pydantic import Field, StringConstraints
+
+from shared.core.addresses import is_loopback
+from shared.core.caller import Role, Tier
+from shared.core.errors import Conflict, Forbidden, InvalidInput, NotFound
+from shared.core.public_url import DocumentRejected, PublicUrl
+from shared.knowledge.forgotten_repository import ForgottenSources
+from shared.knowledge.schemas import Tag, Title, distinct_tags
+from shared.knowledge.source import may_edit
+from shared.knowledge.source_repository import Sources
+from shared.links.model import Link, LinkState, expected_by, source_id_of
+from shared.links.repository import SavedLinks
+from shared.runtime.schemas import IdempotentArguments, Result, Undo
+from shared.runtime.tool import Effect, Tool
+from shared.screening.screen import require_no_secrets
+
+if TYPE_CHECKING:
+    from shared.links.repository import StoredLink
+    from shared.runtime.context import Context
+
+MAX_TAGS: Final = 20
+_INVALID_URL: Final = (
+    "save_link was not run: url is not the address of a public web page, which begins with http://"
+    " or https:// and has a host name, no other port and no password. A page that only you can"
+    " open is saved as a file and added in a shell: carrel ingest PATH"
+)
+
+
+class In(IdempotentArguments):
+    """A link to save."""
+
+    url: Annotated[str, StringConstraints(min_length=1, max_length=2_000)] = Field(
+        description="The address of the web page, PDF or text file, as the user gave it."
+    )
+    title: Title | None = Field(
+        default=None, description="Only if the user gives one: by default, the page's own."
+    )
+    tags: list[Tag] | None = Field(default=None, max_length=MAX_TAGS, description="At most 20.")
+    cancel: bool = Field(
+        default=False, description="true takes back a link that has not been fetched."
+    )
+
+
+class Out(Result):
+    """The link as it is now."""
+
+    url: str = Field(description="The address that is fetched.")
+    source_id: str = Field(
+        description="The source that the page becomes, for get_source once it is stored."
+    )
+    state: str = Field(description="waiting, or cancelled.")
+    title: str | None = Field(description="The title that was given.")
+    tags: list[str] = Field(description="The tags that were given.")
+    expected_by: str | None = Field(
+        description="When search finds the page, if it can be fetched: an ISO 8601 time in UTC."
+        " Missing on a laptop, where the fetch begins at once."
+    )
+    stored_before: bool = Field(
+        description="Whether the page is in the knowledge base already: then it is brought up to"
+        " date."
+    )
+    undo: Undo | None = Field(description="How to undo it; missing if nothing changed.")
+
+
+async def save_link(args: In, ctx: Context) -> Out:
+    """Queue a link. Nothing is fetched in this call.
+
+    Two round trips: the link, its source and what was forgotten of that; the commit.
+
+    Raises:
+        InvalidInput: The address is not that of a public web page, or a text contains a secret.
+        NotFound: There is no link to cancel.
+        Forbidden: Someone else saved the link to cancel.
+        Conflict: The page was forgotten, or is stored and its title or tags are given.
+    """
+    try:
+        url = PublicUrl.of_link(args.url)
+    except DocumentRejected:
+        raise InvalidInput(_INVALID_URL, details={"url": "not a public web page"}) from None
+    await require_no_secrets(
+        {"url": args.url, "title": args.title or "", "tags": "\n".join(args.tags or ())}
+    )
+    return await ctx.database.retry_on_conflict(
+        lambda: _cancel(url, ctx) if args.cancel else _queue(args, url, ctx)
+    )
+
+
+async def _queue(args: In, url: PublicUrl, ctx: Context) -> Out:
+    source_id = source_id_of(url)
+    stored, source, (forgotten, _) = await asyncio.gather(
+        SavedLinks(ctx.database).get(source_id),
+        Sources(ctx.database).get(source_id),
+        ForgottenSources(ctx.database).get(source_id),
+    )
+    if forgotten.whole:
+        raise Conflict(
+            "This page was forgotten, so nothing was queued. An owner brings it back: call forget"
+            f' with {{"source_id": "{source_id}", "forgotten": false}}.',
+            details={"source_id": source_id},
+        )
+    if source and (args.title or args.tags):
+        raise Conflict(
+            f"This page is stored already, as {source_id}. Nothing was queued. To change its title"
+            " or its tags use edit_source; to fetch the page again, pass the url alone.",
+            details={"source_id": source_id},
+        )
+    link = _requested(args, url, stored, ctx)
+    if stored.link and _is_same(stored.link, link):
+        return _result(stored.link, ctx, stored_before=source is not None, undo=None)
+    undo = Undo(tool="save_link", arguments={"url": link.url, "cancel": True})
+    out = _result(link, ctx, stored_before=source is not None, undo=undo)
+    return await ctx.commit([stored.put(link)], out)
+
+
+def _requested(args: In, url: PublicUrl, stored: StoredLink, ctx: Context) -> Link:
+    """Return the link to fetch now. One that still waits keeps what is not given again."""
+    now = ctx.clock()
+    link = Link(
+        source_id=source_id_of(url),
+        url=url.text,
+        saved_by=str(ctx.caller.user_id),
+        requested_at=now,
+        title=args.title,
+        tags=distinct_tags(args.tags or ()),
+    )
+    if stored.link and stored.link.state is not LinkState.STORED:
+        link = replace(
+            link,
+            saved_by=stored.link.saved_by,
+            title=link.title or stored.link.title,
+            tags=link.tags or stored.link.tags,
+        )
+    return link.request(now)
+
+
+def _is_same(stored: Link, link: Link) -> bool:
+    """Return whether a link waits already, for the first try."""
+    is_first = stored.state is LinkState.WAITING and not stored.tries
+    return is_first and (stored.title, stored.tags) == (link.title, link.tags)
+
+
+async def _cancel(url: PublicUrl, ctx: Context) -> Out:
+    source_id = source_id_of(url)
+    stored = await SavedLinks(ctx.database).get(source_id)
+    link = stored.link
+    if link is None or link.state is LinkState.STORED:
+        raise NotFound(
+            f"No such link waits to be fetched. A page that is stored is taken out with forget:"
+            f' {{"source_id": "{source_id}"}}.',
+            details={"source_id": source_id},
+        )
+    if not may_edit(link.saved_by, ctx.caller):
+        raise Forbidden(
+            "Someone else saved this link: only they and an owner can take it back.",
+            details={"source_id": source_id},
+        )
+    arguments: dict[str, Any] = {"url": link.url}
+    if link.title:
+        arguments["title"] = link.title
+    if link.tags:
+        arguments["tags"] = list(link.tags)
+    out = _result(link, ctx, undo=Undo(tool="save_link", arguments=arguments))
+    out = out.model_copy(update={"state": "cancelled", "expected_by": None})
+    return await ctx.commit([stored.delete()], out)
+
+
+def _result(link: Link, ctx: Context, *, undo: Undo | None, stored_before: bool = False) -> Out:
+    is_local = is_loopback(urlsplit(ctx.settings.public_url))
+    return Out(
+        url=link.url,
+        source_id=link.source_id,
+        state=link.state.value,
+        title=link.title,
+        tags=list(link.tags),
+        expected_by=None if is_local else f"{expected_by(ctx.clock()):%Y-%m-%dT%H:%M:%SZ}",
+        stored_before=stored_before,
+        undo=undo,
+    )
+
+
+def in_words(out: Out) -> str:
+    """Return the result as text."""
+    if out.state == "cancelled":
+        lines = [f"Took back {out.url}: it will not be fetched."]
+    else:
+        is_new = out.undo is not None
+        lines = [f"Queued {out.url}." if is_new else f"{out.url} waits to be fetched already."]
+        if out.stored_before:
+            lines.append("It is in the knowledge base, and will be brought up to date.")
+        when = f"by {out.expected_by}" if out.expected_by else "in a minute or two"
+        lines.append(
+            f"If it can be fetched, search finds it {when}, as the source {out.source_id};"
+            " get_recent says what became of it."
+        )
+    if out.undo:
+        lines.append(out.undo.in_words())
+    return " ".join(lines)
+
+
+TOOL = Tool(
+    name="save_link",
+    title="Save a web page",
+    description=(
+        "Add a web page, a PDF or a text file on the web to the knowledge base, when the user asks"
+        " to save, keep or read later an address. The call only queues it: a job fetches the page"
+        " and takes its text, and the answer says when search finds it. get_recent shows links that"
+        " wait and why others failed. To save a thought or a quote use save_note. Only public pages"
+        " work: not those that need a password."
+    ),
+    input=In,
+    output=Out,
+    run=save_link,
+    text=in_words,
+    effect=Effect.WRITE,
+    tier=Tier.REGISTERED,
+    role=Role.EDITOR,
+    settings=("public_url",),
+)

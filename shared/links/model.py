@@ -1,0 +1,103 @@
+"""A link that a user saved, and how it is fetched."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from shared.core.deferral import next_attempt
+from shared.core.ids import safe_id
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from shared.core.public_url import PublicUrl
+
+SCHEDULE: Final = "0 * * * *"
+"""When the job `ingest` fetches links in the cloud, in cron's format and UTC."""
+_SCHEDULE_INTERVAL: Final = timedelta(hours=1)
+_PROCESSING: Final = timedelta(minutes=10)
+"""The jobs `embed` and `index` follow within this time."""
+RETENTION: Final = timedelta(days=30)
+"""The record of a link that was stored is deleted after this time."""
+_TRACKING: Final = re.compile(
+    r"(?<=[?&])(?:utm_[a-z_]+|fbclid|gclid|msclkid)=[^&]*(?:&|$)", re.ASCII
+)
+
+
+class LinkState(StrEnum):
+    """The state of a saved link."""
+
+    WAITING = "waiting"
+    STORED = "stored"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A link that a user saved.
+
+    Attributes:
+        source_id: The source that its page becomes.
+        url: The normalized address.
+        saved_by: The user who saved it.
+        requested_at: When that was, or when it was saved again.
+        title: The title that the user gave, if any.
+        tags: The tags that the user gave.
+        state: Whether the page waits to be fetched, is stored, or was given up.
+        due_at: When it is fetched, at the earliest; None unless it waits.
+        tries: How often fetching it has failed.
+        error: Why it failed last, for people.
+        expires_at: When the record of a stored link is deleted.
+    """
+
+    source_id: str
+    url: str
+    saved_by: str
+    requested_at: datetime
+    title: str | None = None
+    tags: tuple[str, ...] = ()
+    state: LinkState = LinkState.WAITING
+    due_at: datetime | None = None
+    tries: int = 0
+    error: str | None = None
+    expires_at: datetime | None = None
+
+    def request(self, now: datetime) -> Link:
+        """Return the link, to be fetched now."""
+        return replace(
+            self,
+            requested_at=now,
+            state=LinkState.WAITING,
+            due_at=now,
+            tries=0,
+            error=None,
+            expires_at=None,
+        )
+
+    def store(self, now: datetime) -> Link:
+        """Return the link once its page is stored."""
+        return replace(
+            self, state=LinkState.STORED, due_at=None, error=None, expires_at=now + RETENTION
+        )
+
+    def defer(self, reason: str, now: datetime) -> Link:
+        """Return the link after a failure: to be fetched later, or given up after five tries."""
+        tries = self.tries + 1
+        due_at = next_attempt(tries, now)
+        state = LinkState.WAITING if due_at else LinkState.FAILED
+        return replace(self, state=state, due_at=due_at, tries=tries, error=reason)
+
+
+def source_id_of(url: PublicUrl) -> str:
+    """Return the id of the source of a page. Parameters that only track visitors are ignored."""
+    return safe_id(f"link-{_TRACKING.sub('', url.text).rstrip('?&')}")
+
+
+def expected_by(now: datetime) -> datetime:
+    """Return when search finds a page that is saved now, in the cloud."""
+    hour = now.replace(minute=0, second=0, microsecond=0)
+    return hour + _SCHEDULE_INTERVAL + _PROCESSING

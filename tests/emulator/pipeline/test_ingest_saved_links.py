@@ -1,0 +1,275 @@
+"""The job `ingest` fetches saved links, and says why a page is not there."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.gateway.catalog import Declaration
+from functions.jobs.ingest.job import JOB, count, ingest
+from functions.jobs.ingest.links.queue import ingest_link
+from functions.jobs.purge.job import purge
+from infra.local.inline import InlineDispatcher
+from infra.local.link_fetching import LinkFetcher, LinkFetchingDispatcher
+from shared.core.deferral import MAX_TRIES
+from shared.core.errors import InvalidInput
+from shared.links.model import RETENTION, LinkState
+from shared.runtime.context import App
+from tests.support.clock import SettableClock
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.knowledge import embed_all, index_all
+from tests.support.links import (
+    EDITOR,
+    ESSAY,
+    OWNER,
+    SITE,
+    fetch_due,
+    fetcher_for,
+    only_link,
+    serve_site,
+    text_page,
+)
+from tests.support.stored_documents import ample_budget, chunks, documents, spent_budget
+from tests.support.tool_calls import call_result, make_call_request, tool_named
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from shared.core.settings import Settings
+    from shared.runtime.context import Context
+
+pytestmark = pytest.mark.anyio
+
+URL = f"{SITE}/essay"
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    """A clock that tests set."""
+    return SettableClock()
+
+
+@pytest.fixture
+async def app(settings: Settings, clock: SettableClock) -> AsyncIterator[App]:
+    """An app with that clock."""
+    opened = App(settings, clock=clock, embedder=WordEmbedder())
+    yield opened
+    await opened.aclose()
+
+
+async def save(app: App, url: str = URL, **arguments: Any) -> str:
+    """Save a link; return the id of its source."""
+    out = await call_result(app, "save_link", EDITOR, url=url, **arguments)
+    return str(out["source_id"])
+
+
+async def recent_links(app: App) -> list[dict[str, Any]]:
+    out = await call_result(app, "get_recent", EDITOR)
+    return list(out.get("links", []))
+
+
+async def test_a_saved_page_is_found_by_a_search(app: App, ctx: Context) -> None:
+    source_id = await save(app, title="Reefs", tags=["sea"])
+    with serve_site(essay=text_page(ESSAY)) as site:
+        report = await fetch_due(ctx, site)
+    assert (report.counts["read"], report.failures, report.finished) == (1, [], True)
+    await embed_all(ctx)
+    await index_all(ctx)
+    answer = await call_result(
+        app, "search_kb", EDITOR, query="reef the mainsail", filters={"tags": ["sea"]}
+    )
+    [hit] = answer["results"]
+    assert (hit["title"], hit["source_id"]) == ("Reefs", source_id)
+    source = await call_result(app, "get_source", EDITOR, source_id=source_id)
+    assert (source["source_url"], source["category"]) == (URL, "articles")
+    assert source["edited"] == ["title", "tags"]
+    link = await only_link(ctx)
+    assert (link.state, link.due_at, link.error) == (LinkState.STORED, None, None)
+
+
+async def test_recent_links_say_what_became_of_them(app: App, ctx: Context) -> None:
+    assert await recent_links(app) == []
+    source_id = await save(app)
+    [waiting] = await recent_links(app)
+    assert (waiting["url"], waiting["state"]) == (URL, "waiting")
+    with serve_site(essay=text_page(ESSAY)) as site:
+        await fetch_due(ctx, site)
+    [stored] = await recent_links(app)
+    assert (stored["source_id"], stored["state"]) == (source_id, "stored")
+
+
+async def test_a_failed_link_waits_longer_each_time(
+    app: App, ctx: Context, clock: SettableClock
+) -> None:
+    await save(app)
+    pauses = []
+    with serve_site() as site:
+        for _ in range(MAX_TRIES):
+            report = await fetch_due(ctx, site)
+            assert [failure.name for failure in report.failures] == [URL]
+            link = await only_link(ctx)
+            pauses.append(link.due_at and link.due_at - clock())
+            assert len(site.requests) == link.tries
+            await fetch_due(ctx, site)
+            assert len(site.requests) == link.tries
+            clock.now += timedelta(hours=1)
+    assert pauses == [*(timedelta(minutes=minutes) for minutes in (2, 4, 8, 16)), None]
+    [failed] = await recent_links(app)
+    assert failed["state"] == "failed"
+    assert failed["error"] == "cannot be fetched: its server answers 404"
+
+
+async def give_up(app: App, ctx: Context, clock: SettableClock) -> None:
+    """Save a link, and fail to fetch it until it is given up."""
+    await save(app)
+    with serve_site() as site:
+        for _ in range(MAX_TRIES):
+            await fetch_due(ctx, site)
+            clock.now += timedelta(hours=1)
+
+
+async def test_dead_letters_are_listed_and_retried(
+    app: App, ctx: Context, clock: SettableClock
+) -> None:
+    await give_up(app, ctx, clock)
+    assert JOB.dead_letters is not None
+    [letter] = await JOB.dead_letters.load(ctx, 10)
+    assert letter.name == URL
+    assert "404" in letter.reason
+    assert await JOB.dead_letters.retry(ctx) == 1
+    assert await JOB.dead_letters.load(ctx, 10) == []
+    with serve_site(essay=text_page(ESSAY)) as site:
+        await fetch_due(ctx, site)
+    assert (await only_link(ctx)).state is LinkState.STORED
+
+
+async def test_saving_a_failed_link_again_tries_it_again(
+    app: App, ctx: Context, clock: SettableClock
+) -> None:
+    await give_up(app, ctx, clock)
+    await save(app)
+    link = await only_link(ctx)
+    assert (link.state, link.tries, link.due_at) == (LinkState.WAITING, 0, clock())
+
+
+async def test_one_bad_page_loses_only_itself(app: App, ctx: Context) -> None:
+    for name in ("first", "broken", "last"):
+        await save(app, f"{SITE}/{name}")
+    pages = {"first": text_page(ESSAY), "broken": text_page(" "), "last": text_page(ESSAY)}
+    with serve_site(**pages) as site:
+        report = await fetch_due(ctx, site)
+    assert [failure.name for failure in report.failures] == [f"{SITE}/broken"]
+    urls = {source["url"] for source in (await documents(ctx, "sources")).values()}
+    assert urls == {f"{SITE}/first", f"{SITE}/last"}
+
+
+async def test_an_empty_page_keeps_what_is_stored(app: App, ctx: Context) -> None:
+    await save(app)
+    with serve_site(essay=text_page(ESSAY)) as site:
+        await fetch_due(ctx, site)
+        await save(app)
+        site.pages["/essay"] = text_page("")
+        report = await fetch_due(ctx, site)
+    assert [failure.reason for failure in report.failures] == ["has no text"]
+    assert len(await chunks(ctx)) == 1
+
+
+async def test_an_unchanged_page_writes_no_passage(app: App, ctx: Context) -> None:
+    with serve_site(essay=text_page(ESSAY)) as site:
+        await save(app)
+        await fetch_due(ctx, site)
+        before = await documents(ctx, "sources"), await documents(ctx, "chunks")
+        await save(app)
+        await fetch_due(ctx, site)
+    assert (await documents(ctx, "sources"), await documents(ctx, "chunks")) == before
+
+
+async def test_a_page_forgotten_while_it_waits_stays_out(app: App, ctx: Context) -> None:
+    source_id = await save(app)
+    with serve_site(essay=text_page(ESSAY)) as site:
+        await fetch_due(ctx, site)
+        await save(app)
+        await call_result(app, "forget", OWNER, source_id=source_id)
+        [failure] = (await fetch_due(ctx, site)).failures
+        assert len(site.requests) == 1
+    assert failure.reason.endswith(f"carrel forget --restore {source_id}")
+    assert await documents(ctx, "sources") == {}
+
+
+async def test_a_run_out_of_time_leaves_links_waiting(app: App, ctx: Context) -> None:
+    await save(app)
+    report = await ingest(ctx, spent_budget())
+    assert report.finished is False
+    assert (await only_link(ctx)).state is LinkState.WAITING
+
+
+async def test_the_job_refuses_what_is_not_public(app: App, ctx: Context) -> None:
+    """The job itself, without the fetcher of tests."""
+    await save(app)
+    report = await ingest(ctx, ample_budget())
+    [failure] = report.failures
+    assert failure.reason == "has a host that does not exist: check the address"
+
+
+async def test_waiting_links_are_work_for_the_job(app: App, ctx: Context) -> None:
+    with pytest.raises(InvalidInput, match="no link waits"):
+        await ingest(ctx, ample_budget())
+    await save(app)
+    assert await count(ctx) == 1
+
+
+async def test_records_of_stored_links_expire(app: App, ctx: Context, clock: SettableClock) -> None:
+    await save(app)
+    with serve_site(essay=text_page(ESSAY)) as site:
+        await fetch_due(ctx, site)
+    await purge(ctx, ample_budget())
+    assert len(await documents(ctx, "links")) == 1
+    clock.now += RETENTION
+    await purge(ctx, ample_budget())
+    assert await documents(ctx, "links") == {}
+    assert len(await documents(ctx, "sources")) == 1
+
+
+async def test_a_link_cancelled_during_its_fetch_is_gone(app: App, ctx: Context) -> None:
+    await save(app)
+    with serve_site(essay=text_page(ESSAY)) as site:
+        site.gate.clear()
+        fetching = asyncio.create_task(fetch_due(ctx, site))
+        await asyncio.to_thread(site.arrived.wait)
+        await save(app, cancel=True)
+        site.gate.set()
+        await fetching
+    assert await documents(ctx, "links") == {}
+
+
+async def test_an_address_is_ingested_without_a_queue(ctx: Context) -> None:
+    with serve_site(essay=text_page(ESSAY)) as site:
+        report = await ingest_link(URL, ctx, ample_budget(), fetcher_for(site))
+        await ingest_link(f"{URL}#part", ctx, ample_budget(), fetcher_for(site))
+    assert (report.counts["read"], report.failures) == (1, [])
+    assert await documents(ctx, "links") == {}
+    [source] = (await documents(ctx, "sources")).values()
+    assert (source["title"], source["url"], source["source"]) == ("On Reefing", URL, "link")
+
+
+async def test_an_address_that_is_not_public_is_refused(ctx: Context) -> None:
+    with pytest.raises(InvalidInput, match="is not the address of a public web page"):
+        await ingest_link("http://127.0.0.1/", ctx, ample_budget())
+
+
+async def test_a_laptop_fetches_what_was_just_saved(app: App) -> None:
+    with serve_site(essay=text_page(ESSAY)) as site:
+        fetcher = LinkFetcher(app, fetcher_for(site))
+        dispatcher = LinkFetchingDispatcher(InlineDispatcher(app), fetcher)
+        tool = tool_named("save_link")
+        request = make_call_request(tool, EDITOR, {"url": URL})
+        answer = await dispatcher.call(Declaration.model_validate(tool.declaration()), request)
+        assert answer.error is None
+        await fetcher.wait()
+    [stored] = await recent_links(app)
+    assert stored["state"] == "stored"
+    results = await call_result(app, "search_kb", EDITOR, query="reef the mainsail")
+    assert results["results"][0]["title"] == "On Reefing"

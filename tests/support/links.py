@@ -1,0 +1,57 @@
+"""Saved links, and a web server whose pages they lead to."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from functions.jobs.ingest.links.page import FETCH_RULES
+from functions.jobs.ingest.links.queue import fetch_links
+from shared.core.caller import Caller, Role
+from shared.core.safe_fetch import SafeFetch
+from shared.links.repository import SavedLinks
+from shared.runtime.job import Report
+from tests.support.https_server import HOST, DocumentServer, Page, resolver_for
+from tests.support.stored_documents import ample_budget
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shared.links.model import Link
+    from shared.runtime.context import Context
+
+SITE: Final = f"http://{HOST}"
+EDITOR: Final = Caller.of("ed", role=Role.EDITOR)
+OWNER: Final = Caller.of("anna", role=Role.OWNER)
+ESSAY: Final = "# On Reefing\n\nReef the mainsail before you think that you must."
+
+
+def text_page(text: str, kind: str = "text/markdown; charset=utf-8", status: int = 200) -> Page:
+    """Make a page of this type."""
+    return Page(text.encode(), status, headers={"Content-Type": kind})
+
+
+@contextmanager
+def serve_site(**pages: Page) -> Iterator[DocumentServer]:
+    """Serve pages by their path without the slash; other paths are not found."""
+    with DocumentServer(None, text_page("", status=404)) as server:
+        server.pages = {f"/{name}": page for name, page in pages.items()}
+        yield server
+
+
+def fetcher_for(server: DocumentServer) -> SafeFetch:
+    """Make a fetcher of links that takes the server for a public one."""
+    return SafeFetch(FETCH_RULES, resolver_for(server.endpoint))
+
+
+async def fetch_due(ctx: Context, server: DocumentServer) -> Report:
+    """Fetch the links that are due."""
+    report = Report()
+    await fetch_links(ctx, ample_budget(), report, fetcher_for(server))
+    return report
+
+
+async def only_link(ctx: Context) -> Link:
+    """Return the only link that is stored."""
+    [link] = await SavedLinks(ctx.database).newest(2)
+    return link

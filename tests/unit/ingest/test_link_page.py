@@ -1,0 +1,195 @@
+"""A page on the web becomes a source, with the reader of its kind."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.jobs.ingest.links.page import FETCH_RULES, fetch_source
+from functions.jobs.ingest.readers.decoding import Unreadable
+from shared.core.public_url import PublicUrl
+from shared.core.safe_fetch import SafeFetch
+from shared.links.model import Link, source_id_of
+from tests.support.https_server import HOST, DocumentServer, Page
+from tests.support.links import ESSAY, SITE, fetcher_for, serve_site, text_page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shared.knowledge.source import Source
+
+pytestmark = pytest.mark.anyio
+
+NOW = datetime(2026, 11, 24, 16, tzinfo=UTC)
+
+
+@pytest.fixture
+def server() -> Iterator[DocumentServer]:
+    """A site with an essay."""
+    with serve_site(essay=text_page(ESSAY)) as site:
+        yield site
+
+
+def make_link(url: str, *, title: str | None = None, tags: tuple[str, ...] = ()) -> Link:
+    address = PublicUrl.of_link(url)
+    return Link(
+        source_id=source_id_of(address),
+        url=address.text,
+        saved_by="ed",
+        requested_at=NOW,
+        title=title,
+        tags=tags,
+    )
+
+
+async def fetch(server: DocumentServer, path: str = "essay") -> Source:
+    return await fetch_source(make_link(f"{SITE}/{path}"), fetcher_for(server))
+
+
+async def refusal(server: DocumentServer, path: str) -> str:
+    with pytest.raises(Unreadable) as error:
+        await fetch(server, path)
+    return str(error.value)
+
+
+async def test_a_page_becomes_an_article(server: DocumentServer) -> None:
+    source = await fetch(server)
+    assert source.title == "On Reefing"
+    assert source.text == ESSAY
+    assert (source.category, source.origin) == ("articles", "link")
+    assert source.source_url == f"{SITE}/essay"
+    assert source.source_id == source_id_of(PublicUrl.of_link(f"{SITE}/essay"))
+
+
+async def test_the_url_is_the_one_after_redirects(server: DocumentServer) -> None:
+    server.pages["/old"] = Page(status=301, headers={"Location": f"{SITE}/essay"})
+    source = await fetch(server, "old")
+    assert source.source_url == f"{SITE}/essay"
+    assert source.source_id == source_id_of(PublicUrl.of_link(f"{SITE}/old"))
+
+
+@pytest.mark.parametrize(
+    ("canonical", "expected"),
+    [
+        (f"{SITE}/canonical#part", f"{SITE}/canonical"),
+        ("https://other.example/essay", f"{SITE}/essay"),
+        ("javascript:alert(1)", f"{SITE}/essay"),
+    ],
+)
+async def test_a_canonical_url_counts_on_its_own_host(
+    server: DocumentServer, canonical: str, expected: str
+) -> None:
+    server.pages["/essay"] = text_page(f'---\nurl: "{canonical}"\n---\n{ESSAY}')
+    assert (await fetch(server)).source_url == expected
+
+
+async def test_given_title_and_tags_override_those_of_the_page(server: DocumentServer) -> None:
+    server.pages["/essay"] = text_page(f"---\ntags: [sea]\n---\n{ESSAY}")
+    link = make_link(f"{SITE}/essay", title="Reefs", tags=("read", "sea"))
+    source = await fetch_source(link, fetcher_for(server))
+    assert source.title == "On Reefing"
+    assert source.overrides == {"title": "Reefs", "tags": ("read", "sea")}
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "title", "tags"),
+    [
+        ("notes.md", "text/plain", "notes", ("sea",)),
+        ("notes.md?raw=1", "application/octet-stream", "notes", ("sea",)),
+        ("notes", "text/markdown", "notes", ("sea",)),
+        ("notes.txt", "text/plain; charset=utf-8", "notes", ()),
+        ("my%20notes", "text/plain", "my notes", ()),
+        ("", "text/plain", HOST, ()),
+        ("index.php?id=7", "text/plain", "index", ()),
+        ("clippings.jsonl", "text/plain", "clippings", ()),
+    ],
+)
+async def test_type_and_ending_decide_how_it_is_read(
+    server: DocumentServer, path: str, kind: str, title: str, tags: tuple[str, ...]
+) -> None:
+    server.pages[f"/{path}"] = text_page("Reef early. #sea", kind)
+    source = await fetch(server, path)
+    assert (source.title, source.tags) == (title, tags)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("export.json", "application/octet-stream"),
+        ("export.jsonl", "application/octet-stream"),
+        ("picture", "application/octet-stream"),
+        ("picture.png", "image/png"),
+        ("data", "application/json"),
+    ],
+)
+async def test_other_kinds_are_refused(server: DocumentServer, path: str, kind: str) -> None:
+    """An export has ids of its own, and could replace other sources."""
+    server.pages[f"/{path}"] = text_page("{}", kind)
+    assert "is of a kind that is not read" in await refusal(server, path)
+
+
+@pytest.mark.parametrize("charset", ["iso-8859-1", '"windows-1252"', "utf-16"])
+async def test_the_charset_of_the_header_is_used(server: DocumentServer, charset: str) -> None:
+    body = "Čaj" if charset == "utf-16" else "Café"
+    content = body.encode(charset.strip('"'))
+    kind = f"text/plain; charset={charset}"
+    server.pages["/cafe"] = Page(content, headers={"Content-Type": kind})
+    assert (await fetch(server, "cafe")).text == body
+
+
+@pytest.mark.parametrize("charset", ["unicode_escape", "zlib_codec", "utf-8", "nonsense"])
+async def test_other_charsets_are_left_to_the_reader(server: DocumentServer, charset: str) -> None:
+    server.pages["/tea"] = text_page("\\u0041 Čaj", f"text/plain; charset={charset}")
+    assert (await fetch(server, "tea")).text == "\\u0041 Čaj"
+
+
+@pytest.mark.parametrize(
+    ("page", "reason"),
+    [
+        (text_page("", status=404), "its server answers 404"),
+        (text_page("", status=503), "its server answers 503"),
+        (text_page(" \n"), "has no text"),
+        (Page(status=302, headers={"Location": "http://169.254.169.254/"}), "is not the address"),
+        (Page(status=302, headers={"Location": "/loop"}), "redirects more than 5 times"),
+        (Page(b"x", headers={"Content-Type": "text/plain", "Content-Encoding": "br"}), "encoding"),
+    ],
+)
+async def test_a_page_that_fails_says_why(server: DocumentServer, page: Page, reason: str) -> None:
+    server.pages["/loop"] = page
+    assert reason in await refusal(server, "loop")
+
+
+async def test_a_page_is_at_most_10_mb(server: DocumentServer) -> None:
+    server.pages["/long"] = Page(
+        b"word " * 20_000, headers={"Content-Type": "text/plain"}, endless=True
+    )
+    assert "larger than 10 MB" in await refusal(server, "long")
+
+
+async def test_this_machine_is_not_fetched(server: DocumentServer) -> None:
+    """Without the resolver of tests, even a name that leads here is refused."""
+    link = make_link(f"{SITE}/essay")
+    with pytest.raises(Unreadable, match="host that does not exist"):
+        await fetch_source(link, SafeFetch(FETCH_RULES))
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (f"{SITE}/a", f"{SITE}:80/a#part"),
+        (f"{SITE}/a", f"{SITE}/a?utm_source=x&utm_medium=y"),
+        (f"{SITE}/a?b=1", f"{SITE}/a?b=1&fbclid=z"),
+        (f"{SITE}/a?b=1", f"{SITE}/a?utm_source=x&b=1"),
+    ],
+)
+def test_spellings_of_an_address_are_one_source(one: str, other: str) -> None:
+    ids = {source_id_of(PublicUrl.of_link(url)) for url in (one, other)}
+    assert len(ids) == 1
+
+
+def test_other_addresses_are_other_sources() -> None:
+    urls = [f"{SITE}/a", f"{SITE}/b", f"https://{HOST}/a", f"{SITE}/a?b=1", f"{SITE}/a?b=2"]
+    assert len({source_id_of(PublicUrl.of_link(url)) for url in urls}) == len(urls)
