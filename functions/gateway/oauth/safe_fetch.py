@@ -1,4 +1,4 @@
-"""Fetcher of a small JSON document from an untrusted URL, protected against SSRF.
+"""Fetching a small JSON document from an untrusted URL, with protection against SSRF.
 
 An untrusted URL could point to a host that only this server can reach, such as a metadata server or
 a machine behind the firewall. So the host is resolved once, all of its addresses must be public,
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     Resolve = Callable[[str], Awaitable[list["Endpoint"]]]
-    """Resolves a host to addresses, all of which may be connected to."""
+    """A function that resolves a host to addresses that may all be connected to."""
 
 FETCH_TIMEOUT_SECONDS: Final = 5.0
-"""Longest duration of a whole fetch, in seconds."""
+"""The longest duration of a whole fetch, in seconds."""
 CONNECT_TIMEOUT_SECONDS: Final = 2.0
-"""Longest time to connect to one address, in seconds, which leaves time to try another."""
+"""The longest time to connect to one address, in seconds, which leaves time to try another."""
 MAX_DOCUMENT_BYTES: Final = 64 * 1024
-"""Longest document, in bytes."""
+"""The longest document, in bytes."""
 MAX_ADDRESSES: Final = 3
-"""Number of a host's addresses that are tried."""
+"""The largest number of a host's addresses that are tried."""
 _LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _URL: Final = re.compile(
     rf"https://(?P<host>(?:{_LABEL}\.)+(?=[a-z]){_LABEL})(?::443)?"
@@ -152,7 +152,7 @@ def public_endpoints(addresses: Iterable[str]) -> list[Endpoint]:
 
 
 def is_public(text: str) -> bool:
-    """Tell whether an address is a unicast address of the public internet."""
+    """Return whether an address is a unicast address of the public internet."""
     try:
         address = ip_address(text)
     except ValueError:

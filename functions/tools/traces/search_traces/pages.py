@@ -88,9 +88,10 @@ async def page_by_date(
     hits = fit_page([_hit(trace, next(ranks)) for trace in listing.documents])
     cut = len(hits) < len(listing.documents)
     following = listing.cursors[len(hits) - 1] if cut else listing.next
+    shown = [*previous, *(hit_fingerprint(hit.trace_id) for hit in hits)]
     return TracePage(
         hits=hits,
-        position=(count_before + len(hits), *following) if following else None,
+        position=shown if has_more else None,
         matches=bool(hits or count_before or following),
         notes=await describe_unknown_tags([value for _, value in listing.unknown], ctx),
     )
@@ -121,10 +122,12 @@ async def page_by_relevance(
     page = ordered[: limit if has_matches else min(limit, MAX_NEAREST)]
     ranks = count(len(previous) + 1)
     hits = fit_page([_hit(trace, next(ranks), match.similarity) for match, trace in page])
-    more = has_matches and len(hits) < len(ordered)
+    has_more = has_matches and len(hits) < len(ordered)
     return TracePage(
         hits=hits,
-        position=[*previous, *(hit_fingerprint(hit.trace_id) for hit in hits)] if more else None,
+        position=[*previous, *(hit_fingerprint(hit.trace_id) for hit in hits)]
+        if has_more
+        else None,
         matches=ranking.matches and bool(hits or previous),
         notes=await _notes(ranking, ctx),
     )

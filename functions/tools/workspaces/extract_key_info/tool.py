@@ -141,7 +141,8 @@ async def _whole_workspace(
         request.workspace.count_waiting(),
     )
     if workspace.erasing:
-        documents, waiting = [], 0
+        documents = []
+        waiting = 0
     embedding = f"Texts that are still being embedded: {waiting}." if waiting else ""
     if not documents:
         problem = f"the workspace {request.task_id} has no text that can be searched"
