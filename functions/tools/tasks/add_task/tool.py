@@ -82,7 +82,7 @@ class In(TaskFields, IdempotentArguments):
 
 
 async def add_task(args: In, ctx: Context) -> TaskResults:
-    """Add tasks in two round trips: the counter, and one commit."""
+    """Add tasks in two round trips, which read the counter and commit all tasks."""
     if args.tasks is None:
         return await _add([_single_task(args)], ctx, lambda results: TaskResults.one(results[0]))
     if args.has_task_fields:

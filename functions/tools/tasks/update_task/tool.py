@@ -68,7 +68,7 @@ class In(IdempotentArguments):
 
 
 async def update_task(args: In, ctx: Context) -> ChangedTask:
-    """Change a task in two round trips: the task, and the commit."""
+    """Change a task in two round trips, which read the task and commit the change."""
     if not args.changes:
         raise InvalidInput(
             "update_task was not run: there is nothing to change. Give one or more of"

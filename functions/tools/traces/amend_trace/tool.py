@@ -70,9 +70,9 @@ class Out(Result):
 async def amend_trace(args: In, ctx: Context) -> Out:
     """Store and index the new revision, and keep the previous one.
 
-    Up to five round trips: the trace, the revision to bring back if any, the embedding space,
-    duplicates, the commit. A change of text resets the votes for the trace, which were for another
-    text; votes against it stay.
+    A change of text resets the votes for the trace, which were for another text. Votes against the
+    trace stay. A call takes up to five round trips, which read the trace, a revision to restore,
+    the embedding space and possible duplicates, and commit the changes.
 
     Raises:
         NotFound: The trace or the revision does not exist.

@@ -68,8 +68,8 @@ class Out(TraceSummary):
 async def vote_trace(args: In, ctx: Context) -> Out:
     """Replace the caller's vote, the tally and the contributor's record in one commit.
 
-    Two round trips: the trace, the vote and the caller's own record together, then the commit; both
-    again while others vote at the same moment.
+    A call takes two round trips: the first reads the trace, the vote and the caller's own record,
+    the second commits. Both are repeated while others vote at the same moment.
 
     Raises:
         NotFound: The trace does not exist.
