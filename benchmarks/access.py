@@ -2,8 +2,9 @@
 
 Usage: python -m benchmarks.access [ROUNDS]
 
-The tool answers at once and reads nothing, so the gateway's work remains. For comparison, the table
-has one bare read of a small document: a token costs one such read, a key two concurrent ones.
+The tool answers at once and reads nothing, so only the gateway's work is measured. For comparison,
+the table has one bare read of a small document: checking a token costs one such read, checking a
+key costs two concurrent ones.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _NO_RATE_LIMIT: Final = {"READS_PER_MINUTE": "1000000"}
 
 
 async def measure(local_endpoint: str, cloud_endpoint: str, rounds: int) -> None:
-    """Call the same tool with each kind of credential, interleaved."""
+    """Time the same call with each kind of credential, and print the table."""
     url = cloud_endpoint.removesuffix("/mcp")
     access = Access(
         Settings(google_cloud_project=PROJECT, access_secrets=[SecretStr(SECRET)], public_url=url)
@@ -88,11 +89,11 @@ def main(rounds: int) -> None:
         os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
         log = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "gateway.log"
         project = {"GOOGLE_CLOUD_PROJECT": PROJECT}
-        local_endpoint = stack.enter_context(run_gateway(NOTEBOOK, project, log))
-        cloud_endpoint = stack.enter_context(
+        local_gateway = stack.enter_context(run_gateway(NOTEBOOK, project, log))
+        cloud_gateway = stack.enter_context(
             run_gateway(NOTEBOOK, project | CLOUD | _NO_RATE_LIMIT, log)
         )
-        asyncio.run(measure(local_endpoint.endpoint, cloud_endpoint.endpoint, rounds))
+        asyncio.run(measure(local_gateway.endpoint, cloud_gateway.endpoint, rounds))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Methods to get what a tool returns: bare requests to Firestore, and calls through the gateway."""
+"""Ways to get what a tool returns: bare requests to Firestore, and calls through the gateway."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _META: Final = {
 
 @dataclass(frozen=True, slots=True)
 class FirestoreBaseline:
-    """A tool's own Firestore requests, with its projections: the minimum that a server needs."""
+    """The Firestore requests that a tool makes, without the tool: the minimum any server needs."""
 
     client: AsyncClient
     embedder: Embedder
@@ -48,7 +48,7 @@ class FirestoreBaseline:
         await self.nearest(from_compact(snapshot.get(COMPACT)), _RELATED)
 
     async def search_kb(self, question: str) -> None:
-        """Embed a question and search for it."""
+        """Embed a question, and read what a search for it needs."""
         [vector] = await self.embedder.embed([question], Purpose.QUERY)
         await self.search((question, vector))
 
@@ -58,9 +58,9 @@ class FirestoreBaseline:
         postings_per_term, _ = await asyncio.gather(
             self.read_postings(question), self.nearest(vector, DENSE_POOL)
         )
-        names = [name for postings in postings_per_term for name in postings][:LEXICAL_POOL]
+        chunk_ids = [chunk_id for postings in postings_per_term for chunk_id in postings]
         chunks = self.client.collection(COLLECTION)
-        references = [chunks.document(name) for name in names]
+        references = [chunks.document(chunk_id) for chunk_id in chunk_ids[:LEXICAL_POOL]]
         async for _ in self.client.get_all(references, [*READ_FIELDS, COMPACT]):
             pass
 
@@ -82,10 +82,10 @@ class FirestoreBaseline:
 
 @dataclass(slots=True)
 class CallMethod:
-    """A method to call tools, and the receipts of its calls.
+    """A way to call tools, with the receipts of its calls.
 
     Attributes:
-        send: Takes a tool's name and arguments, and returns the result in MCP's wire format.
+        send: Sends a tool's name and arguments, and returns the result in MCP's wire format.
         receipts: The receipts of all calls so far.
     """
 
@@ -126,8 +126,8 @@ def bare_http(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
     return CallMethod(send)
 
 
-def bare_http_handshake(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
-    """Post only the JSON-RPC message of an older revision, without its handshake."""
+def bare_http_older_revision(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
+    """Post only the JSON-RPC message of an older revision, without the handshake it prescribes."""
 
     async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         return await _post(client, endpoint, call(tool, arguments), HEADERS)

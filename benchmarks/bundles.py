@@ -1,4 +1,4 @@
-"""The deployed functions: the sizes of bundles and their environments, and their cold starts.
+"""The deployed functions: the sizes of their bundles and environments, and their cold starts.
 
 Usage: python -m benchmarks.bundles [ROUNDS]
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 ROUNDS: Final = 3
 STAGING_FOLDER: Final = LAPTOP / "bench"
+_RUNNING_STATUSES: Final = ("ok", "degraded")
+"""The gateway reports `degraded` here, because it cannot reach its tools."""
 _MIB: Final = 1024 * 1024
 _ENVIRONMENT: Final = {
     "ACCESS_SECRETS": json.dumps([SECRET]),
@@ -57,10 +59,7 @@ def cold_start(program: Program, path: str) -> float:
                 time.sleep(0.002)
                 continue
             elapsed = time.perf_counter() - started
-            if response.json()["status"] not in {
-                "ok",
-                "degraded",
-            }:  # degraded: the gateway cannot reach its tools
+            if response.json()["status"] not in _RUNNING_STATUSES:
                 raise RuntimeError(response.text)
             return elapsed
 
@@ -104,10 +103,10 @@ def main(rounds: int) -> None:
         for requirements, keys in functions_by_requirements.items():
             [first, *others] = keys
             entry = manifest[first]
-            line = measure_function(STAGING_FOLDER / entry["bundle"], entry["name"], rounds)
-            rows.append([first, str(len(others)), str(requirements.count("==")), *line])
+            cells = measure_function(STAGING_FOLDER / entry["bundle"], entry["name"], rounds)
+            rows.append([first, str(len(others)), str(requirements.count("==")), *cells])
     columns = ["archive KiB", "unpacked KiB", "installed MiB", "cold start s"]
-    print_table("Bundles", ["function", "others like it", "packages", *columns], rows)
+    print_table("Bundles", ["function", "same requirements", "packages", *columns], rows)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from benchmarks.baselines import (
     CallMethod,
     FirestoreBaseline,
     bare_http,
-    bare_http_handshake,
+    bare_http_older_revision,
     official_client,
 )
 from benchmarks.dataset import CachingEmbedder, fill_database, scifact_vectors
@@ -127,7 +127,7 @@ async def _call_methods(
         client = await stack.enter_async_context(Client(endpoint))
         methods[f"{topology}, official client"] = official_client(client)
         methods[f"{topology}, bare HTTP"] = bare_http(http, endpoint)
-    methods["inline, bare HTTP, 2025-11-25"] = bare_http_handshake(http, endpoints["inline"])
+    methods["inline, bare HTTP, 2025-11-25"] = bare_http_older_revision(http, endpoints["inline"])
     return methods
 
 

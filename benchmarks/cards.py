@@ -1,4 +1,4 @@
-"""The print_quality and print_speed of extractive knowledge cards.
+"""The quality and speed of extractive knowledge cards.
 
 Usage: python -m benchmarks.cards
 
@@ -6,8 +6,8 @@ Experts wrote each claim of SciFact from an abstract, so the sentence that overl
 claim is important. Three sentences are selected from each abstract. `claim` is the share of the
 claim's terms in the abstract that the selected sentences contain, weighted by inverse document
 frequency. `sentence` is the share of abstracts whose sentence with the largest overlap is selected.
-The weights were tuned on the training half and are confirmed on the other half. The benchmark also
-measures cards per second on one core, with the sample.
+The weights of `key_sentences` were tuned on the training half and are confirmed on the other half.
+The benchmark also measures the cards made per second on one core, from the sample.
 """
 
 from __future__ import annotations
@@ -108,16 +108,16 @@ def inverse_document_frequencies() -> Mapping[str, float]:
 def measure(
     select: SelectSentences, cases_of_half: Sequence[Case], weights: Mapping[str, float]
 ) -> list[str]:
-    """Return the mean of `claim` and of `sentence`, formatted."""
+    """Return the means of `claim` and of `sentence` over the cases, formatted."""
     shares: list[float] = []
     hits: list[bool] = []
     for case in cases_of_half:
-        expected = set(terms(case.claim)) & set(terms(case.text))
-        if not expected:
+        claim_terms = set(terms(case.claim)) & set(terms(case.text))
+        if not claim_terms:
             continue
 
-        def claim_overlap(text: str, expected: set[str] = expected) -> float:
-            return sum(weights.get(term, 0.0) for term in expected & set(terms(text)))
+        def claim_overlap(text: str, claim_terms: set[str] = claim_terms) -> float:
+            return sum(weights.get(term, 0.0) for term in claim_terms & set(terms(text)))
 
         selected = select(case.text, case.title)
         shares.append(claim_overlap(" ".join(selected)) / claim_overlap(case.text))
@@ -126,19 +126,20 @@ def measure(
 
 
 def print_quality() -> None:
-    """Print the print_quality of all methods."""
+    """Print the quality of all methods, on both halves."""
     weights = inverse_document_frequencies()
-    table: defaultdict[str, list[str]] = defaultdict(list)
+    cells_by_method: defaultdict[str, list[str]] = defaultdict(list)
     for half in HALVES:
         cases_of_half = cases(half)
         for name, select in METHODS.items():
-            table[name] += measure(select, cases_of_half, weights)
-    columns = ["", *(f"{half}: {measure}" for half in HALVES for measure in ("claim", "sentence"))]
-    print_table("Three sentences of an abstract", columns, [[k, *v] for k, v in table.items()])
+            cells_by_method[name] += measure(select, cases_of_half, weights)
+    columns = ["", *(f"{half}: {score}" for half in HALVES for score in ("claim", "sentence"))]
+    rows_by_method = [[name, *cells] for name, cells in cells_by_method.items()]
+    print_table("Three sentences of an abstract", columns, rows_by_method)
 
 
 def print_speed() -> None:
-    """Print the number of cards per second."""
+    """Print the number of cards made per second."""
     chunks = [chunk for source in read_sources(SAMPLE) for chunk in with_chunks(source).chunks]
     started = time.perf_counter()
     for _ in range(ROUNDS):
@@ -149,7 +150,7 @@ def print_speed() -> None:
 
 
 async def main() -> None:
-    """Measure, if SciFact is available."""
+    """Measure the quality, if SciFact is available, and the speed."""
     if SCIFACT.with_name("scifact-train").is_dir():
         print_quality()
     else:

@@ -2,10 +2,10 @@
 
 Usage: python -m benchmarks.clustering [--sizes N ...]
 
-The vectors are those of SciFact's abstracts; sizes beyond 5,183 add copies with noise. Each size
-has its own process. Stability is the adjusted Rand index of two clusterings, one of them without
-a tenth of the vectors. Agreement with the clusters that a person made is measured on the sample,
-which is embedded for this purpose. The benchmark takes two minutes.
+The vectors are those of SciFact's 5,183 abstracts; larger sizes add copies with noise. Each size is
+measured in a process of its own. Stability is the adjusted Rand index of two clusterings, one of
+them without a tenth of the vectors. On the sample, the clustering is compared with clusters that a
+person made. The benchmark takes two minutes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ HIGHLIGHT_URL: Final = "https://readwise.io/open/{}"
 
 @dataclass(frozen=True, slots=True)
 class ClusteringResult:
-    """The measurement of a clustering.
+    """The time, memory and outcome of a clustering.
 
     Attributes:
         seconds: The elapsed time.
@@ -80,9 +80,9 @@ def cluster_scifact(size: int) -> ClusteringResult:
     vectors = _vectors(size)
     labels, seconds = _timed_clustering(vectors)
     megabytes = _megabytes()
-    retained = np.flatnonzero(np.random.default_rng(1).random(size) >= OMITTED_SHARE)
-    second_labels, _ = _timed_clustering(vectors[retained])
-    return _result(labels, seconds, megabytes, _agreement(labels[retained], second_labels))
+    subset = np.flatnonzero(np.random.default_rng(1).random(size) >= OMITTED_SHARE)
+    subset_labels, _ = _timed_clustering(vectors[subset])
+    return _result(labels, seconds, megabytes, _agreement(labels[subset], subset_labels))
 
 
 def cluster_sample(_: int) -> ClusteringResult:

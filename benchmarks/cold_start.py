@@ -1,11 +1,11 @@
-"""The cost of a function's imports, compared with the imports that it cannot avoid.
+"""The cost of a function's imports, compared with the libraries that it cannot do without.
 
 Usage: python -m benchmarks.cold_start [ROUNDS]
 
 Each import runs in a new process and is measured in CPU time, which excludes waiting. The process
-exits without teardown, because a function does not exit after its imports. "Until exit" includes
-teardown, where skipping the garbage collection of imports (`shared/core/cold_start.py`) saves more
-than a cold start takes.
+exits without teardown, because a function does not exit after its imports. The rows "until exit"
+include teardown: there, not collecting the imports' garbage (`shared/core/cold_start.py`) saves
+more time than a cold start takes.
 """
 
 from __future__ import annotations
@@ -43,18 +43,21 @@ def import_seconds(code: str) -> Measurement:
     """Measure the CPU time of a process that runs `code`."""
 
     async def measured() -> float:
-        prefix = resource.getrusage(resource.RUSAGE_CHILDREN)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, cwd=ROOT)
         if await process.wait():
-            raise RuntimeError(f"This failed: {code}")
+            raise RuntimeError(f"This code failed: {code}")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - prefix.ru_utime - prefix.ru_stime
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     return measured
 
 
 async def compare(title: str, floor: str, functions: dict[str, str], rounds: int) -> None:
-    """Measure the imports of functions: the first also with the collector on, and until exit."""
+    """Measure the imports of functions, and print them as ratios to the floor.
+
+    The first function is also measured with the garbage collector on, and until exit.
+    """
     name, first = next(iter(functions.items()))
     codes = {"floor": floor, **functions, f"{name}, collector on": _KEEP_COLLECTOR_ON + first}
     until_exit = {"floor, until exit": floor, f"{name}, until exit": first}
@@ -74,36 +77,46 @@ async def compare(title: str, floor: str, functions: dict[str, str], rounds: int
 def print_slowest_imports(floor: str, function: str) -> None:
     """Print the slowest imports beyond the floor: by package, and Carrel's own modules."""
     floor_times = self_times(floor)
-    beyond = {name: cost for name, cost in self_times(function).items() if name not in floor_times}
     packages: Counter[str] = Counter()
-    for name, cost in beyond.items():
-        packages[name.partition(".")[0]] += cost
-    own_modules = {name: cost for name, cost in beyond.items() if name.startswith(_OWN_PACKAGES)}
+    own_modules: Counter[str] = Counter()
+    for module, microseconds in self_times(function).items():
+        if module in floor_times:
+            continue
+        packages[module.partition(".")[0]] += microseconds
+        if module.startswith(_OWN_PACKAGES):
+            own_modules[module] = microseconds
+    slowest = zip(packages.most_common(5), own_modules.most_common(5), strict=False)
     print_table(
         "Slowest imports beyond the floor (elapsed time of each module's own body, traced)",
         ["package", "ms", "own module", "ms"],
         [
-            [package, f"{total / 1000:.1f}", module, f"{cost / 1000:.1f}"]
-            for (package, total), (module, cost) in zip(
-                packages.most_common(5), Counter(own_modules).most_common(5), strict=False
-            )
+            [package, f"{package_time / 1000:.1f}", module, f"{module_time / 1000:.1f}"]
+            for (package, package_time), (module, module_time) in slowest
         ],
     )
 
 
 def self_times(code: str) -> dict[str, int]:
-    """Return the microseconds of each module's own body, the minimum of three runs."""
-    runs = [_import_report("import gc; gc.disable(); " + code) for _ in range(3)]
-    return {name: min(run.get(name, cost) for run in runs) for name, cost in runs[0].items()}
+    """Return the microseconds that each module's own body takes, the minimum of three runs."""
+    first, *others = (_import_report("import gc; gc.disable(); " + code) for _ in range(3))
+    return {
+        module: min(microseconds, *(run.get(module, microseconds) for run in others))
+        for module, microseconds in first.items()
+    }
 
 
 def _import_report(code: str) -> dict[str, int]:
+    """Parse `python -X importtime`: lines of "import time: self | cumulative | module"."""
     command = [sys.executable, "-X", "importtime", "-c", code]
     report = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stderr
     rows = [
         line.partition(":")[2].split("|") for line in report.splitlines() if line.count("|") == 2
     ]
-    return {name.strip(): int(cost) for cost, _, name in rows if cost.strip().isdigit()}
+    return {
+        module.strip(): int(self_time)
+        for self_time, _, module in rows
+        if self_time.strip().isdigit()  # the heading has no number
+    }
 
 
 async def main(rounds: int) -> None:

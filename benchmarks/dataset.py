@@ -1,7 +1,7 @@
 """A knowledge base for benchmarks: SciFact if it is available, else copies of the sample.
 
 SciFact (https://github.com/allenai/scifact) has 5,183 abstracts of papers. It is not part of the
-project: the abstracts and their vectors are expected in `../shared/data/scifact`, beside the clone.
+project: put the abstracts and their vectors into `../shared/data/scifact`, beside the clone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class CachingEmbedder:
     """An embedder that caches vectors in memory."""
 
     def __init__(self, embedder: Embedder, vectors: dict[str, Vector]) -> None:
-        """Use `embedder` for texts that are not in the cache."""
+        """Begin with `vectors` by text, and use `embedder` for all other texts."""
         self._embedder = embedder
         self._vectors = vectors
         self.model = embedder.model
@@ -76,7 +76,10 @@ class KnowledgeBase:
 
 
 def scifact_vectors() -> dict[str, Vector]:
-    """Load the vectors of SciFact's abstracts by embedding text; none if SciFact is missing."""
+    """Load the vectors of SciFact's abstracts, by embedding text.
+
+    Without SciFact, the result is empty.
+    """
     if not SCIFACT.is_dir():
         return {}
     vectors = np.load(SCIFACT / "minilm-int8.documents.npy")
@@ -87,8 +90,8 @@ def scifact_vectors() -> dict[str, Vector]:
 
 async def fill_database(ctx: Context, chunks: int, vectors: dict[str, Vector]) -> KnowledgeBase:
     """Add about this many chunks: abstracts that have vectors, or copies of the sample."""
-    scifact = SCIFACT.is_dir()
-    sources = _abstracts(vectors) if scifact else _sample_copies()
+    has_scifact = SCIFACT.is_dir()
+    sources = _abstracts(vectors) if has_scifact else _sample_copies()
     ids: list[str] = []
     batch: list[ChunkedSource] = []
     while len(ids) < chunks:
@@ -99,17 +102,16 @@ async def fill_database(ctx: Context, chunks: int, vectors: dict[str, Vector]) -
             batch = []
     await embed_all(ctx)
     await index_all(ctx)
-    name = "SciFact" if scifact else "the sample, repeated"
-    return KnowledgeBase(
-        f"{len(ids)} chunks of {name}", ids, _questions() if scifact else list(QUESTIONS)
-    )
+    name = "SciFact" if has_scifact else "the sample, repeated"
+    questions = _scifact_claims() if has_scifact else list(QUESTIONS)
+    return KnowledgeBase(f"{len(ids)} chunks of {name}", ids, questions)
 
 
 def _abstracts(vectors: dict[str, Vector]) -> Iterator[ChunkedSource]:
     for source in read_sources(SCIFACT / "corpus.jsonl"):
-        chunked = with_chunks(source)
-        if all(chunk.embedding_text in vectors for chunk in chunked.chunks):
-            yield chunked
+        chunked_source = with_chunks(source)
+        if all(chunk.embedding_text in vectors for chunk in chunked_source.chunks):
+            yield chunked_source
 
 
 def _sample_copies() -> Iterator[ChunkedSource]:
@@ -127,6 +129,6 @@ def read_sources(path: Path) -> Iterator[Source]:
     return (item for item in read(path) if isinstance(item, Source))
 
 
-def _questions() -> list[str]:
+def _scifact_claims() -> list[str]:
     with (SCIFACT / "queries.jsonl").open(encoding="utf-8") as lines:
         return [json.loads(line)["text"] for line in lines]

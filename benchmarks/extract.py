@@ -3,10 +3,10 @@
 Usage: python -m benchmarks.extract [quality|costs] [test|train]
 
 Quality: each of SciFact's claims is a query on twenty abstracts (`benchmarks.extract_dataset`). The
-tool's chunking and ranking process all cases in memory. The tool itself runs a sample of them on
-the emulator, and must return the same passages. The ranking is compared with vectors alone, BM25
-alone, `bm25s` on the same passages, and other weights. Tune on `train`, confirm on
-`test`. This part takes five minutes.
+tool's chunking and ranking process all cases in memory. The tool itself runs a sample of the cases
+on the emulator, and must return the same passages. The ranking is compared with vectors alone, BM25
+alone, `bm25s` on the same passages, and other weights. Tune on `train`, confirm on `test`. This
+part takes five minutes.
 
 Costs take another three minutes: see `benchmarks.extract_costs`.
 
@@ -74,7 +74,7 @@ BOOTSTRAP_SAMPLES: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """The rank of the first relevant passage of each case; infinite if none was found."""
+    """The rank of the first relevant passage of each case; infinite if the method missed it."""
 
     ranks: list[float]
 
@@ -96,6 +96,21 @@ class Ranks:
         ]
 
 
+@dataclass(frozen=True, slots=True)
+class Agreements:
+    """How often the tool returned the passages of the ranking in memory, in the same order.
+
+    Attributes:
+        cases: The number of cases.
+        new_materials: The agreements of first calls, which upload the materials.
+        stored_materials: The agreements of second calls, which use the stored materials.
+    """
+
+    cases: int
+    new_materials: int
+    stored_materials: int
+
+
 class RankingMethods:
     """All ranking methods, on the same passages and vectors."""
 
@@ -107,7 +122,7 @@ class RankingMethods:
         self._apps_by_weight = {weight: _make_app(weight, embedder) for weight in WEIGHTS}
         self._stemmer = Stemmer.Stemmer("english")
 
-    async def all(self, case: Case) -> dict[str, list[int]]:
+    async def rank(self, case: Case) -> dict[str, list[int]]:
         """Rank the passages with each method, best first, and return their start positions."""
         passages = parse_passages(case.materials, self.ctx.settings.extract_passage_characters)
         document, contents = await embedded_document(case.materials, passages, self.ctx)
@@ -163,26 +178,22 @@ async def count_agreements(
     expected: Sequence[Sequence[int]],
     distractors: Distractors,
     app: App,
-) -> tuple[int, int, int]:
-    """Call the tool twice for a sample of the cases: with new materials, and with stored ones.
-
-    Returns:
-        The number of cases, and for each of the two calls, the number of answers with the expected
-        passages in the expected order.
-    """
-    counts = [0, 0, 0]
-    for number, case in list(enumerate(test_cases))[::SAMPLING_INTERVAL]:
+) -> Agreements:
+    """Call the tool twice for a sample of the cases: with new materials, and with stored ones."""
+    sample = list(enumerate(test_cases))[::SAMPLING_INTERVAL]
+    agreements = {"new": 0, "stored": 0}
+    for number, case in sample:
         caller = Caller.of(f"{distractors.name.lower()}-{number}")
-        counts[0] += 1
-        for call_number in (1, 2):
+        for materials in ("new", "stored"):
             answer = await extract_result(
                 app, case.query, caller, materials=case.materials, top_k=MAX_PASSAGES
             )
-            rankings = [passage["start"] for passage in answer["passages"]]
-            counts[call_number] += (
-                answer["known"] is (call_number > 1) and rankings == expected[number][:MAX_PASSAGES]
+            starts = [passage["start"] for passage in answer["passages"]]
+            agreements[materials] += (
+                answer["known"] is (materials == "stored")
+                and starts == expected[number][:MAX_PASSAGES]
             )
-    return counts[0], counts[1], counts[2]
+    return Agreements(len(sample), agreements["new"], agreements["stored"])
 
 
 def mcnemar(ours: Sequence[bool], theirs: Sequence[bool]) -> tuple[int, int, float]:
@@ -218,7 +229,7 @@ async def measure_quality(folder: Path) -> None:
     await EmbeddingSpace(methods.ctx.database).claim(embedder)
     for distractors in Distractors:
         test_cases = cases(folder, distractors)
-        rankings = [await methods.all(case) for case in test_cases]
+        rankings = [await methods.rank(case) for case in test_cases]
         ranks = {
             name: _ranks(test_cases, [ranking[name] for ranking in rankings])
             for name in rankings[0]
@@ -229,12 +240,11 @@ async def measure_quality(folder: Path) -> None:
         for name in (SEMANTIC_ONLY, LEXICAL_ONLY):
             print(comparison(ranks[HYBRID], ranks[name], name))  # noqa: T201 - a benchmark prints
         expected = [ranking[HYBRID] for ranking in rankings]
-        sample, memory, store = await count_agreements(
-            test_cases, expected, distractors, methods.app
-        )
+        agreements = await count_agreements(test_cases, expected, distractors, methods.app)
         print(  # noqa: T201 - a benchmark prints
-            f"  the tool itself in {sample} cases: the expected passages and order in {memory}"
-            f" with new materials, in {store} with stored ones"
+            f"  the tool itself in {agreements.cases} cases: the expected passages and order in"
+            f" {agreements.new_materials} with new materials, in {agreements.stored_materials}"
+            " with stored ones"
         )
     await methods.aclose()
     await embedder.aclose()

@@ -2,10 +2,13 @@
 
 This is a part of `benchmarks.extract`. Texts of three sizes, made of SciFact's abstracts, are
 uploaded to the tool on the emulator and queried again. The tool stores passages while it embeds the
-next ones, and on few cores both slow each other down. The time besides embedding is therefore
-measured in two ways. The receipt counts all waiting for embeddings as embedding. The CPU time of
-this process minus the CPU time of embedding the same passages is independent of other programs. A
-third measurement uses an embedder without cost.
+next ones, and on few cores the two slow each other down. The time besides embedding is therefore
+measured in three ways:
+
+- by the receipt, which counts all waiting for embeddings as embedding;
+- by the CPU time of this process, minus the CPU time of embedding the same passages: other programs
+  do not affect it;
+- with an embedder that costs almost nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.extract_dataset import claims, make_materials
-from benchmarks.extract_steps import steps
+from benchmarks.extract_steps import time_steps
 from benchmarks.measurement import print_table, ratio
 from functions.tools.workspaces.extract_key_info.tool import TOOL
 from functions.tools.workspaces.extract_key_info.upload import parse_passages
@@ -70,14 +73,14 @@ class CountingEmbedder:
 
 
 class InstantEmbedder:
-    """An embedder without cost: it derives vectors from a hash of the text."""
+    """An embedder that costs almost nothing: it draws vectors at random, seeded with the text."""
 
     model = "instant"
     dimension = LocalEmbedder.dimension
     batch_size = BATCH_SIZE
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:  # noqa: ARG002 - Embedder's signature
-        """Derive the vectors, in about 0.05 ms each."""
+        """Draw the vectors, in about 0.05 ms each."""
         return [_random_vector(text) for text in texts]
 
     async def aclose(self) -> None:
@@ -90,7 +93,7 @@ class CallCosts:
 
     Attributes:
         answers: The answers, with their receipts.
-        embedded: The numbers of embedded texts.
+        embedded: The number of texts that the call embedded.
         cpu_seconds: The CPU time of this process.
         embedding_cpu_seconds: For first calls, the CPU time of embedding only their passages.
     """
@@ -125,7 +128,7 @@ class ToolCalls:
     """Calls of the tool with an embedder, in a separate database."""
 
     def __init__(self, embedder: Embedder) -> None:
-        """Connect to a database of its own."""
+        """Connect to a database that only this embedder uses."""
         self.embedder = CountingEmbedder(embedder)
         settings = Settings(google_cloud_project=f"bench-extract-{embedder.model.lower()[:8]}")
         self.app = App(settings, embedder=self.embedder)
@@ -168,17 +171,18 @@ class ToolCalls:
         self._users += 1
         return Caller.of(f"user-{self._users}")
 
-    async def _call(self, caller: Caller, arguments: dict[str, Any], cost: CallCosts) -> None:
+    async def _call(self, caller: Caller, arguments: dict[str, Any], costs: CallCosts) -> None:
+        """Call the tool, and add what the call cost to `costs`."""
         texts_before = self.embedder.texts
         request = make_call_request(TOOL, caller, arguments)
         request = request.model_copy(update={"deadline": time.time() + MAX_CALL_SECONDS})
         started = time.process_time()
         answer = await invoke(TOOL, request, self.app)
-        cost.cpu_seconds.append(time.process_time() - started)
+        costs.cpu_seconds.append(time.process_time() - started)
         assert answer.result, answer.error
         assert answer.result["status"] == "ready"
-        cost.answers.append(answer)
-        cost.embedded.append(self.embedder.texts - texts_before)
+        costs.answers.append(answer)
+        costs.embedded.append(self.embedder.texts - texts_before)
 
     async def _embedding_cpu_seconds(self, materials: str) -> float:
         passages = parse_passages(materials, self.app.settings.extract_passage_characters)
@@ -208,13 +212,15 @@ async def measure() -> None:
 
 
 async def _print_steps(app: App) -> None:
-    by_size = {size: await steps(make_materials(SIZES[size]), app) for size in STEP_SIZES}
-    names = next(iter(by_size.values()))
+    durations_by_size = {
+        size: await time_steps(make_materials(SIZES[size]), app) for size in STEP_SIZES
+    }
+    steps = next(iter(durations_by_size.values()))
     rows = [
-        [name, *(f"{milliseconds[name]:,.1f}" for milliseconds in by_size.values())]
-        for name in names
+        [step, *(f"{milliseconds[step]:,.1f}" for milliseconds in durations_by_size.values())]
+        for step in steps
     ]
-    print_table("each step alone, ms", ("", *by_size), rows)
+    print_table("each step alone, ms", ("", *durations_by_size), rows)
 
 
 def _random_vector(text: str) -> Vector:

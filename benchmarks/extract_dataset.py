@@ -1,8 +1,8 @@
 """Cases for `extract_key_info`, made of SciFact's abstracts and claims.
 
-A case is a claim and twenty abstracts, one of them relevant to the claim. The others are chosen at
-random, or are the nearest to the relevant one by SciFact's vectors, which is harder. Each abstract
-is a paragraph that begins with its title; their order is random.
+A case is a claim and twenty abstracts in random order, one of them relevant to the claim. The other
+nineteen are chosen at random, or are the nearest to the relevant one by SciFact's vectors, which is
+harder. Each abstract is a paragraph that begins with its title.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Case:
     Attributes:
         query: A claim.
         materials: Twenty abstracts.
-        relevant: The position of the relevant abstract in the materials.
+        relevant: The span of the relevant abstract in the materials.
     """
 
     query: str
@@ -56,8 +56,8 @@ class Case:
             starts: The start positions of the passages in the materials, best first.
         """
         ranks = (
-            n
-            for n, start in enumerate(starts, 1)
+            rank
+            for rank, start in enumerate(starts, 1)
             if self.relevant.start <= start < self.relevant.end
         )
         return next(ranks, None)
@@ -67,21 +67,22 @@ def cases(folder: Path, distractors: Distractors) -> list[Case]:
     """Return a case for each claim with a relevant abstract, the same in each run."""
     generator = random.Random(distractors.value)  # noqa: S311 - no secret
     abstracts = _rows(SCIFACT / "corpus.jsonl")
-    rows = {row["_id"]: number for number, row in enumerate(abstracts)}
+    positions = {row["_id"]: position for position, row in enumerate(abstracts)}
     texts = [paragraph(row) for row in abstracts]
     nearest = _NearestAbstracts()
     relevant_by_claim = _read_relevance(folder / "qrels.tsv")
     result: list[Case] = []
     for claim in _rows(folder / "queries.jsonl"):
-        answers = [rows[name] for name in relevant_by_claim.get(claim["_id"], ())]
+        answers = [positions[abstract] for abstract in relevant_by_claim.get(claim["_id"], ())]
         if answers:
             relevant = generator.choice(answers)
             candidates = (
                 nearest.others(relevant)
                 if distractors is Distractors.NEAREST
-                else _shuffled(len(rows), generator)
+                else _shuffle(len(abstracts), generator)
             )
-            others = [number for number in candidates if number not in answers][:DISTRACTOR_COUNT]
+            irrelevant = [position for position in candidates if position not in answers]
+            others = irrelevant[:DISTRACTOR_COUNT]
             result.append(_case(claim["text"], relevant, others, texts, generator))
     return result
 
@@ -112,10 +113,10 @@ class _NearestAbstracts:
     def __init__(self) -> None:
         self._vectors = np.load(SCIFACT / "minilm-int8.documents.npy")
 
-    def others(self, number: int) -> list[int]:
-        """Return the indexes of all other abstracts, nearest first."""
-        order: list[int] = np.argsort(-(self._vectors @ self._vectors[number])).tolist()
-        return [other for other in order if other != number]
+    def others(self, position: int) -> list[int]:
+        """Return the positions of all other abstracts, nearest first."""
+        order: list[int] = np.argsort(-(self._vectors @ self._vectors[position])).tolist()
+        return [other for other in order if other != position]
 
 
 def _case(
@@ -124,12 +125,12 @@ def _case(
     order = [relevant, *others]
     generator.shuffle(order)
     before = order[: order.index(relevant)]
-    start = sum(len(texts[number]) + len(SEPARATOR) for number in before)
+    start = sum(len(texts[position]) + len(SEPARATOR) for position in before)
     span = Span(start, start + len(texts[relevant]))
-    return Case(query, SEPARATOR.join(texts[number] for number in order), span)
+    return Case(query, SEPARATOR.join(texts[position] for position in order), span)
 
 
-def _shuffled(count: int, generator: random.Random) -> list[int]:
+def _shuffle(count: int, generator: random.Random) -> list[int]:
     return generator.sample(range(count), count)
 
 

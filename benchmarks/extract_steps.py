@@ -1,6 +1,6 @@
 """The time of each step of `extract_key_info` besides embedding.
 
-This is a part of `benchmarks.extract`. Each step runs three times, alone. The result is the median.
+This is a part of `benchmarks.extract`. Each step runs alone, three times; the median is reported.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(slots=True)
 class StepTimer:
-    """A timer of steps.
+    """Measures steps by name.
 
     Attributes:
         milliseconds: The median duration of each step.
@@ -100,20 +100,20 @@ async def embedded_document(
     return document, Contents(parts, texts, dict(zip(texts, vectors, strict=True)))
 
 
-async def steps(text: str, app: App) -> dict[str, float]:
-    """Return the milliseconds of each step. A name with a colon is part of another step."""
+async def time_steps(text: str, app: App) -> dict[str, float]:
+    """Return the milliseconds of each step by name. `parse: terms` is a part of `parse`."""
     timer = StepTimer()
     ctx = app.context(Caller.of(f"reader-{len(text)}"), Meter())
     await EmbeddingSpace(ctx.database).claim(ctx.embedder)
-    passages = _in_memory(text, ctx.settings.extract_passage_characters, timer)
+    passages = _time_parsing(text, ctx.settings.extract_passage_characters, timer)
     document, contents = await embedded_document(text, passages, ctx)
     workspace = Workspace(ctx.database, str(ctx.caller.user_id), "default")
-    await _store(document, contents, workspace, ctx, timer)
-    await _rank(document, contents, workspace, ctx, timer)
+    await _time_storing(document, contents, workspace, ctx, timer)
+    await _time_ranking(document, contents, workspace, ctx, timer)
     return timer.milliseconds
 
 
-def _in_memory(text: str, max_characters: int, timer: StepTimer) -> list[ParsedPassage]:
+def _time_parsing(text: str, max_characters: int, timer: StepTimer) -> list[ParsedPassage]:
     passages = timer.measure("parse", lambda: parse_passages(text, max_characters))
     spans = timer.measure("parse: find the passages", lambda: split_passages(text, max_characters))
     texts = [text[span.start : span.end] for span in spans]
@@ -129,7 +129,7 @@ def _in_memory(text: str, max_characters: int, timer: StepTimer) -> list[ParsedP
     return passages
 
 
-async def _store(
+async def _time_storing(
     document: WorkspaceDocument,
     contents: Contents,
     workspace: Workspace,
@@ -158,7 +158,7 @@ async def _store(
     )
 
 
-async def _rank(
+async def _time_ranking(
     document: WorkspaceDocument,
     contents: Contents,
     workspace: Workspace,
@@ -177,10 +177,12 @@ async def _rank(
     await timer.measure_async(
         "from the store: read the parts", lambda: workspace.load_parts([document])
     )
-    passages, others = workspace.passage_index([document]), list(contents.texts)[-LEXICAL_POOL:]
+    passage_index = workspace.passage_index([document])
     await timer.measure_async(
-        "from the store: the nearest 50", lambda: passages.nearest(vector, DENSE_POOL)
+        "from the store: the nearest 50", lambda: passage_index.nearest(vector, DENSE_POOL)
     )
+    lexical_candidates = list(contents.texts)[-LEXICAL_POOL:]
     await timer.measure_async(
-        "from the store: compare 30 more", lambda: passages.similarities(vector, others)
+        "from the store: compare 30 more",
+        lambda: passage_index.similarities(vector, lexical_candidates),
     )

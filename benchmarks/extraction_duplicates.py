@@ -1,11 +1,11 @@
-"""The pairs of extractions that are taken for duplicates, by thresholds of two measures.
+"""The pairs of extractions that count as duplicates, by thresholds of two measures.
 
 Usage: python -m benchmarks.extraction_duplicates
 
-`extraction_pairs.json` contains rephrased extractions of the sample, and others that are easily
-confused with one of the sample: the same question with another answer, the same solution of another
-problem, the same steps for another purpose. All pairs of extractions of one type in the
-sample are compared, too. The benchmark takes half a minute.
+`extraction_pairs.json` pairs extractions of the sample with rephrased ones, and with others that
+are easily confused with them: the same question with another answer, the same solution of another
+problem, the same steps for another purpose. All pairs of the sample's extractions of the same type
+are compared, too. The benchmark takes half a minute.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
@@ -43,38 +43,50 @@ class Pair:
     similarity: float
     resemblance: float
 
+    def is_duplicate(self, min_similarity: float, min_resemblance: float) -> bool:
+        """Return whether both measures reach their thresholds."""
+        return self.similarity >= min_similarity and self.resemblance >= min_resemblance
+
 
 async def measure_pairs(model: LocalEmbedder) -> dict[str, list[Pair]]:
     """Compare all pairs, and return the results by kind of pair."""
-    rows = SampleExtractions.model_validate_json((FOLDER / "extractions.json").read_text("utf-8"))
-    pairs_by_kind: Mapping[str, Any] = json.loads(PAIRS.read_text("utf-8"))
-    kinds = {
-        name: list(_pairs_with_sample(rows.extractions, pairs_by_kind[name]))
-        for name in pairs_by_kind
+    contents_by_kind = read_pairs()
+    texts = sorted(
+        {content.text for pairs in contents_by_kind.values() for pair in pairs for content in pair}
+    )
+    vectors = dict(zip(texts, await model.embed(texts, Purpose.DOCUMENT), strict=True))
+
+    def compare(first: Content, second: Content) -> Pair:
+        components = zip(vectors[first.text], vectors[second.text], strict=True)
+        cosine = sum(a * b for a, b in components)  # the vectors have length 1
+        return Pair(cosine, answer_resemblance(first, second))
+
+    return {
+        kind: [compare(first, second) for first, second in pairs]
+        for kind, pairs in contents_by_kind.items()
     }
-    contents = [_content(row.type, row.content) for row in rows.extractions]
-    kinds["of the sample"] = [
+
+
+def read_pairs() -> dict[str, list[tuple[Content, Content]]]:
+    """Return the pairs to compare, by kind of pair."""
+    sample = SampleExtractions.model_validate_json((FOLDER / "extractions.json").read_text("utf-8"))
+    entries_by_kind: Mapping[str, Any] = json.loads(PAIRS.read_text("utf-8"))
+    pairs_by_kind = {
+        kind: list(_pairs_with_sample(sample.extractions, entries))
+        for kind, entries in entries_by_kind.items()
+    }
+    contents = [_content(row.type, row.content) for row in sample.extractions]
+    pairs_by_kind["of the sample"] = [
         (first, second) for first, second in combinations(contents, 2) if first.type is second.type
     ]
-    texts = sorted({content.text for pairs in kinds.values() for pair in pairs for content in pair})
-    vectors = dict(zip(texts, await model.embed(texts, Purpose.DOCUMENT), strict=True))
-    return {
-        name: [
-            Pair(
-                sum(a * b for a, b in zip(vectors[first.text], vectors[second.text], strict=True)),
-                answer_resemblance(first, second),
-            )
-            for first, second in pairs
-        ]
-        for name, pairs in kinds.items()
-    }
+    return pairs_by_kind
 
 
 def _pairs_with_sample(
-    sample: Sequence[SampleExtraction], pairs_by_kind: Sequence[Mapping[str, Any]]
+    sample: Sequence[SampleExtraction], entries: Sequence[Mapping[str, Any]]
 ) -> Iterator[tuple[Content, Content]]:
     sample_contents = {(row.highlight, row.part, row.type): row.content for row in sample}
-    for entry in pairs_by_kind:
+    for entry in entries:
         kind = ExtractionType(entry["type"])
         original = sample_contents[entry["highlight"], entry.get("part", 1), kind]
         yield _content(kind, original), _content(kind, entry["content"])
@@ -85,21 +97,17 @@ def _content(kind: ExtractionType, fields: Mapping[str, Any]) -> Content:
 
 
 def main() -> None:
-    """Print the number of duplicates by threshold, and the similarities."""
+    """Print the number of duplicates for each pair of thresholds, and the similarities."""
     model = LocalEmbedder()
-    kinds = asyncio.run(measure_pairs(model))
-    rows = [
-        [
-            f"{similarity} and {resemblance}",
-            *(
-                str(sum(p.similarity >= similarity and p.resemblance >= resemblance for p in pairs))
-                for pairs in kinds.values()
-            ),
-        ]
-        for similarity in (-1.0, *SIMILARITIES)
-        for resemblance in RESEMBLANCES
-    ]
-    headings = [f"{name} ({len(pairs)})" for name, pairs in kinds.items()]
+    pairs_by_kind = asyncio.run(measure_pairs(model))
+    rows = []
+    for similarity, resemblance in product((-1.0, *SIMILARITIES), RESEMBLANCES):
+        counts = (
+            sum(pair.is_duplicate(similarity, resemblance) for pair in pairs)
+            for pairs in pairs_by_kind.values()
+        )
+        rows.append([f"{similarity} and {resemblance}", *map(str, counts)])
+    headings = [f"{kind} ({len(pairs)})" for kind, pairs in pairs_by_kind.items()]
     print_table(
         "duplicates, with at least this similarity and resemblance",
         ["cosine, terms", *headings],
@@ -107,10 +115,13 @@ def main() -> None:
     )
     rows = [
         [
-            name,
-            *(f"{aggregate(p.similarity for p in pairs):.2f}" for aggregate in (min, median, max)),
+            kind,
+            *(
+                f"{aggregate(pair.similarity for pair in pairs):.2f}"
+                for aggregate in (min, median, max)
+            ),
         ]
-        for name, pairs in kinds.items()
+        for kind, pairs in pairs_by_kind.items()
     ]
     print_table("cosine similarity", ["", "minimum", "median", "maximum"], rows)
     print_table(

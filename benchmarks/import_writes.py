@@ -1,10 +1,10 @@
-"""The document writes of importing ten highlights, compared with a bulk import.
+"""The document writes per highlight: of a bulk import, of ten highlights, and of one.
 
 Usage: python -m benchmarks.import_writes
 
-Highlights of 300 characters from SciFact's abstracts are imported as a Readwise export into a new
-emulator: 400 at once, then ten of two books, then one. The jobs run in the order of their schedules
-in the cloud.
+Highlights are the first 300 characters of SciFact's abstracts. They are imported from Readwise
+exports into a new emulator: 400 at once, then ten of two books, then one. After each import, the
+jobs run in the order of their schedules in the cloud.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 
 JOBS_IN_ORDER: Final = (INGEST, EMBED, CARDS, CLUSTER, INDEX)
 IMPORTS: Final = {"400 highlights of 40 books": (40, 10), "10 of 2": (2, 5), "1 of 1": (1, 1)}
-"""The number of books of an import, and of highlights per book."""
+"""The imports by name: how many books, and how many highlights per book."""
 HIGHLIGHT_CHARACTERS: Final = 300
 BOOKKEEPING_COLLECTIONS: Final = ("leases", "runs")
 
 
 @contextmanager
 def count_writes() -> Iterator[Counter[str]]:
-    """Count the writes of this process in the block, by collection."""
+    """Count the writes of this process, by collection, until the block ends."""
     counts: Counter[str] = Counter()
     commit = FirestoreAsyncClient.commit
 
@@ -101,24 +101,26 @@ async def import_highlights(path: Path) -> Counter[str]:
 
 
 async def measure(folder: Path) -> None:
-    """Import each set of highlights, and print the writes per highlight."""
+    """Run all imports, and print their writes per highlight."""
     with (SCIFACT / "corpus.jsonl").open(encoding="utf-8") as lines:
         texts = [json.loads(line)["text"][:HIGHLIGHT_CHARACTERS] for line in islice(lines, 1_000)]
     remaining = iter(texts)
     rows = []
-    first = 1
-    for name, (books, highlights) in IMPORTS.items():
-        path = folder / f"{first}.json"
-        path.write_text(make_export(range(first, first + books), highlights, remaining), "utf-8")
-        first += books
+    first_book = 1
+    for name, (books, highlights_per_book) in IMPORTS.items():
+        book_ids = range(first_book, first_book + books)
+        path = folder / f"{first_book}.json"
+        path.write_text(make_export(book_ids, highlights_per_book, remaining), "utf-8")
+        first_book += books
         counts = await import_highlights(path)
-        highlight_count = books * highlights
         bookkeeping = sum(counts.pop(collection, 0) for collection in BOOKKEEPING_COLLECTIONS)
-        kinds = [counts.pop(key, 0) for key in ("chunks", "lexicon", "facets")]
-        writes = [sum(kinds) + counts.total(), *kinds, counts.total()]
-        rows.append(
-            [name, *(f"{count / highlight_count:.1f}" for count in writes), str(bookkeeping)]
-        )
+        total = counts.total()
+        chunks, terms, facets = (counts.pop(key, 0) for key in ("chunks", "lexicon", "facets"))
+        per_highlight = [
+            f"{count / (books * highlights_per_book):.1f}"
+            for count in (total, chunks, terms, facets, counts.total())
+        ]
+        rows.append([name, *per_highlight, str(bookkeeping)])
     columns = ["", "writes", "chunk", "terms", "facets", "others", "leases and runs in total"]
     print_table("Writes per highlight", columns, rows)
 

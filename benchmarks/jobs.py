@@ -4,15 +4,16 @@ Usage: python -m benchmarks.jobs [CHUNKS ...]
 
 By default, all jobs process 1,250, 2,500 and 5,000 of SciFact's abstracts. Each run has its own
 process, and so its own peak memory. No model runs: vectors are hashed words, and a local server
-stands in for the language model. It replies after 20 ms, with a card for each passage and an
-extraction for every fifth. Each run is compared with a process that does nothing, and with the time
-that the job waits for its commits, which is the emulator's.
+stands in for the language model. The server replies after 20 ms, with a card for each passage and
+an extraction for every fifth. Each run is compared with a process that does nothing. The share of
+the elapsed time in which the job waits for commits is the emulator's.
 
-- The emulator has no indexes. For jobs that page through collections or search, elapsed time says
-  more about the emulator: in `health`, a search takes half a second at 1,250 chunks, some seconds
-  at 5,000. The CPU time is that of the job's process only.
-- `trust` counts the votes on a tenth as many traces, with two votes each, and finds all sums wrong.
-- `ingest_materials` has as many passages as there are chunks, of 250 characters each.
+- The emulator has no indexes. The elapsed time of jobs that search, or page through collections, is
+  mostly the emulator's: in `health`, a search takes half a second at 1,250 chunks and several
+  seconds at 5,000. The CPU time includes only the job's process.
+- `trust` counts the votes on a tenth as many traces, with two votes each. All stored sums are
+  wrong.
+- `ingest_materials` stores as many passages as there are chunks, of 250 characters each.
 
 The benchmark takes about nine minutes on two idle cores.
 """
@@ -40,7 +41,7 @@ from benchmarks.jobs_dataset import (
     HashingEmbedder,
     StatelessModelServer,
     abstracts,
-    group_abstracts,
+    fill_library,
 )
 from benchmarks.measurement import print_table
 from infra.build.discovery import ROOT
@@ -72,11 +73,11 @@ STEPS: Final = {
     "ingest_materials": "ingest_materials",
     "reembed": "reembed",
 }
-"""The job of each measurement, in order."""
+"""The measurements in order, with the job that each runs."""
 JOBS_WITH_OWN_DATA: Final = {"trust", "ingest_materials", "reembed"}
 """These jobs need data that no other job creates."""
 MODEL_CHANGE_DELAY: Final = timedelta(minutes=10)
-"""A change of the embedding model continues this long after its announcement."""
+"""How long `reembed` waits between announcing a new embedding model and embedding with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +126,9 @@ async def run(name: str, model: str) -> Figures:
         clock=lambda: utc_now() + clock_offset,
     )
     await app.ping()
-    started, started_cpu, report = time.perf_counter(), time.process_time(), Report()
+    started = time.perf_counter()
+    cpu_at_start = time.process_time()
+    report = Report()
     if name:
         job = import_module(f"functions.jobs.{name}.job").JOB
         result = await run_job(job, app, seconds=math.inf)
@@ -134,7 +137,7 @@ async def run(name: str, model: str) -> Figures:
         report = result
     figures = Figures(
         seconds=time.perf_counter() - started,
-        cpu_seconds=time.process_time() - started_cpu,
+        cpu_seconds=time.process_time() - cpu_at_start,
         commit_seconds=sum(commit_durations),
         read=report.cost.documents_read,
         written=report.cost.documents_written,
@@ -148,7 +151,7 @@ async def run(name: str, model: str) -> Figures:
 def peak_memory() -> float:
     """Return the peak memory of this process, in MiB.
 
-    On Linux, getrusage includes the parent's peak, which the process was copied from.
+    On Linux, getrusage would include the peak of the parent, from which the process was forked.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -158,7 +161,7 @@ def peak_memory() -> float:
 
 
 async def prepare(name: str, number: int) -> None:
-    """Add the data that a job processes."""
+    """Add the data that a job of `JOBS_WITH_OWN_DATA` processes."""
     from shared.core.settings import Settings
     from shared.runtime.context import App
 
@@ -181,20 +184,21 @@ async def _add_votes(app: App, traces: int) -> None:
     from shared.traces.model import Trace, TraceContent
     from shared.traces.repository import TRACE
 
-    now, client = utc_now(), app.connection.client
+    now = utc_now()
+    client = app.connection.client
     for number, row in enumerate(abstracts(traces)):
         batch = client.batch()
         content = TraceContent(
             title=row["title"], context_text=row["text"], solution_text="Read it."
         )
-        path = client.collection("traces").document(f"trace-{number}")
+        document = client.collection("traces").document(f"trace-{number}")
         trace = Trace(
-            trace_id=path.id, content=content, contributor="ada", created_at=now, updated_at=now
+            trace_id=document.id, content=content, contributor="ada", created_at=now, updated_at=now
         )
-        batch.create(path, TRACE.write(trace))
+        batch.create(document, TRACE.write(trace))
         vote = {"vote": "up", "tag": None, "weight": 50, "revision": 1, "given_at": now}
         for voter in ("ben", "cas"):
-            batch.create(path.collection("votes").document(voter), vote)
+            batch.create(document.collection("votes").document(voter), vote)
         await batch.commit()
 
 
@@ -237,9 +241,12 @@ def measure(number: int, environment: Mapping[str, str], folder: Path) -> dict[s
         source_settings = {"INGEST_PATH": str(path)}
         with FakeReadwise() as readwise:
             if label == "ingest, Readwise":
-                group_abstracts(readwise, number)
-                source_settings = {"READWISE_URL": readwise.base_url, "READWISE_TOKEN": TOKEN}
-                source_settings["GOOGLE_CLOUD_PROJECT"] = f"bench-readwise-{number}"
+                fill_library(readwise, number)
+                source_settings = {
+                    "READWISE_URL": readwise.base_url,
+                    "READWISE_TOKEN": TOKEN,
+                    "GOOGLE_CLOUD_PROJECT": f"bench-readwise-{number}",
+                }
             model = "other" if job == "reembed" else "hashed"
             output = run_in_process("run", job_environment | source_settings, job, model)
         figures[label] = Figures(**json.loads(output))
@@ -250,44 +257,52 @@ def measure(number: int, environment: Mapping[str, str], folder: Path) -> dict[s
 
 def print_tables(sizes: Sequence[int], figures: Mapping[int, Mapping[str, Figures]]) -> None:
     """Print the tables of time, costs and memory."""
-    last = sizes[-1]
+    largest = sizes[-1]
     runs = {label: [figures[size][label] for size in sizes] for label in STEPS}
     size_columns = [f"{size:,}" for size in sizes]
     print_table(
-        f"Elapsed seconds by chunks, and their growth; at {last:,}: the share of commits",
+        f"Elapsed seconds by chunks, and their growth; at {largest:,}: the share of commits",
         ["", *size_columns, "growth", "commits", "chunks/s"],
-        [[label, *_times(run, last)] for label, run in runs.items() if STEPS[label]],
+        [[label, *_times(job_runs, largest)] for label, job_runs in runs.items() if STEPS[label]],
     )
     print_table(
-        f"CPU seconds of the job's process, and their growth; at {last:,}: documents per chunk",
+        f"CPU seconds of the job's process, and their growth; at {largest:,}: documents per chunk",
         ["", *size_columns, "growth", "read", "written", "reported"],
-        [[label, *_costs(run, last)] for label, run in runs.items() if STEPS[label]],
+        [[label, *_costs(job_runs, largest)] for label, job_runs in runs.items() if STEPS[label]],
     )
     print_table(
         "Peak memory of the job's process in MiB, its growth, and KiB per chunk",
         ["", *size_columns, "growth", "KiB per chunk"],
-        [[label, *_memory(run, last - sizes[0])] for label, run in runs.items()],
+        [[label, *_memory(job_runs, largest - sizes[0])] for label, job_runs in runs.items()],
     )
 
 
 def _times(runs: Sequence[Figures], chunks: int) -> list[str]:
-    seconds, last = [run.seconds for run in runs], runs[-1]
-    growth = f"{seconds[-1] / seconds[0]:.1f}"
-    commits, speed = f"{last.commit_seconds / last.seconds:.0%}", f"{chunks / last.seconds:.0f}"
-    return [*(f"{second:.1f}" for second in seconds), growth, commits, speed]
+    durations = [run.seconds for run in runs]
+    largest = runs[-1]
+    return [
+        *(f"{seconds:.1f}" for seconds in durations),
+        f"{durations[-1] / durations[0]:.1f}",
+        f"{largest.commit_seconds / largest.seconds:.0%}",
+        f"{chunks / largest.seconds:.0f}",
+    ]
 
 
 def _costs(runs: Sequence[Figures], chunks: int) -> list[str]:
-    seconds, last = [run.cpu_seconds for run in runs], runs[-1]
-    documents = [f"{last.read / chunks:.2f}", f"{last.written / chunks:.2f}"]
-    reported = ", ".join(f"{count} {name}" for name, count in last.counts.items())
-    growth = f"{seconds[-1] / seconds[0]:.1f}"
-    return [*(f"{second:.1f}" for second in seconds), growth, *documents, reported]
+    durations = [run.cpu_seconds for run in runs]
+    largest = runs[-1]
+    return [
+        *(f"{seconds:.1f}" for seconds in durations),
+        f"{durations[-1] / durations[0]:.1f}",
+        f"{largest.read / chunks:.2f}",
+        f"{largest.written / chunks:.2f}",
+        ", ".join(f"{count} {name}" for name, count in largest.counts.items()),
+    ]
 
 
-def _memory(runs: Sequence[Figures], more_chunks: int) -> list[str]:
+def _memory(runs: Sequence[Figures], added_chunks: int) -> list[str]:
     peaks = [run.peak for run in runs]
-    kib_per_chunk = 1024 * (peaks[-1] - peaks[0]) / more_chunks if more_chunks else 0.0
+    kib_per_chunk = 1024 * (peaks[-1] - peaks[0]) / added_chunks if added_chunks else 0.0
     growth = f"{peaks[-1] / peaks[0]:.2f}"
     return [*(f"{peak:.0f}" for peak in peaks), growth, f"{kib_per_chunk:z.1f}"]
 

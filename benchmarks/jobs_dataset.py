@@ -1,4 +1,4 @@
-"""Data for the benchmark of jobs: abstracts, vectors without cost, and a fake language model.
+"""Data for the benchmark of jobs: abstracts, a cheap embedder, and a fake language model.
 
 SciFact is not part of the project: see `benchmarks.dataset`.
 """
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 SCIFACT: Final = ROOT.parent / "shared" / "data" / "scifact" / "corpus.jsonl"
 MODEL_LATENCY_SECONDS: Final = 0.02
-
-EXTRACTION_INTERVAL: Final = 5
-"""One of this many passages has an extraction."""
+PASSAGES_PER_EXTRACTION: Final = 5
 ABSTRACT_CHARACTERS: Final = 1_000
 """Abstracts are cut at this length, so that each is one passage."""
 HIGHLIGHTS_PER_BOOK: Final = 20
@@ -34,13 +32,13 @@ DIMENSION: Final = 384
 
 
 class HashingEmbedder:
-    """An embedder with almost no cost: vectors are counts of hashed words."""
+    """An embedder that costs almost nothing: vectors are counts of hashed words."""
 
     dimension = DIMENSION
     batch_size = 100
 
     def __init__(self, model: str) -> None:
-        """Use this model name."""
+        """Report this model name."""
         self.model = model
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:  # noqa: ARG002 - Embedder's signature
@@ -59,7 +57,7 @@ def _counts(text: str) -> list[int]:
 
 
 class StatelessModelServer(FakeVertex):
-    """A fake language model with latency that does not store requests."""
+    """A fake language model that has latency and keeps no requests in memory."""
 
     def __init__(self) -> None:
         """Reply to the jobs' prompts."""
@@ -71,7 +69,7 @@ class StatelessModelServer(FakeVertex):
         }
 
     def arrive(self, call: Call) -> Reply:
-        """Choose a reply, and forget the request."""
+        """Return the reply to a request, and forget the request."""
         reply = super().arrive(call)
         self.calls.clear()
         return reply
@@ -86,7 +84,7 @@ def _card(text: str) -> dict[str, Any]:
 
 def _extractions(text: str) -> dict[str, Any]:
     passage = text.partition("\n\n")[2]
-    if zlib.crc32(text.encode()) % EXTRACTION_INTERVAL:
+    if zlib.crc32(text.encode()) % PASSAGES_PER_EXTRACTION:
         return {}
     content = {"title": passage[:60], "description": passage[:600]}
     topics = [word for word in passage.split() if len(word) > len("research")][:2] or ["research"]
@@ -112,8 +110,8 @@ def abstracts(number: int) -> Iterator[dict[str, Any]]:
             }
 
 
-def group_abstracts(readwise: FakeReadwise, number: int) -> None:
-    """Fill a Readwise library with this many highlights."""
+def fill_library(readwise: FakeReadwise, number: int) -> None:
+    """Fill a Readwise library with this many abstracts, as highlights of books."""
     for index, row in enumerate(abstracts(number)):
         book, position = divmod(index, HIGHLIGHTS_PER_BOOK)
         if position == 0:

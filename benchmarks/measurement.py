@@ -1,7 +1,7 @@
 """Interleaved measurements, reported as ratios, for a machine that other programs use, too.
 
 A measurement and its baseline alternate. A temporary slowdown of the machine affects both, so the
-median of the ratios of pairs is stable when times are not.
+median of their ratios is stable when the times are not.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     Measurement = Callable[[], Awaitable[float]]
-    """Runs an operation once, and returns its duration in seconds."""
+    """A function that runs an operation once, and returns its duration in seconds."""
 
 
 def timed(operation: Callable[[], Awaitable[object]]) -> Measurement:
-    """Measure the elapsed time of an operation."""
+    """Return a measurement of the elapsed time of an operation."""
 
     async def measured() -> float:
         started = time.perf_counter()
@@ -31,24 +31,28 @@ def timed(operation: Callable[[], Awaitable[object]]) -> Measurement:
 async def interleaved(
     measurements: Mapping[str, Measurement], rounds: int, warm_up: int = 1
 ) -> dict[str, list[float]]:
-    """Run all measurements in each round, in alternating order, after warm-up rounds."""
+    """Run all measurements in each round, and return the durations by name.
+
+    Every other round runs the measurements in reverse order. Warm-up rounds are not returned.
+    """
     durations: dict[str, list[float]] = {name: [] for name in measurements}
+    names = list(measurements)
     for number in range(warm_up + rounds):
-        for name in list(measurements)[:: 1 if number % 2 else -1]:
+        for name in names if number % 2 else reversed(names):
             seconds = await measurements[name]()
             if number >= warm_up:
                 durations[name].append(seconds)
     return durations
 
 
-def ratio(values: Sequence[float], floor: Sequence[float]) -> float:
-    """Return the median of the ratios of values of the same round."""
-    return median(value / least for value, least in zip(values, floor, strict=True))
+def ratio(values: Sequence[float], baselines: Sequence[float]) -> float:
+    """Return the median ratio of a value to the baseline of the same round."""
+    return median(value / baseline for value, baseline in zip(values, baselines, strict=True))
 
 
-def milliseconds(values: Sequence[float]) -> str:
-    """Format the median of seconds in milliseconds."""
-    return f"{median(values) * 1000:.1f}"
+def milliseconds(seconds: Sequence[float]) -> str:
+    """Format the median of durations in milliseconds."""
+    return f"{median(seconds) * 1000:.1f}"
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

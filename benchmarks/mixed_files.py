@@ -1,4 +1,4 @@
-"""Sixty mixed files with SciFact's abstracts: notes, texts, JSON Lines and Readwise exports."""
+"""Sixty files with SciFact's abstracts: notes, plain texts, JSON Lines and Readwise exports."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Usage: python -m benchmarks.notes
 
-Notes of SciFact's abstracts are saved on a separate emulator, with the local embedder: new ones,
-one after the other, then the same ones again, and then a change of the second half of each.
+Notes with text from SciFact's abstracts are saved one after the other on a new emulator, with the
+local embedder. Then the same notes are saved again, and then the second half of each is changed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import time
+from io import StringIO
 from itertools import islice
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
@@ -35,13 +36,12 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallAnswer
 
 LENGTHS: Final = (300, 2_000, MAX_TEXT_LENGTH)
-NOTES: Final = 5
-"""How many notes of each length are saved."""
+NOTES_PER_LENGTH: Final = 5
 EDITOR: Final = Caller.of("bench", role=Role.EDITOR)
 
 
 async def save(app: App, **arguments: Any) -> tuple[CallAnswer, float]:
-    """Call save_note; return the answer and the milliseconds that it took."""
+    """Call save_note, and return the answer and the milliseconds that the call took."""
     request = CallRequest(
         call_id=os.urandom(8).hex(),
         arguments=arguments,
@@ -56,7 +56,7 @@ async def save(app: App, **arguments: Any) -> tuple[CallAnswer, float]:
 
 
 def row(name: str, calls: Sequence[tuple[CallAnswer, float]]) -> list[str]:
-    """Return a row of the table: medians."""
+    """Return a row of the table: the medians of the calls, but the maximum of round trips."""
     receipts = [answer.receipt for answer, _ in calls]
     return [
         name,
@@ -72,27 +72,25 @@ async def measure(text: str) -> None:
     app = App(Settings(google_cloud_project="bench-notes"))
     await save(app, text="The first note loads the model.")
     rows = []
-    start = 0
+    remaining = StringIO(text)
     for length in LENGTHS:
-        texts = [text[start + length * n :][:length] for n in range(2 * NOTES)]
-        start += 2 * NOTES * length
-        saved = [await save(app, text=note, again=True) for note in texts[:NOTES]]
-        duplicates = [await save(app, text=note) for note in texts[:NOTES]]
-        changed = []
-        for (answer, _), note, other in zip(saved, texts, texts[NOTES:], strict=False):
-            result = answer.result or {}
-            base = {"source_id": result["source_id"], "revision": 1}
-            changed.append(
-                await save(app, **base, text=f"{note[: length // 2]}{other[length // 2 :]}")
-            )
+        notes = [remaining.read(length) for _ in range(NOTES_PER_LENGTH)]
+        replacements = [remaining.read(length) for _ in range(NOTES_PER_LENGTH)]
+        first_saves = [await save(app, text=note, again=True) for note in notes]
+        duplicates = [await save(app, text=note) for note in notes]
+        changes = []
+        for (answer, _), note, replacement in zip(first_saves, notes, replacements, strict=True):
+            source_id = (answer.result or {})["source_id"]
+            half_changed = note[: length // 2] + replacement[length // 2 :]
+            changes.append(await save(app, source_id=source_id, revision=1, text=half_changed))
         rows += [
-            row(f"{length:,} characters, new", saved),
+            row(f"{length:,} characters, new", first_saves),
             row(f"{length:,} characters, a duplicate", duplicates),
-            row(f"{length:,} characters, half changed", changed),
+            row(f"{length:,} characters, half changed", changes),
         ]
     await app.aclose()
     columns = ["note", "writes", "reads", "round trips, at most", "ms, median"]
-    print_table(f"{NOTES} notes of each length", columns, rows)
+    print_table(f"{NOTES_PER_LENGTH} notes of each length", columns, rows)
 
 
 def main() -> None:

@@ -1,15 +1,16 @@
-"""The errors of search about whether anything matches, on corpora of 64 and of 5,183 chunks.
+"""How often search is wrong about whether anything matches, on corpora of 64 and 5,183 chunks.
 
 Usage: python -m benchmarks.relevance [--similarity X] [--together X] [--words X]
 
-The corpora are SciFact's abstracts, eight samples of 64 abstracts, and the sample of the project.
-Queries without an answer come from another corpus: SciFact's claims for the sample, and questions
-about software and other domains (`questions.json`) for SciFact. Queries have two halves. Constants
-are tuned on one, with SciFact's training claims, and confirmed on the other, with its test claims
-and other domains. The benchmark takes a minute.
+The corpora are SciFact's abstracts, eight samples of 64 abstracts, and the project's own sample.
+Queries without an answer come from another corpus: SciFact's claims for the project's sample, and
+questions about software and other domains (`questions.json`) for SciFact. The queries are divided
+into two halves. The constants are tuned on the first half, which has SciFact's training claims. The
+second half, with its test claims and questions about other domains, confirms them. The benchmark
+takes a minute.
 
-For another embedder, replace `LocalEmbedder` and remove the two calls of `Vectors.read`: the files
-beside SciFact contain vectors of the local model.
+To measure another embedder, replace `LocalEmbedder` and remove the two calls of `Vectors.read`: the
+files beside SciFact contain vectors of the local model.
 """
 
 from __future__ import annotations
@@ -72,19 +73,25 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class SearchOutcome:
-    """The evidence of a search, the corpus size, and whether an answer is in the top ten."""
+    """What a search of a corpus came to.
 
-    pool: list[Evidence]
+    Attributes:
+        evidence: The evidence of the candidates.
+        documents: The number of documents of the corpus.
+        answered: Whether an answer is in the top ten.
+    """
+
+    evidence: list[Evidence]
     documents: int
     answered: bool
 
     def matches(self, calibration: Calibration) -> bool:
-        """Return whether the result counts as a match."""
-        return anything_matches(self.pool, calibration, self.documents)
+        """Return whether search would say that something matches."""
+        return anything_matches(self.evidence, calibration, self.documents)
 
 
 class MemoryCorpus:
-    """Documents that are searched in memory in the same way as by `search_kb`."""
+    """Documents in memory that are searched as `search_kb` does."""
 
     def __init__(self, texts: Mapping[str, str], vectors: Array) -> None:
         """Index texts, with their vectors in the same order."""
@@ -103,39 +110,44 @@ class MemoryCorpus:
         )
 
     def search(self, query: Query, vector: Array) -> dict[str, SearchOutcome]:
-        """Search in all three modes."""
+        """Search in all three modes, and return the outcome of each."""
         similarities = self._vectors @ vector
         query_terms = terms(query.text)
         bm25 = score(query_terms, self._postings, self._totals)
         dense = [self._ids[row] for row in np.argsort(-similarities, kind="stable")[:DENSE_POOL]]
         lexical = sorted(bm25, key=lambda document: (-bm25[document], document))[:LEXICAL_POOL]
-        pool = dict.fromkeys([*dense, *lexical])
-        similarity = {document: float(similarities[self._rows[document]]) for document in pool}
-        scores = {
-            document: Scores(similarity[document], bm25.get(document, 0.0)) for document in pool
+        candidates = list(dict.fromkeys([*dense, *lexical]))
+        similarity = {
+            document: float(similarities[self._rows[document]]) for document in candidates
         }
         information = term_information(query_terms, self._postings, self._totals)
         term_coverage = {
-            document: coverage(information, self._term_counts[document]) for document in pool
+            document: coverage(information, self._term_counts[document]) for document in candidates
         }
-
-        def outcome(best: Sequence[str], evidence: Iterable[Evidence]) -> SearchOutcome:
-            return SearchOutcome(
-                list(evidence), len(self.texts), not query.relevant.isdisjoint(best[:10])
-            )
-
+        scores = {
+            document: Scores(similarity[document], bm25.get(document, 0.0))
+            for document in candidates
+        }
+        hybrid = [document for document, _ in fuse(scores)]
+        evidence_by_mode = {
+            "hybrid": [
+                Evidence(similarity[document], term_coverage[document]) for document in candidates
+            ],
+            "semantic": [Evidence(similarity[document], None) for document in dense],
+            "lexical": [Evidence(None, term_coverage[document]) for document in lexical],
+        }
         return {
-            "hybrid": outcome(
-                [document for document, _ in fuse(scores)],
-                (Evidence(similarity[document], term_coverage[document]) for document in pool),
-            ),
-            "semantic": outcome(
-                dense, (Evidence(similarity[document], None) for document in dense)
-            ),
-            "lexical": outcome(
-                lexical, (Evidence(None, term_coverage[document]) for document in lexical)
-            ),
+            mode: SearchOutcome(
+                evidence_by_mode[mode],
+                len(self.texts),
+                answered=not query.relevant.isdisjoint(ranking[:10]),
+            )
+            for mode, ranking in zip(MODES, (hybrid, dense, lexical), strict=True)
         }
+
+    def containing(self, words: str) -> frozenset[str]:
+        """Return the ids of the documents that contain these words, in this order."""
+        return frozenset(document for document, text in self.texts.items() if words in text)
 
     def shorten(self, text: str) -> str:
         """Return the three most informative words of a text that occur in the corpus."""
@@ -162,11 +174,11 @@ class Vectors:
         self._vectors: dict[str, Array] = {}
 
     def read(self, texts: Iterable[str], path: Path) -> None:
-        """Read the vectors of a file, one for each text."""
+        """Load the vectors of these texts from a file, which has them in the same order."""
         self._vectors.update(zip(texts, np.load(path), strict=True))
 
     async def embed(self, texts: Iterable[str]) -> Array:
-        """Return the vectors of texts, one per row. Only texts without a vector are embedded."""
+        """Return the vectors of texts, one per row, and embed only texts without a vector."""
         values = list(texts)
         missing = [text for text in dict.fromkeys(values) if text not in self._vectors]
         embedder = LocalEmbedder()
@@ -250,13 +262,10 @@ def answerable(half: str, corpora: Corpora, claims: list[Query]) -> list[QuerySe
     ]
     shortened = [replace(claim, text=corpora.scifact.shorten(claim.text)) for claim in claims]
     questions = [
-        Query(
-            text,
-            frozenset(text for text, passage in corpora.sample.texts.items() if words in passage),
-        )
-        for text, words in QUESTIONS["sample"]["answered"][half].items()
+        Query(question, corpora.sample.containing(answer))
+        for question, answer in QUESTIONS["sample"]["answered"][half].items()
     ]
-    small = [(part, claim) for part in corpora.small for claim in claims]
+    small = [(corpus, claim) for corpus in corpora.small for claim in claims]
     return [
         QuerySet("SciFact: its claims", pair_with(corpora.scifact, claims)),
         QuerySet("SciFact: three words of a claim", pair_with(corpora.scifact, shortened)),
@@ -269,17 +278,17 @@ def answerable(half: str, corpora: Corpora, claims: list[Query]) -> list[QuerySe
 def unanswerable(half: str, corpora: Corpora, claims: list[Query]) -> list[QuerySet]:
     """Return the queries that their corpus cannot answer."""
     other_domains = [
-        Query(text) for topic in QUESTIONS["elsewhere"][half].values() for text in topic
+        Query(text) for questions in QUESTIONS["elsewhere"][half].values() for text in questions
     ]
     absent = [Query(text) for text in QUESTIONS["sample"]["absent"][half]]
     software = [Query(text) for text in QUESTIONS["sample"]["answered"][half]]
-    small = [(part, claim) for part in corpora.small for claim in claims]
+    small = [(corpus, claim) for corpus in corpora.small for claim in claims]
     return [
         QuerySet("SciFact: other domains", pair_with(corpora.scifact, other_domains)),
         QuerySet("SciFact: software", pair_with(corpora.scifact, software + absent)),
         QuerySet(
             "64 of SciFact: other domains",
-            [(part, query) for part in corpora.small for query in other_domains],
+            [(corpus, query) for corpus in corpora.small for query in other_domains],
         ),
         QuerySet(
             "64 of SciFact: other claims", [pair for pair in small if not contains_answer(*pair)]
@@ -309,13 +318,11 @@ def false_negatives(
     """
     cells = []
     for mode in MODES:
-        outcomes = [
-            (not evidence[mode].matches(calibration), evidence[mode].answered)
-            for evidence in outcomes_by_mode
-        ]
+        outcomes = [by_mode[mode] for by_mode in outcomes_by_mode]
+        answered = [outcome for outcome in outcomes if outcome.answered]
         cells += [
-            percent(false_negative for false_negative, _ in outcomes),
-            percent(false_negative for false_negative, answered in outcomes if answered),
+            percent(not outcome.matches(calibration) for outcome in outcomes),
+            percent(not outcome.matches(calibration) for outcome in answered),
         ]
     return cells
 
@@ -323,16 +330,16 @@ def false_negatives(
 def false_positives(
     outcomes_by_mode: list[dict[str, SearchOutcome]], calibration: Calibration
 ) -> list[str]:
-    """Return for each mode the share of queries said to match."""
+    """Return for each mode the percentage of queries for which search reports a match."""
     return [
-        percent(evidence[mode].matches(calibration) for evidence in outcomes_by_mode)
+        percent(by_mode[mode].matches(calibration) for by_mode in outcomes_by_mode)
         for mode in MODES
     ]
 
 
-def percent(outcomes: Iterable[bool]) -> str:
-    """Return the share that is true, in percent."""
-    values = list(outcomes)
+def percent(conditions: Iterable[bool]) -> str:
+    """Return the share of true conditions, in percent; "-" if there are none."""
+    values = list(conditions)
     return f"{100 * sum(values) / len(values):.1f}" if values else "-"
 
 
@@ -343,27 +350,25 @@ async def measure(calibration: Calibration) -> None:
     corpora = await build_corpora(chain.from_iterable(halves.values()), vectors)
     columns_by_mode = [f"{mode}{part}" for mode in MODES for part in ("", ", in top ten")]
 
-    async def table(
+    async def print_errors(
         title: str,
         columns: Sequence[str],
         sets: list[QuerySet],
         count_errors: Callable[..., list[str]],
     ) -> None:
-        outcomes = [
-            [
-                query_set.name,
-                str(len(query_set.queries)),
-                *count_errors(await search(query_set.queries, vectors), calibration),
-            ]
-            for query_set in sets
-        ]
-        print_table(f"{title}, % of queries", ["", "queries", *columns], outcomes)
+        rows = []
+        for query_set in sets:
+            errors = count_errors(await search(query_set.queries, vectors), calibration)
+            rows.append([query_set.name, str(len(query_set.queries)), *errors])
+        print_table(f"{title}, % of queries", ["", "queries", *columns], rows)
 
     for half, claims in halves.items():
         title = f"{half}, false negatives: nothing matches, although an answer exists"
-        await table(title, columns_by_mode, answerable(half, corpora, claims), false_negatives)
+        query_sets = answerable(half, corpora, claims)
+        await print_errors(title, columns_by_mode, query_sets, false_negatives)
         title = f"{half}, false positives: something matches, although no answer exists"
-        await table(title, MODES, unanswerable(half, corpora, claims), false_positives)
+        query_sets = unanswerable(half, corpora, claims)
+        await print_errors(title, MODES, query_sets, false_positives)
 
 
 def main(calibration: Calibration) -> None:

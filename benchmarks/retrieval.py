@@ -2,10 +2,9 @@
 
 Usage: python -m benchmarks.retrieval [test|train] [QUERIES]
 
-The jobs `ingest`, `embed` and `index` process all documents on the emulator. The ranking of
-`search_kb` runs all queries in each mode. Two alternatives run in memory on the same documents:
-`bm25s` with its own tokenizer, and exhaustive comparison of the vectors. Tune on `train`, confirm
-on `test`.
+All documents are ingested, embedded and indexed on the emulator, and the ranking of `search_kb`
+runs all queries in each mode. Two alternatives run in memory on the same documents: `bm25s` with
+its own tokenizer, and a comparison with all vectors. Tune on `train`, confirm on `test`.
 
 SciFact: Wadden et al., "Fact or Fiction: Verifying Scientific Claims", EMNLP 2020. nDCG with binary
 gains: Järvelin, Kekäläinen, "Cumulated Gain-Based Evaluation of IR Techniques", ACM TOIS 20(4).
@@ -57,8 +56,8 @@ if TYPE_CHECKING:
 PROJECT: Final = "bench-retrieval"
 TRAIN: Final = SCIFACT.with_name("scifact-train")
 TARGETS: Final = (
-    "targets: lexical within 0.005 of full BM25 at one read a term; hybrid at least 0.727 and 0.04"
-    " above the better leg"
+    "targets: lexical within 0.005 of full BM25 at one read per term; hybrid at least 0.727, and"
+    " 0.04 above the better of semantic and lexical"
 )
 
 
@@ -73,7 +72,7 @@ class Queries:
 
 @dataclass(slots=True)
 class Result:
-    """The results of a search method for each query: the ranking, the reads and the round trips."""
+    """The rankings of a search method, one for each query, with their reads and round trips."""
 
     rankings: list[list[str]] = field(default_factory=list)
     reads: list[int] = field(default_factory=list)
@@ -116,13 +115,12 @@ def read_queries(folder: Path, limit: int | None) -> Queries:
     with (folder / "queries.jsonl").open(encoding="utf-8") as lines:
         queries = [json.loads(line) for line in lines]
     vectors = np.load(next(folder.glob("minilm-int8.queries*.npy")))
-    with_answers = [index for index, query in enumerate(queries) if query["_id"] in relevant][
-        :limit
-    ]
+    answerable = [index for index, query in enumerate(queries) if query["_id"] in relevant]
+    indexes = answerable[:limit]
     return Queries(
-        [queries[index]["text"] for index in with_answers],
-        [tuple(vectors[index].tolist()) for index in with_answers],
-        [relevant[queries[index]["_id"]] for index in with_answers],
+        [queries[index]["text"] for index in indexes],
+        [tuple(vectors[index].tolist()) for index in indexes],
+        [relevant[queries[index]["_id"]] for index in indexes],
     )
 
 
@@ -140,7 +138,7 @@ async def ingest_corpus(ctx: Context) -> dict[str, str]:
 
 
 async def search(app: App, queries: Queries, mode: Mode, documents: Mapping[str, str]) -> Result:
-    """Rank all queries as search_kb does."""
+    """Rank the documents for all queries as search_kb does."""
     result = Result()
     for text in queries.texts:
         meter = Meter()
@@ -154,7 +152,7 @@ async def search(app: App, queries: Queries, mode: Mode, documents: Mapping[str,
 
 
 def rank_with_alternatives(queries: Queries) -> dict[str, Result]:
-    """Rank all queries with the alternatives, which need no database."""
+    """Rank the documents for all queries with the alternatives, which need no database."""
     with (SCIFACT / "corpus.jsonl").open(encoding="utf-8") as lines:
         documents = [json.loads(line) for line in lines]
     ids = [document["_id"] for document in documents]
@@ -166,11 +164,11 @@ def rank_with_alternatives(queries: Queries) -> dict[str, Result]:
     query_tokens = bm25s.tokenize(
         queries.texts, stopwords="en", stemmer=stemmer, show_progress=False
     )
-    documents, _ = ranker.retrieve(query_tokens, k=100, show_progress=False)
+    best, _ = ranker.retrieve(query_tokens, k=100, show_progress=False)
     vectors = np.load(SCIFACT / "minilm-int8.documents.npy")
     nearest = np.argsort(-(np.asarray(queries.vectors) @ vectors.T), axis=1)[:, :100]
     return {
-        "bm25s, every document": Result([[ids[index] for index in row] for row in documents]),
+        "bm25s, every document": Result([[ids[index] for index in row] for row in best]),
         "embedder, every document": Result([[ids[index] for index in row] for row in nearest]),
     }
 

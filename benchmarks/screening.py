@@ -1,13 +1,13 @@
-"""Measures the false negatives, false positives and speed of secret screening.
+"""The false negatives, false positives and speed of the screening for secrets.
 
 Usage: python -m benchmarks.screening [ROUNDS]
 
-- False negatives are counted on secrets that are generated in each round, in their real formats.
+- False negatives are counted on secrets in their real formats. Each round generates new ones.
 - False positives are counted on texts without secrets, cut to the size of a trace: this repository
-  and the installed packages. Addresses of authors and samples in documentation count as false
-  positives, too.
-- detect-secrets scans line by line, with its default plugins except those for entropy and public
-  addresses.
+  and the installed packages. A match of an author's address or of a sample in documentation also
+  counts as a false positive.
+- The same texts are scanned with detect-secrets, line by line, with all its plugins except those
+  for entropy and for public IP addresses.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     """Returns the lines and kinds of the secrets in a text."""
 
 ROUNDS: Final = 40
-EXCERPT_CHARACTERS, MAX_CHARACTERS = 2_000, 50_000
+EXCERPT_CHARACTERS: Final = 2_000
+MAX_CHARACTERS: Final = 50_000
 _TEXT_SUFFIXES: Final = frozenset({".py", ".md", ".toml", ".txt", ".json", ".html", ".yaml", ".js"})
 _SAMPLING_INTERVAL: Final = 12
 _EXCLUDED_PLUGINS: Final = ("Entropy", "IP")
@@ -108,11 +109,10 @@ def _files(root: Path) -> list[Path]:
 
 def print_false_positives(scans: Sequence[Scan]) -> None:
     """Print the share of false positives, and their kinds."""
-    # Every twelfth file, to save time.
+    # A sample of the files, to save time.
     packages = _files(Path(sysconfig.get_paths()["purelib"]))[::_SAMPLING_INTERVAL]
-    own_files = [path for folder in _OWN_FOLDERS for path in _files(ROOT / folder)] + [
-        *ROOT.glob("*.t*")
-    ]
+    own_files = [path for folder in _OWN_FOLDERS for path in _files(ROOT / folder)]
+    own_files += ROOT.glob("*.t*")
     corpora = {
         "innocent samples": INNOCENT,
         "this repository": list(excerpts(own_files)),

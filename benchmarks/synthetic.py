@@ -1,9 +1,9 @@
-"""A base for benchmarks that grows fast: its documents are written as the jobs would leave them.
+"""A synthetic knowledge base for benchmarks, written directly as the jobs would leave it.
 
-Texts are pseudo-words with a Zipf distribution, and each chunk is about one of SUBJECTS. A vector
-is the sum of the vectors of a text's words and of noise, so that search by meaning and by words
-agree in part. Everything follows from seeds. The jobs take many minutes for 20,000 chunks; this
-takes one or two.
+The jobs take many minutes for 20,000 chunks; writing their results takes one or two. Texts are
+pseudo-words with a Zipf distribution, and each chunk is about one of 60 subjects. The vector of a
+text is the sum of its words' vectors and of noise, so that search by meaning and search by words
+agree in part. The same seeds produce the same knowledge base.
 """
 
 from __future__ import annotations
@@ -57,10 +57,11 @@ if TYPE_CHECKING:
 
 
 READER: Final = "reader"
-"""The user whose tasks are in the base."""
+"""The user whose tasks are in the knowledge base."""
 WORDS: Final = 6_000
-"""The size of the vocabulary."""
+"""The number of words of the vocabulary."""
 SUBJECTS: Final = 60
+"""The number of subjects."""
 SUBJECT_WORDS: Final = 60
 """The number of words that are typical of a subject."""
 CHUNKS_PER_SOURCE: Final = 10
@@ -70,12 +71,14 @@ TAGS: Final = {"second": 2, "seventh": 7, "hundredth": 100}
 WORDS_PER_CHUNK: Final = {384: 150, 768: 370}
 """The number of words of a chunk by the dimension of its vector: 1,000 and 2,600 characters."""
 CHUNKS_PER_DAY: Final = 20
-"""Passages are dated on the days before the base was made."""
+"""How many passages are dated on the same day; the days precede the creation of the base."""
 CHUNKS_PER_EXTRACTION: Final = 5
 CHUNKS_PER_TRACE: Final = 20
 CHUNKS_PER_TASK: Final = 100
+_SUBJECT_SHARE: Final = 0.15
+"""The share of a text's words that are typical of its subject."""
 _NOISE: Final = 1.2
-"""The length of the noise in a vector; the sum of the words' vectors has 1."""
+"""The length of a vector's noise, relative to the sum of the words' vectors."""
 _TRACE_SEED: Final = 10**9
 _SYLLABLES: Final = [a + b for a, b in product("bdfgklmnprstvz", "aeiou")]
 
@@ -84,27 +87,27 @@ class SyntheticTexts:
     """Texts about subjects, and their vectors."""
 
     def __init__(self, dimension: int) -> None:
-        """Draw the vectors of the words."""
+        """Choose the vocabulary, and draw a vector for each word."""
         self.dimension = dimension
-        shuffled = np.random.default_rng(1).permutation(len(_SYLLABLES) ** 3)
-        words = list(islice(_distinct_terms(shuffled), WORDS))
-        self.words = [word for word, _ in words]
-        self._terms = dict(words)
+        numbers = np.random.default_rng(1).permutation(len(_SYLLABLES) ** 3)
+        words_with_terms = list(islice(_words_with_terms(numbers), WORDS))
+        self.words = [word for word, _ in words_with_terms]
+        self._terms = dict(words_with_terms)
         self._positions = {word: position for position, word in enumerate(self.words)}
         vectors = np.random.default_rng(2).standard_normal((WORDS, dimension))
         # Rare words matter more, as they do to an embedding model.
         weights = np.log1p(np.arange(WORDS))
         self._vectors = vectors * weights[:, None]
-        shares = 1 / (np.arange(WORDS) + 20)
-        self._shares = shares / shares.sum()
+        frequencies = 1 / (np.arange(WORDS) + 20)
+        self._frequencies = frequencies / frequencies.sum()
 
     def text(self, subject: int, seed: int, length: int) -> str:
         """Write a text of this many words about a subject."""
         random = np.random.default_rng((subject, seed))
-        common = random.choice(WORDS, size=length, p=self._shares)
-        typical = self.typical_words(subject)
-        special = random.choice(typical, size=length)
-        positions = np.where(random.random(length) < 0.15, special, common)
+        common_words = random.choice(WORDS, size=length, p=self._frequencies)
+        subject_words = random.choice(self.typical_words(subject), size=length)
+        is_about_subject = random.random(length) < _SUBJECT_SHARE
+        positions = np.where(is_about_subject, subject_words, common_words)
         return " ".join(self.words[position] for position in positions)
 
     def typical_words(self, subject: int) -> NDArray[np.int64]:
@@ -112,47 +115,48 @@ class SyntheticTexts:
         return np.random.default_rng(subject).choice(WORDS, size=SUBJECT_WORDS, replace=False)
 
     def question(self, number: int) -> str:
-        """Ask about a subject, in three of its words and two others."""
+        """Ask about a subject, in three of its typical words and two other words."""
         random = np.random.default_rng((3, number))
-        special = random.choice(self.typical_words(number % SUBJECTS), size=3, replace=False)
-        common = random.choice(WORDS, size=2, p=self._shares)
-        return " ".join(self.words[position] for position in (*special, *common))
+        subject_words = random.choice(self.typical_words(number % SUBJECTS), size=3, replace=False)
+        common_words = random.choice(WORDS, size=2, p=self._frequencies)
+        return " ".join(self.words[position] for position in (*subject_words, *common_words))
 
     def vector(self, text: str) -> Vector:
-        """Embed a text."""
+        """Embed a text; the result has length 1."""
         positions = [self._positions[word] for word in text.split() if word in self._positions]
         total = self._vectors[positions].sum(axis=0) if positions else np.ones(self.dimension)
         noise = np.random.default_rng(zlib.crc32(text.encode())).standard_normal(self.dimension)
-        mixed = total / np.linalg.norm(total) + _NOISE * noise / math.sqrt(self.dimension)
-        return tuple((mixed / np.linalg.norm(mixed)).tolist())
+        noisy = total / np.linalg.norm(total) + _NOISE * noise / math.sqrt(self.dimension)
+        return tuple((noisy / np.linalg.norm(noisy)).tolist())
 
     def term_counts(self, text: str) -> Counter[str]:
         """Count the terms of a text, as the index job does, but faster."""
-        counts = Counter(text.split())
-        pieces = Counter[str]()
-        for word, repeats in counts.items():
-            if word in self._terms:
-                pieces[self._terms[word]] += repeats
-            else:
-                for term in terms(word):
-                    pieces[term] += repeats
-        return pieces
+        counts = Counter[str]()
+        for word, occurrences in Counter(text.split()).items():
+            word_terms = [self._terms[word]] if word in self._terms else terms(word)
+            for term in word_terms:
+                counts[term] += occurrences
+        return counts
 
 
-def _distinct_terms(order: Iterable[int]) -> Iterator[tuple[str, str]]:
-    """Yield pseudo-words with their terms, each term once."""
-    base, yielded = len(_SYLLABLES), set[str]()
-    for number in order:
+def _words_with_terms(numbers: Iterable[int]) -> Iterator[tuple[str, str]]:
+    """Yield pseudo-words of three syllables, each with its term, and each term only once.
+
+    A number below the cube of the number of syllables selects three syllables.
+    """
+    base = len(_SYLLABLES)
+    used_terms = set[str]()
+    for number in numbers:
         positions = number // base**2, number // base % base, number % base
         word = "".join(_SYLLABLES[position] for position in positions)
-        results = terms(word)
-        if len(results) == 1 and results[0] not in yielded:
-            yielded.add(results[0])
-            yield word, results[0]
+        word_terms = terms(word)
+        if len(word_terms) == 1 and word_terms[0] not in used_terms:
+            used_terms.add(word_terms[0])
+            yield word, word_terms[0]
 
 
 class SyntheticEmbedder:
-    """Embeds with the vectors of words, at almost no cost."""
+    """An embedder that costs almost nothing: it adds up the vectors of words."""
 
     model = "synthetic"
     batch_size = 100
@@ -171,15 +175,15 @@ class SyntheticEmbedder:
 
 
 class SyntheticBase:
-    """A base that grows.
+    """A knowledge base in the database, with traces and tasks, that grows.
 
     Attributes:
-        texts: What its documents say.
-        chunk_ids: The ids of its chunks.
+        texts: The texts and vectors of the documents.
+        chunk_ids: The ids of the chunks so far.
     """
 
     def __init__(self, ctx: Context, texts: SyntheticTexts) -> None:
-        """Begin with an empty base."""
+        """Begin with an empty knowledge base."""
         self._ctx = ctx
         self.texts = texts
         self._words = words = WORDS_PER_CHUNK[texts.dimension]
@@ -194,7 +198,7 @@ class SyntheticBase:
         self._task_count = 0
 
     async def grow(self, chunk_count: int) -> None:
-        """Add sources until there are this many chunks, and what else grows with them."""
+        """Add sources until there are this many chunks, with traces and tasks in proportion."""
         writer = BulkWriter(self._ctx.database.client)
         while len(self.chunk_ids) < chunk_count:
             for document in self._source(len(self.chunk_ids) // CHUNKS_PER_SOURCE):
@@ -264,7 +268,7 @@ class SyntheticBase:
         self.chunk_ids.append(chunk.chunk_id)
 
     def _state(self, document: Chunk | Trace, text: str) -> IndexedState:
-        """Return what `indexed_state` computes, from words with known terms."""
+        """Return the state that `indexed_state` would compute."""
         facets = {facet.id: name for facet, name in document.facets.items()}
         dated_at = to_microseconds(document.dated_at) if document.dated_at else 0
         return IndexedState(dict(self.texts.term_counts(text)), facets, dated_at)
@@ -316,27 +320,20 @@ class SyntheticBase:
         return f"traces/{trace.trace_id}", TRACE.write(trace) | entry.fields(trace)
 
     def _derived(self) -> Iterator[Document]:
-        """Yield postings, totals, clusters and topics as of now."""
+        """Yield the documents derived from all chunks: postings, totals, clusters and topics."""
         for names, rebuilt in ((KNOWLEDGE, self._knowledge), (TRACES, self._traces)):
             for ref in rebuilt.refs():
                 yield "/".join(ref), rebuilt.posting_data(ref, None) or {}
             totals = {"documents": rebuilt.document_count, "length": rebuilt.total_length}
             yield "/".join(names.totals), totals | INDEX_VERSION
         for subject, size in self._cluster_sizes.items():
-            yield (
-                f"clusters/cluster-{subject}",
-                cluster_repository.document(self._cluster(subject, size)),
-            )
+            cluster = self._cluster(subject, size)
+            yield f"clusters/cluster-{subject}", cluster_repository.document(cluster)
         for topic, counts in self._topics.items():
             data = {"name": topic, "counts": dict(counts), "total": counts.total()}
             yield f"{TOPICS}/{safe_id(topic)}", data
-        yield (
-            "meta/embedding",
-            {
-                "model": SyntheticEmbedder.model,
-                "dimension": self.texts.dimension,
-            },
-        )
+        space = {"model": SyntheticEmbedder.model, "dimension": self.texts.dimension}
+        yield "meta/embedding", space
 
     def _cluster(self, subject: int, size: int) -> ClusterWithCentroid:
         words = [self.texts.words[position] for position in self.texts.typical_words(subject)[:8]]
@@ -352,7 +349,7 @@ class SyntheticBase:
 
     async def _add_tasks(self, total: int) -> None:
         tasks = Tasks(self._ctx.database, READER)
-        new = [
+        new_tasks = [
             Task(
                 number=number,
                 title=f"Read book {number}",
@@ -365,4 +362,4 @@ class SyntheticBase:
             for number in range(self._task_count + 1, total + 1)
         ]
         self._task_count = total
-        await self._ctx.database.commit(tasks.create(await tasks.get_counter(), new))
+        await self._ctx.database.commit(tasks.create(await tasks.get_counter(), new_tasks))

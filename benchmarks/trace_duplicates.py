@@ -1,19 +1,19 @@
-"""Alternatives for the embedded text of a trace and for the near-duplicate rule, on the test set.
+"""Alternatives for the text by which a trace is embedded, and for the near-duplicate rule.
 
 Usage: python -m benchmarks.trace_duplicates
 
-The test set contains:
+The test set (`tests.support.trace_set`) contains:
 
 - traces;
 - `duplicates`: traces that were edited, or rewritten by another author;
-- `siblings`: similar traces that are no duplicates, with the same problem and another solution, the
-  same solution of another problem, the same log with another cause, or the same technology;
+- `siblings`: similar traces that are not duplicates, with the same problem and another solution,
+  the same solution of another problem, the same log with another cause, or the same technology;
 - questions with the ids of their answers.
 
-Texts to embed are compared by searching for all questions, once among traces and siblings, and once
-with rewritten copies instead of the traces. Near-duplicate rules are compared on all pairs. A rule
-is tuned on the half with odd numbers and confirmed on the even half. The held-out part was written
-later, and shares names with the rest. The benchmark takes half a minute.
+To compare the embedded texts, all questions are searched for twice: among traces and siblings, and
+again with rewritten copies in place of the traces. Near-duplicate rules are compared on all pairs.
+A rule is tuned on the traces with odd numbers, and confirmed on those with even numbers and on the
+held-out traces, which were written later. The benchmark takes half a minute.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[np.float64]
 
-LEADING: Final = 400
-"""The length of the part of the problem that is embedded before the solution."""
+LEADING_CHARACTERS: Final = 400
+"""How much of the problem is embedded before the solution."""
 
 KINDS: Final = (
     "edited",
@@ -58,10 +58,14 @@ KINDS: Final = (
     "siblings",
     "field",
 )
-"""The kinds of pairs. "edited" and "reworded" are a copy and its original; "solution", "remedy",
-"problem" and "template" are a sibling and its trace: same problem with another solution, another
-problem with the same remedy, another problem, the same log. "siblings" are siblings of one trace,
-and "field" are all other pairs."""
+"""The kinds of pairs.
+
+- "edited" and "reworded": a copy and its original.
+- "solution", "remedy", "problem" and "template": a sibling and its trace, with the same problem and
+  another solution, the same remedy of another problem, another problem, or the same log.
+- "siblings": two siblings of one trace.
+- "field": all other pairs.
+"""
 
 HALVES: Final = ("odd", "even", "held out")
 
@@ -72,7 +76,7 @@ class Trace:
 
     Attributes:
         id: The id in the file.
-        related_to: The id of the trace that this is a duplicate or a sibling of; else its own id.
+        related_to: The id of the trace whose duplicate or sibling this is; else its own id.
         kind: "trace"; "edited" or "reworded" for a duplicate; the kind of a sibling.
         held_out: Whether it was written after the rule had been chosen.
     """
@@ -103,9 +107,16 @@ class Trace:
 
 
 def embedding_text(trace: Trace) -> str:
-    """Return the text in use, whose beginning includes parts of problem and solution."""
-    context = trace.context
-    return f"{trace.title} {context[:LEADING]} {trace.solution} {context[LEADING:]}"
+    """Return the text in use: the embedder may cut its end, but not the solution's beginning."""
+    leading = trace.context[:LEADING_CHARACTERS]
+    rest = trace.context[LEADING_CHARACTERS:]
+    return f"{trace.title} {leading} {trace.solution} {rest}"
+
+
+def leading_text(trace: Trace) -> str:
+    """Return the title and the beginnings of problem and solution."""
+    leading = (text[:LEADING_CHARACTERS] for text in (trace.context, trace.solution))
+    return " ".join([trace.title, *leading])
 
 
 Text = Callable[[Trace], str]
@@ -113,16 +124,14 @@ TEXTS: Final[Mapping[str, Sequence[Text]]] = {
     "title, problem": [lambda trace: f"{trace.title} {trace.context}"],
     "title, problem, solution": [lambda trace: f"{trace.title} {trace.context} {trace.solution}"],
     "title, solution, problem": [lambda trace: f"{trace.title} {trace.solution} {trace.context}"],
-    f"title, {LEADING} of problem, {LEADING} of solution": [
-        lambda trace: f"{trace.title} {trace.context[:LEADING]} {trace.solution[:LEADING]}"
-    ],
-    f"title, {LEADING} of problem, solution, rest": [embedding_text],
+    f"title, {LEADING_CHARACTERS} of problem, {LEADING_CHARACTERS} of solution": [leading_text],
+    f"title, {LEADING_CHARACTERS} of problem, solution, rest": [embedding_text],
     "two vectors, averaged": [
         lambda trace: f"{trace.title} {trace.context}",
         lambda trace: trace.solution,
     ],
 }
-"""Alternatives for the embedded text of a trace. Of several texts, the mean vector is used."""
+"""The alternatives by name. A trace with several texts has the mean of their vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,34 +263,38 @@ async def measure_texts(traces: Sequence[Trace], questions: Sequence[Question]) 
     rows = []
     for name, texts in TEXTS.items():
         vectors = await trace_vectors(traces, texts)
-        rankings = [
-            (question.answers, rank_pool(pool, vectors, question, scores))
-            for pool, of_pool in zip(search_pools, bm25, strict=True)
-            for question, scores in zip(questions, of_pool, strict=True)
-        ]
-        cells = []
-        for method in (0, 1):
-            results = [(answers, both[method]) for answers, both in rankings]
-            cells.append(f"{mean(ndcg(ranking, answers) for answers, ranking in results):.3f}")
-            cells.append(f"{mean(ranking[0] in answers for answers, ranking in results):.3f}")
-        rows.append([name, *cells])
+        semantic, hybrid = [], []
+        for pool, question_scores in zip(search_pools, bm25, strict=True):
+            for question, scores in zip(questions, question_scores, strict=True):
+                by_meaning, by_both = rank_pool(pool, vectors, question, scores)
+                semantic.append((by_meaning, question.answers))
+                hybrid.append((by_both, question.answers))
+        rows.append([name, *ranking_quality(semantic), *ranking_quality(hybrid)])
     columns = ["what is embedded", "by meaning: nDCG@10", "first answers"]
     title = f"{len(questions)} questions, {len(search_pools[0])} traces, by two authors"
     print_table(title, [*columns, "hybrid: nDCG@10", "first answers"], rows)
 
 
-def min_median_max(values: Iterable[float]) -> str:
-    """Return the minimum, the median and the maximum."""
-    sorted_values = list(values)
-    return f"{min(sorted_values):.2f} {median(sorted_values):.2f} {max(sorted_values):.2f}"
+def ranking_quality(results: Sequence[tuple[list[str], frozenset[str]]]) -> list[str]:
+    """Return the mean nDCG@10, and the share of rankings that begin with an answer."""
+    return [
+        f"{mean(ndcg(ranking, answers) for ranking, answers in results):.3f}",
+        f"{mean(ranking[0] in answers for ranking, answers in results):.3f}",
+    ]
+
+
+def min_median_max(measures: Iterable[float]) -> str:
+    """Format the minimum, the median and the maximum."""
+    values = list(measures)
+    return f"{min(values):.2f} {median(values):.2f} {max(values):.2f}"
 
 
 def measure_pairs(pairs: Sequence[Pair]) -> None:
-    """Print the similarities of each kind of pair, and the decisions."""
-    kinds: dict[str, list[Pair]] = {kind: [] for kind in KINDS}
+    """Print the similarities of each kind of pair, and how each rule decides on them."""
+    pairs_by_kind: dict[str, list[Pair]] = {kind: [] for kind in KINDS}
     for pair in pairs:
         if pair.kind:
-            kinds[pair.kind].append(pair)
+            pairs_by_kind[pair.kind].append(pair)
     measures: Mapping[str, Callable[[Pair], float]] = {
         "cosine": lambda pair: pair.cosine,
         "problems": lambda pair: resemblance(pair.first.words.problem, pair.second.words.problem),
@@ -293,10 +306,10 @@ def measure_pairs(pairs: Sequence[Pair]) -> None:
     rows = [
         [
             kind,
-            str(len(of_kind)),
-            *(min_median_max(map(value, of_kind)) for value in measures.values()),
+            str(len(kind_pairs)),
+            *(min_median_max(map(measure, kind_pairs)) for measure in measures.values()),
         ]
-        for kind, of_kind in kinds.items()
+        for kind, kind_pairs in pairs_by_kind.items()
     ]
     title = (
         "Cosine; resemblance of problems, solutions, names in solutions: minimum, median, maximum"
@@ -309,10 +322,10 @@ def measure_pairs(pairs: Sequence[Pair]) -> None:
     }
     columns = [(half, rule) for half in HALVES for rule in rules]
     rows = []
-    for kind, of_kind in kinds.items():
+    for kind, kind_pairs in pairs_by_kind.items():
         cells = []
         for half, rule in columns:
-            decisions = [rules[rule](pair) for pair in of_kind if pair.half == half]
+            decisions = [rules[rule](pair) for pair in kind_pairs if pair.half == half]
             cells.append(f"{sum(decisions)} of {len(decisions)}")
         rows.append([kind, *cells])
     title = "Pairs taken for near-duplicates"

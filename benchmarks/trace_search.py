@@ -1,17 +1,17 @@
-"""The effect of votes and age on the search for traces: each part of moderation, and alternatives.
+"""The effect of votes and age on the search for traces: each part of the formula, and alternatives.
 
 Usage: python -m benchmarks.trace_search
 
-All traces of the test set, their siblings and rewritten copies are stored, and the real search on
-the emulator runs for all questions. Then votes are assigned, and the hits are ordered with each
-method:
+All traces of the test set (`tests.support.trace_set`) are stored with their siblings and rewritten
+copies, and the real search runs for all questions on the emulator. Then votes are assigned in one
+of five ways, and each method ranks the hits:
 
 - no votes: only relevance counts, and no method should be worse;
 - random: votes are independent of quality;
 - unvoted answers: wrong answers are upvoted, and right answers have no votes;
 - adverse: wrong answers are new and upvoted, right answers are old and downvoted;
-- split: of each trace and its rewritten copy, one is upvoted and one is downvoted. "Upvoted first"
-  is how often the upvoted one of two right answers ranks higher.
+- split: of a trace and its rewritten copy, one is upvoted and the other is downvoted. "Upvoted
+  first" is how often the upvoted one of two right answers ranks higher.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     TracesById = Mapping[str, Trace]
     ScoreMethod = Callable[[Sequence[Candidate[Trace]], TracesById], dict[str, float]]
-    """Computes the scores of hits by id, from the hits and their traces."""
+    """A function that computes the scores by id, from the hits and their traces."""
 
 NOW: Final = utc_now()
 UPVOTED: Final = VoteTally(upvotes=200, up=10_000)
@@ -174,11 +174,11 @@ def _print(
         for name, trace in traces.items()
     }
 
-    def unvoted_answers(name: str, answers: bool) -> Trace:  # noqa: FBT001 - the signature that `ranking` expects
-        return traces[name] if answers else replace(traces[name], tally=UPVOTED)
+    def unvoted_answers(name: str, is_answer: bool) -> Trace:  # noqa: FBT001 - the signature that `ranking` expects
+        return traces[name] if is_answer else replace(traces[name], tally=UPVOTED)
 
-    def adverse(name: str, answers: bool) -> Trace:  # noqa: FBT001 - the signature that `ranking` expects
-        if answers:
+    def adverse(name: str, is_answer: bool) -> Trace:  # noqa: FBT001 - the signature that `ranking` expects
+        if is_answer:
             return replace(traces[name], tally=DOWNVOTED, updated_at=OLD)
         return replace(traces[name], tally=UPVOTED)
 
@@ -186,16 +186,16 @@ def _print(
         original if position % 2 else copy
         for position, (original, copy) in enumerate(copies.items())
     }
-    downvoted = {*copies, *copies.values()} - upvoted
+    downvoted = {*copies.keys(), *copies.values()} - upvoted
 
-    def split(name: str, _answers: bool) -> Trace:  # noqa: FBT001 - see above
+    def split(name: str, _is_answer: bool) -> Trace:  # noqa: FBT001 - see above
         tally = UPVOTED if name in upvoted else DOWNVOTED if name in downvoted else VoteTally()
         return replace(traces[name], tally=tally)
 
-    def no_votes(name: str, _answers: bool) -> Trace:  # noqa: FBT001 - see above
+    def no_votes(name: str, _is_answer: bool) -> Trace:  # noqa: FBT001 - see above
         return traces[name]
 
-    def randomly(name: str, _answers: bool) -> Trace:  # noqa: FBT001 - see above
+    def randomly(name: str, _is_answer: bool) -> Trace:  # noqa: FBT001 - see above
         return random_votes[name]
 
     rows = []
@@ -205,11 +205,11 @@ def _print(
             mean(ndcg(query.ranking(method, assignment), query.answers) for query in queries)
             for assignment in vote_assignments
         ]
-        first = [
-            _upvoted_first(query.ranking(method, split), query, copies, upvoted)
+        upvoted_first = [
+            is_first
             for query in queries
+            for is_first in _upvoted_first(query.ranking(method, split), query, copies, upvoted)
         ]
-        upvoted_first = [value for values in first for value in values]
         rows.append(
             [title, *(f"{gain:.3f}" for gain in gains), f"{100 * mean(upvoted_first):.0f} %"]
         )
@@ -228,7 +228,7 @@ def _print(
 def _upvoted_first(
     ranking: Sequence[str], query: Query, copies: Mapping[str, str], upvoted: set[str]
 ) -> list[bool]:
-    """Return for each pair of answers whether the upvoted one ranks higher."""
+    """Return whether the upvoted one ranks higher, for each trace and copy that both answer."""
     positions = {name: position for position, name in enumerate(ranking)}
     pairs = [pair for pair in copies.items() if positions.keys() & query.answers >= {*pair}]
     return [min(pair, key=positions.__getitem__) in upvoted for pair in pairs]

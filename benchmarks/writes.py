@@ -1,10 +1,10 @@
-"""Concurrent writers: votes on one hot trace, and tasks of one user.
+"""The cost of conflicts between concurrent writers: votes on one trace, and tasks of one user.
 
 Usage: python -m benchmarks.writes [VOTERS] [CLIENTS]
 
-Calls run on the emulator as in a function: parse, read, decide, commit, and retry after conflicts.
-The baseline is as many concurrent calls without conflicts. A retried call reads again, so retries
-are computed from the reads. Lost and duplicate writes are counted in the database afterwards.
+Calls run on the emulator as in a function, which retries after a conflict. The baseline is the same
+number of concurrent calls without conflicts. A retried call reads again, so retries are computed
+from the reads. Lost and duplicate writes are counted in the database afterwards.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallAnswer
 
     ClientCalls = Callable[[int], Awaitable[list[CallAnswer]]]
-    """Runs the calls of a client, one after the other."""
+    """A function that runs the calls of a client, one after the other."""
 
 VOTERS: Final = 50
 CLIENTS: Final = 20
@@ -112,7 +112,7 @@ async def measure_votes(app: App, voters: int) -> list[list[str]]:
     tally = stored.trace.tally
     errors = abs(voters - tally.upvotes) + abs(50 * voters - tally.up)
     return [
-        separate.row("votes on a trace each", separate, "-"),
+        separate.row("votes on different traces", separate, "-"),
         shared.row("votes on one trace", separate, f"{errors}"),
     ]
 
@@ -127,13 +127,11 @@ async def measure_tasks(app: App, clients: int) -> list[list[str]]:
     separate = await run_concurrently(clients, lambda number: add_tasks(f"owner-{number}"))
     shared = await run_concurrently(clients, lambda _: add_tasks("owner"))
     task_numbers = _task_numbers(shared.answers)
-    errors = (
-        len(set(range(1, clients * TASKS_PER_CLIENT + 1)) ^ set(task_numbers))
-        + len(task_numbers)
-        - len({*task_numbers})
-    )
+    expected = set(range(1, clients * TASKS_PER_CLIENT + 1))
+    duplicates = len(task_numbers) - len(set(task_numbers))
+    errors = len(expected ^ set(task_numbers)) + duplicates
     return [
-        separate.row("tasks of a user each", separate, "-"),
+        separate.row("tasks of different users", separate, "-"),
         shared.row("tasks of one user", separate, f"{errors}"),
     ]
 

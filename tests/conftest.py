@@ -190,7 +190,7 @@ def sleepless(monotonic: Monotonic, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def kill_chance() -> random.Random:
+def kill_generator() -> random.Random:
     """The random generator that chooses the moments of kills, seeded by `KILL_SEED`."""
     return random.Random(int(os.environ.get("KILL_SEED", "0")))  # noqa: S311 - no secret
 

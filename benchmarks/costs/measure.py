@@ -2,16 +2,17 @@
 
 Usage: python -m benchmarks.costs.measure [SMALL LARGE [FILE]]
 
-The benchmark uses 1,000 and 4,000 abstracts of SciFact by default. It processes them with all jobs,
-runs the usual mix of calls, and runs the scheduled jobs again, which then find nothing new. The
-results are written to `measured.json` beside this module, or to another file.
+By default, the benchmark measures knowledge bases of 1,000 and 4,000 of SciFact's abstracts. It
+processes the abstracts with all jobs, makes the usual mix of calls, and runs the scheduled jobs
+again, which then find nothing new. The results are written to `measured.json` beside this module,
+or to FILE.
 
 - Documents read and written come from the receipts of calls and jobs.
 - The emulator does not report reads of vector index entries. They are computed from the number of
   documents that each query scans.
 - Storage follows Firestore's published rules for sizes, with vectors of the cloud's dimension.
-- Vectors are hashed words. A fake language model returns cards from the sample, and warnings from
-  the passages that are all different, so that none is a duplicate.
+- Vectors are hashed words. A fake language model returns cards from the sample, and warnings that
+  quote their passages: no two are alike, so none is a duplicate.
 - Tokens are estimated (`shared/text/tokens.py`).
 
 A measurement takes about 15 minutes, because vector search is slow in the emulator.
@@ -43,7 +44,7 @@ from benchmarks.costs.measure_functions import (
 )
 from benchmarks.costs.storage import document_bytes, index_bytes, load_index_rules
 from benchmarks.costs.workload import (
-    MATERIALS,
+    MATERIALS_CHARACTERS,
     MIX,
     FakeGenerator,
     IndexEntries,
@@ -76,7 +77,7 @@ OUTPUT: Final = Path(__file__).with_name("measured.json")
 INDEXES: Final = ROOT / "firestore.indexes.json"
 SIZES: Final = (1_000, 4_000)
 ROUNDS: Final = 5
-"""Each kind of call is measured this many times; the result is the mean."""
+"""The number of calls of each kind; the result is their mean."""
 DIMENSION: Final = 768
 READER: Final = Caller.of("reader")
 INGEST_JOBS: Final = ("ingest", "embed", "cards", "extract", "cluster", "index")
@@ -98,11 +99,11 @@ class MeasuredKnowledgeBase:
 
     async def process_texts(self) -> dict[str, Figures]:
         """Process the texts with all jobs in order, and measure each."""
-        by_name = {job.name: job for job in jobs()}
-        return {name: await self._run(by_name[name], self._ingest_app) for name in INGEST_JOBS}
+        jobs_by_name = {job.name: job for job in jobs()}
+        return {name: await self._run(jobs_by_name[name], self._ingest_app) for name in INGEST_JOBS}
 
     async def run_idle_jobs(self) -> dict[str, Figures]:
-        """Run the scheduled jobs twice, and measure the second run, which has nothing to do."""
+        """Run the scheduled jobs twice, and measure the second runs, which have nothing to do."""
         scheduled = [job for job in jobs() if job.schedule]
         for job in scheduled:
             await self._run(job, self.app)
@@ -115,11 +116,11 @@ class MeasuredKnowledgeBase:
     async def measure_calls(self) -> list[Figures]:
         """Measure each kind of call in the usual mix, and return the means."""
         inputs = await self._workload_inputs()
-        by_name = {tool.name: tool for tool in tools()}
+        tools_by_name = {tool.name: tool for tool in tools()}
         figures = []
         for kind in MIX:
             samples = [
-                await self._call(by_name[kind.tool], kind.arguments(inputs, number))
+                await self._call(tools_by_name[kind.tool], kind.arguments(inputs, number))
                 for number in range(ROUNDS)
             ]
             figures.append({name: mean(sample[name] for sample in samples) for name in samples[0]})
@@ -146,17 +147,16 @@ class MeasuredKnowledgeBase:
         return App(settings, embedder=self.embedder, generator=FakeGenerator())
 
     async def _run(self, job: Job, app: App) -> Figures:
-        started, started_cpu, tokens = (
-            time.perf_counter(),
-            time.process_time(),
-            self.embedder.tokens,
-        )
+        started = time.perf_counter()
+        cpu_at_start = time.process_time()
+        tokens_at_start = self.embedder.tokens
         with record_vector_queries() as queries:
             report = await run_job(job, app, seconds=math.inf)
         if not isinstance(report, Report) or report.failures:
             raise RuntimeError(f"{job.name}: {report}")
         log_progress(f"{self.project}: {job.name}, {dict(report.counts)}")
-        seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - started_cpu
+        seconds = time.perf_counter() - started
+        cpu_seconds = time.process_time() - cpu_at_start
         cost = report.cost
         return {
             "read": cost.documents_read,
@@ -164,17 +164,18 @@ class MeasuredKnowledgeBase:
             "written": cost.documents_written,
             "seconds": round(seconds, 3),
             "cpu_seconds": round(cpu_seconds, 3),
-            "embedded": self.embedder.tokens - tokens,
+            "embedded": self.embedder.tokens - tokens_at_start,
             "input_tokens": cost.input_tokens,
             "output_tokens": cost.output_tokens,
         }
 
     async def _call(self, tool: Any, arguments: Mapping[str, Any]) -> Figures:
         request = make_call_request(tool, READER, dict(arguments))
-        started, tokens = time.process_time(), self.embedder.tokens
+        cpu_at_start = time.process_time()
+        tokens_at_start = self.embedder.tokens
         with record_vector_queries() as queries:
             answer = await invoke(tool, request, self.app)
-        cpu_seconds = time.process_time() - started
+        cpu_seconds = time.process_time() - cpu_at_start
         if answer.error:
             raise RuntimeError(f"{tool.name}: {answer.error}")
         return {
@@ -183,7 +184,7 @@ class MeasuredKnowledgeBase:
             "written": answer.receipt.documents_written,
             "seconds": answer.receipt.milliseconds / 1000,
             "cpu_seconds": cpu_seconds,
-            "embedded": self.embedder.tokens - tokens,
+            "embedded": self.embedder.tokens - tokens_at_start,
             "bytes": len(answer.model_dump_json()),
         }
 
@@ -197,18 +198,20 @@ class MeasuredKnowledgeBase:
         joined_texts = " ".join(row["text"] for row in rows)
         return WorkloadInputs(
             **ids,
-            tasks=[await self._task(number) for number in range(ROUNDS)],
+            tasks=[await self._add_task(number) for number in range(ROUNDS)],
             questions=(
                 f"{row['title']}, number {number}" for number, row in _numbered_cyclically(rows)
             ),
             materials=[
-                "\n\n".join(_split_into_paragraphs(joined_texts[start : start + MATERIALS]))
-                for start in range(0, ROUNDS * MATERIALS, MATERIALS)
+                "\n\n".join(
+                    _split_into_paragraphs(joined_texts[start : start + MATERIALS_CHARACTERS])
+                )
+                for start in range(0, ROUNDS * MATERIALS_CHARACTERS, MATERIALS_CHARACTERS)
             ],
             problems=[(row["title"][:100], row["text"][:800]) for row in rows[-ROUNDS:]],
         )
 
-    async def _task(self, number: int) -> str:
+    async def _add_task(self, number: int) -> str:
         tool = next(tool for tool in tools() if tool.name == "add_task")
         request = make_call_request(tool, READER, {"title": f"Read passage {number}"})
         answer = await invoke(tool, request, self.app)
@@ -225,7 +228,7 @@ def _split_into_paragraphs(text: str) -> list[str]:
 
 async def measure(sizes: Sequence[int], folder: Path) -> dict[str, Any]:
     """Measure everything, and return the content of `measured.json`."""
-    by_size: list[dict[str, Any]] = []
+    figures_by_size: list[dict[str, Any]] = []
     for size in sizes:
         with FakeReadwise() as readwise:
             knowledge_base = MeasuredKnowledgeBase(size, folder, readwise)
@@ -235,7 +238,7 @@ async def measure(sizes: Sequence[int], folder: Path) -> dict[str, Any]:
             figures["calls"] = await knowledge_base.measure_calls()
             figures["idle"] = await knowledge_base.run_idle_jobs()
             await knowledge_base.aclose()
-        by_size.append(figures)
+        figures_by_size.append(figures)
     effects = {tool.name: tool.effect.value for tool in tools()}
     calls: list[dict[str, Any]] = [
         {
@@ -243,11 +246,12 @@ async def measure(sizes: Sequence[int], folder: Path) -> dict[str, Any]:
             "tool": kind.tool,
             "per_day": kind.per_day,
             "effect": effects[kind.tool],
+            "usage": _columns([figures["calls"][index] for figures in figures_by_size]),
         }
-        | {"usage": _columns([size_figures["calls"][index] for size_figures in by_size])}
         for index, kind in enumerate(MIX)
     ]
     answer_bytes = sum(call["per_day"] * call["usage"].pop("bytes")[-1] for call in calls)
+    mean_answer_bytes = round(answer_bytes / sum(call["per_day"] for call in calls))
     gateway = await gateway_operations() | gateway_seconds(folder / "gateway.log")
     return {
         "measured": f"{datetime.now(UTC):%Y-%m-%d}",
@@ -255,21 +259,24 @@ async def measure(sizes: Sequence[int], folder: Path) -> dict[str, Any]:
         " author and category among their facets; 18 solved problems",
         "sizes": list(sizes),
         "calls": calls,
-        "gateway": gateway
-        | {"answer_bytes": round(answer_bytes / sum(call["per_day"] for call in calls))},
-        "ingestion": _by_job([size_figures["ingestion"] for size_figures in by_size]),
-        "idle": _by_job([size_figures["idle"] for size_figures in by_size]),
-        "stored": [size_figures["stored"] for size_figures in by_size],
+        "gateway": gateway | {"answer_bytes": mean_answer_bytes},
+        "ingestion": _by_job([figures["ingestion"] for figures in figures_by_size]),
+        "idle": _by_job([figures["idle"] for figures in figures_by_size]),
+        "stored": [figures["stored"] for figures in figures_by_size],
         "start": await start_seconds(),
         "image": image_megabytes(),
     }
 
 
-def _by_job(by_size: Sequence[Mapping[str, Figures]]) -> dict[str, dict[str, list[float]]]:
-    return {name: _columns([size_figures[name] for size_figures in by_size]) for name in by_size[0]}
+def _by_job(figures_by_size: Sequence[Mapping[str, Figures]]) -> dict[str, dict[str, list[float]]]:
+    """Return for each job its figures, each with one value per size."""
+    return {
+        job: _columns([figures[job] for figures in figures_by_size]) for job in figures_by_size[0]
+    }
 
 
 def _columns(rows: Sequence[Figures]) -> dict[str, list[float]]:
+    """Return the values of all rows for each figure."""
     return {name: [round(row[name], 4) for row in rows] for name in rows[0]}
 
 
@@ -279,7 +286,7 @@ def log_progress(text: str) -> None:
 
 
 def main(sizes: Sequence[int] = SIZES, output: Path = OUTPUT) -> None:
-    """Measure at two sizes, and write the file."""
+    """Measure at these sizes, and write the results to a file."""
     if not SCIFACT.is_file():
         sys.exit(f"Skipped: {SCIFACT} is missing. The data set is not part of the project.")
     os.environ["ACCESS_SECRETS"] = json.dumps([SECRET])  # required by the gateway

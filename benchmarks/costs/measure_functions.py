@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallRequest
 
 WARM_UP: Final = 20
-"""The first calls are not measured."""
+"""The number of calls before the measurement."""
 _LOCAL_ONLY_MODULE: Final = "shared.ai.local_embedding"
 """The embedding provider that bundles for the cloud do not contain."""
 
@@ -59,11 +59,12 @@ class StubDispatcher:
 async def gateway_operations() -> Figures:
     """Count the gateway's reads and writes in the database `access` for a call with a token.
 
-    Each call uses a new gateway, so that each reserves a share of the caller's rate limit.
+    Each call goes through a new gateway, because only the first call of an instance reserves a
+    share of the caller's rate limit.
     """
     secrets = (SecretStr(SECRET),)
     settings = Settings(google_cloud_project="bench-costs-access", access_secrets=secrets)
-    by_tool: dict[str, Mapping[str, int]] = {}
+    operations_by_tool: dict[str, Mapping[str, int]] = {}
     for name in ("search_kb", "add_task"):
         access = Access(settings)
         token = access.tokens.issue(
@@ -74,9 +75,10 @@ async def gateway_operations() -> Figures:
         with count_operations(settings.access_database) as operations:
             caller = await access.callers.identify(Credential(token), "127.0.0.1")
             await access.pipeline(StubDispatcher()).call(declared, {"idempotency_key": "k"}, caller)
-        by_tool[name] = operations
+        operations_by_tool[name] = operations
         await access.aclose()
-    read_call, write_call = by_tool["search_kb"], by_tool["add_task"]
+    read_call = operations_by_tool["search_kb"]
+    write_call = operations_by_tool["add_task"]
     return {
         "reads": read_call["read"],
         "writes": read_call["written"],
@@ -100,17 +102,19 @@ def gateway_seconds(log: Path, calls: int = 200) -> Figures:
             user_id="reader", client_id="bench", scopes=FULL_ACCESS, grant_id="bench"
         )
         headers = {**HEADERS, "authorization": f"Bearer {token}"}
-        durations: list[float] = []
-        started = 0.0
+        group_id = running.gateway.process.pid
         with httpx2.Client(timeout=30, headers=headers) as http:
-            for number in range(calls + WARM_UP):
-                if number == WARM_UP:
-                    started = _cpu_seconds(running.gateway.process.pid)
-                    durations.clear()
+
+            def timed_call() -> float:
                 started = time.perf_counter()
                 http.post(running.endpoint, json=call("read_sign", {})).raise_for_status()
-                durations.append(time.perf_counter() - started)
-        cpu_seconds = _cpu_seconds(running.gateway.process.pid) - started
+                return time.perf_counter() - started
+
+            for _ in range(WARM_UP):
+                timed_call()
+            cpu_at_start = _cpu_seconds(group_id)
+            durations = [timed_call() for _ in range(calls)]
+            cpu_seconds = _cpu_seconds(group_id) - cpu_at_start
     return {"seconds": round(median(durations), 4), "cpu_seconds": round(cpu_seconds / calls, 4)}
 
 
@@ -129,17 +133,17 @@ def _cpu_seconds(group_id: int) -> float:
 
 async def start_seconds(rounds: int = 3) -> Figures:
     """Measure the CPU seconds that a function of each kind needs for its imports."""
-    names = {
+    samples = {
         "gateway": ["gateway"],
         "tool": ["search_kb", "get_chunk", "add_task"],
         "job": ["embed", "index", "ingest_materials"],
     }
     main_modules = {function.name: function.main for function in functions()}
     medians: Figures = {}
-    for kind, functions_of_kind in names.items():
+    for kind, names in samples.items():
         durations = [
             await import_seconds(f"{main_modules[name]}\nimport os; os._exit(0)")()
-            for name in functions_of_kind
+            for name in names
             for _ in range(rounds)
         ]
         medians[kind] = round(median(durations), 2)
@@ -163,7 +167,7 @@ def image_megabytes() -> Figures:
 
 
 def _resolve_distributions(lines: Iterable[str]) -> frozenset[str]:
-    """Return the names of all distributions that requirements need, directly or indirectly."""
+    """Return the names of all distributions that requirement lines need, directly or indirectly."""
     resolved: set[tuple[str, str]] = set()
     pending = [(Requirement(line), "") for line in lines]
     while pending:

@@ -1,13 +1,14 @@
-"""The measurements of `measure.py`, interpolated to a knowledge base of any size.
+"""The measurements of `measure.py`, extended to a knowledge base of any size.
 
 - By design, the number of documents that a call reads and writes does not depend on the size of
-  the knowledge base (`docs/scale.md`). The largest measured size stands for all larger ones.
-- Everything else is linear, including the vector index entries that a query reads: interpolated
-  between the smallest and the largest measured size.
-- The vector index entries that the first ingestion reads grow with the square of the size: each new
-  extraction is compared with all others.
+  the knowledge base (`docs/scale.md`). The figures of the largest measured size are used for all
+  larger ones.
+- Most other figures are linear, including the vector index entries that a query reads. They follow
+  the line through the smallest and the largest measured size.
+- The vector index entries that the first ingestion reads grow with the square of the size, because
+  each new extraction is compared with all others.
 - The emulator compares all vectors in one thread; Firestore does not. The duration of a search is
-  therefore that of the smallest knowledge base, where the comparison counts least.
+  therefore that of the smallest knowledge base, where the comparison matters least.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class CallFigures:
     Attributes:
         name: The tool, and how it is called.
         tool: The tool's name.
-        per_day: Calls of this kind per day, of the mix.
-        effect: What it does to data: "read", "write" or "destroy".
+        per_day: How many calls of the mix are of this kind.
+        effect: What the tool does to data: "read", "write" or "destroy".
         usage: The usage of the tool's function for one call.
     """
 
@@ -88,7 +89,7 @@ class GatewayUsage:
     Attributes:
         reads: Reads in the database `access`.
         writes: Writes in the database `access`.
-        writes_of_a_write: Additional writes there when the tool writes.
+        writes_of_a_write: Additional writes in `access` when the tool writes.
         seconds: Elapsed time, without that of the tool.
         cpu_seconds: CPU time.
         answer_bytes: The mean size of an answer.
@@ -111,7 +112,7 @@ class Measurements:
         calls: The usual mix of calls.
         gateway: The gateway's usage for each call.
         idle: By job, the usage of a run with nothing to do.
-        filling: By job, the usage of the first ingestion.
+        ingestion: By job, the usage of the first ingestion.
         stored: Bytes of documents and index entries.
         start: CPU seconds of a cold start by kind of function: "gateway", "tool", "job".
         image: Megabytes of an image by kind of function, without the layers that all share.
@@ -159,7 +160,7 @@ def load_figures() -> dict[str, Any]:
 
 
 def interpolate(sizes: Sequence[int], values: Sequence[float], size: float) -> float:
-    """Interpolate linearly between the first and the last value. The result is at least 0."""
+    """Return the value on the line through the first and the last value, but at least 0."""
     slope = (values[-1] - values[0]) / (sizes[-1] - sizes[0])
     return max(0.0, values[0] + slope * (size - sizes[0]))
 

@@ -1,6 +1,6 @@
 """Published prices, free allowances, and bills.
 
-`prices.json` names the source of each price, when it was read, and whether it is certain.
+`prices.json` has the source of each price, the date of reading it, and whether it is certain.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _PRICES_FILE: Final = Path(__file__).with_name("prices.json")
 
 @dataclass(frozen=True, slots=True)
 class MonthlyAmount:
-    """A monthly amount and its distribution over the days, which daily allowances depend on.
+    """A monthly amount and its distribution over the days, which matters for daily allowances.
 
     Attributes:
-        per_day: The amount of every day.
-        extra: An additional amount on some days.
-        extra_days: The number of those days per month.
+        per_day: The amount on ordinary days.
+        extra: How much more busy days have.
+        extra_days: The number of busy days per month.
     """
 
     per_day: float
@@ -44,9 +44,11 @@ class MonthlyAmount:
         return self.per_day * DAYS_PER_MONTH + self.extra * self.extra_days
 
     def beyond(self, free_per_day: float) -> float:
-        """Return what exceeds a daily allowance, in total."""
-        ordinary = max(0.0, self.per_day - free_per_day) * (DAYS_PER_MONTH - self.extra_days)
-        return ordinary + max(0.0, self.per_day + self.extra - free_per_day) * self.extra_days
+        """Return the part of the monthly amount that exceeds a daily allowance."""
+        excess = max(0.0, self.per_day - free_per_day)
+        excess_on_busy_days = max(0.0, self.per_day + self.extra - free_per_day)
+        ordinary_days = DAYS_PER_MONTH - self.extra_days
+        return excess * ordinary_days + excess_on_busy_days * self.extra_days
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +83,11 @@ class Price:
 
     def charge(self, amount: MonthlyAmount) -> float:
         """Return the dollars after the free allowance."""
-        monthly = self.every == "month"
-        beyond = max(0.0, amount.month - self.free) if monthly else amount.beyond(self.free)
-        return beyond * self.amount / self.per
+        if self.every == "month":
+            charged = max(0.0, amount.month - self.free)
+        else:
+            charged = amount.beyond(self.free)
+        return charged * self.amount / self.per
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +195,7 @@ def make_bill(items: Iterable[Item]) -> Bill:
     rows = []
     for item in items:
         price = prices[item.price]
-        cost = (price.charge if item.has_free else price.list_price)(item.amount)
-        full_price = price.list_price(item.amount)
-        rows.append(Row(item.title, item.amount.month, price.unit, cost, full_price))
+        list_price = price.list_price(item.amount)
+        cost = price.charge(item.amount) if item.has_free else list_price
+        rows.append(Row(item.title, item.amount.month, price.unit, cost, list_price))
     return Bill(rows)

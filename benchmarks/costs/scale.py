@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
 SECONDS_PER_HOUR: Final = 60 * 60
 RAMP_START: Final = 500
-"""Firestore's 500/50/5 rule: traffic to a new collection starts with at most 500 operations per
-second, and grows by at most 50 % every 5 minutes."""
+"""The operations per second with which traffic to a new collection may start.
+
+Firestore's 500/50/5 rule: start with at most 500, and grow by at most 50 % every 5 minutes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,8 @@ SCENARIOS: Final = (
     UsageScenario("a company of 1,000", 100_000, 20_000, 20_000 / 8 / SECONDS_PER_HOUR * 5),
     UsageScenario("1,000 calls a second", 100_000, 1_000 * SECONDS_PER_DAY, 1_000),
 )
-"""In the company, each person makes 20 calls in 8 hours. The peak is five times the mean."""
+"""The scenarios. In the company, each person makes 20 calls in 8 hours, and the peak is five times
+the mean."""
 
 
 def scale_tables() -> dict[str, str]:
@@ -206,7 +209,7 @@ def _assumptions() -> list[str]:
         (
             f"- An instance lives for 15 minutes at most, so that a function starts up to"
             f" {STARTS_PER_DAY} times a day; every run of a job starts one. A start takes the"
-            " processor time of its imports, as measured here."
+            " CPU time of its imports, as measured here."
         ),
         (
             f"- {LOG_BYTES_PER_REQUEST:,} bytes of log a request, {SECRET_COUNT} secrets,"
@@ -247,16 +250,12 @@ def _gateway_instances(scenario: UsageScenario) -> float:
 def _search_instances(scenario: UsageScenario) -> float:
     measured = scenario.plan.measured
     searches = [call for call in measured.calls if call.tool == "search_kb"]
-    share = sum(call.per_day for call in searches) / measured.calls_in_mix
-    seconds = sum(call.usage.seconds * call.per_day for call in searches) / (
-        share * measured.calls_in_mix
-    )
-    cpu_seconds = sum(call.usage.cpu_seconds * call.per_day for call in searches) / (
-        share * measured.calls_in_mix
-    )
-    return instances(
-        scenario.peak * share, seconds, cpu_seconds, _concurrency(scenario, "search_kb")
-    )
+    count = sum(call.per_day for call in searches)
+    seconds = sum(call.usage.seconds * call.per_day for call in searches) / count
+    cpu_seconds = sum(call.usage.cpu_seconds * call.per_day for call in searches) / count
+    searches_per_second = scenario.peak * count / measured.calls_in_mix
+    concurrency = _concurrency(scenario, "search_kb")
+    return instances(searches_per_second, seconds, cpu_seconds, concurrency)
 
 
 def _concurrency(scenario: UsageScenario, name: str) -> int:
@@ -266,7 +265,7 @@ def _concurrency(scenario: UsageScenario, name: str) -> int:
 
 
 def _ramp_minutes(scenario: UsageScenario) -> float:
-    """Return the minutes of ramp-up until the busiest collection can serve its load."""
+    """Return the minutes until traffic to the busiest collection may reach the peak."""
     if scenario.peak <= RAMP_START:
         return 0.0
     return 5 * math.ceil(math.log(scenario.peak / RAMP_START, 1.5))

@@ -26,7 +26,7 @@ class IndexRules:
     """The index rules of a collection.
 
     Attributes:
-        dimension: The dimension of vectors in the cloud. The stored ones may have another.
+        dimension: The dimension of vectors in the cloud. The measured documents may have another.
         exempt: Fields without single-field indexes; "*" stands for all fields.
         composite: The fields of each composite index or vector index.
     """
@@ -88,15 +88,14 @@ def _composite_bytes(
     if not all(name in data for name in fields):
         return 0
     values = [data[name] for name in fields]
-    elements = [item for value in values if isinstance(value, list) for item in value] or [None]
-    others = sum(
-        _value_bytes(value, index_rules) for value in values if not isinstance(value, list)
-    )
-    entry_bytes = _name_bytes(path) + ENTRY_OVERHEAD + others
-    return sum(
-        entry_bytes + (_value_bytes(element, index_rules) if element is not None else 0)
-        for element in elements
-    )
+    arrays = [value for value in values if isinstance(value, list)]
+    other_values = [value for value in values if not isinstance(value, list)]
+    entry_bytes = _name_bytes(path) + ENTRY_OVERHEAD
+    entry_bytes += sum(_value_bytes(value, index_rules) for value in other_values)
+    elements = [element for array in arrays for element in array]
+    if not elements:
+        return entry_bytes
+    return sum(entry_bytes + _value_bytes(element, index_rules) for element in elements)
 
 
 def _name_bytes(path: str) -> int:

@@ -3,9 +3,8 @@
 Usage: python -m benchmarks.costs.tables
 
 Usage comes from `measured.json`, which `python -m benchmarks.costs.measure` writes. Prices come
-from `prices.json`, functions and schedules from the declarations. Only this module writes the
-tables. No test checks that they are current, so each page names the day on which they were
-computed.
+from `prices.json`, functions and schedules from the declarations. Nothing else writes the tables,
+and no test checks that they are current. Each page therefore says on which day they were computed.
 """
 
 from __future__ import annotations
@@ -52,7 +51,9 @@ def main() -> None:
 
 
 def write_tables(page: Path, tables: Mapping[str, str], day: date) -> None:
-    """Replace the tables of a page and their date. A table is between comments with its name.
+    """Replace the tables of a page, and their date.
+
+    A table stands between the comments `<!-- name -->` and `<!-- /name -->`.
 
     Args:
         page: The page to change.
@@ -134,7 +135,7 @@ def _month_table(plans: Sequence[DeploymentPlan]) -> list[str]:
 
 
 def _with_units(line: str) -> str:
-    """Replace the titles of Cloud Run's rows, which are the same in bills, by their units."""
+    """Replace the titles `CPU` and `memory`, as bills have them, by their units."""
     return line.replace("| CPU |", "| vCPU-seconds |").replace("| memory |", "| GiB-seconds |")
 
 
@@ -163,7 +164,9 @@ def _ingestion_table(plans: Sequence[DeploymentPlan]) -> list[str]:
 
 def _remarks(plans: Sequence[DeploymentPlan]) -> list[str]:
     """Return remarks on the costs and on how to reduce them."""
-    prices, bill, largest_plan = price_list(), monthly_bill(plans[0]), plans[-1]
+    prices = price_list()
+    bill = monthly_bill(plans[0])
+    largest_plan = plans[-1]
     largest_bill = monthly_bill(largest_plan)
     recovery_costs = [
         monthly_bill(plan).cost - monthly_bill(replace(plan, recovery=False)).cost for plan in plans

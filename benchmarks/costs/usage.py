@@ -1,7 +1,7 @@
 """The billable usage of a month, and of the first ingestion of a knowledge base.
 
-The figures of calls and jobs are measured (`measured.json`); functions and schedules are those
-declared. Of a job that was never measured, only the schedule counts.
+The usage of calls and jobs is measured (`measured.json`). Functions and schedules come from the
+declarations. A job that was never measured costs only its schedule.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ STARTS_PER_DAY: Final = 96
 SCALE_OUT_UTILIZATION: Final = 0.6
 """Cloud Run starts another instance above this share of an instance's CPU or concurrency."""
 NEW_CHUNKS_PER_DAY: Final = 10
-"""The number of new passages per day."""
 HANDSHAKES_PER_CALL: Final = 1
-"""Requests to the gateway besides each call, to connect and to list tools."""
+"""Requests to the gateway for each call besides the call itself: to connect and to list tools."""
 SECRET_COUNT: Final = 3
 DEPLOYMENTS_PER_MONTH: Final = 4
 BUILD_MINUTES_PER_FUNCTION: Final = 2
@@ -101,7 +100,7 @@ def first_ingestion(plan: DeploymentPlan) -> Bill:
 
 
 def monthly_items(plan: DeploymentPlan) -> list[Item]:
-    """Return the usage of a month."""
+    """Return the billable items of a month."""
     gib = plan.measured.stored / GIB
     return [
         *_firestore_items(plan),
@@ -152,23 +151,24 @@ def instances(
 
 def index_reads(plan: DeploymentPlan) -> MonthlyAmount:
     """Return the reads of vector index entries."""
-    other, days = _other_jobs(plan)
-    return MonthlyAmount(_daily_usage(plan).index_reads, other.index_reads, days)
+    usage, days = _usage_of_occasional_jobs(plan)
+    return MonthlyAmount(_daily_usage(plan).index_reads, usage.index_reads, days)
 
 
 def _firestore_items(plan: DeploymentPlan) -> list[Item]:
-    day, (other, days) = _daily_usage(plan), _other_jobs(plan)
-    gateway, write_share = plan.measured.gateway, _write_share(plan)
-    written = gateway.writes + write_share * gateway.writes_of_a_write
-    calls = plan.calls_per_day
-    reads, writes = MonthlyAmount(calls * gateway.reads), MonthlyAmount(calls * written)
+    daily = _daily_usage(plan)
+    occasional, days = _usage_of_occasional_jobs(plan)
+    reads = MonthlyAmount(daily.reads, occasional.reads, days)
+    writes = MonthlyAmount(daily.written, occasional.written, days)
+    gateway = plan.measured.gateway
+    gateway_writes = gateway.writes + _write_share(plan) * gateway.writes_of_a_write
+    access_reads = MonthlyAmount(plan.calls_per_day * gateway.reads)
+    access_writes = MonthlyAmount(plan.calls_per_day * gateway_writes)
     return [
-        Item("Firestore reads", "firestore_reads", MonthlyAmount(day.reads, other.reads, days)),
-        Item(
-            "Firestore writes", "firestore_writes", MonthlyAmount(day.written, other.written, days)
-        ),
-        Item("reads in `access`", "firestore_reads", reads, has_free=False),
-        Item("writes in `access`", "firestore_writes", writes, has_free=False),
+        Item("Firestore reads", "firestore_reads", reads),
+        Item("Firestore writes", "firestore_writes", writes),
+        Item("reads in `access`", "firestore_reads", access_reads, has_free=False),
+        Item("writes in `access`", "firestore_writes", access_writes, has_free=False),
     ]
 
 
@@ -186,68 +186,85 @@ def _daily_usage(plan: DeploymentPlan) -> Usage:
     return replace(usage, index_reads=usage.index_reads * plan.index_read_share)
 
 
-def _other_jobs(plan: DeploymentPlan) -> tuple[Usage, float]:
-    """Return what the jobs that do not run daily use on a day with runs, and the number of days."""
-    others = [(job, parse_schedule(job.schedule)) for job in _jobs(plan, daily=False)]
-    days = max((runs.days for _, runs in others), default=0.0)
-    usage = _sum(_idle(job, plan).times(runs.per_month / days) for job, runs in others)
+def _usage_of_occasional_jobs(plan: DeploymentPlan) -> tuple[Usage, float]:
+    """Return the usage of the jobs that do not run every day.
+
+    Returns:
+        The usage on a day with runs, and the number of such days per month. The runs of all these
+        jobs are spread over the days of the most frequent one.
+    """
+    schedules = [(job, parse_schedule(job.schedule)) for job in _jobs(plan, daily=False)]
+    days = max((runs.days for _, runs in schedules), default=0.0)
+    usage = _sum(_idle(job, plan).times(runs.per_month / days) for job, runs in schedules)
     return replace(usage, index_reads=usage.index_reads * plan.index_read_share), days
 
 
 def _cloud_run_items(plan: DeploymentPlan) -> list[Item]:
     """Return Cloud Run's requests, CPU seconds and GiB-seconds, and the logs and answers."""
-    by_name = {function.name: function for function in plan.functions}
-    seconds = _call_seconds(plan, by_name)
+    functions_by_name = {function.name: function for function in plan.functions}
+    seconds_by_name = _call_seconds(plan, functions_by_name)
     runs = 0.0
     for job in _jobs(plan):
         runs_per_month = parse_schedule(job.schedule).per_month
         runs += runs_per_month
-        seconds[job.name] = runs_per_month * _rounded(
-            plan.measured.start["job"] + _idle(job, plan).seconds
-        )
-    added = _ingestion_usage(plan).seconds * plan.new_chunks / plan.chunks * DAYS_PER_MONTH
-    gib = sum(second * by_name[name].memory / 1024 for name, second in seconds.items()) + added
-    requests = plan.calls_per_day * DAYS_PER_MONTH * (2 + HANDSHAKES_PER_CALL) + runs
-    answers = plan.calls_per_day * DAYS_PER_MONTH * plan.measured.gateway.answer_bytes / GIB
+        run_seconds = plan.measured.start["job"] + _idle(job, plan).seconds
+        seconds_by_name[job.name] = runs_per_month * _round_up(run_seconds)
+    new_chunks_per_month = plan.new_chunks * DAYS_PER_MONTH
+    ingestion_seconds = _ingestion_usage(plan).seconds * new_chunks_per_month / plan.chunks
+    # The memory of the jobs that ingest is counted as 1 GiB.
+    gib_seconds = ingestion_seconds + sum(
+        seconds * functions_by_name[name].memory / 1024 for name, seconds in seconds_by_name.items()
+    )
+    calls = plan.calls_per_day * DAYS_PER_MONTH
+    # A call is a request to the gateway, and one to the tool's function.
+    requests = calls * (2 + HANDSHAKES_PER_CALL) + runs
     return [
         Item("requests", "run_requests", _evenly(requests)),
-        Item("CPU", "run_cpu", _evenly(sum(seconds.values()) + added)),
-        Item("memory", "run_memory", _evenly(gib)),
+        Item("CPU", "run_cpu", _evenly(sum(seconds_by_name.values()) + ingestion_seconds)),
+        Item("memory", "run_memory", _evenly(gib_seconds)),
         Item("logs", "logs", _evenly(requests * LOG_BYTES_PER_REQUEST / GIB)),
-        Item("answers", "egress", _evenly(answers)),
+        Item("answers", "egress", _evenly(calls * plan.measured.gateway.answer_bytes / GIB)),
     ]
 
 
-def _call_seconds(plan: DeploymentPlan, by_name: Mapping[str, Function]) -> dict[str, float]:
+def _call_seconds(
+    plan: DeploymentPlan, functions_by_name: Mapping[str, Function]
+) -> dict[str, float]:
     """Return the instance seconds per month that calls cause, by function."""
-    start, gateway = plan.measured.start, plan.measured.gateway
-    seconds: dict[str, float] = {}
+    start = plan.measured.start
+    gateway = plan.measured.gateway
+    instance_seconds: dict[str, float] = {}
     tool_seconds = 0.0
-    for name, (share, usage) in _by_tool(plan.measured).items():
+    for name, (share, usage) in _usage_by_tool(plan.measured).items():
         per_day = plan.calls_per_day * share
-        concurrency = by_name[name].concurrency
-        seconds[name] = DAYS_PER_MONTH * _billed(per_day, start["tool"], usage, concurrency)
+        concurrency = functions_by_name[name].concurrency
+        daily_seconds = _instance_seconds(per_day, start["tool"], usage, concurrency)
+        instance_seconds[name] = DAYS_PER_MONTH * daily_seconds
         tool_seconds += share * (usage.seconds + start["tool"] * _cold_start_share(per_day))
+    # The gateway waits for the tool, so its calls last as long as the tool's.
     gateway_usage = Usage(seconds=gateway.seconds + tool_seconds, cpu_seconds=gateway.cpu_seconds)
-    gateway_concurrency = by_name["gateway"].concurrency
-    seconds["gateway"] = DAYS_PER_MONTH * _billed(
+    gateway_concurrency = functions_by_name["gateway"].concurrency
+    instance_seconds["gateway"] = DAYS_PER_MONTH * _instance_seconds(
         plan.calls_per_day, start["gateway"], gateway_usage, gateway_concurrency
     )
-    return seconds
+    return instance_seconds
 
 
-def _by_tool(measured: Measurements) -> dict[str, tuple[float, Usage]]:
-    """Return the share of calls of each tool, and the mean usage of its calls."""
-    shares: dict[str, tuple[float, Usage]] = {}
+def _usage_by_tool(measured: Measurements) -> dict[str, tuple[float, Usage]]:
+    """Return for each tool its share of the calls, and the mean usage of its calls."""
+    totals: dict[str, tuple[float, Usage]] = {}
     for call in measured.calls:
-        share, usage = shares.get(call.tool, (0.0, Usage()))
+        share, usage = totals.get(call.tool, (0.0, Usage()))
         share_of_call = call.per_day / measured.calls_in_mix
-        shares[call.tool] = (share + share_of_call, usage + call.usage.times(share_of_call))
-    return {name: (share, usage.times(1 / share)) for name, (share, usage) in shares.items()}
+        totals[call.tool] = (share + share_of_call, usage + call.usage.times(share_of_call))
+    return {name: (share, usage.times(1 / share)) for name, (share, usage) in totals.items()}
 
 
-def _billed(per_day: float, start: float, usage: Usage, concurrency: int) -> float:
-    """Return the instance seconds per day, for calls one at a time or for concurrent calls.
+def _instance_seconds(per_day: float, start: float, usage: Usage, concurrency: int) -> float:
+    """Return the billed instance seconds per day.
+
+    Frequent calls overlap, and share the instances that Cloud Run keeps for them. Rare calls come
+    one at a time: each is billed for itself, and for its share of cold starts.
 
     Args:
         per_day: Calls per day.
@@ -260,7 +277,7 @@ def _billed(per_day: float, start: float, usage: Usage, concurrency: int) -> flo
         return SECONDS_PER_DAY * instances(
             calls_per_second, usage.seconds, usage.cpu_seconds, concurrency
         )
-    return per_day * _rounded(usage.seconds + start * _cold_start_share(per_day))
+    return per_day * _round_up(usage.seconds + start * _cold_start_share(per_day))
 
 
 def _cold_start_share(per_day: float) -> float:
@@ -268,7 +285,8 @@ def _cold_start_share(per_day: float) -> float:
     return min(1.0, STARTS_PER_DAY / per_day) if per_day else 0.0
 
 
-def _rounded(seconds: float) -> float:
+def _round_up(seconds: float) -> float:
+    """Round up to Cloud Run's billing step; the inner rounding removes floating-point noise."""
     return math.ceil(round(seconds / BILLING_STEP_SECONDS, 6)) * BILLING_STEP_SECONDS
 
 
@@ -283,21 +301,15 @@ def _model_items(usage: Usage, *, model: bool) -> list[Item]:
 
 def _fixed_items(plan: DeploymentPlan) -> list[Item]:
     """Return the items that depend little on usage."""
-    function_count = len(plan.functions)
-    images = (
-        BASE_IMAGE_GB
-        + sum(plan.measured.image[function.kind] for function in plan.functions) / 1000
-    )
+    own_layers_mb = sum(plan.measured.image[function.kind] for function in plan.functions)
+    images_gb = BASE_IMAGE_GB + own_layers_mb / 1000
+    build_minutes = DEPLOYMENTS_PER_MONTH * len(plan.functions) * BUILD_MINUTES_PER_FUNCTION
     starts = plan.calls_per_day * _cold_start_share(plan.calls_per_day) * DAYS_PER_MONTH
     return [
         Item("schedules", "scheduler", _evenly(len(_jobs(plan)))),
         Item("alerts", "alerting", _evenly(plan.alerts)),
-        Item("images", "images", _evenly(images)),
-        Item(
-            "builds",
-            "builds",
-            _evenly(DEPLOYMENTS_PER_MONTH * function_count * BUILD_MINUTES_PER_FUNCTION),
-        ),
+        Item("images", "images", _evenly(images_gb)),
+        Item("builds", "builds", _evenly(build_minutes)),
         Item("secrets", "secret_versions", _evenly(SECRET_COUNT)),
         Item("accesses of secrets", "secret_accesses", _evenly(starts * SECRET_COUNT)),
         Item("bucket of deployments", "bucket", _evenly(BUNDLE_BUCKET_GB)),
@@ -305,6 +317,7 @@ def _fixed_items(plan: DeploymentPlan) -> list[Item]:
 
 
 def _ingestion_usage(plan: DeploymentPlan) -> Usage:
+    """Return the usage of ingesting all passages, without jobs that need an absent model."""
     return _sum(usage for name, usage in plan.measured.ingestion.items() if _job_runs(name, plan))
 
 
@@ -313,6 +326,7 @@ def _job_runs(name: str, plan: DeploymentPlan) -> bool:
 
 
 def _idle(job: Function, plan: DeploymentPlan) -> Usage:
+    """Return the usage of a run with nothing to do."""
     return plan.measured.idle.get(job.name, Usage())
 
 
@@ -323,6 +337,7 @@ def _jobs(plan: DeploymentPlan, *, daily: bool | None = None) -> list[Function]:
 
 
 def _write_share(plan: DeploymentPlan) -> float:
+    """Return the share of calls whose tool writes."""
     measured = plan.measured
     return (
         sum(call.per_day for call in measured.calls if call.effect != "read")
@@ -362,10 +377,11 @@ class Runs:
 
 
 def parse_schedule(schedule: str) -> Runs:
-    """Parse a schedule in cron format; an empty one has no runs.
+    """Parse a schedule in cron format; an empty schedule has no runs.
 
     Raises:
-        ValueError: It is not valid, or restricts both the day of the month and the day of the week.
+        ValueError: The schedule is not valid, or restricts both the day of the month and the day of
+            the week.
     """
     if not schedule:
         return Runs(0, 0.0)
@@ -386,6 +402,7 @@ def _count(text: str, first: int, last: int) -> int:
 
 
 def _values(part: str, first: int, last: int) -> set[int]:
+    """Return the values of one element of a field: `*`, `*/15`, `5`, `5-9` or `5-9/2`."""
     span, _, step = part.partition("/")
     if span != "*":
         start, _, end = span.partition("-")

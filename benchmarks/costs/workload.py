@@ -1,4 +1,4 @@
-"""The workload of cost measurements: documents with tags and authors, a mix of calls, and fakes.
+"""The workload of cost measurements: documents, the usual mix of calls, and fake models.
 
 The documents are abstracts of SciFact, which is not part of the project (see `benchmarks.dataset`).
 Abstracts are longer than most highlights, so each is cut to a passage of 1,000 characters.
@@ -19,7 +19,7 @@ from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
 from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.services.firestore.async_client import FirestoreAsyncClient
 
-from benchmarks.jobs_dataset import EXTRACTION_INTERVAL, HashingEmbedder, abstracts
+from benchmarks.jobs_dataset import PASSAGES_PER_EXTRACTION, HashingEmbedder, abstracts
 from infra.build.discovery import ROOT
 from shared.ai.answer_schema import answer_schema
 from shared.ai.generation import Generated
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
     from shared.ai.generation import ModelT
 
     Scan = tuple[str, tuple[str, ...]]
-    """A vector query: its collection and the facets that it filters by."""
+    """The part of a vector index that a query scans: a collection, and the facets it filters by."""
     Figures = dict[str, float]
     """Measured values by name."""
 
 ENTRIES_PER_READ: Final = 100
 """Firestore bills one read for this many vector index entries."""
-MATERIALS: Final = 20_000
-"""The length of a text that `extract_key_info` is given, in characters."""
+MATERIALS_CHARACTERS: Final = 20_000
+"""The length of a text for `extract_key_info`."""
 AUTHOR_COUNT: Final = 20
 TAG_INTERVALS: Final = {"odd": 2, "seventh": 7, "hundredth": 100}
-"""Every nth document has the tag."""
+"""Each tag, and its interval: every second document has the tag `odd`."""
 _SAMPLE: Final = ROOT / "infra" / "local" / "sample"
 
 
@@ -53,7 +53,7 @@ class TokenCountingEmbedder(HashingEmbedder):
     """An embedder that hashes words and counts tokens."""
 
     def __init__(self) -> None:
-        """Start with no tokens."""
+        """Start at no tokens."""
         super().__init__("hashed")
         self.tokens = 0
 
@@ -77,7 +77,7 @@ class FakeGenerator:
     async def generate(
         self, instruction: str, text: str, schema: type[ModelT]
     ) -> Generated[ModelT]:
-        """Return an answer with token counts; the schema counts as input."""
+        """Return an answer with its token counts; the schema counts as input."""
         answer = json.dumps(self._answer(text, schema))
         prompt_parts = (instruction, text, json.dumps(answer_schema(schema)))
         value = schema.model_validate_json(answer)
@@ -96,7 +96,7 @@ class FakeGenerator:
             return {"name": name, "description": f"About {name}.", "keywords": keywords[:8]}
         self._passages_read += 1
         passage = text.partition("\n\n")[2]
-        if self._passages_read % EXTRACTION_INTERVAL or not passage:
+        if self._passages_read % PASSAGES_PER_EXTRACTION or not passage:
             return {}
         content = {"title": passage[:60], "description": passage[:600]}
         topics = [word for word in passage.lower().split() if word.isalpha() and len(word) > 5][:2]
@@ -150,7 +150,7 @@ class CallKind:
         name: The tool, and how it is called.
         tool: The tool's name.
         per_day: How many of a hundred calls are of this kind.
-        arguments: Makes the arguments of the nth call of this kind.
+        arguments: A function that makes the arguments of the nth call of this kind.
     """
 
     name: str
@@ -227,7 +227,7 @@ def _vote_arguments(trace_id: str) -> dict[str, Any]:
 
 @contextmanager
 def record_vector_queries() -> Iterator[list[Scan]]:
-    """Record the vector queries that this process sends in the block."""
+    """Record the vector queries that this process sends until the block ends."""
     queries: list[Scan] = []
     original = AsyncVectorQuery._prep_stream  # noqa: SLF001 - Google's method that prepares each request
 
@@ -255,14 +255,14 @@ class IndexEntries:
     """
 
     def __init__(self, client: AsyncClient) -> None:
-        """Count the documents of this database."""
+        """Count the entries in this database."""
         self._client = client
         self._counts: dict[tuple[str, str], int] = {}
 
     async def billed(self, queries: Sequence[Scan]) -> int:
         """Return the reads that Firestore bills for these queries."""
-        entries = [await self._count_entries(*query) for query in queries]
-        return sum(math.ceil(entry / ENTRIES_PER_READ) for entry in entries)
+        counts = [await self._count_entries(*query) for query in queries]
+        return sum(math.ceil(count / ENTRIES_PER_READ) for count in counts)
 
     async def _count_entries(self, path: str, facets: Sequence[str]) -> int:
         collection = path.partition("/documents/")[2]
@@ -281,7 +281,7 @@ class IndexEntries:
 
 @contextmanager
 def count_operations(database: str) -> Iterator[Counter[str]]:
-    """Count the documents of a database that this process reads by name and writes in the block."""
+    """Count the documents that this process reads by name and writes, until the block ends."""
     counts: Counter[str] = Counter()
     methods = {"batch_get_documents": ("documents", "read"), "commit": ("writes", "written")}
     originals = {name: getattr(FirestoreAsyncClient, name) for name in methods}

@@ -1,4 +1,4 @@
-"""The whole gateway, sign-in off, with one tool that returns its argument."""
+"""The whole gateway, without sign-in, with one tool that returns its argument."""
 
 from __future__ import annotations
 

@@ -21,10 +21,11 @@ _server = MCPServer("echo")
 _server.add_tool(echo_text)
 _app = _server.streamable_http_app(json_response=True, stateless_http=True)
 _started = asyncio.Event()
-_running: list[asyncio.Task[None]] = []
+_lifespan_tasks: list[asyncio.Task[None]] = []
+"""The task that runs the app's lifespan, once the first request has started it."""
 
 
-async def _run() -> None:
+async def _run_lifespan() -> None:
     """Run the app's lifespan, for which the functions framework has no hook."""
     async with _app.router.lifespan_context(_app):
         _started.set()
@@ -34,7 +35,7 @@ async def _run() -> None:
 @functions_framework.aio.http
 async def handle(_request: Request) -> Any:
     """Return the app, once it has started."""
-    if not _running:
-        _running.append(asyncio.create_task(_run()))
+    if not _lifespan_tasks:
+        _lifespan_tasks.append(asyncio.create_task(_run_lifespan()))
     await _started.wait()
     return _app

@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     Handler = Callable[[Request], Awaitable[ASGIApp]]
 
 MAX_ANONYMOUS_BYTES: Final = 64 * 1024
-"""A request without sign-in may have a body of this size."""
+"""The largest body of a request without sign-in."""
 HEALTHY_TTL_SECONDS: Final = 30.0
-"""A healthy state is cached for this time, because a check wakes every function."""
+"""How long a healthy state is cached. A check wakes every function."""
 UNHEALTHY_TTL_SECONDS: Final = 1.0
-"""An unhealthy state is cached for this time, so that a recovery shows soon."""
+"""How long an unhealthy state is cached. A recovery should show soon."""
 _SEND_LESS_HINT: Final = (
     "Send less in one request: provide long materials in several calls with the same task_id, then"
     ' ask with the scope "task". The operator of this server can raise the limit with'
@@ -70,7 +70,7 @@ def gateway(settings: Settings, dispatcher: Dispatcher, catalog: Catalog) -> Han
 
 def as_function(app: Starlette) -> Handler:
     """Wrap an ASGI app as a Cloud Function that passes every request to the app."""
-    # What lives as long as the process need not be traversed by each garbage collection.
+    # The garbage collector need not traverse objects that live as long as the process.
     gc.freeze()
 
     async def handle(request: Request) -> ASGIApp:
@@ -86,7 +86,8 @@ def as_function(app: Starlette) -> Handler:
 
 def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Starlette:
     """Make the ASGI app: a stateless `/mcp` with JSON responses, sign-in, and `/health`."""
-    settings, health = access.settings, HealthEndpoint(dispatcher)
+    settings = access.settings
+    health = HealthEndpoint(dispatcher)
     needs_sign_in = not settings.local_user
     app = Starlette(
         routes=[

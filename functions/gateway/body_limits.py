@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 BODY_TIMEOUT_SECONDS: Final = 5.0
-"""A body of any size may take this long to arrive, because it occupies a slot of the instance."""
+"""How long a body of any size may take to arrive. It occupies a slot of the instance."""
 MIN_BYTES_PER_SECOND: Final = 1024 * 1024
 """A larger limit adds the time that an upload at this speed takes to the timeout."""
 MAX_BUFFERED_BYTES: Final = 256 * 1024 * 1024
-"""The bodies that an instance buffers at the same time have at most this size in total."""
+"""The largest total size of the bodies that an instance buffers at the same time."""
 LARGE_BODY_BYTES: Final = 256 * 1024
 """A body above this size counts as large. A smaller one is parsed in milliseconds."""
 MAX_VALUES: Final = 50_000
-"""A large body may have this many JSON values, because it is meant for a long text."""
+"""The largest number of JSON values in a large body, which is meant for a long text."""
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -72,7 +72,8 @@ class BodyLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with its body, or answer with its problem."""
-        max_bytes, sizes = self._max_bytes(scope), Counter[str]()
+        max_bytes = self._max_bytes(scope)
+        sizes = Counter[str]()
         try:
             app = await self._choose_app(scope, receive, max_bytes, sizes)
             await app(scope, receive, send)
@@ -169,7 +170,7 @@ def count_values(body: bytes | bytearray) -> int:
 
 
 def has_half_surrogate_pair(body: bytes | bytearray) -> bool:
-    """Tell whether any string has half a surrogate pair, which cannot be encoded as UTF-8."""
+    """Return whether any string has half a surrogate pair, which cannot be encoded as UTF-8."""
     if not _SURROGATE_ESCAPE.search(body):
         return False
     try:

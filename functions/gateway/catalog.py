@@ -46,7 +46,7 @@ class Declaration(BaseModel):
     completes: list[str] = []
 
     def is_open_to(self, caller: Caller) -> bool:
-        """Tell whether this caller may call the tool."""
+        """Return whether this caller may call the tool."""
         return caller.may_call(self.tier, self.scope, self.role)
 
     def to_mcp(self) -> types.Tool:

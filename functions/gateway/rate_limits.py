@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from shared.firestore.database import Connection
 
     AddressLimit = Callable[[str], Awaitable[None]]
-    """Counts an attempt from a network address; raises RateLimited if there were too many."""
+    """A function that counts an attempt from a network address.
+
+    It raises RateLimited if there were too many attempts."""
     LeaseTokens = Callable[[str, Rate, datetime], Awaitable[TokenLease]]
 
 LOGINS: Final = "login"
@@ -214,7 +216,8 @@ class LeasedBuckets:
         """
         locked = self._find_or_add_tokens(limit_id)
         async with locked.lock:
-            tokens, now = locked.tokens, self._clock()
+            tokens = locked.tokens
+            now = self._clock()
             if tokens.spend(now, IDLE_TIMEOUT):
                 return None
             if now >= tokens.empty_until:

@@ -34,7 +34,7 @@ MANIFEST: Final = "manifest.json"
 _BUNDLES: Final = "bundles"
 _REQUIREMENTS: Final = "requirements"
 _PRESERVED: Final = (_REQUIREMENTS, "laptop", "last-good*")
-"""Patterns of the folders that staging does not delete."""
+"""The patterns of the folders that staging does not delete."""
 PROVIDERS: Final = {
     "shared.ai.vertex_embedding": Capability.EMBEDDING,
     "shared.ai.openai_embedding": Capability.EMBEDDING,
@@ -139,7 +139,8 @@ def pack(folder: Path, bundles: Path, key: str, level: int | None = None) -> Pat
     temporary = bundles / f"{key}.zip"
     with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=level) as archive:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            name, content = path.relative_to(folder).as_posix(), path.read_bytes()
+            name = path.relative_to(folder).as_posix()
+            content = path.read_bytes()
             # The lengths show where a name and a content end, so that no two folders share a hash.
             digest.update(f"{len(name)} {name} {len(content)} ".encode() + content)
             entry = zipfile.ZipInfo(name, _MODIFIED_AT)

@@ -81,7 +81,7 @@ def _generate(path: Path) -> str:
         rows = table().replace("\\", r"\\")
         text, count = re.subn(pattern, rows, text, flags=re.DOTALL)
         if count != 1:
-            raise ValueError(f"{path} has {count} places for the table {name!r} instead of one")
+            raise ValueError(f"{path} has {count} sections for the table {name!r} instead of one")
     return text
 
 

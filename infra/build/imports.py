@@ -79,8 +79,8 @@ def _files(module: str) -> list[Path]:
     """
     parts = module.split(".")
     packages = [ROOT.joinpath(*parts[:end], "__init__.py") for end in range(1, len(parts) + 1)]
-    own = ROOT.joinpath(*parts).with_suffix(".py")
-    return [path for path in (*packages, own) if path.exists()]
+    module_file = ROOT.joinpath(*parts).with_suffix(".py")
+    return [path for path in (*packages, module_file) if path.exists()]
 
 
 @cache

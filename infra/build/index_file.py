@@ -149,7 +149,8 @@ class IndexFile:
 
     def additions(self, indexes: Iterable[Index]) -> dict[str, Any]:
         """Return the composites and complete overrides to add to the file for these indexes."""
-        composites, overrides = [], dict[tuple[str, str], set[Index]]()
+        composites = []
+        overrides = dict[tuple[str, str], set[Index]]()
         for index in sorted(indexes):
             if index.is_single_field:
                 field = index.collection, index.fields[0].path

@@ -74,7 +74,7 @@ class Aggregate(NamedTuple):
 
 
 Disjunct = frozenset[Filter]
-"""Filters that must all match."""
+"""The filters of a query, which must all match."""
 
 
 @dataclass(frozen=True)
@@ -170,13 +170,13 @@ _COMPARISONS: Final = {
 """All other operators scan a range: <, <=, >, >=, !=, not-in, IS NOT NULL, IS NOT NAN."""
 
 
-def _disjuncts(where: StructuredQuery.Filter) -> frozenset[Disjunct]:
-    if "composite_filter" not in where:
-        leaf = where.unary_filter if "unary_filter" in where else where.field_filter
+def _disjuncts(condition: StructuredQuery.Filter) -> frozenset[Disjunct]:
+    if "composite_filter" not in condition:
+        leaf = condition.unary_filter if "unary_filter" in condition else condition.field_filter
         comparison = _COMPARISONS.get(leaf.op.name, Comparison.RANGE)
         return frozenset({frozenset({Filter(leaf.field.field_path, comparison)})})
-    parts = [_disjuncts(part) for part in where.composite_filter.filters]
-    if where.composite_filter.op.name == "OR":
+    parts = [_disjuncts(part) for part in condition.composite_filter.filters]
+    if condition.composite_filter.op.name == "OR":
         return frozenset().union(*parts)
     return frozenset(frozenset().union(*choice) for choice in product(*parts))
 

@@ -46,7 +46,8 @@ def find_requirements(
         InvalidInput: `pyproject.toml` does not name a module's distribution, or no installed
             distribution contains the module.
     """
-    declared, requirements = _declared_requirements(extras), set[str]()
+    declared = _declared_requirements(extras)
+    requirements = set[str]()
     for module in modules:
         name = _find_distribution(module)
         if name is None:

@@ -21,7 +21,7 @@ class CheckStatus(StrEnum):
     OK = "ok"
     WRONG = "wrong"
     OPTIONAL = "optional"
-    """Something is missing that only some users need."""
+    """The state of a check if something is missing that only some users need."""
 
 
 class CheckResult(NamedTuple):

@@ -70,7 +70,8 @@ def _check_emulator(machine: Machine) -> CheckResult:
     except EmulatorMissing as error:
         first_line, _, instructions = str(error).partition("\n")
         return failed(first_line, instructions.strip())
-    java, archive = command[0], command[command.index("-cp") + 1]
+    java = command[0]
+    archive = command[command.index("-cp") + 1]
     required, version = _required_java(archive), _java_version(java)
     if version < required:
         return failed(f"{archive} needs Java {required}, but {java} is Java {version}", _GET_JAVA)

@@ -119,9 +119,9 @@ def run_emulator(port: int | None = None) -> Iterator[str]:
     with ExitStack() as stack:
         for is_last in (False, False, True):
             log = stack.enter_context(tempfile.TemporaryFile())
-            chosen = _choose_port(port)
-            host = f"{LOOPBACK}:{chosen}"
-            process = _start([*command, f"--host={LOOPBACK}", f"--port={chosen}"], log)
+            emulator_port = _choose_port(port)
+            host = f"{LOOPBACK}:{emulator_port}"
+            process = _start([*command, f"--host={LOOPBACK}", f"--port={emulator_port}"], log)
             stack.callback(process.communicate)  # closes the pipe and waits
             try:
                 _wait_until_serving(host, process, log)
@@ -269,8 +269,8 @@ def _export(host: str, folder: Path, project: str, database: str) -> None:
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     _flush(folder)
-    for old in previous_exports:
-        shutil.rmtree(old, ignore_errors=True)  # the next export deletes the remaining files
+    for export in previous_exports:
+        shutil.rmtree(export, ignore_errors=True)  # the next export deletes the remaining files
 
 
 def _flush(path: Path) -> None:

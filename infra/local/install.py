@@ -74,13 +74,14 @@ def progress(pip: subprocess.Popen[str], total: int) -> Iterator[tuple[str, int,
             fetched.add(name)
             yield "Fetching packages", len(fetched), max(total, len(fetched)), f": {name}{size}"
         elif line.startswith("Installing collected packages"):
-            new = line.count(",") + 1
+            package_count = line.count(",") + 1
             count_before = _count_installed()
             # The remaining output is read and discarded, because a full pipe would block pip.
             reader = threading.Thread(target=pip.stdout.read, daemon=True)
             reader.start()
             while reader.is_alive():
-                yield "Installing packages", _count_installed() - count_before, new, ""
+                installed = _count_installed() - count_before
+                yield "Installing packages", installed, package_count, ""
                 reader.join(_POLL_SECONDS)
 
 

@@ -282,8 +282,8 @@ class JobRuns:
         """Print what the runs of a job did, if it ran."""
         if report := self._reports.get(job.name):
             counts = ", ".join(f"{count} {name}" for name, count in report.counts.items() if count)
-            done = counts or report.note or "nothing to do"
-            click.echo(f"{job.name}: {done} ({_format_cost(report.cost)})")
+            summary = counts or report.note or "nothing to do"
+            click.echo(f"{job.name}: {summary} ({_format_cost(report.cost)})")
 
     def print_notes(self) -> None:
         """Print notes, warnings and failures, after all runs so that they stay visible."""

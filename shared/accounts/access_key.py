@@ -84,7 +84,8 @@ def new_key(  # noqa: PLR0913 - a key has this many independent fields
 
 def parse_key_id(keyring: Keyring, text: str) -> str | None:
     """Return the id in a key's text, or None if this deployment did not create the key."""
-    body, checksum = text[:-_CHECKSUM_LENGTH], text[-_CHECKSUM_LENGTH:]
+    body = text[:-_CHECKSUM_LENGTH]
+    checksum = text[-_CHECKSUM_LENGTH:]
     match = _KEY_FORMAT.fullmatch(body)
     if not match or not keyring.verify(_CHECKSUM_PURPOSE, body, checksum, length=_CHECKSUM_LENGTH):
         return None

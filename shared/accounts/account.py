@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from shared.core.caller import Role
 
 MICROS_PER_DOLLAR: Final = 1_000_000
-"""A dollar has this many micro-dollars, the unit of all amounts."""
+"""The number of micro-dollars, the unit of all amounts, in a dollar."""
 HOLD_LIFETIME: Final = timedelta(hours=1)
-"""Money stays on hold for this time if the outcome of a call never arrives."""
+"""How long money stays on hold if the outcome of a call never arrives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,8 @@ class Account:
             InvalidInput: The withdrawal exceeds the money that is not on hold.
         """
         current = self._as_of(now)
-        balance, on_hold = current.balance + amount, _total(current.held)
+        balance = current.balance + amount
+        on_hold = _total(current.held)
         if amount < 0 and balance < on_hold:
             raise InvalidInput(
                 f"{format_dollars(-amount)} cannot be withdrawn: the balance of {self.user_id} is"
@@ -132,7 +133,8 @@ class Account:
         return replace(self, held=holds, month=month, spent=spent)
 
     def _new_hold(self, amount: int, now: datetime) -> Hold:
-        available, budget_left = self.available(now), self.budget_left(now)
+        available = self.available(now)
+        budget_left = self.budget_left(now)
         if amount > available:
             raise PaymentRequired(
                 f"This call may cost {format_dollars(amount)}, but only"

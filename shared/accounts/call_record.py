@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from shared.accounts.account import Account
 
 RECORD_LIFETIME: Final = timedelta(days=90)
-"""A record is stored for this time after its last change, which is longer than answers are."""
+"""How long a record is stored after its last change. Answers are stored for a shorter time."""
 PAID_LIFETIME: Final = timedelta(days=1)
-"""A paid call may be repeated for free for this time. Its answer is stored at least as long."""
+"""How long a paid call may be repeated for free. Its answer is stored at least as long."""
 SUCCESS: Final = "ok"
-"""A call that succeeded has this outcome. Any other outcome is an error code."""
+"""The outcome of a call that succeeded. Any other outcome is an error code."""
 UNKNOWN_ARGUMENTS: Final = "(unknown)"
 """All undeclared arguments are counted under this name, since their names may be content."""
 

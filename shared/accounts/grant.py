@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from shared.core.caller import Scope
 
 UNUSED_LIFETIME: Final = timedelta(days=1)
-"""A registration without a sign-in expires after this time, which is short because anyone can
-register."""
+"""How long a registration without a sign-in is valid: not long, because anyone can register."""
 USED_LIFETIME: Final = timedelta(days=90)
-"""A registration expires this long after its last token, and later than any of its sign-ins."""
+"""How long a registration is valid after its last token. It expires later than its sign-ins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +46,13 @@ class OAuthClient:
 
 CODE_LIFETIME: Final = timedelta(minutes=5)
 IDLE_LIFETIME: Final = timedelta(days=30)
-"""An unused sign-in expires after this time."""
+"""How long an unused sign-in is valid."""
 MAX_TOKEN_REMAINDER: Final = timedelta(minutes=61)
-"""An access token outlives its grant by at most this time: an hour, clock skew and request time."""
+"""How long an access token may outlive its grant: an hour, clock skew and request time."""
 ROTATION_OVERLAP: Final = timedelta(seconds=60)
-"""The previous refresh token is still valid for this time, since parallel sessions of one program
-share a token and may refresh it at the same time."""
+"""How long the previous refresh token is still valid.
+
+Parallel sessions of a program share a token, and may refresh it at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +79,12 @@ class Proof:
         Raises:
             ValueError: The user or the field of the kind is missing, or another field is given.
         """
-        by_key, by_google = (bool(self.key_id), self.email), (self.key_id, bool(self.email))
-        is_complete = {"key": by_key == (True, None), "google": by_google == (None, True)}
-        if not self.user_id or not is_complete.get(self.kind):
+        match self.kind:
+            case "key":
+                is_complete = bool(self.key_id) and self.email is None
+            case "google":
+                is_complete = bool(self.email) and self.key_id is None
+        if not self.user_id or not is_complete:
             raise ValueError("a proof needs a user, and either a key id or an e-mail address")
 
 

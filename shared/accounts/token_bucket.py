@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 BLOCKS_PER_BUCKET: Final = 6
-"""This many leases empty a full bucket."""
+"""The number of leases that empty a full bucket."""
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 

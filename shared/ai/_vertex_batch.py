@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _FORMAT: Final = "jsonl"
 _MULTI_REGIONS: Final = frozenset({"eu", "us"})
-"""Locations that span regions have addresses of another form."""
+"""The locations that span several regions, whose addresses have another form."""
 
 
 class BatchJobClient:

@@ -19,9 +19,9 @@ BLOCK_BYTES: Final = 4 * 1024 * 1024
 MAX_LINES: Final = 100
 """The maximum number of lines yielded together."""
 ATTEMPT_SECONDS: Final = 20.0
-"""Seconds to wait for one response of Cloud Storage."""
+"""How long to wait for one response of Cloud Storage."""
 RETRY_SECONDS: Final = 60.0
-"""Seconds for which transient errors are retried."""
+"""How long transient errors are retried."""
 _ADVICE: Final = "grant the service account roles/storage.objectUser on the bucket; check its name"
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 AnswerT = TypeVar("AnswerT")
 
 QUERY_SECONDS: Final = 5.0
-"""The maximum seconds that a query waits for its vector. A search takes ten at most."""
+"""How many seconds a query waits for its vector. A whole search may take ten."""
 ATTEMPTS_IN_TIME: Final = 3
 """The number of attempts that fit into a time limit if each hangs, so that retries are possible."""
 

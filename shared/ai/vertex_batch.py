@@ -52,9 +52,9 @@ ResultT = TypeVar("ResultT")
 MODELS: Final = ("gemini-embedding-001",)
 """The models whose jobs have the format above."""
 TIME_LIMIT: Final = 120.0
-"""Seconds that a call may take by default, including retries."""
+"""How many seconds a call may take by default, including retries."""
 ATTEMPT_SECONDS: Final = TIME_LIMIT / ATTEMPTS_IN_TIME
-"""Seconds to wait for one response by default."""
+"""How many seconds to wait for one response by default."""
 _GONE: Final = "JOB_STATE_GONE"
 """Carrel's name for the state of a job that the provider no longer knows."""
 _FAILED: Final = frozenset(("JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED", _GONE))

@@ -13,7 +13,7 @@ from shared.core.http import parse_retry_after
 from shared.core.log import log
 
 TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
-"""HTTP statuses after which the same request may succeed later."""
+"""The HTTP statuses after which the same request may succeed later."""
 _ADVICE = {
     401: "its service account needs credentials that Google accepts",
     403: "grant its service account roles/aiplatform.user and enable aiplatform.googleapis.com",

@@ -40,7 +40,7 @@ INSIGNIFICANT: Final = frozenset(
         " noch auch nur mal beim wer wie wird werden wurde machen macht gemacht"
     )
 )
-"""Words such as numbers, which search does not ignore but which do not name a cluster."""
+"""The words, such as numbers, that search does not ignore but that do not name a cluster."""
 PAIR_SHARE: Final = 0.5
 """Two words are a phrase if they are adjacent in this share of the passages of one."""
 

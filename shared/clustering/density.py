@@ -51,13 +51,16 @@ def _distances(points: NDArray[np.float64]) -> Any:
     from scipy.sparse.csgraph import connected_components
     from sklearn.neighbors import KDTree
 
-    size, count = len(points), min(NEIGHBOUR_COUNT, len(points) - 1)
+    size = len(points)
+    count = min(NEIGHBOUR_COUNT, size - 1)
     distances, rows = KDTree(points).query(points, count + 1)
     starts = np.arange(0, size * count + 1, count)
-    near = np.maximum(distances[:, 1:], _MIN_DISTANCE).ravel()
-    graph = csr_matrix((near, rows[:, 1:].ravel(), starts), shape=(size, size))
+    near_distances = np.maximum(distances[:, 1:], _MIN_DISTANCE).ravel()
+    graph = csr_matrix((near_distances, rows[:, 1:].ravel(), starts), shape=(size, size))
     graph = graph.maximum(graph.T)
-    firsts = np.unique(connected_components(graph, directed=False)[1], return_index=True)[1]
+    # One point of each component is connected with one of the next component.
+    _, components = connected_components(graph, directed=False)
+    _, firsts = np.unique(components, return_index=True)
     lengths = np.full(len(firsts) - 1, _MAX_DISTANCE)
     bridges = csr_matrix((lengths, (firsts[:-1], firsts[1:])), shape=(size, size))
     return (graph + bridges + bridges.T).tocsr()

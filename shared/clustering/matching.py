@@ -31,41 +31,44 @@ class ClusterMatch:
 
 
 def match_clusters(
-    new: Sequence[Collection[str]], previous: Mapping[str, Collection[str]]
+    new_clusters: Sequence[Collection[str]], previous_clusters: Mapping[str, Collection[str]]
 ) -> list[ClusterMatch | None]:
     """Pair new clusters with previous ones so that the sum of their similarities is largest.
 
     Args:
-        new: The passages of each new cluster.
-        previous: The passages of each previous cluster, by its id.
+        new_clusters: The passages of each new cluster.
+        previous_clusters: The passages of each previous cluster, by its id.
 
     Returns:
         For each new cluster its match, or None if there is none.
     """
     from scipy.optimize import linear_sum_assignment
 
-    previous_ids = sorted(previous)
-    similarity = _jaccard(new, [previous[cluster_id] for cluster_id in previous_ids])
-    matches: list[ClusterMatch | None] = [None] * len(new)
+    previous_ids = sorted(previous_clusters)
+    similarity = _jaccard_indexes(
+        new_clusters, [previous_clusters[cluster_id] for cluster_id in previous_ids]
+    )
+    matches: list[ClusterMatch | None] = [None] * len(new_clusters)
     for row, column in zip(*linear_sum_assignment(similarity, maximize=True), strict=True):
         if similarity[row, column] >= MIN_SIMILARITY:
             matches[row] = ClusterMatch(previous_ids[column], float(similarity[row, column]))
     return matches
 
 
-def _jaccard(
-    new: Sequence[Collection[str]], previous: Sequence[Collection[str]]
+def _jaccard_indexes(
+    row_clusters: Sequence[Collection[str]], column_clusters: Sequence[Collection[str]]
 ) -> NDArray[np.float64]:
-    """Return the Jaccard index of every pair."""
-    columns: defaultdict[str, list[int]] = defaultdict(list)
-    for column, members in enumerate(previous):
+    """Return the Jaccard index of every pair of a row's and a column's cluster."""
+    columns_of_member: defaultdict[str, list[int]] = defaultdict(list)
+    for column, members in enumerate(column_clusters):
         for member in set(members):
-            columns[member].append(column)
-    shared = np.zeros((len(new), len(previous)))
-    for row, members in enumerate(new):
+            columns_of_member[member].append(column)
+    intersections = np.zeros((len(row_clusters), len(column_clusters)))
+    for row, members in enumerate(row_clusters):
         for member in set(members):
-            shared[row, columns.get(member, [])] += 1
-    new_sizes = np.array([len(set(members)) for members in new])[:, None]
-    previous_sizes = np.array([len(set(members)) for members in previous])[None, :]
-    index: NDArray[np.float64] = shared / np.maximum(new_sizes + previous_sizes - shared, 1)
-    return index
+            intersections[row, columns_of_member.get(member, [])] += 1
+    row_sizes = np.array([len(set(members)) for members in row_clusters])[:, None]
+    column_sizes = np.array([len(set(members)) for members in column_clusters])[None, :]
+    unions = np.maximum(row_sizes + column_sizes - intersections, 1)
+    indexes: NDArray[np.float64] = intersections / unions
+    return indexes

@@ -48,7 +48,8 @@ def merge_regions(labels: NDArray[np.intp], vectors: NDArray[np.float32]) -> NDA
 
 def _mean_similarity(vectors: NDArray[np.float32]) -> float:
     """Return the mean similarity of two different vectors."""
-    size, total = len(vectors), vectors.sum(axis=0, dtype=np.float64)
+    size = len(vectors)
+    total = vectors.sum(axis=0, dtype=np.float64)
     return float((total @ total - size) / (size * (size - 1)))
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 DECIMALS: Final = 4
-"""Coordinates are rounded to this, which hides the differences between two machines."""
+"""The number of decimals of coordinates. Rounding hides the differences between two machines."""
 
 
 def project(centroids: Sequence[ArrayLike]) -> list[tuple[float, float]]:

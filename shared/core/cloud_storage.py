@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from shared.core.errors import CarrelError
 
     ErrorMapper = Callable[[Exception, int], CarrelError]
-    """Maps an error of the client and its HTTP status to an error of ours."""
+    """A function that maps an error of the client and its HTTP status to one of Carrel's errors."""
 
 _TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
 _UNAUTHORIZED: Final = 401
@@ -89,8 +89,8 @@ class StorageFolder:
 
 
 @contextmanager
-def translate_errors(on_refusal: ErrorMapper, *passed: type[Exception]) -> Iterator[None]:
-    """Translate the errors of Google's client, except those in `passed`.
+def translate_errors(on_refusal: ErrorMapper, *untranslated: type[Exception]) -> Iterator[None]:
+    """Translate the errors of Google's client, except the `untranslated` ones.
 
     Raises:
         Unavailable: Cloud Storage is down, slow or out of quota.
@@ -103,7 +103,7 @@ def translate_errors(on_refusal: ErrorMapper, *passed: type[Exception]) -> Itera
 
     try:
         yield
-    except passed as error:
+    except untranslated as error:
         close_response(error)
         raise
     except (api.RetryError, RequestException, DataCorruption, auth.TransportError) as error:

@@ -144,7 +144,8 @@ def _redacted_record(*arguments: Any, **options: Any) -> logging.LogRecord:
         "where": f"{record.pathname}:{record.lineno}",
         **(error_fields(error) if error else {}),
     }
-    record.msg, record.args = json.dumps(line), ()
+    record.msg = json.dumps(line)
+    record.args = ()
     record.exc_info = record.stack_info = None
     return record
 

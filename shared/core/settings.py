@@ -42,7 +42,7 @@ _EXPECTED_VALUES: Final = {
     "string_type": "text, not JSON",
     "tuple_type": "a JSON list",
 }
-"""What a setting must be, by the type of pydantic's error."""
+"""The values that a setting must have, in words, by the type of pydantic's error."""
 
 
 class Settings(

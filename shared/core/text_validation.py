@@ -10,15 +10,15 @@ from pydantic_core import PydanticCustomError
 
 _BREAKS: Final = frozenset("\t\n\r")
 _JOINERS: Final = frozenset("\u200c\u200d\u061c\u200e\u200f")
-"""Invisible characters that scripts and emoji need.
+"""The invisible characters that scripts and emoji need.
 
-All others of their category are rejected. Those that change the direction of text can make code
-look like other code (Boucher, Anderson, "Trojan Source: Invisible Vulnerabilities", USENIX Security
-2023), and models read what people do not see."""
+All other characters of their category are rejected. Characters that change the direction of text
+can make code look like other code (Boucher, Anderson, "Trojan Source: Invisible Vulnerabilities",
+USENIX Security 2023), and models read what people do not see."""
 _VARIANTS: Final = re.compile("[\ufe00-\ufe0f]{2}|[\U000e0000-\U000e0fff]")
-"""Variation selectors in a sequence or beyond the first sixteen, which can hide a text."""
+"""This matches variation selectors that can hide a text: several in a row, or rare ones."""
 _BLANKS: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
-"""Letters and symbols that look like white space."""
+"""The letters and symbols that look like white space."""
 
 
 def validation_error(message: str) -> PydanticCustomError:

@@ -106,9 +106,9 @@ def find_quote(quote: str, text: str) -> str | None:
     spans = [whole] if whole else _spans(_ELLIPSIS.split(exact), letters, offsets)
     if not spans:
         return None
-    start, end = spans[0][0], spans[-1][1]
-    if end - start > MAX_QUOTE:
-        end = spans[0][1]
+    start, first_end = spans[0]
+    _, last_end = spans[-1]
+    end = last_end if last_end - start <= MAX_QUOTE else first_end
     return _extend_to_words(text, start, end)
 
 
@@ -119,7 +119,8 @@ def find_code(code: str, text: str) -> str | None:
     index = "".join(text[offset] for offset in offsets).find(pattern)
     if len(pattern) < MIN_CODE or index < 0:
         return None
-    start, end = offsets[index], offsets[index + len(pattern) - 1] + 1
+    start = offsets[index]
+    end = offsets[index + len(pattern) - 1] + 1
     line_start = text.rfind("\n", 0, start) + 1
     return text[start:end] if text[line_start:start].strip() else text[line_start:end]
 
@@ -163,5 +164,5 @@ def _extend_to_words(text: str, start: int, end: int) -> str:
         start -= 1
     while end < len(text) and unicodedata.combining(text[end]):
         end += 1
-    rest = _REST_OF_WORD.match(text, end)
-    return text[start : rest.end() if rest else end].strip()
+    rest_of_word = _REST_OF_WORD.match(text, end)
+    return text[start : rest_of_word.end() if rest_of_word else end].strip()

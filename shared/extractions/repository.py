@@ -245,8 +245,13 @@ def page_query(
         .order_by("__name__", direction=_DOWN)
     )
     if after:
-        confidence, name = after[0] / _THOUSAND, collection.document(after[1])
-        query = query.start_after({"confidence": confidence, "__name__": name})
+        thousandths, extraction_id = after
+        query = query.start_after(
+            {
+                "confidence": thousandths / _THOUSAND,
+                "__name__": collection.document(extraction_id),
+            }
+        )
     return query.select(READ_FIELDS).limit(limit)
 
 

@@ -155,7 +155,8 @@ class ExtractionUpkeep:
         return Counter(settled=1, shown=shown)
 
     def _promotion_writes(self, duplicate: Snapshot, chunk: Snapshot) -> Iterator[Write]:
-        kind, topics = ExtractionType(duplicate.get("type")), duplicate.get("topics")
+        kind = ExtractionType(duplicate.get("type"))
+        topics = duplicate.get("topics")
         facet_ids = facets(kind, topics, duplicate.get("source_id"))
         yield put_if_unchanged(duplicate, {"facets": facet_ids, "duplicate_of": DELETE_FIELD})
         before = _extracted(chunk)

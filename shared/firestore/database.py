@@ -250,7 +250,8 @@ class Database:
         Raises:
             Unavailable: Every attempt ended in a conflict, and nothing was written.
         """
-        pause, deadline = FIRST_PAUSE, time.monotonic() + CONFLICT_SECONDS
+        pause = FIRST_PAUSE
+        deadline = time.monotonic() + CONFLICT_SECONDS
         while time.monotonic() < deadline:
             try:
                 return await attempt()

@@ -43,10 +43,10 @@ TimedPart = Literal["embedding", "bm25"]
 QUERY_CACHE_SIZE: Final = 256
 """How many query vectors a process caches, so that later pages of a search need no embedding."""
 BREAKER_THRESHOLD: Final = 20
-"""Failures in a row that open the language model's circuit breaker.
+"""The number of failures in a row that opens the language model's circuit breaker.
 
-Only jobs use the model: eight texts at once, then a probe that any model answers. The failures of
-the eight must not block the probe."""
+Only jobs use the model: first for eight texts at once, then for a probe that any model answers. If
+all eight fail, the breaker must still admit the probe."""
 
 
 @dataclass(frozen=True)

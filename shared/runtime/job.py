@@ -110,8 +110,8 @@ class Job:
         lease: The lease to run under, if it is shared with another job so that the two never run
             at once. By default, the job's own.
         dead_letters: The items that failed too often, if the job gives items up.
-        renew: Queues again all items that another model than the current one made, and
-            returns how many items that is.
+        renew: Queues all items again that another model than the current one made, and
+            returns their number.
         capabilities: The external services that it uses.
         settings: Fields of `Settings` that it reads, other than those of its capabilities.
         memory: The memory of an instance of its function, in MiB.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Fact = bool | int | float | str
 """A value that is not content: a size, a score, a hash, an id, a code."""
 AuditFacts = dict[str, Fact | list[Fact]]
-"""Facts for the log and the audit, by name."""
+"""The facts for the log and the audit, by name."""
 MAX_LISTED_FACTS: Final = 50
 """The maximum number of values in a list of facts."""
 _CODE: Final = re.compile(r"[A-Za-z0-9._:-]{0,100}")

@@ -39,7 +39,7 @@ CursorCount = Annotated[int, Field(ge=0, lt=1 << 63)]
 """An integer in a cursor's position, as large as Firestore takes."""
 
 _FREE_ARGUMENTS: Final = {"cursor", "limit", "detail"}
-"""Arguments that may differ from one page to the next."""
+"""The arguments that may differ from one page to the next."""
 _DIGEST_LENGTH: Final = 12
 """The number of hash digits at the start of a cursor."""
 
@@ -84,7 +84,8 @@ def fit_page(items: Sequence[ItemT]) -> list[ItemT]:
 def _position(args: Arguments, cursor: str) -> str:
     """Return the position in a cursor, or an empty string if it does not fit the arguments."""
     text = from_base64url(cursor).decode()
-    digest, position = text[:_DIGEST_LENGTH], text[_DIGEST_LENGTH:]
+    digest = text[:_DIGEST_LENGTH]
+    position = text[_DIGEST_LENGTH:]
     return position if digest == _digest(args, position) else ""
 
 

@@ -60,7 +60,7 @@ class Links:
         name: The field of an item that names it for people.
         listed: Whether `resources/list` pages through this tool, by the argument `cursor` and the
             result's `next_cursor`.
-        walk: The other arguments for that, such as an order that is stable between pages.
+        walk: The other arguments for paging, such as an order that is stable between pages.
     """
 
     items: str

@@ -65,7 +65,9 @@ def scan_text(text: str, *, personal_data: bool = True) -> list[tuple[int, str]]
 def _scan_line(line: str, detectors: Sequence[Detector]) -> list[Detection]:
     detections: list[Detection] = []
     for detect in detectors:
-        detections += [new for new in detect(line) if not any(map(new.overlaps, detections))]
+        detections += [
+            detection for detection in detect(line) if not any(map(detection.overlaps, detections))
+        ]
     return detections
 
 

@@ -55,7 +55,7 @@ def screen_texts(texts: Mapping[str, str], *, personal_data: bool = True) -> lis
     """Find secrets, and personal data if asked, in texts, which are given by field name.
 
     Findings are sorted by field, line and kind, and a kind occurs once per line. Call this function
-    in a thread: it takes a millisecond of processor time for 2,000 characters, and a tenth of a
+    in a thread: it takes a millisecond of CPU time for 2,000 characters, and a tenth of a
     second or more for 50,000. The first call imports the detectors.
     """
     from shared.screening.scan import scan_text
@@ -84,5 +84,8 @@ def screening_error(
 
 
 def _format_list(lines: Sequence[str]) -> str:
-    more = len(lines) - MAX_LISTED
-    return "; ".join([*lines[:MAX_LISTED], *([f"and {more} more"] if more > 0 else [])])
+    listed = list(lines[:MAX_LISTED])
+    omitted_count = len(lines) - len(listed)
+    if omitted_count:
+        listed.append(f"and {omitted_count} more")
+    return "; ".join(listed)

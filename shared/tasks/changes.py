@@ -96,8 +96,8 @@ async def change_task_as(
 
     async def attempt() -> ResultT:
         stored = (await tasks.get_all([number])).get(number)
-        changed, after = operation.run(stored, number, ctx.clock())
-        result = to_result(changed)
+        changed_task, after = operation.run(stored, number, ctx.clock())
+        result = to_result(changed_task)
         if not stored or not after:
             return result
         return await ctx.commit([tasks.update(stored, after)], result)

@@ -17,7 +17,7 @@ from unicodedata import east_asian_width
 from shared.text.tokens import token_spans
 
 CLUSTER: Final = 0
-"""Between two grapheme clusters of a word."""
+"""The boundary between two grapheme clusters of a word."""
 WORD: Final = 1
 LINE: Final = 2
 SENTENCE: Final = 3

@@ -18,7 +18,7 @@ MAX_LEAD: Final = 60
 """The maximum number of characters before the first match in an excerpt."""
 _LINK: Final = "]("
 _MARGIN: Final = 5
-"""Characters of an excerpt for its ellipses and for punctuation after its last word."""
+"""The number of characters of an excerpt for its ellipses and for punctuation after its end."""
 
 
 _Occurrence = tuple[str, int, int]
@@ -77,7 +77,7 @@ def _best_start(matches: Sequence[_Occurrence]) -> int:
     A window slides over the matches. It grows at its end and shrinks at its start, so that the
     function takes linear time.
     """
-    best_start, most_terms, next_match = 0, 0, 0
+    best_start = max_terms = next_match = 0
     term_counts: Counter[str] = Counter()
     for number, (term, start, _) in enumerate(matches):
         limit = start + SNIPPET_LENGTH - MAX_LEAD - _MARGIN
@@ -86,8 +86,9 @@ def _best_start(matches: Sequence[_Occurrence]) -> int:
         ):
             term_counts[matches[next_match][0]] += 1
             next_match += 1
-        if len(term_counts) > most_terms:
-            best_start, most_terms = start, len(term_counts)
+        if len(term_counts) > max_terms:
+            best_start = start
+            max_terms = len(term_counts)
         term_counts[term] -= 1
         if not term_counts[term]:
             del term_counts[term]

@@ -119,8 +119,8 @@ def _strip(text: str, start: int, end: int) -> Iterator[Span]:
 
 def _split_paragraph(text: str, paragraph: Span, max_length: int) -> Iterator[Span]:
     boundaries = find_boundaries(text[paragraph.start : paragraph.end])
-    first_sentence, count = 0, len(boundaries.starts)
-    while first_sentence < count:
+    first_sentence = 0
+    while first_sentence < len(boundaries.starts):
         end = _piece_end(boundaries, first_sentence, max_length)
         yield Span(
             paragraph.start + boundaries.starts[first_sentence],
@@ -130,12 +130,10 @@ def _split_paragraph(text: str, paragraph: Span, max_length: int) -> Iterator[Sp
 
 
 def _piece_end(boundaries: Boundaries, first_sentence: int, max_length: int) -> int:
-    """Find the boundary where the piece that starts at the boundary `first` ends."""
-    start, total, min_length = (
-        boundaries.starts[first_sentence],
-        boundaries.ends[-1],
-        max_length // 5,
-    )
+    """Find the boundary at which the piece that begins with `first_sentence` ends."""
+    start = boundaries.starts[first_sentence]
+    total = boundaries.ends[-1]
+    min_length = max_length // 5
     if total - start <= max_length:
         return len(boundaries.starts)
     min_end = bisect_left(boundaries.starts, start + min_length, first_sentence + 1)

@@ -35,13 +35,13 @@ def truncate(line: str, length: int) -> str:
     """
     if len(line) <= length:
         return line
-    kept = line[:length].rpartition(" ")[0]
-    if len(kept) < length - _MAX_WHOLE_WORD:
+    beginning = line[:length].rpartition(" ")[0]
+    if len(beginning) < length - _MAX_WHOLE_WORD:
         # The last word is too long to leave out, so it is cut between characters.
         ends = takewhile(lambda end: end < length, grapheme_ends(line))
         # A single grapheme cluster may be longer than the line should be. Then it is cut, too.
-        kept = line[: max(ends, default=length - 1)]
-    return kept.rstrip(" ,;:.") + "…"
+        beginning = line[: max(ends, default=length - 1)]
+    return beginning.rstrip(" ,;:.") + "…"
 
 
 def grapheme_ends(line: str) -> Iterator[int]:

@@ -43,7 +43,8 @@ def unknown_name_message(kind: str, query: str, names: Sequence[str]) -> str:
 
 
 def _similarity(matcher: SequenceMatcher[str], query: str, name: str) -> float:
-    query_words, name_words = set(query.split()), set(name.split())
+    query_words = set(query.split())
+    name_words = set(name.split())
     if query_words and name_words and (query_words <= name_words or name_words <= query_words):
         return 1.0 if query_words == name_words else _ALL_WORDS_SIMILARITY
     matcher.set_seq1(name)

@@ -92,10 +92,8 @@ class TraceErasure:
                 written.
         """
         trace = stored_trace.trace
-        record, option = (
-            self._record(trace.trace_id),
-            LastUpdateOption(stored_trace.snapshot.update_time),
-        )
+        record = self._record(trace.trace_id)
+        option = LastUpdateOption(stored_trace.snapshot.update_time)
         difference = IndexDifference(trace.trace_id, stored_trace.indexed, NOT_INDEXED)
         await self._database.commit(
             [

@@ -53,7 +53,7 @@ TRACE: Final = Codec(
 READ_FIELDS: Final = TRACE.stored_names
 """Queries read these fields: all fields of a trace without its vector and its indexed state."""
 to_trace: Final = TRACE.read
-"""Converts the stored fields of a document to a trace."""
+"""A function that converts the stored fields of a document to a trace."""
 VOTE: Final = Codec(
     Vote, stored_as={"type": "vote"}, readers={"type": VoteType, "tag": FeedbackTag}
 )

@@ -80,9 +80,10 @@ def wilson(part: float, total: float) -> float:
         raise ValueError(f"the part must be between 0 and the total, not {part} of {total}")
     if not total:
         return 0.0
-    share, z2n = part / total, Z * Z / total
-    spread = math.sqrt(z2n * (share * (1 - share) + z2n / 4))
-    return max(0.0, (share + z2n / 2 - spread) / (1 + z2n))
+    p = part / total
+    z2_by_n = Z * Z / total
+    spread = math.sqrt(z2_by_n * (p * (1 - p) + z2_by_n / 4))
+    return max(0.0, (p + z2_by_n / 2 - spread) / (1 + z2_by_n))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,8 @@ class ContributorRecord:
     def weight(self) -> int:
         """The weight of the contributor's own votes: 50 to 90 hundredths of a vote."""
         # A sum that is read while another vote is being written may briefly be below zero.
-        up, down = max(self.up, 0), max(self.down, 0)
+        up = max(self.up, 0)
+        down = max(self.down, 0)
         return NEWCOMER_WEIGHT + round(MAX_RECORD_BONUS * wilson(up, up + down))
 
 

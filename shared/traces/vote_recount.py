@@ -99,7 +99,8 @@ class VoteRecount:
 
     async def count_votes(self, trace: Trace) -> VoteCount:
         """Read and count all votes on a trace."""
-        tally, by_type = VoteTally(), Counter[VoteType]()
+        tally = VoteTally()
+        by_type = Counter[VoteType]()
         query = votes_query(self._database.client, trace.trace_id)
         async for page in self._pages(query, VOTES_PAGE_SIZE):
             for data in (snapshot.to_dict() or {} for snapshot in page):
@@ -135,8 +136,9 @@ class VoteRecount:
 
     async def set_progress(self, until: datetime) -> None:
         """Store the time up to which votes have been read."""
-        reference, data = self._database.document(*_PROGRESS), {"seen_until": until}
-        await self._database.commit([lambda batch: batch.set(reference, data, merge=True)])
+        reference = self._database.document(*_PROGRESS)
+        fields = {"seen_until": until}
+        await self._database.commit([lambda batch: batch.set(reference, fields, merge=True)])
 
     async def _pages(
         self, query: AsyncQuery, size: int

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from shared.workspaces.repository import Workspace
 
 BATCH_SIZE: Final = 32
-"""This many passages are embedded together, and stored together."""
+"""The number of passages that are embedded together, and stored together."""
 MAX_PASSAGES_PER_READ: Final = 320
 """One read checks at most this many passages for missing vectors."""
 MAX_PASSAGES_PER_COMMIT: Final = 250
@@ -73,7 +73,8 @@ async def embed_stored_passages(  # noqa: PLR0913 - all are needed
         return has_time(count + len(remaining))
 
     while remaining:
-        block, remaining = remaining[:MAX_PASSAGES_PER_READ], remaining[MAX_PASSAGES_PER_READ:]
+        block = remaining[:MAX_PASSAGES_PER_READ]
+        remaining = remaining[MAX_PASSAGES_PER_READ:]
         texts = await workspace.texts_without_vector(block, document.profile)
         vectors = await embed_passages(
             texts, document, workspace, ctx, has_time=has_time_for, on_embedded=on_embedded
@@ -149,7 +150,8 @@ def _split_blocks(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
         is_full = len(block) == MAX_PASSAGES_PER_COMMIT or characters > MAX_CHARACTERS_PER_COMMIT
         if block and is_full:
             yield block
-            block, characters = {}, len(text)
+            block = {}
+            characters = len(text)
         block[passage_id] = text
     if block:
         yield block

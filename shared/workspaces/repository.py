@@ -250,7 +250,8 @@ class Workspace:
         # The exact vectors, because a call that continues an upload must rank its passages as one
         # that has uploaded all of them.
         fields = await self._passages(passage_ids, ["embedding", "embedding_model", "facets"])
-        facet, profile = upload_facet(document), document.profile
+        facet = upload_facet(document)
+        profile = document.profile
         vectors = {
             name: tuple(data["embedding"])
             for name, data in fields.items()

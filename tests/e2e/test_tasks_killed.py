@@ -43,14 +43,14 @@ async def test_calls_of_a_killed_function_run_once(
     app: App,
     project: str,
     tmp_path: Path,
-    kill_chance: random.Random,
+    kill_generator: random.Random,
 ) -> None:
     environment = {"GOOGLE_CLOUD_PROJECT": project}
 
     def run_calls() -> list[AnsweredCall]:
         log = tmp_path / "log"
         with run_killed_function(
-            ADD_TASK.name, environment, log, kills=KILL_COUNT, chance=kill_chance
+            ADD_TASK.name, environment, log, kills=KILL_COUNT, generator=kill_generator
         ) as function:
             return call_until_functions_survive({ADD_TASK.name: function}, CLIENT_COUNT, make_call)
 

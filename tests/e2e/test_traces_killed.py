@@ -132,7 +132,7 @@ async def test_traces_are_consistent_after_random_kills(
     app: App,
     project: str,
     tmp_path: Path,
-    kill_chance: random.Random,
+    kill_generator: random.Random,
 ) -> None:
     traces = await asyncio.gather(
         *(contribute_first_traces(app, person) for person in range(PERSON_COUNT))
@@ -143,7 +143,9 @@ async def test_traces_are_consistent_after_random_kills(
             environment, log = {"GOOGLE_CLOUD_PROJECT": project}, tmp_path / "log"
             functions = {
                 tool: stack.enter_context(
-                    run_killed_function(tool, environment, log, kills=kills, chance=kill_chance)
+                    run_killed_function(
+                        tool, environment, log, kills=kills, generator=kill_generator
+                    )
                 )
                 for tool, kills in KILL_COUNTS.items()
             }

@@ -1,4 +1,4 @@
-"""An authorization server for tests, with the requests of programs and a person who approves."""
+"""An authorization server for tests, with the requests that programs and a person send to it."""
 
 from __future__ import annotations
 
@@ -39,14 +39,20 @@ PERSON: Final = Proof(user_id="ada@example.com", kind="google", email="ada@examp
 
 @dataclass
 class FakeDocuments:
-    """A lookup of client documents, or an error for every lookup."""
+    """A lookup of client documents that can fail.
+
+    Attributes:
+        published: The documents by client id.
+        error: An error to raise for every lookup.
+        requests: The client ids that were looked up.
+    """
 
     published: dict[str, OAuthClientMetadata] = field(default_factory=dict)
     error: Exception | None = None
     requests: list[str] = field(default_factory=list)
 
     async def get(self, client_id: str) -> OAuthClientMetadata | None:
-        """Return the client with this id."""
+        """Look up the client with this id."""
         self.requests.append(client_id)
         if self.error:
             raise self.error
@@ -97,7 +103,7 @@ class AuthorizationServer:
     timeout: float = 10.0
 
     def __post_init__(self) -> None:
-        """Serve the endpoints."""
+        """Create the endpoints, and a client that calls them in this process."""
         self.app = Starlette(
             routes=program_routes(
                 self.access, self.documents, self.is_still_allowed, self.limit, timeout=self.timeout
@@ -118,7 +124,7 @@ class AuthorizationServer:
         return Approvals(keyring, connection, ISSUER, self.clock)
 
     def is_still_allowed(self, proof: Proof) -> bool:
-        """Tell whether a person may still sign in."""
+        """Return whether a person may still sign in."""
         if self.error:
             raise self.error
         return proof.email not in self.banned
@@ -189,7 +195,7 @@ class AuthorizationServer:
         )
 
     async def accepts_token(self, access_token: str) -> bool:
-        """Tell whether calls with this access token are accepted."""
+        """Return whether calls with this access token are accepted."""
         token = self.access.tokens.read(access_token)
         account = await self.store.accounts.get(token.user_id)
         return account.accepts(token.made_at, token.grant_id)
@@ -248,7 +254,7 @@ def parse_tokens(answer: httpx2.Response) -> OAuthToken:
 
 
 def parse_error(answer: httpx2.Response) -> tuple[int, str]:
-    """Return the status and the code of an error response that says nothing else."""
+    """Return the status and the code of an error response that has only standard fields."""
     assert answer.headers["cache-control"] == "no-store"
     assert set(answer.json()) <= {"error", "error_description", "state"}
     return answer.status_code, answer.json()["error"]
@@ -260,7 +266,7 @@ def parse_query(location: str) -> dict[str, str]:
 
 
 def corruptions(text: str) -> Iterator[str]:
-    """Yield the text with each character changed in turn, and truncated, and extended."""
+    """Yield variants of a text: with one character changed, truncated, and extended."""
     for index, character in enumerate(text):
         yield f"{text[:index]}{'a' if character != 'a' else 'b'}{text[index + 1 :]}"
     yield from (text[:-1], text[1:], f"{text}a", f"{text}.", f" {text}", f"{text}\n", "", ".")

@@ -1,8 +1,8 @@
 """Headless Chromium, for tests that need a person's browser.
 
-An installed Chromium or Chrome is used if there is one, otherwise the one in the npm package
-`@sparticuz/chromium`, which runs on Linux on x86-64 without root or installed libraries. Tests that
-need a browser are skipped, with the reason, if neither is available.
+The tests use an installed Chromium or Chrome, or else the one in the npm package
+`@sparticuz/chromium`, which runs on Linux on x86-64 without root or installed libraries. If neither
+is available, tests that need a browser are skipped and say why.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from playwright.async_api import ConsoleMessage, Page, Playwright
 
 PACKAGE: Final = Path(__file__).with_name("chromium")
-TIMEOUT: Final = 60_000
-"""Milliseconds for each action on a page."""
+TIMEOUT_MS: Final = 60_000
+"""How long an action on a page may take."""
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _MAC_CHROME: Final = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
 _QUIET: Final = ("--disable-gpu", "--disable-quic", "--disable-sync", "--disable-component-update")
@@ -75,7 +75,7 @@ class Browser:
 
     def __post_init__(self) -> None:
         """Start to record events."""
-        self.page.set_default_timeout(TIMEOUT)
+        self.page.set_default_timeout(TIMEOUT_MS)
         self.page.on("console", self._record_console_message)
         self.page.on("pageerror", lambda error: self.console_errors.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
@@ -94,7 +94,7 @@ class Browser:
         await self.page.get_by_role("button", name=name, exact=True).click()
 
     async def arrive(self, url_prefix: str) -> str:
-        """Wait until the URL starts with `beginning`; return the URL."""
+        """Wait until the URL starts with `url_prefix`, and return the URL."""
         await self.page.wait_for_url(lambda url: url.startswith(url_prefix))
         return self.page.url
 
@@ -188,7 +188,7 @@ def _programs() -> Iterator[Program]:
     if _MAC_CHROME.exists():
         yield Program(_MAC_CHROME)
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
-        raise NotInstalled("npm has one for Linux on x86-64 only: install Chromium or Chrome.")
+        raise NotInstalled("npm has Chromium only for Linux on x86-64. Install Chromium or Chrome.")
     yield _unpack_npm_program(installed(PACKAGE))
 
 
@@ -196,7 +196,8 @@ def _unpack_npm_program(folder: Path) -> Program:
     program_folder = folder / "unpacked"
     if not program_folder.exists():
         archive_folder = folder / "node_modules" / "@sparticuz" / "chromium" / "bin"
-        # Unpacked elsewhere first, since another process may do the same, or this one be stopped.
+        # Unpack into a temporary folder first: another process may unpack the same archives, and
+        # this process may be stopped.
         with TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as name:
             temporary = _unpack(archive_folder, Path(name) / "unpacked")
             with suppress(OSError):  # another process was faster

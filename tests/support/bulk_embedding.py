@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 DIMENSION: Final = 8
 NOTES: Final = 12
+"""The number of notes of a source."""
 
 
 def source(name: str, count: int = NOTES) -> Source:
@@ -57,7 +58,7 @@ def embedded_text(content: str) -> str:
 
 @asynccontextmanager
 async def open_bulk_services(vertex: FakeVertexBatch) -> AsyncIterator[BulkServices]:
-    """Open the services for embedding in bulk, from ten passages on and with short pauses."""
+    """Open the services for embedding ten or more passages in bulk, with short pauses."""
     client = VertexBatch(
         _endpoint(vertex), model="gemini-embedding-001", dimension=DIMENSION, time_limit=60
     )
@@ -71,7 +72,7 @@ async def open_bulk_services(vertex: FakeVertexBatch) -> AsyncIterator[BulkServi
 async def open_pending_base(
     settings: Settings, vertex: FakeVertexBatch, clock: Clock
 ) -> AsyncIterator[Context]:
-    """Open a knowledge base with twelve pending notes, which embeds with Vertex AI."""
+    """Open a knowledge base with twelve pending notes and Vertex AI as its embedder."""
     endpoint = _endpoint(vertex)
     embedder = VertexEmbedder(
         project=endpoint.project,
@@ -106,7 +107,7 @@ async def add(ctx: Context, notes: Source) -> None:
 
 
 async def run(ctx: Context, bulk: BulkServices, seconds: float = 60) -> Report:
-    """Run the bulk part of the embed job once."""
+    """Run the part of the embed job that embeds in bulk."""
     report = Report()
     await embed_in_bulk(bulk, ctx, Budget(time.monotonic() + seconds), report)
     return report
@@ -141,6 +142,6 @@ async def assert_nothing_left(ctx: Context, storage: FakeCloudStorage) -> None:
 
 
 def remove_vector(line: bytes) -> bytes:
-    """Return the output line of a batch job that could not embed a text."""
+    """Change an output line of a batch job into one for a text that could not be embedded."""
     answer: dict[str, Any] = json.loads(line)
     return json.dumps(answer | {"response": {}, "status": "INVALID_ARGUMENT"}).encode()

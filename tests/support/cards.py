@@ -27,7 +27,7 @@ NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
 def note_text(number: int) -> str:
-    """Return a passage that is long enough for a card of the model."""
+    """Return a passage that is long enough for the model to write a card about it."""
     return (
         f"Dough number {number} rests through the night. It is folded three times before it rests,"
         " and its baker sleeps well. In the morning it is shaped, scored and baked in a hot oven"
@@ -49,7 +49,7 @@ def card_reply(text: str) -> dict[str, object]:
 
 
 def make_generator(server: FakeVertex, time_limit: float = 50) -> VertexGenerator:
-    """Return a language model client of the fake server."""
+    """Return a client of the fake language model server."""
     return VertexGenerator(
         project="p",
         location="europe-west1",
@@ -64,7 +64,7 @@ def make_generator(server: FakeVertex, time_limit: float = 50) -> VertexGenerato
 def call_context(
     settings: Settings, generator: VertexGenerator | None = None, moment: datetime = NOON
 ) -> Context:
-    """Return the context of a run of the job."""
+    """Return the context of a run of the job at this moment."""
     app = App(settings, generator=generator, clock=lambda: moment)
     return app.context(Caller(), Meter())
 
@@ -76,5 +76,8 @@ async def store_and_prepare(ctx: Context, *sources: Source) -> None:
 
 async def load_cards(ctx: Context) -> dict[str, Any]:
     """Return the card of each chunk that has one, by the chunk's text."""
-    results = (await chunks(ctx)).values()
-    return {data["content"]: data["knowledge_card"] for data in results if "knowledge_card" in data}
+    return {
+        chunk["content"]: chunk["knowledge_card"]
+        for chunk in (await chunks(ctx)).values()
+        if "knowledge_card" in chunk
+    }

@@ -10,10 +10,10 @@ NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
 class SettableClock:
-    """A clock that only a test moves, or that runs with the system's until a test sets it."""
+    """A clock that a test moves. It may follow the system's clock until the test sets it."""
 
     def __init__(self, now: datetime | None = None, *, running: bool = False) -> None:
-        """Start at `now`, by default the current second; or run with the system's clock."""
+        """Stop at `now`, by default the current second; if `running`, follow the system's clock."""
         self._now = None if running else now or datetime.now(UTC).replace(microsecond=0)
 
     @property
@@ -42,7 +42,7 @@ class SettableSeconds:
     """
 
     def __init__(self) -> None:
-        """Start like a machine that has been up for a while, not at 0."""
+        """Start at 1,000 seconds, as on a machine that has been up for a while."""
         self.now = 1_000.0
 
     def __call__(self) -> float:

@@ -1,9 +1,10 @@
-"""Passages about a few themes, of which an embedder of words makes one cluster each."""
+"""Passages about a few themes. With an embedder of words, each theme becomes a cluster."""
 
 from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,8 +27,9 @@ THEMES: Final = {
     "clouds": "cumulus drizzle thunderstorm barometer forecast cirrus hailstorm humidity fog front",
 }
 SIZE: Final = 15
-"""A theme has this many passages."""
+"""The number of passages of a theme."""
 WORDS: Final = 6
+"""The number of theme words in a passage."""
 
 
 def themed_source(theme: str, numbers: Iterable[int] = range(SIZE)) -> Source:
@@ -44,12 +46,13 @@ def unrelated_source(count: int) -> Source:
 
 
 def passage(theme: str, number: int) -> str:
-    chance = random.Random(f"{theme} {number}")  # noqa: S311 - no secret
-    return " ".join(chance.sample(THEMES[theme].split(), WORDS)) + f" {theme}{number}."
+    """Return the passage of a theme with this number: some of the theme's words."""
+    generator = random.Random(f"{theme} {number}")  # noqa: S311 - no secret
+    return " ".join(generator.sample(THEMES[theme].split(), WORDS)) + f" {theme}{number}."
 
 
 async def add_sources(ctx: Context, *sources: Source) -> None:
-    """Store sources as they are now, and embed them."""
+    """Store sources, or their new versions, and embed them."""
     await Ingestion(ctx.database).save([with_chunks(source) for source in sources], ctx.clock())
     await embed_all(ctx)
 
@@ -62,20 +65,22 @@ async def delete_source(ctx: Context, source: Source) -> None:
 async def sources_by_cluster(ctx: Context) -> dict[str, set[str]]:
     """Return the sources of the passages of each cluster."""
     sources: dict[str, set[str]] = {}
-    for data in (await chunks(ctx)).values():
-        for name in data.get("cluster_id") or ():
-            sources.setdefault(name, set()).add(data["source_id"])
+    for chunk in (await chunks(ctx)).values():
+        for cluster_id in chunk.get("cluster_id") or ():
+            sources.setdefault(cluster_id, set()).add(chunk["source_id"])
     return sources
 
 
 async def cluster_sizes(ctx: Context) -> tuple[dict[str, int], dict[str, int]]:
     """Return the stored size of each cluster, and the number of its passages."""
-    counted_sizes: dict[str, int] = {}
-    for data in (await chunks(ctx)).values():
-        for name in data.get("cluster_id") or ():
-            counted_sizes[name] = counted_sizes.get(name, 0) + 1
-    stored_sizes = {name: data["size"] for name, data in (await documents(ctx, "clusters")).items()}
-    return stored_sizes, counted_sizes
+    counted_sizes = Counter(
+        cluster_id
+        for chunk in (await chunks(ctx)).values()
+        for cluster_id in chunk.get("cluster_id") or ()
+    )
+    clusters = await documents(ctx, "clusters")
+    stored_sizes = {cluster_id: cluster["size"] for cluster_id, cluster in clusters.items()}
+    return stored_sizes, dict(counted_sizes)
 
 
 async def count_pending_chunks(ctx: Context) -> int:
@@ -93,11 +98,11 @@ async def stored_documents(ctx: Context) -> dict[str, dict[str, Any]]:
 
 
 def hasty_budget() -> Budget:
-    """Return a budget that leaves no time to read all passages, and all time for the rest."""
+    """Return a budget that has no time for a complete read, but is never spent."""
 
-    class Hasty(Budget):
+    class HastyBudget(Budget):
         @property
         def spent(self) -> bool:
             return False
 
-    return Hasty(-math.inf)
+    return HastyBudget(-math.inf)

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     Results = list[Any]
     Send = Callable[[], Awaitable[Results]]
     CommitHook = Callable[[int, Send], Awaitable[Results]]
-    """A hook that takes the number of a commit, from 1, and a function that sends the commit. It
-    returns the results."""
+    """A function that takes the number of a commit, from 1, and a function that sends the commit.
+    It returns the commit's results."""
 
 
 SOME_OR_ALL: Final = pytest.mark.parametrize(
     "step", [3, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "all"]
 )
-"""Tests with this mark stop work after every third commit in `make test`, and after each commit in
+"""A mark for tests that stop work after a commit: every third one in `make test`, and each one in
 `make test-slow`."""
 
 
@@ -42,11 +42,11 @@ class WatchedApp(App):
         commits: The number of commits so far.
     """
 
-    def __init__(self, settings: Settings, around: CommitHook = send_commit, **more: Any) -> None:
-        """Send each commit through `around`."""
-        super().__init__(settings, **more)
+    def __init__(self, settings: Settings, hook: CommitHook = send_commit, **options: Any) -> None:
+        """Send each commit through `hook`."""
+        super().__init__(settings, **options)
         self.commits = 0
-        self._around = around
+        self._hook = hook
 
     @cached_property
     def connection(self) -> Connection:
@@ -57,13 +57,13 @@ class WatchedApp(App):
     async def commit(self, send: Send) -> Results:
         """Count a commit and send it through the hook."""
         self.commits += 1
-        return await self._around(self.commits, send)
+        return await self._hook(self.commits, send)
 
 
 def after(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
-    """Return a hook that acts after a commit was stored and before its caller gets the results.
+    """Return a hook that acts between the storing of a commit and the return of its results.
 
-    With `number` 0 it acts before the first commit.
+    With `number` 0, the hook acts before the first commit.
     """
 
     async def around(commit: int, send: Send) -> Results:
@@ -100,36 +100,36 @@ def send_commit_twice(number: int) -> CommitHook:
 
 
 class _Connection(Connection):
-    def __init__(self, project: str, database: str, watching: WatchedApp) -> None:
+    def __init__(self, project: str, database: str, app: WatchedApp) -> None:
         super().__init__(project, database)
         self._names = project, database
-        self._watching = watching
+        self._app = app
 
     @cached_property
     def client(self) -> AsyncClient:
         project, database = self._names
-        return _Client(self._watching, project=project, database=database)
+        return _Client(self._app, project=project, database=database)
 
 
 class _Client(AsyncClient):
-    def __init__(self, watching: WatchedApp, **names: str) -> None:
+    def __init__(self, app: WatchedApp, **names: str) -> None:
         super().__init__(**names)
-        self._watching = watching
+        self._app = app
 
     def batch(self) -> AsyncWriteBatch:
-        return _Batch(self, self._watching)
+        return _Batch(self, self._app)
 
 
 class _Batch(AsyncWriteBatch):
-    def __init__(self, client: AsyncClient, watching: WatchedApp) -> None:
+    def __init__(self, client: AsyncClient, app: WatchedApp) -> None:
         super().__init__(client)
-        self._watching = watching
+        self._app = app
 
-    async def commit(self, *how: Any, **more: Any) -> Results:
+    async def commit(self, *args: Any, **kwargs: Any) -> Results:
         writes = list(self._write_pbs)
 
         async def send() -> Results:
-            self._write_pbs = list(writes)  # a batch forgets what it has committed
-            return list(await super(_Batch, self).commit(*how, **more))
+            self._write_pbs = list(writes)  # a batch empties itself when it is committed
+            return list(await super(_Batch, self).commit(*args, **kwargs))
 
-        return await self._watching.commit(send)
+        return await self._app.commit(send)

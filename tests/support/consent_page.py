@@ -19,8 +19,8 @@ class ConsentResult:
     """The final redirect of the browser.
 
     Attributes:
-        address: The URL.
-        answer: The parameters in its query.
+        address: The redirect's URL.
+        answer: The parameters in the URL's query.
     """
 
     address: str
@@ -28,7 +28,7 @@ class ConsentResult:
 
 
 def decide(authorize: str, key: str, decision: Literal["allow", "deny"] = "allow") -> ConsentResult:
-    """Open the page that a program sends the browser to, and submit a decision."""
+    """Open the URL to which a program sends the browser, and submit a decision on the page."""
     with httpx2.Client(timeout=60) as browser:
         redirect = browser.get(authorize)
         assert redirect.status_code == _FOUND, redirect.text

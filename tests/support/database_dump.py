@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     )
 
     Contents = dict[str, DocumentSnapshot[Any]]
-    """Every document by its path."""
+    """Documents by path."""
 
 
 async def read_all_documents(client: AsyncClient) -> Contents:
@@ -25,7 +25,7 @@ async def read_all_documents(client: AsyncClient) -> Contents:
 
 async def read_root_documents(client: AsyncClient) -> Contents:
     """Return the documents of the root collections, with one query per collection."""
-    collections = [item async for item in client.collections()]
+    collections = [collection async for collection in client.collections()]
     return {
         snapshot.reference.path: snapshot
         for collection in collections
@@ -42,21 +42,26 @@ async def copy_into(client: AsyncClient, contents: Contents) -> None:
 
 
 def orphans(contents: Contents) -> list[str]:
-    """Return the documents below a missing parent, except under users."""
-    paths = {path: path.rpartition("/")[0].rpartition("/")[0] for path in contents}
-    return [path for path, above in paths.items() if above.count("/") > 1 and above not in contents]
+    """Return the paths of documents whose parent document is missing.
+
+    `users/{user_id}` need not exist.
+    """
+    parents = {path: path.rpartition("/")[0].rpartition("/")[0] for path in contents}
+    return [
+        path for path, parent in parents.items() if parent.count("/") > 1 and parent not in contents
+    ]
 
 
 async def _read_collection(collection: AsyncCollectionReference) -> Contents:
-    references = [list_document async for list_document in collection.list_documents()]
+    references = [reference async for reference in collection.list_documents()]
     return _merge(await asyncio.gather(*map(_read_subtree, references)))
 
 
 async def _read_subtree(reference: AsyncDocumentReference) -> Contents:
     snapshot = await reference.get()
     collections = [collection async for collection in reference.collections()]
-    results = _merge(await asyncio.gather(*map(_read_collection, collections)))
-    return ({reference.path: snapshot} if snapshot.exists else {}) | results
+    descendants = _merge(await asyncio.gather(*map(_read_collection, collections)))
+    return ({reference.path: snapshot} if snapshot.exists else {}) | descendants
 
 
 def _merge(parts: list[Contents]) -> Contents:

@@ -1,6 +1,6 @@
 """The state of a knowledge base without times, and the differences of two states.
 
-Records of runs and leases, and all times are left out. Numbers are rounded, since the last bits
+A state has no times and no records of runs and leases. Numbers are rounded, since their last bits
 depend on the machine.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Fields = dict[str, Any]
     State = dict[str, dict[str, Fields]]
-    """Collection to document id to fields."""
+    """The fields of each document, by collection and document id."""
 
 EXCLUDED_COLLECTIONS: Final = {"runs", "leases"}
 """These collections are about runs, not about the knowledge base."""
@@ -41,12 +41,12 @@ TIME_FIELDS: Final = {
 }
 """These fields hold a time or a run id, and are left out."""
 MAPS_KEYED_BY_DATA: Final = {"postings", "indexed", "ranks"}
-"""The keys of these maps are data, so that none is left out."""
+"""The keys of these maps are data, not field names, so all of them stay."""
 UNORDERED_FIELDS: Final = {"central"}
 """The order of these lists may depend on the last bit of similarities."""
 DECIMALS: Final = 6
 MAX_FIELD_LENGTH: Final = 40
-"""A longer field is replaced by a digest."""
+"""The length in JSON from which a field is replaced by a digest."""
 DIGESTED_COLLECTIONS: Final = {"lexicon", "facets"}
 """Each document of these large collections is replaced by a digest."""
 HISTORY_FIELDS: Final = {
@@ -77,16 +77,17 @@ def digests(state: State) -> State:
             name: {"contents": _digest(data)}
             if collection in DIGESTED_COLLECTIONS
             else _shorten(data)
-            for name, data in results.items()
+            for name, data in collection_documents.items()
         }
-        for collection, results in state.items()
+        for collection, collection_documents in state.items()
     }
 
 
 def format_state(state: State) -> str:
     """Return a state as JSON, with one document on a line."""
     blocks = [
-        f"{json.dumps(name)}: {{\n{_lines(results)}\n}}" for name, results in sorted(state.items())
+        f"{json.dumps(collection)}: {{\n{_lines(collection_documents)}\n}}"
+        for collection, collection_documents in sorted(state.items())
     ]
     return "{\n" + ",\n".join(blocks) + "\n}\n"
 
@@ -95,64 +96,65 @@ def without_history(state: State) -> State:
     """Return a state without the fields that depend on the order of its changes.
 
     - A cluster keeps its id, name, keywords and central passages while most of its passages stay.
-      Here its members replace the id.
-    - `held` of postings may count entries that were deleted since.
-    - Golden queries stay while their passages exist, and health records of past nights are kept.
+      A digest of its members replaces the id.
+    - `held` of postings may count entries that have been deleted.
+    - Golden queries stay while their passages exist, and health records of past nights stay.
     - Empty fields and counts of 0 are left out.
     """
     members: dict[str, list[str]] = {}
     for chunk_id, chunk in state["chunks"].items():
-        for topic in chunk.get("cluster_id") or ():
-            members.setdefault(topic, []).append(chunk_id)
+        for cluster_id in chunk.get("cluster_id") or ():
+            members.setdefault(cluster_id, []).append(chunk_id)
     text = json.dumps(state)
-    for topic, names in members.items():
-        text = text.replace(topic, f"topic of {_digest(sorted(names))}")
+    for cluster_id, chunk_ids in members.items():
+        text = text.replace(cluster_id, f"cluster of {_digest(sorted(chunk_ids))}")
     parsed: State = json.loads(text)
     for name in ("golden_queries", "health"):
         parsed["meta"].pop(name)
     return {
-        collection: {name: _present(collection, data) for name, data in results.items()}
-        for collection, results in parsed.items()
+        collection: {
+            name: _without_history(collection, data) for name, data in collection_documents.items()
+        }
+        for collection, collection_documents in parsed.items()
     }
 
 
 def differences(expected: State, actual: State) -> str:
-    """Return the differences of a state from the expected one as text, empty if there are none."""
-    results = list(_differences(expected, actual))
-    omission_note = (
-        [f"... and {len(results) - MAX_LISTED_DIFFERENCES} more"]
-        if len(results) > MAX_LISTED_DIFFERENCES
-        else []
-    )
-    return "\n".join(results[:MAX_LISTED_DIFFERENCES] + omission_note)
+    """List the differences of a state from the expected one; empty if there are none."""
+    lines = list(_differences(expected, actual))
+    omitted = len(lines) - MAX_LISTED_DIFFERENCES
+    if omitted > 0:
+        lines[MAX_LISTED_DIFFERENCES:] = [f"... and {omitted} more"]
+    return "\n".join(lines)
 
 
 def _differences(expected: State, actual: State) -> Iterator[str]:
     for collection in sorted(expected.keys() | actual.keys()):
-        expected_fields, actual_fields = expected.get(collection, {}), actual.get(collection, {})
-        for name in sorted(expected_fields.keys() | actual_fields.keys()):
-            place = f"{collection}/{name}"
-            if name not in actual_fields:
-                yield f"{place} is missing"
-            elif name not in expected_fields:
-                yield f"{place} should not be there"
+        expected_documents = expected.get(collection, {})
+        actual_documents = actual.get(collection, {})
+        for name in sorted(expected_documents.keys() | actual_documents.keys()):
+            path = f"{collection}/{name}"
+            if name not in actual_documents:
+                yield f"{path} is missing"
+            elif name not in expected_documents:
+                yield f"{path} should not exist"
             else:
-                yield from _field_differences(place, expected_fields[name], actual_fields[name])
+                yield from _field_differences(
+                    path, expected_documents[name], actual_documents[name]
+                )
 
 
-def _field_differences(place: str, expected: Fields, actual: Fields) -> Iterator[str]:
+def _field_differences(path: str, expected: Fields, actual: Fields) -> Iterator[str]:
     for field in sorted(expected.keys() | actual.keys()):
-        expected_value, actual_value = (
-            expected.get(field, _MISSING_VALUE),
-            actual.get(field, _MISSING_VALUE),
-        )
+        expected_value = expected.get(field, _MISSING_VALUE)
+        actual_value = actual.get(field, _MISSING_VALUE)
         if expected_value != actual_value:
             difference = f"{_describe(actual_value)} and should be {_describe(expected_value)}"
-            yield f"{place}: {field} is {difference}"
+            yield f"{path}: {field} is {difference}"
 
 
-def _present(collection: str, data: Fields) -> Fields:
-    """Return the fields of a document without its history."""
+def _without_history(collection: str, data: Fields) -> Fields:
+    """Return the fields of a document that do not depend on its history."""
     counts = data.get("counts")
     if collection == "topics" and counts:
         data = data | {"counts": {kind: count for kind, count in counts.items() if count}}
@@ -185,15 +187,11 @@ def _simplify(value: Any, name: str) -> Any:
 
 
 def _plain_map(value: Fields, name: str) -> Any:
-    """Return the names of pending steps; other maps without times."""
+    """Return a map without times; of the map `pending`, only the names of the steps."""
     if name == "pending":
         return sorted(value)
-    kept = (
-        value
-        if name in MAPS_KEYED_BY_DATA
-        else {k: v for k, v in value.items() if k not in TIME_FIELDS}
-    )
-    return {key: _simplify(item, key) for key, item in sorted(kept.items())}
+    omitted = set() if name in MAPS_KEYED_BY_DATA else TIME_FIELDS
+    return {key: _simplify(item, key) for key, item in sorted(value.items()) if key not in omitted}
 
 
 def _shorten(data: Fields) -> Fields:

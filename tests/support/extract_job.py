@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from shared.runtime.job import Report
 
     Answers = Mapping[str, Any]
-    """Text in a passage to the answer of the model: findings, or an error."""
+    """The answers of the model, findings or an error, by a text that occurs in the passage."""
 
 KEYS: Final = (
     "Natural key or surrogate key? We took the surrogate, since the world renames its codes and"
@@ -82,7 +82,7 @@ FINDINGS: Final[Answers] = {
 
 
 def make_generator(answers: Answers = FINDINGS) -> ScriptedGenerator:
-    """Return a model with these answers that finds nothing in other passages."""
+    """Return a model that gives these answers, and finds nothing in other passages."""
     return ScriptedGenerator(
         lambda text: next((answer for words, answer in answers.items() if words in text), {})
     )
@@ -124,7 +124,7 @@ def book(name: str, *texts: str, title: str = "") -> Source:
 
 
 async def ingest_books(ctx: Context, *books: Source) -> list[Chunk]:
-    """Ingest books one after the other; return their chunks."""
+    """Ingest books one after the other, and return their chunks."""
     chunked_sources = [with_chunks(source) for source in books]
     for source in chunked_sources:
         await Ingestion(ctx.database).save([source], ctx.clock())
@@ -132,12 +132,12 @@ async def ingest_books(ctx: Context, *books: Source) -> list[Chunk]:
 
 
 async def run_extract(ctx: Context) -> Report:
-    """Run the job to its end."""
+    """Run the job until nothing is pending."""
     return await extract(ctx, ample_budget())
 
 
 async def requeue_all(ctx: Context) -> int:
-    """Queue all passages that have been read again, as when the schema changes."""
+    """Queue all processed passages again, as when the schema of extractions changes."""
     return await requeue_outdated(ctx.database, ctx.clock(), version=2)
 
 

@@ -94,7 +94,7 @@ async def store_extractions(ctx: Context, *extractions: Extraction) -> None:
 async def replace_extractions(
     ctx: Context, chunk: PendingChunk, extractions: Sequence[Extraction]
 ) -> int:
-    """Replace the extractions of a chunk as it was read; return how many chunks were stored."""
+    """Replace the extractions of a pending chunk; return 0 if the chunk has changed meanwhile."""
     texts = [extraction.content.text for extraction in extractions]
     vectors = await ctx.embedder.embed(texts, Purpose.DOCUMENT) if texts else []
     new_extractions = list(zip(extractions, vectors, strict=True))
@@ -118,7 +118,7 @@ async def cost_of_read(app: App, name: str, /, **arguments: Any) -> tuple[int, i
 
 
 async def all_pages(app: App, name: str, /, **arguments: Any) -> list[dict[str, Any]]:
-    """Call a tool until it returns no cursor; return all pages."""
+    """Call a tool until it returns no cursor, and return all pages."""
     pages: list[dict[str, Any]] = []
     cursor: dict[str, Any] = {}
     for number in count(1):

@@ -1,4 +1,4 @@
-"""A small library that exists only for the gateway's tests: its tools, and what answers them."""
+"""A catalogue of tools for the gateway's tests, about a small library, and a fake dispatcher."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ CATALOG = Catalog(
 
 
 def make_pipeline(dispatcher: Dispatcher) -> CallPipeline:
-    """Make a pipeline for a visitor without rate limits, whose free calls store nothing."""
+    """Make a pipeline without a database, for a visitor without rate limits or billing."""
     return Access(Settings(access_secrets=[SecretStr("s" * 32)])).pipeline(dispatcher)
 
 
@@ -82,7 +82,7 @@ def make_server(
 
 
 class FakeDispatcher:
-    """A dispatcher that answers by itself, and records calls.
+    """A dispatcher that answers with the result of a function, and records calls.
 
     Attributes:
         calls: The tool and the arguments of each call.
@@ -102,5 +102,5 @@ class FakeDispatcher:
         return CallAnswer(result=answer, receipt=Receipt(documents_read=7))
 
     async def health(self) -> dict[str, str]:
-        """Report no parts."""
+        """Report no dependencies."""
         return {}

@@ -1,7 +1,7 @@
-"""A deployment to fakes, with the real Terraform and a configuration that writes files.
+"""A deployment to fake services, with the real Terraform and a configuration that writes files.
 
 The configuration "deploys" a function by writing the name of its bundle to a file. The smoke test
-fails if the bundle of the gateway is called bad.
+fails if the name of the gateway's bundle contains "bad".
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ output "gateway_url" { value = "https://carrel.example.com" }
 
 @dataclass(frozen=True)
 class Site:
-    """A checkout that deploys to fakes.
+    """A checkout that deploys to fake services.
 
     Attributes:
-        folder: The checkout.
-        project: The project.
+        folder: The folder of the checkout.
+        project: The id of the project.
         google: The URL of the fake APIs.
         answers: The answer to each prompt for a secret.
         secrets: The optional secrets in use.
-        path: The PATH of programs; by default, the machine's.
+        path: The PATH variable of programs; by default, the machine's.
         key: The smoke test's key, if the environment has one.
     """
 
@@ -83,11 +83,11 @@ class Site:
         return self.folder / "terraform"
 
     def write_code(self, code: dict[str, str]) -> None:
-        """Set the content of each function for the next deployment."""
+        """Set the code of each function for the next deployment."""
         (self.folder / "code.json").write_text(json.dumps(code))
 
     def running(self) -> dict[str, str]:
-        """Return the bundle that each function runs."""
+        """Return the bundle that each function runs, by function."""
         paths = self.terraform.glob("running-*")
         return {path.name.removeprefix("running-"): path.read_text().strip() for path in paths}
 
@@ -148,7 +148,7 @@ class Site:
 
 
 def make_site(folder: Path, project: str, google: str, **fields: str | tuple[str, ...]) -> Site:
-    """Make a site with good code."""
+    """Make a site with working code."""
     site = Site(folder, project, google, **fields)  # type: ignore[arg-type]
     site.terraform.mkdir()
     (site.terraform / "main.tf").write_text(CONFIGURATION)

@@ -32,8 +32,8 @@ class Reply:
         body: The whole body.
         headers: Additional headers.
         missing: The number of bytes of the Content-Length that are never sent.
-        pause: Seconds to think.
-        drips: Whether it hangs for a moment before each byte of the body.
+        pause: Seconds before the response.
+        drips: Whether the server pauses before each byte of the body.
     """
 
     status: int = 200
@@ -45,14 +45,14 @@ class Reply:
 
 
 class ToolServer(LoopbackServer):
-    """Listens on a free port of this machine while the `with` block runs.
+    """A fake function on a free port while the `with` block runs.
 
     Attributes:
-        reply: What it answers from now on.
+        reply: The reply to all further requests.
         bodies: The body of each `POST` so far.
         authorizations: The `Authorization` header of each request so far.
         traces: The `traceparent` header of each request so far.
-        both: A barrier where requests of two servers wait for each other, if there is one.
+        barrier: A barrier at which the requests of two servers wait for each other, or None.
     """
 
     def __init__(self, reply: Reply | None = None, certificate: Path | None = None) -> None:
@@ -62,7 +62,7 @@ class ToolServer(LoopbackServer):
         self.bodies: list[bytes] = []
         self.authorizations: list[str | None] = []
         self.traces: list[str | None] = []
-        self.both: threading.Barrier | None = None
+        self.barrier: threading.Barrier | None = None
         self.url = f"http://127.0.0.1:{self.server_port}"
         if certificate:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -85,8 +85,8 @@ class _Handler(BaseHTTPRequestHandler):
         reply = self.server.reply
         self.server.authorizations.append(self.headers["Authorization"])
         self.server.traces.append(self.headers["traceparent"])
-        if self.server.both:
-            self.server.both.wait(60)
+        if self.server.barrier:
+            self.server.barrier.wait(60)
         self.server.pause(reply.pause)
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
             self._send(reply)

@@ -1,4 +1,4 @@
-"""Running gateways: the gateway, and its tools in the same process or in their own."""
+"""Running gateways, with their tools in the same process or in processes of their own."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Library:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment of a function that serves it."""
+        """The environment of a function that serves the knowledge base."""
         return {"GOOGLE_CLOUD_PROJECT": self.project}
 
 
@@ -52,7 +52,7 @@ class Running:
 
     Attributes:
         gateway: The gateway's process.
-        tools: The processes of tools that have their own, by name.
+        tools: The processes of tools by name, if they have processes of their own.
         log: The log file of all processes.
     """
 
@@ -90,7 +90,7 @@ def run_gateway(source: Path, environment: Mapping[str, str], log: Path) -> Iter
 def run_deployed_gateway(
     environment: Mapping[str, str], log: Path, tools: Cloud | None = None
 ) -> Iterator[Running]:
-    """Serve the deployed gateway, with its tools in a cloud stand-in."""
+    """Serve the deployed gateway, with its tools in a fake cloud."""
     program = tools.gateway if tools else lambda variables: deployed_program("gateway", variables)
     with _serve_gateway(program, environment, log) as gateway:
         yield Running(gateway, tools.functions if tools else {}, log)

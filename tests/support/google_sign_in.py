@@ -22,7 +22,7 @@ DISCOVERY, KEYS, TOKEN = "/.well-known/openid-configuration", "/oauth2/v3/certs"
 
 
 def admit_ada(settings: Settings, google: FakeGoogle) -> Settings:
-    """Change settings to use this Google, and to admit Ada."""
+    """Return settings for signing in with this fake Google, which admit Ada."""
     changes = {
         "google_client_id": CLIENT_ID,
         "google_client_secret": SecretStr(CLIENT_SECRET),
@@ -50,14 +50,14 @@ async def press_continue(sign_in_app: SignInApp, browser: httpx2.AsyncClient) ->
 
 
 async def visit_google(address: str) -> str:
-    """Sign in at Google; return the path and query that it redirects the browser to."""
+    """Sign in at Google, and return the path and query to which Google redirects the browser."""
     async with httpx2.AsyncClient() as client:
         response = await client.get(address)
     return response.headers["location"].removeprefix("http://localhost:8080")
 
 
 async def sign_in(settings: Settings) -> tuple[httpx2.Response, int]:
-    """Go to Google and come back; return the last response and the number of grants."""
+    """Sign in with Google, and return the final response and the number of grants."""
     async with open_sign_in_app(settings) as (sign_in_app, browser):
         redirect = await press_continue(sign_in_app, browser)
         response = await browser.get(await visit_google(redirect.headers["location"]))

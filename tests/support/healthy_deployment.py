@@ -1,4 +1,4 @@
-"""A healthy deployment of fakes, which tests break in one respect."""
+"""A healthy deployment on fake services; each test breaks one part of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FILES: Final = {
     "access": ROOT / "infra" / "build" / "access.indexes.json",
 }
 DIMENSION: Final = 384
-"""The local model's, which needs no cloud."""
+"""The dimension of the local embedding model, which needs no cloud."""
 MANIFEST: Final = {
     "functions": {
         "gateway": {"name": "gateway", "bundle": "bundles/gateway-1.zip", "schedule": ""},
@@ -49,7 +49,7 @@ class FakeGateway(LoopbackServer):
 
     Attributes:
         health: The status of `/health`.
-        resource: The resource in its metadata; by default its own URL.
+        resource: The resource in the metadata; by default, the URL of this gateway.
         refusal: The status for calls without credentials.
     """
 
@@ -62,7 +62,7 @@ class FakeGateway(LoopbackServer):
 
     @property
     def url(self) -> str:
-        """Its URL."""
+        """The gateway's URL."""
         return f"http://127.0.0.1:{self.server_port}"
 
 
@@ -94,13 +94,13 @@ class _GatewayHandler(BaseHTTPRequestHandler):
 
 @dataclass(frozen=True)
 class FakeDeployment:
-    """A deployment and the fakes that it runs on.
+    """A deployment and the fake services that it runs on.
 
     Attributes:
         live: The deployment as the doctor sees it.
-        google: Google's APIs.
-        storage: Cloud Storage.
-        gateway: The gateway.
+        google: The fake Google APIs.
+        storage: The fake Cloud Storage.
+        gateway: The fake gateway.
     """
 
     live: LiveDeployment
@@ -110,13 +110,13 @@ class FakeDeployment:
 
     @property
     def project(self) -> Project:
-        """Its project."""
+        """The project of the deployment."""
         return self.google.projects[self.live.deployment.project]
 
     def changed(self, **deployment: Any) -> FakeDeployment:
-        """Return the same fake with changes of the deployment."""
-        other = self.live.deployment.model_copy(update=deployment)
-        return replace(self, live=replace(self.live, deployment=other))
+        """Return a copy with changed fields of the deployment."""
+        changed_deployment = self.live.deployment.model_copy(update=deployment)
+        return replace(self, live=replace(self.live, deployment=changed_deployment))
 
     def schedule(self, name: str) -> None:
         """Add a scheduled job to the last good release."""
@@ -173,25 +173,33 @@ def _project(name: str) -> Project:
 
 
 def _indexes(project: str, database: str) -> list[dict[str, Any]]:
-    """Indexes as the API lists them: with `__name__`, and with our vector dimension."""
-    indexes = []
-    for number, index in enumerate(json.loads(FILES[database].read_text())["indexes"]):
-        group = f"projects/{project}/databases/{database}/collectionGroups/"
-        vectors = [field for field in index["fields"] if "vectorConfig" in field]
-        others = [field for field in index["fields"] if "vectorConfig" not in field]
-        order = next((f["order"] for f in reversed(others) if "order" in f), "ASCENDING")
-        last = {"fieldPath": "__name__", "order": order}
-        named = others if others and others[-1]["fieldPath"] == "__name__" else [*others, last]
-        sized = [f | {"vectorConfig": {"dimension": DIMENSION, "flat": {}}} for f in vectors]
-        indexes.append(
-            {
-                "name": f"{group}{index['collectionGroup']}/indexes/CICA{number}",
-                "queryScope": index["queryScope"],
-                "fields": [*named, *sized],
-                "state": "READY",
-            }
-        )
-    return indexes
+    """Return a database's indexes as the API lists them."""
+    groups = f"projects/{project}/databases/{database}/collectionGroups"
+    return [
+        {
+            "name": f"{groups}/{index['collectionGroup']}/indexes/CICA{number}",
+            "queryScope": index["queryScope"],
+            "fields": _listed_fields(index["fields"]),
+            "state": "READY",
+        }
+        for number, index in enumerate(json.loads(FILES[database].read_text())["indexes"])
+    ]
+
+
+def _listed_fields(fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the fields of an index as the API lists them.
+
+    The API adds `__name__` after the other fields, in the order of the last one, and has the vector
+    last, with this deployment's dimension.
+    """
+    vector_fields = [field for field in fields if "vectorConfig" in field]
+    other_fields = [field for field in fields if "vectorConfig" not in field]
+    if not other_fields or other_fields[-1]["fieldPath"] != "__name__":
+        orders = [field["order"] for field in other_fields if "order" in field]
+        last_order = orders[-1] if orders else "ASCENDING"
+        other_fields.append({"fieldPath": "__name__", "order": last_order})
+    vector_config = {"dimension": DIMENSION, "flat": {}}
+    return other_fields + [field | {"vectorConfig": vector_config} for field in vector_fields]
 
 
 def _expiring(project: str, database: str) -> list[dict[str, Any]]:

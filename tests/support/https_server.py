@@ -31,9 +31,9 @@ class Page:
     """A response of the server.
 
     Attributes:
-        body: The body, or the part that an endless one repeats.
+        body: The body; of an endless body, the part that is repeated.
         status: The HTTP status.
-        headers: Headers in addition to the usual ones, or instead of them.
+        headers: Headers that are added to the usual ones, or replace them.
         endless: Whether the body is repeated until the client disconnects.
         pause: Seconds before each part.
     """
@@ -61,14 +61,14 @@ class ReceivedRequest:
 
 
 class DocumentServer(ThreadingHTTPServer):
-    """Listens on a free port of this machine while the `with` block runs.
+    """A server on a free port while the `with` block runs.
 
     Attributes:
         page: The response to every request for which `pages` has none.
         pages: Responses by target.
         requests: The requests so far.
         arrived: Set after the first request.
-        gate: Requests wait until it is set.
+        gate: Requests wait until this is set; it is set at first.
     """
 
     daemon_threads = True
@@ -94,7 +94,7 @@ class DocumentServer(ThreadingHTTPServer):
 
     @property
     def endpoint(self) -> Endpoint:
-        """The address and port that it listens on."""
+        """The address and port of the server."""
         return Endpoint("127.0.0.1", self.server_port)
 
     def __enter__(self) -> Self:
@@ -169,7 +169,7 @@ def write_named_certificate(path: Path, *names: str) -> Path:
 
 
 def resolver_for(*endpoints: Endpoint) -> Callable[[str, int], Awaitable[list[Endpoint]]]:
-    """Make a resolver that knows one host, and trusts its addresses."""
+    """Make a resolver that resolves only `HOST`, to these endpoints."""
 
     async def resolve(host: str, _port: int) -> list[Endpoint]:
         if host != HOST:
@@ -180,6 +180,6 @@ def resolver_for(*endpoints: Endpoint) -> Callable[[str, int], Awaitable[list[En
 
 
 def make_fetcher(server: DocumentServer, certificate: Path, seconds: float = 5.0) -> SafeFetch:
-    """Make a fetcher that takes the server for a public one and trusts its certificate."""
+    """Make a fetcher that treats the server as a public one, and trusts its certificate."""
     tls = ssl.create_default_context(cafile=certificate)
     return SafeFetch(replace(FETCH_RULES, seconds=seconds), resolver_for(server.endpoint), tls)

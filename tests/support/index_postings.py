@@ -41,12 +41,12 @@ SOURCES: Final = ("baking", "sailing", "_x", "notes-2", "z")
 
 @dataclass
 class ExpectedPostings:
-    """What a knowledge base's lists hold, by collection and id.
+    """The postings that a knowledge base must have, by collection and id.
 
     Attributes:
-        entries: What each list says of its chunks.
-        names: The spellings that a facet's chunks use.
-        totals: How many chunks have terms, and how many terms these are.
+        entries: The entries of each document of postings, by chunk id.
+        names: The spellings of each facet that chunks use.
+        totals: The number of chunks with terms, and the number of their terms.
     """
 
     entries: dict[PostingsRef, dict[str, int]] = field(default_factory=dict)
@@ -54,13 +54,13 @@ class ExpectedPostings:
     totals: dict[str, int] = field(default_factory=lambda: dict(EMPTY))
 
     def add(self, chunk: Chunk) -> None:
-        """Add a chunk."""
+        """Add the entries of a chunk."""
         assert chunk.dated_at
-        results = terms(chunk.indexed_text)
-        self.totals["documents"] += bool(results)
-        self.totals["length"] += len(results)
-        for term, tf in Counter(results).items():
-            entry = pack(tf, len(results))
+        chunk_terms = terms(chunk.indexed_text)
+        self.totals["documents"] += bool(chunk_terms)
+        self.totals["length"] += len(chunk_terms)
+        for term, tf in Counter(chunk_terms).items():
+            entry = pack(tf, len(chunk_terms))
             self.entries.setdefault(("lexicon", term), {})[chunk.chunk_id] = entry
         for facet, name in chunk.facets.items():
             entry = to_microseconds(chunk.dated_at)
@@ -70,10 +70,10 @@ class ExpectedPostings:
 
 async def expected_postings(ctx: Context) -> ExpectedPostings:
     """Return the postings computed from the existing chunks."""
-    lists = ExpectedPostings()
-    for name, data in (await chunks(ctx)).items():
-        lists.add(chunk_repository.to_chunk(name, data))
-    return lists
+    expected = ExpectedPostings()
+    for chunk_id, data in (await chunks(ctx)).items():
+        expected.add(chunk_repository.to_chunk(chunk_id, data))
+    return expected
 
 
 async def stored_postings(ctx: Context) -> dict[PostingsRef, dict[str, Any]]:
@@ -92,54 +92,65 @@ async def stored_totals(ctx: Context) -> dict[str, int]:
 
 
 async def postings_in_use(ctx: Context) -> dict[PostingsRef, dict[str, Any]]:
-    """Return the stored postings that any document has. The others must be empty."""
+    """Return the stored postings that have documents, and assert that the others are empty."""
     stored = await stored_postings(ctx)
     assert all(not data["postings"] for data in stored.values() if not data["df"])
     return {name: data for name, data in stored.items() if data["df"]}
 
 
 async def assert_exact(ctx: Context) -> None:
-    """Check that postings equal the expected ones, and that nothing of deleted chunks is left."""
-    expected, stored = await expected_postings(ctx), await postings_in_use(ctx)
-    assert expected.entries == {name: data["postings"] for name, data in stored.items()}
+    """Assert that postings equal the expected ones, and that nothing of deleted chunks is left."""
+    expected = await expected_postings(ctx)
+    stored = await postings_in_use(ctx)
+    assert expected.entries == {ref: data["postings"] for ref, data in stored.items()}
     await assert_sound(ctx)
 
 
 async def assert_sound(ctx: Context) -> None:
-    """Check what is true of postings even if they are truncated.
+    """Assert what is true of all postings, even truncated ones.
 
-    Their counts are exact, what they say is true, and a facet's list misses nothing from its
-    `since` on.
+    The counts are exact, the entries are true, and a facet's postings are complete from `since` on.
     """
-    expected, stored = await expected_postings(ctx), await postings_in_use(ctx)
-    counts = {name: len(entries) for name, entries in expected.entries.items()}
-    assert {name: data["df"] for name, data in stored.items()} == counts
-    assert expected.totals == await stored_totals(ctx)
-    for name, data in stored.items():
-        entries, stored_terms = expected.entries[name], data["postings"]
-        assert stored_terms.items() <= entries.items()
-        assert len(stored_terms) <= data["held"]
-        if name[0] == "facets":
-            since = data.get("since", -math.inf)
-            assert {
-                chunk for chunk, date in entries.items() if date >= since
-            } <= stored_terms.keys()
-            facet = parse_facet_id(name[1], data["name"])
-            if facet.kind is Kind.MONTH:
-                days = Counter(day_name(date) for date in entries.values())
-                assert {day: count for day, count in data["days"].items() if count} == days
-            assert (facet.id, facet.kind, facet.key) == (name[1], data["kind"], data["key"])
-            assert data["name"] in expected.names[name] or facet.kind is not Kind.SOURCE
+    expected = await expected_postings(ctx)
+    stored = await postings_in_use(ctx)
+    expected_counts = {ref: len(entries) for ref, entries in expected.entries.items()}
+    assert {ref: data["df"] for ref, data in stored.items()} == expected_counts
+    assert await stored_totals(ctx) == expected.totals
+    for ref, data in stored.items():
+        expected_entries = expected.entries[ref]
+        assert data["postings"].items() <= expected_entries.items()
+        assert len(data["postings"]) <= data["held"]
+        if ref[0] == "facets":
+            _assert_sound_facet(ref[1], data, expected_entries)
+            assert data["name"] in expected.names[ref] or data["kind"] != Kind.SOURCE
     assert await tombstones(ctx) == {}
 
 
+def _assert_sound_facet(
+    facet_id: str, data: dict[str, Any], expected_entries: dict[str, int]
+) -> None:
+    since = data.get("since", -math.inf)
+    recent = {chunk_id for chunk_id, date in expected_entries.items() if date >= since}
+    assert recent <= data["postings"].keys()
+    facet = parse_facet_id(facet_id, data["name"])
+    assert (data["kind"], data["key"]) == (facet.kind, facet.key)
+    assert facet.id == facet_id
+    if facet.kind is Kind.MONTH:
+        expected_days = Counter(day_name(date) for date in expected_entries.values())
+        assert {day: count for day, count in data["days"].items() if count} == expected_days
+
+
 class RacingIndexing(Indexing):
-    """Indexing that runs a callback between reading chunks and writing postings."""
+    """Indexing that runs a callback once, between reading chunks and writing postings.
+
+    Attributes:
+        race: The callback, until it has run.
+    """
 
     race: Callable[[], Awaitable[object]] | None = None
 
     async def apply(self, changes: Sequence[IndexChange]) -> None:
-        """Run the callback first, the first time only."""
+        """Run the callback, if it has not run, and then apply the changes."""
         race, self.race = self.race, None
         if race:
             await race()
@@ -179,10 +190,9 @@ class History:
         await Ingestion(self.ctx.database).save(sources, self.moment)
 
     async def index(self) -> None:
-        """Run the job to its end."""
-        assert (
-            await index_with(self.indexing, self.ctx, ample_budget(), **self._limits)
-        ).failures == []
+        """Run the job until nothing is pending."""
+        report = await index_with(self.indexing, self.ctx, ample_budget(), **self._limits)
+        assert report.failures == []
 
     async def begin_to_index(self) -> None:
         """Run the job, and stop it after its first commit."""

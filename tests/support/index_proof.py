@@ -1,8 +1,8 @@
-"""A pytest plugin: the suite fails when a database's queries and its file of indexes don't agree.
+"""A pytest plugin that fails the suite if queries need an index that the index files do not have.
 
-`infra.build.index_proof` checks the shapes that the store lists. This is the second proof: the
-queries that tests really send, in this process, in xdist's workers and in the functions that tests
-start, need no other index.
+`infra.build.index_proof` checks the shapes of queries that repositories list. This plugin checks
+the queries that tests really send: in this process, in xdist's workers, and in the functions that
+tests start.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _VERDICTS: Final = pytest.StashKey[dict[str, IndexVerdict]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start recording; xdist's workers inherit the directory."""
+    """Begin to record queries in a directory, which xdist's workers inherit."""
     if not hasattr(config, "workerinput"):
         directory = tempfile.TemporaryDirectory(prefix="carrel-queries-")
         config.add_cleanup(directory.cleanup)
@@ -34,18 +34,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Compare after every run that passed."""
+    """Compare queries and indexes after a run that passed."""
     config = session.config
     if exitstatus != pytest.ExitCode.OK or hasattr(config, "workerinput"):
         return
     shapes = shapes_in(Path(os.environ[DIRECTORY_VARIABLE])) | load_shapes(config.rootpath)
-    by_file = config.stash[_VERDICTS] = check_files(shapes, config.rootpath)
-    if not all(verdict.is_correct for verdict in by_file.values()):
+    verdicts = config.stash[_VERDICTS] = check_files(shapes, config.rootpath)
+    if not all(verdict.is_correct for verdict in verdicts.values()):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what to change."""
+    """Print the necessary changes of the index files."""
     for name, verdict in terminalreporter.config.stash.get(_VERDICTS, {}).items():
         if not verdict.is_correct:
             terminalreporter.section(f"{name} is wrong", red=True)

@@ -1,8 +1,8 @@
-"""A process that makes calls and runs jobs in children, which are killed after some commits.
+"""A process that makes calls and runs jobs in child processes, which are killed after some commits.
 
-Run as a program, it reads orders as lines of JSON, and answers each with the child's exit code.
-The children are forks of a process that has imported everything and opened no connection, so that
-they start at once.
+As a program, this module reads orders, one JSON object on a line, and answers each with the exit
+code of the child. A child starts at once, because it is the fork of a process that has imported
+everything and has opened no connection.
 """
 
 from __future__ import annotations
@@ -55,14 +55,19 @@ class KillableChildren:
     _process: subprocess.Popen[str]
 
     def survives(self, settings: dict[str, Any], commits: int, **order: Any) -> bool:
-        """Return whether a child finishes if it is killed after `commits` commits.
+        """Return whether a child finishes its order before it is killed, after `commits` commits.
 
         Args:
-            settings: The fields of its settings.
-            commits: How many succeed; with 0 it is killed before the first is sent.
-            order: What it does: `arguments` of a call by `user` of `tool`, by default
-                `extract_key_info`, with a `role`; the name of a `job`; `ingest`, run without a
-                lease; or `erase`, the id of a task of `user`.
+            settings: The fields of the child's settings.
+            commits: The number of commits that succeed; with 0, the child is killed before it
+                sends the first.
+            order: One of these orders:
+
+                - a call: `arguments` and `user`, and optionally `role` and `tool`, by default
+                  `extract_key_info`;
+                - a job run: `job`, the name;
+                - `ingest`: a run of ingest without a lease;
+                - an erasure: `erase`, the id of a task, and `user`.
 
         Raises:
             RuntimeError: The child neither finished nor was killed.
@@ -77,7 +82,7 @@ class KillableChildren:
         return code == 0
 
     def ingests_killed(self, settings: dict[str, Any]) -> int:
-        """Kill ingest runs after one commit each until one finishes; return the number of kills."""
+        """Run ingest, killed after one commit, until a run finishes; return the number of kills."""
         count = 0
         while not self.survives(settings, 1, ingest=True):
             count += 1
@@ -87,7 +92,7 @@ class KillableChildren:
 
 @contextmanager
 def killable_children() -> Iterator[KillableChildren]:
-    """Start the parent process; stop it at the end of the block."""
+    """Start the parent process, and stop it when the block ends."""
     command = [sys.executable, "-m", "tests.support.killable_children"]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

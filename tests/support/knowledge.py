@@ -56,12 +56,12 @@ def with_chunks(source: Source) -> ChunkedSource:
 
 
 async def store_sources(ctx: Context, *sources: Source) -> list[Chunk]:
-    """Store sources, embed and index them; return their chunks in order."""
-    chunked = [with_chunks(source) for source in sources]
-    await Ingestion(ctx.database).save(chunked, ctx.clock())
+    """Store sources, embed and index them, and return their chunks in order."""
+    chunked_sources = [with_chunks(source) for source in sources]
+    await Ingestion(ctx.database).save(chunked_sources, ctx.clock())
     await embed_all(ctx)
     await index_all(ctx)
-    return [chunk for item in chunked for chunk in item.chunks]
+    return [chunk for source in chunked_sources for chunk in source.chunks]
 
 
 async def embed_all(ctx: Context) -> None:

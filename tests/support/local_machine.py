@@ -1,4 +1,4 @@
-"""A state folder and a port in which tests run commands."""
+"""A state folder and a port with which tests run commands."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ class Machine:
 
     @property
     def port(self) -> str:
+        """The port of the emulator."""
         return self.environment["EMULATOR_PORT"]
 
     def start(self, command: list[str], **environment: str) -> subprocess.Popen[str]:
+        """Start a program, which is killed when the test ends."""
         process = self.stack.enter_context(
             subprocess.Popen(
                 command,
@@ -53,28 +55,32 @@ class Machine:
         return process
 
     def share(self, **environment: str) -> subprocess.Popen[str]:
+        """Start a client of the shared database, which runs until its input is closed."""
         return self.start([sys.executable, "-c", SHARE_DATABASE_SCRIPT], **environment)
 
     def processes(self) -> dict[int, str]:
         """Return the daemons and emulators of this machine."""
         patterns = (f"infra.local.emulator_daemon {self.state.path} ", f"--port={self.port}")
         listing = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
-        processes = (line.split(maxsplit=1) for line in listing.splitlines())
+        pids_and_commands = (line.split(maxsplit=1) for line in listing.splitlines())
         return {
-            int(pid): args
-            for pid, args in processes
-            if any(pattern in args for pattern in patterns)
+            int(pid): command
+            for pid, command in pids_and_commands
+            if any(pattern in command for pattern in patterns)
         }
 
     def daemons(self) -> list[int]:
+        """Return the process ids of the daemons."""
         return [
             pid for pid, args in self.processes().items() if "infra.local.emulator_daemon" in args
         ]
 
     def emulators(self) -> list[int]:
+        """Return the process ids of the emulators."""
         return [pid for pid, args in self.processes().items() if "java" in args.split()[0]]
 
     def wait_until_idle(self) -> None:
+        """Wait until no daemon and no emulator is running."""
         while processes := self.processes():
             wait_for_end(*processes)
 

@@ -1,6 +1,6 @@
 """The log entries and metrics that Cloud Logging derives from Carrel's log lines.
 
-It supports the filters and extractors that `infra/build/log_metrics.json` uses.
+The module supports the filters and extractors that `infra/build/log_metrics.json` uses.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ENTRY_FIELDS: Final = {
     "logging.googleapis.com/spanId": "spanId",
     "logging.googleapis.com/trace_sampled": "traceSampled",
 }
-"""Fields of a line that become fields of the log entry, with their names there."""
+"""The fields of a line that become fields of the log entry, with their names in the entry."""
 _COMPARISON: Final = re.compile(r'(?P<path>[\w.]+)(?:="(?P<value>[^"]*)"|(?P<there>:\*))')
 _EXTRACTOR: Final = re.compile(r"EXTRACT\((?P<path>[\w.]+)\)")
 

@@ -91,7 +91,10 @@ def manifest() -> dict[str, Any]:
 
 @cache
 def real_manifest() -> dict[str, Any]:
-    """Return the manifest of all functions, with bundles that do not exist. Do not change it."""
+    """Return the manifest of all functions, with names of bundles that do not exist.
+
+    The result is cached: do not change it.
+    """
     return {
         "functions": {
             function.key: function.manifest_entry(f"bundles/{function.key}-0123456789abcdef.zip")

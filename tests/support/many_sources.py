@@ -1,4 +1,4 @@
-"""Small sources for tools that list, and the measured cost of a call."""
+"""Small sources for tests of tools that list, and the cost of a call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOON = datetime(2024, 6, 12, 12, tzinfo=UTC)
 
 
 async def store_and_index(ctx: Context, *sources: Source, now: datetime = NOON) -> list[Chunk]:
-    """Store sources, or their new state, and index them. Return their chunks in order."""
+    """Store sources, or their new versions, index them, and return their chunks in order."""
     chunked_sources = [with_chunks(source) for source in sources]
     await Ingestion(ctx.database).save(chunked_sources, now)
     await index_all(ctx)

@@ -47,26 +47,26 @@ def call(tool: str, arguments: Any) -> dict[str, Any]:
 def post(
     url: str, body: dict[str, Any] | bytes, headers: dict[str, str | None] | None = None
 ) -> httpx2.Response:
-    """Post a message; a header that is None is left out."""
-    merged = {**HEADERS, **(headers or {})}
-    sent = {name: value for name, value in merged.items() if value is not None}
+    """Post a message with additional headers; a header that is None is left out."""
+    all_headers = {**HEADERS, **(headers or {})}
+    present_headers = {name: value for name, value in all_headers.items() if value is not None}
     content = {"content": body} if isinstance(body, bytes) else {"json": body}
-    return httpx2.post(url, headers=sent, timeout=60, verify=NO_TLS, **content)
+    return httpx2.post(url, headers=present_headers, timeout=60, verify=NO_TLS, **content)
 
 
 def post_modern(
-    url: str, method: str, more: dict[str, str | None] | None = None, /, **params: Any
+    url: str, method: str, extra_headers: dict[str, str | None] | None = None, /, **params: Any
 ) -> httpx2.Response:
     """Post a request of revision 2026-07-28, whose headers repeat parts of the body."""
     headers: dict[str, str | None] = {"mcp-protocol-version": MODERN, "mcp-method": method}
-    headers |= more or {}
+    headers |= extra_headers or {}
     if name := params.get("name") or params.get("uri"):
         headers["mcp-name"] = name
     return post(url, message(method, **params, _meta=ENVELOPE), headers)
 
 
 def assert_matches_schema(value: object, schema: dict[str, Any]) -> None:
-    """Fail unless a value matches a tool's output schema and has no other fields."""
+    """Assert that a value matches a tool's output schema, and has no other fields."""
     jsonschema.validate(value, forbid_extra_fields(schema))
 
 

@@ -48,7 +48,7 @@ class Model:
 
     Attributes:
         down: Whether the model is unavailable.
-        refuses: Texts that contain this are rejected; empty rejects none.
+        refuses: If not empty, texts that contain this are rejected.
         embedding_counts: The number of times that each text was embedded.
     """
 
@@ -110,7 +110,7 @@ def expected_spaces(model: str | None, dimension: int) -> dict[str, set[tuple[st
 
 
 def app_opener(settings: Settings, clock: Clock, apps: list[App]) -> Callable[[Model], App]:
-    """Return a function that opens an app with a model, and adds it to `backends` for closing."""
+    """Return a function that opens an app with a model, and adds it to `apps` for closing."""
 
     def open_with_model(model: Model) -> App:
         apps.append(App(settings, embedder=model, clock=clock))
@@ -143,12 +143,12 @@ def brief_budget() -> Budget:
 
 
 async def announce_migration(app: App) -> Report:
-    """Announce a migration; the job must wait before it can start."""
+    """Announce a migration, without waiting until the job can begin with it."""
     return await reembed(job_context(app), brief_budget())
 
 
 async def run_reembed(app: App, budget: Budget | None = None) -> Report:
-    """Run the job, by default to its end."""
+    """Run the job, by default until the migration is complete."""
     return await reembed(job_context(app), budget or Budget(time.monotonic() + 3600))
 
 
@@ -184,10 +184,10 @@ async def stored_spaces(app: App) -> dict[str, set[tuple[str | None, int]]]:
 
 async def database_contents(app: App) -> dict[str, Any]:
     """Return all documents except leases and runs, with placeholders for times."""
-    remaining = await read_all_documents(app.connection.client)
+    contents = await read_all_documents(app.connection.client)
     return {
         path: {name: _plain(name, value) for name, value in (snapshot.to_dict() or {}).items()}
-        for path, snapshot in remaining.items()
+        for path, snapshot in contents.items()
         if not path.startswith(("leases/", "runs/"))
     }
 

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     import pytest
 
 ResultT = TypeVar("ResultT")
-_ROUNDS: Final = 100
-"""After this many iterations of the event loop, a client has sent its request."""
+_ITERATIONS: Final = 100
+"""The number of iterations of the event loop in which a client has sent its request."""
 
 
 class Monotonic:
@@ -30,17 +30,17 @@ class Monotonic:
         return self._monotonic() + self._offset
 
     def advance(self, seconds: float) -> None:
-        """Advance the clock, from any thread; timers that are then due fire."""
+        """Advance the clock, from any thread. Timers that become due fire."""
         self._offset += seconds
         self._loop.call_soon_threadsafe(lambda: None)  # wakes the loop
 
     def advance_soon(self, seconds: float) -> None:
         """Advance the clock once all clients of a hanging server wait for its reply."""
-        self._loop.call_soon_threadsafe(self._advance_after, _ROUNDS, seconds)
+        self._loop.call_soon_threadsafe(self._advance_after, _ITERATIONS, seconds)
 
-    def _advance_after(self, rounds: int, seconds: float) -> None:
-        if rounds:
-            self._loop.call_soon(self._advance_after, rounds - 1, seconds)
+    def _advance_after(self, iterations: int, seconds: float) -> None:
+        if iterations:
+            self._loop.call_soon(self._advance_after, iterations - 1, seconds)
         else:
             self.advance(seconds)
 

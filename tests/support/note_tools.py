@@ -26,26 +26,27 @@ PRICE = 1_000
 class Note(IdempotentArguments):
     """A note to write down."""
 
-    text: str = Field(description="What to write down.", max_length=1_000)
+    text: str = Field(description="The text to write down.", max_length=1_000)
     then: Literal["answer", "break", "dawdle", "refuse"] = Field(
-        default="answer", description="What to do once it is written; refuse comes before."
+        default="answer",
+        description="What to do after the note is written; `refuse` fails before that.",
     )
 
 
 class Written(Result):
     """A note that was written down."""
 
-    number: int = Field(description="How many notes there are now.")
+    number: int = Field(description="The number of notes, including this one.")
 
 
 class Nothing(Arguments):
-    """Nothing."""
+    """No arguments."""
 
 
 class Notes(Result):
     """All notes."""
 
-    texts: list[str] = Field(description="What they say, in order.")
+    texts: list[str] = Field(description="The texts of the notes, in order.")
 
 
 def notebook(ctx: Context) -> AsyncDocumentReference:

@@ -1,4 +1,4 @@
-"""The npm packages of tests: locked, and installed once for this clone."""
+"""The npm packages that tests use, locked and installed once per clone."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ INSTALL_SECONDS: Final = 300
 
 
 class NotInstalled(Exception):
-    """It cannot be installed here; the message says why."""
+    """A package cannot be installed here; the message says why."""
 
 
 def installed(package: Path) -> Path:
-    """Install what a package's lock file says, unless that was done before.
+    """Install the packages of a lock file, unless they are installed.
 
     Args:
         package: The folder of `package.json` and its lock file. Nothing is written there.
 
     Returns:
-        The folder that holds `node_modules`: one per lock file, beside what local runs keep.
+        The folder with `node_modules`: one for each lock file, in the state folder of local runs.
 
     Raises:
-        NotInstalled: npm is missing or refuses.
+        NotInstalled: npm is missing, fails, or takes too long.
     """
     lock = (package / "package-lock.json").read_bytes()
     folder = STATE / "npm" / hashlib.sha256(lock).hexdigest()[:16]
@@ -41,18 +41,23 @@ def installed(package: Path) -> Path:
 
 
 def _install(package: Path, folder: Path) -> None:
-    """Install elsewhere first: another process may be doing the same, or this one be stopped."""
+    """Install the packages of a folder.
+
+    They are installed into a temporary folder first: another process may install the same packages,
+    and this process may be stopped.
+    """
     npm = shutil.which("npm")
     if not npm:
-        raise NotInstalled("npm is missing: install Node.js, of whatever version.")
-    click.echo(f"Installing what {package.name} needs from npm ...")
+        raise NotInstalled("npm is missing. Install any version of Node.js.")
+    click.echo(f"Installing the npm packages of {package.name} ...")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as name:
-        made = Path(name) / "made"
-        shutil.copytree(package, made, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
-        _npm_ci(npm, made)
-        with suppress(OSError):  # the other process was faster
-            made.rename(folder)
+        unfinished_folder = Path(name) / "unfinished"
+        ignored = shutil.ignore_patterns("*.py", "__pycache__")
+        shutil.copytree(package, unfinished_folder, ignore=ignored)
+        _npm_ci(npm, unfinished_folder)
+        with suppress(OSError):  # another process was faster
+            unfinished_folder.rename(folder)
 
 
 def _npm_ci(npm: str, folder: Path) -> None:

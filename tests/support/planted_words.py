@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FORGED = f"carrel_0123456789ab_{MARK * 7}"
 """An access key that was never issued."""
 DEEP = 150
-"""About the greatest depth to which JSON may be nested."""
+"""A depth of nested JSON that is close to the accepted maximum."""
 SIGN_IN_PATHS = (
     "authorize",
     "register",
@@ -35,31 +35,31 @@ SIGN_IN_PATHS = (
 )
 """The paths of the gateway's sign-in."""
 PATHS = (*SIGN_IN_PATHS, "health", "mcp")
-"""Paths that the gateway answers, or might."""
+"""The paths that the gateway serves."""
 FIELDS = (
     *("client_id", "client_secret", "code", "code_verifier", "code_challenge", "state", "ticket"),
     *("redirect_uri", "refresh_token", "token", "scope", "resource", "key", "grant_type"),
     *("response_type", "csrf", "id_token", "error", "error_description"),
 )
-"""Bodies that are sent to these paths."""
+"""The parameters and form fields that are sent to these paths."""
 
 
 def plant(running: Running) -> str:
-    """Send the marker everywhere; return all answers."""
-    ways = (calls, _methods, _bodies, _headers, _addresses, _functions)
-    texts = [reply.text for way in ways for reply in way(running)]
-    return "".join([*texts, _noise(running)])
+    """Send the marker in every part of requests, and return the text of all responses."""
+    senders = (calls, _methods, _bodies, _headers, _addresses, _functions)
+    texts = [response.text for send in senders for response in send(running)]
+    return "".join([*texts, _send_invalid_http(running)])
 
 
 def calls(running: Running) -> Iterator[httpx2.Response]:
     """Send the marker in tool calls."""
-    there = running.endpoint
-    results = post(there, call("search_kb", {"query": f"the {MARK}"}))
-    yield results
-    result = results.json().get("result", {})
+    endpoint = running.endpoint
+    response = post(endpoint, call("search_kb", {"query": f"the {MARK}"}))
+    yield response
+    result = response.json().get("result", {})
     for hit in result.get("structuredContent", {}).get("results", []):
-        yield post(there, call("get_chunk", {"chunk_id": hit["chunk_id"]}))
-    bad: list[tuple[str, Any]] = [
+        yield post(endpoint, call("get_chunk", {"chunk_id": hit["chunk_id"]}))
+    invalid_calls: list[tuple[str, Any]] = [
         ("search_kb", {"query": MARK, MARK: MARK}),
         ("search_kb", {"query": MARK, "idempotency_key": MARK}),
         ("search_kb", {"query": MARK * 500}),
@@ -75,14 +75,15 @@ def calls(running: Running) -> Iterator[httpx2.Response]:
         (MARK, {}),
         (MARK, {MARK: MARK}),
     ]
-    for name, arguments in bad:
-        yield post(there, call(name, arguments))
-        yield post_modern(there, "tools/call", name=name, arguments=arguments)
+    for name, arguments in invalid_calls:
+        yield post(endpoint, call(name, arguments))
+        yield post_modern(endpoint, "tools/call", name=name, arguments=arguments)
 
 
 def _methods(running: Running) -> Iterator[httpx2.Response]:
-    prompt, template = {"type": "ref/prompt"}, {"type": "ref/resource"}
-    fields: list[tuple[str, dict[str, Any]]] = [
+    prompt = {"type": "ref/prompt"}
+    template = {"type": "ref/resource"}
+    requests: list[tuple[str, dict[str, Any]]] = [
         ("resources/read", {"uri": f"carrel://chunk/{MARK}"}),
         ("resources/read", {"uri": f"{MARK}://{MARK}?{MARK}#{MARK}"}),
         ("resources/list", {"cursor": MARK}),
@@ -99,15 +100,15 @@ def _methods(running: Running) -> Iterator[httpx2.Response]:
         (MARK, {MARK: MARK}),
         (f"notifications/{MARK}", {MARK: MARK}),
     ]
-    for method, params in fields:
+    for method, params in requests:
         yield post(running.endpoint, message(method, **params))
         yield post_modern(running.endpoint, method, **params)
-        silent = {"jsonrpc": "2.0", "method": method, "params": params}
-        yield post(running.endpoint, silent)
-        yield post(running.endpoint, silent, {"mcp-protocol-version": MODERN})
-    opening = initialize(HANDSHAKE[0])
-    opening["params"] |= {"clientInfo": {"name": MARK, "version": MARK, MARK: MARK}}
-    yield post(running.endpoint, opening)
+        notification = {"jsonrpc": "2.0", "method": method, "params": params}
+        yield post(running.endpoint, notification)
+        yield post(running.endpoint, notification, {"mcp-protocol-version": MODERN})
+    handshake = initialize(HANDSHAKE[0])
+    handshake["params"] |= {"clientInfo": {"name": MARK, "version": MARK, MARK: MARK}}
+    yield post(running.endpoint, handshake)
     yield post(running.endpoint, initialize(MARK))
 
 
@@ -191,18 +192,19 @@ def _addresses(running: Running) -> Iterator[httpx2.Response]:
 
 
 def _functions(running: Running) -> Iterator[httpx2.Response]:
-    """Requests to a function without the gateway."""
+    """Send the marker to functions without the gateway."""
     for tool in running.tools.values():
         yield httpx2.post(tool.url, content=MARK, headers={"traceparent": MARK})
         yield httpx2.post(f"{tool.url}/{MARK}?{MARK}={MARK}", json={MARK: MARK})
         yield httpx2.get(f"{tool.url}/{MARK}", headers={f"x-{MARK}": MARK, "authorization": MARK})
 
 
-def _noise(running: Running) -> str:
-    """Return the server's answer to bytes that are not HTTP."""
-    for fields in (f"{MARK}\r\n\r\n", f"GET /{MARK} HTTP/1.1\r\n{MARK}\r\n\r\n"):
-        address = urlsplit(running.url)
+def _send_invalid_http(running: Running) -> str:
+    """Send bytes that are not valid HTTP, and return the server's answers."""
+    answers = []
+    address = urlsplit(running.url)
+    for text in (f"{MARK}\r\n\r\n", f"GET /{MARK} HTTP/1.1\r\n{MARK}\r\n\r\n"):
         with socket.create_connection((address.hostname, address.port or 80), 5) as connection:
-            connection.sendall(fields.encode())
-            heard = connection.recv(65_536)
-    return heard.decode("utf-8", "replace")
+            connection.sendall(text.encode())
+            answers.append(connection.recv(65_536).decode("utf-8", "replace"))
+    return "".join(answers)

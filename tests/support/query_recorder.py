@@ -1,6 +1,7 @@
 """Record the shape of every query that this process sends through google-cloud-firestore.
 
-Sync, async and transactional calls all build their request in `_prep_stream`, which is wrapped.
+Synchronous, asynchronous and transactional calls all build their request in the method
+`_prep_stream`, which the recorder wraps.
 """
 
 from __future__ import annotations
@@ -30,25 +31,25 @@ _METHOD: Final = "_prep_stream"
 
 @contextmanager
 def recording() -> Iterator[set[QueryShape]]:
-    """Collect the shapes of the queries that are run meanwhile.
+    """Collect the shapes of all queries until the block ends.
 
-    An outer recording doesn't see them: a test can keep its example queries to itself.
+    An outer recording does not receive them, so that a test's example queries need no index.
     """
     shapes: set[QueryShape] = set()
-    before = [vars(kind)[_METHOD] for kind in _KINDS]
+    outer_methods = [vars(kind)[_METHOD] for kind in _KINDS]
     _observe(shapes.add)
     try:
         yield shapes
     finally:
-        for kind, method in zip(_KINDS, before, strict=True):
+        for kind, method in zip(_KINDS, outer_methods, strict=True):
             setattr(kind, _METHOD, method)
 
 
 def record_to_directory() -> None:
-    """Append the shapes to a file of this process, from now on, as lines of JSON.
+    """Append the shapes of all further queries to a file of this process, as lines of JSON.
 
-    The environment variable `CARREL_RECORD_QUERIES` names the directory; where it is unset nothing
-    is recorded.
+    The environment variable `CARREL_RECORD_QUERIES` names the directory of the file. Without it,
+    nothing is recorded.
     """
     directory = os.environ.get(DIRECTORY_VARIABLE)
     if not directory:
@@ -65,7 +66,7 @@ def record_to_directory() -> None:
 
 
 def shapes_in(directory: Path) -> frozenset[QueryShape]:
-    """Return the shapes that processes left in a directory."""
+    """Return the shapes that processes have recorded in a directory."""
     files = directory.glob("*.jsonl")
     return frozenset(
         QueryShape.from_json(line) for file in files for line in file.read_text().splitlines()

@@ -1,7 +1,7 @@
-"""Functions that are killed at random while clients call them, as by crashes.
+"""Functions that are killed at random while clients call them, as crashes would.
 
-A call that gets no answer is sent again with the same idempotency key until it is answered, so that
-tests can check afterwards what the functions stored.
+A client that gets no answer sends the call again with the same idempotency key, until the call is
+answered. Tests can then check what the functions stored.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallRequest
 
     Request = Callable[[int, int], tuple[str, CallRequest]]
-    """A function from the number of a client and of its call to a tool and a request. It is called
-    for each attempt, and returns the same idempotency key."""
+    """A function that takes the number of a client and of its call, and returns a tool's name and a
+    request. It is called for each attempt, and must return the same idempotency key."""
 
 MAX_SECONDS_TO_KILL: Final = 0.3
-"""A function is killed at most this many seconds after its first answer."""
+"""How long after its first answer a function is killed, at most."""
 ANSWER_TIMEOUT_SECONDS: Final = 120.0
-"""A client gives up a call that was not answered after this many seconds."""
+"""How long a client repeats a call that is not answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ class KilledFunction:
     """A function that is killed several times.
 
     Attributes:
-        url: The URL of the last process. Each process has its own port, since a killed one may keep
-            its port for a moment.
-        alive: Set while a process answers.
+        url: The URL of the last process. Each process has a port of its own, since a killed process
+            may occupy its port for a moment.
+        alive: Set while a process is serving.
         over: Set when no more kills follow.
         answered: Set when the current process has answered a call.
-        released: Set when the test needs the function no more.
+        released: Set when the test no longer needs the function.
     """
 
     url: str = ""
@@ -81,7 +81,7 @@ def run_killed_function(
     log: Path,
     *,
     kills: int,
-    chance: random.Random,
+    generator: random.Random,
 ) -> Iterator[KilledFunction]:
     """Serve a tool's function, which is killed `kills` times during calls and then keeps running.
 
@@ -90,28 +90,28 @@ def run_killed_function(
         environment: Variables to add to this process's own.
         log: The file for the function's output.
         kills: The number of kills, each a moment after an answer.
-        chance: The source of random delays.
+        generator: The source of random delays.
     """
     function = KilledFunction()
     program = deployed_program(tool, environment)
-    delays = [chance.uniform(0, MAX_SECONDS_TO_KILL) for _ in range(kills)]
+    delays = [generator.uniform(0, MAX_SECONDS_TO_KILL) for _ in range(kills)]
 
-    def live() -> None:
+    def serve_and_kill() -> None:
         try:
             for delay in delays:
                 if function.released.is_set():
                     break
-                with serve(program, log=log) as served:
-                    function.url = served.url
+                with serve(program, log=log) as server:
+                    function.url = server.url
                     function.answered.clear()
                     function.alive.set()
                     function.answered.wait(ANSWER_TIMEOUT_SECONDS)
                     with suppress(subprocess.TimeoutExpired):
-                        served.process.wait(timeout=delay)
+                        server.process.wait(timeout=delay)
                     function.alive.clear()
-                    served.kill()
-            with serve(program, log=log) as served:
-                function.url = served.url
+                    server.kill()
+            with serve(program, log=log) as server:
+                function.url = server.url
                 function.over.set()
                 function.alive.set()
                 function.released.wait()
@@ -119,13 +119,13 @@ def run_killed_function(
             function.over.set()
 
     with ThreadPoolExecutor(1) as thread:
-        life = thread.submit(live)
+        future = thread.submit(serve_and_kill)
         try:
             yield function
         finally:
             function.released.set()
             function.answered.set()
-            life.result()
+            future.result()
 
 
 def call_until_functions_survive(
@@ -135,8 +135,8 @@ def call_until_functions_survive(
 
     Args:
         functions: The functions to call, by the tool's name.
-        clients: The number of clients. Each makes one call after the other.
-        request: Makes the requests.
+        clients: The number of clients. A client makes one call after the other.
+        request: A function that makes the requests.
 
     Raises:
         TimeoutError: A call was never answered.
@@ -144,23 +144,23 @@ def call_until_functions_survive(
 
     def call_repeatedly(client: int) -> list[AnsweredCall]:
         answers: list[AnsweredCall] = []
+
+        def next_request() -> tuple[str, CallRequest]:
+            return request(client, len(answers))
+
         with httpx2.Client(timeout=60) as http:
             while not all(function.over.is_set() for function in functions.values()):
-                answers.append(
-                    _call_until_answered(functions, http, lambda: request(client, len(answers)))
-                )
-            answers.append(
-                _call_until_answered(functions, http, lambda: request(client, len(answers)))
-            )
+                answers.append(_call_until_answered(functions, http, next_request))
+            answers.append(_call_until_answered(functions, http, next_request))
         return answers
 
     with ThreadPoolExecutor(clients) as threads:
         futures = [threads.submit(call_repeatedly, client) for client in range(clients)]
-        done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-        if any(task.exception() for task in done):
+        finished_futures, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        if any(future.exception() for future in finished_futures):
             for function in functions.values():
                 function.over.set()
-        return [answer for task in futures for answer in task.result()]
+        return [answer for future in futures for answer in future.result()]
 
 
 def _call_until_answered(
@@ -168,12 +168,13 @@ def _call_until_answered(
     http: httpx2.Client,
     request: Callable[[], tuple[str, CallRequest]],
 ) -> AnsweredCall:
-    """Send a call until the answer is another than `UNAVAILABLE`.
+    """Send a call until the answer is not `UNAVAILABLE`.
 
     Raises:
         TimeoutError: The call was never answered.
     """
-    attempts, deadline = 0, time.monotonic() + ANSWER_TIMEOUT_SECONDS
+    attempts = 0
+    deadline = time.monotonic() + ANSWER_TIMEOUT_SECONDS
     tool, call_request = request()
     function = functions[tool]
     while time.monotonic() < deadline and function.alive.wait(ANSWER_TIMEOUT_SECONDS):

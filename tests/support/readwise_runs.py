@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from shared.runtime.job import Report
     from tests.support.fakes.readwise import FakeReadwise
 
-_OF_THE_RUN: Final = {"created_at", "updated_at", "deleted_at"}
+_RUN_TIMES: Final = {"created_at", "updated_at", "deleted_at"}
+"""These fields have the time of a run."""
 
 
-def readwise_settings(readwise: FakeReadwise, project: str, **more: Any) -> Settings:
-    """Settings that follow this library."""
-    named = {"readwise_token": SecretStr(TOKEN), "readwise_url": readwise.base_url} | more
-    return Settings(google_cloud_project=project, **named)
+def readwise_settings(readwise: FakeReadwise, project: str, **overrides: Any) -> Settings:
+    """Return settings that follow this library."""
+    fields = {"readwise_token": SecretStr(TOKEN), "readwise_url": readwise.base_url} | overrides
+    return Settings(google_cloud_project=project, **fields)
 
 
 async def run_ingest(app: App, meter: Meter | None = None, *, forgets_all: bool = False) -> Report:
@@ -35,24 +36,24 @@ async def run_ingest(app: App, meter: Meter | None = None, *, forgets_all: bool 
 
 
 async def progress(ctx: Context) -> SyncProgress:
-    """Return how far the base follows the library."""
+    """Return how far the knowledge base has followed the library."""
     return await ReadwiseSync(ctx.database).progress()
 
 
 async def stored_texts(ctx: Context) -> dict[str, list[str]]:
     """Return the texts of the passages of each source, in order."""
-    stored = sorted((await chunks(ctx)).values(), key=lambda chunk: int(chunk["position"]))
+    in_order = sorted((await chunks(ctx)).values(), key=lambda chunk: int(chunk["position"]))
     texts: dict[str, list[str]] = {}
-    for chunk in stored:
+    for chunk in in_order:
         texts.setdefault(chunk["source_id"], []).append(chunk["content"])
-    return {name: texts.get(name, []) for name in await documents(ctx, "sources")}
+    return {source_id: texts.get(source_id, []) for source_id in await documents(ctx, "sources")}
 
 
-async def stored_state(ctx: Context, *more: str) -> dict[str, dict[str, Any]]:
-    """Return all that ingest wrote, but for the times at which it did; and these collections."""
+async def stored_state(ctx: Context, *collections: str) -> dict[str, dict[str, Any]]:
+    """Return the documents that ingest writes, and these collections, without times of runs."""
     return {
         f"{collection}/{name}": {key: _timeless(key, value) for key, value in data.items()}
-        for collection in ("sources", "chunks", *more)
+        for collection in ("sources", "chunks", *collections)
         for name, data in (await documents(ctx, collection)).items()
     }
 
@@ -60,4 +61,4 @@ async def stored_state(ctx: Context, *more: str) -> dict[str, dict[str, Any]]:
 def _timeless(key: str, value: Any) -> Any:
     if key == "pending":
         return set(value)
-    return key if key in _OF_THE_RUN else value
+    return key if key in _RUN_TIMES else value

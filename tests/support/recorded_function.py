@@ -1,6 +1,6 @@
-"""Serves one function as `infra/local/serve_function.py` does, and records its queries.
+"""Serves a function as `infra/local/serve_function.py` does, and records its queries.
 
-It is run by the function's own environment, which has nothing of the checkout.
+The Python of the function's own environment runs this program. It cannot import the checkout.
 """
 
 import runpy

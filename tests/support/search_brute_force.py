@@ -18,6 +18,7 @@ from shared.search.fusion import Scores, diversify, fuse
 from shared.text.terms import terms
 from tests.support.fakes.embedder import cosine
 from tests.support.knowledge import index_all, store_sources
+from tests.support.stored_documents import chunks
 
 if TYPE_CHECKING:
     import random
@@ -44,7 +45,7 @@ CLUSTERS: Final = ("c1", "c2", "c3")
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedChunk:
-    """A chunk with its vector, read without the code under test."""
+    """A chunk with its vector, as read without the code under test."""
 
     chunk: Chunk
     vector: Vector
@@ -52,14 +53,13 @@ class EmbeddedChunk:
 
 def make_source_of_text(text: str, source_id: str = "notes", **fields: Any) -> Source:
     """Return a source with one passage."""
-    described_fields = {"title": source_id.title(), "category": "books"} | fields
-    return Source(source_id, sections=(Section(text),), **described_fields)
+    return make_source_of_texts([text], source_id, **fields)
 
 
 def make_source_of_texts(texts: Sequence[str], source_id: str = "many", **fields: Any) -> Source:
     """Return a source with a passage for each text."""
-    described_fields = {"title": source_id.title(), "category": "books"} | fields
-    return Source(source_id, sections=tuple(map(Section, texts)), **described_fields)
+    all_fields = {"title": source_id.title(), "category": "books"} | fields
+    return Source(source_id, sections=tuple(map(Section, texts)), **all_fields)
 
 
 async def update_chunk(ctx: Context, chunk_id: str, **fields: object) -> None:
@@ -72,7 +72,7 @@ async def update_chunk(ctx: Context, chunk_id: str, **fields: object) -> None:
 async def random_knowledge(
     ctx: Context, generator: random.Random, sources: int = 9
 ) -> list[EmbeddedChunk]:
-    """Return a knowledge base with random tags, authors, dates, cards and clusters."""
+    """Store sources with random tags, authors, dates, cards and clusters; return all passages."""
     await store_sources(ctx, *(_random_source(generator, number) for number in range(sources)))
     client = ctx.database.client
     async for snapshot in client.collection("chunks").select([]).stream():
@@ -86,29 +86,27 @@ async def random_knowledge(
 
 async def stored_chunks(ctx: Context) -> list[EmbeddedChunk]:
     """Return all stored passages."""
-    chunks = ctx.database.client.collection("chunks")
-    results = [(item.id, item.to_dict() or {}) async for item in chunks.stream()]
+    stored = await chunks(ctx)
     return [
-        EmbeddedChunk(chunk_repository.to_chunk(name, data), tuple(data["embedding"]))
-        for name, data in results
-        if "content" in data
+        EmbeddedChunk(chunk_repository.to_chunk(chunk_id, data), tuple(data["embedding"]))
+        for chunk_id, data in stored.items()
     ]
 
 
 async def truncate_postings(ctx: Context, collection: str, cap: int) -> None:
-    """Truncate all postings of a collection, as the index job does with long ones."""
-    client = ctx.database.client
-    names = [(collection, item.id) async for item in client.collection(collection).stream()]
-    await PostingsTruncation(ctx.database, KNOWLEDGE, cap).truncate(names)
+    """Truncate all postings of a collection, as the index job truncates long ones."""
+    stream = ctx.database.client.collection(collection).stream()
+    refs = [(collection, snapshot.id) async for snapshot in stream]
+    await PostingsTruncation(ctx.database, KNOWLEDGE, cap).truncate(refs)
 
 
 async def all_pages(ctx: Context, limit: int = 10, **arguments: Any) -> list[Out]:
-    """Return all pages of a call."""
+    """Return all pages of a search."""
     pages: list[Out] = []
     cursor = None
     for _ in count():
-        expected = {"limit": limit, "cursor": cursor, **arguments}
-        pages.append(await search_kb(In.model_validate(expected), ctx))
+        page_arguments = {"limit": limit, "cursor": cursor, **arguments}
+        pages.append(await search_kb(In.model_validate(page_arguments), ctx))
         cursor = pages[-1].next_cursor
         if cursor is None:
             return pages
@@ -135,19 +133,18 @@ def passes(chunk: Chunk, filters: Mapping[str, Any], *, cards_only: bool = False
 
 def newest_first(candidates: Sequence[EmbeddedChunk]) -> list[str]:
     """Return the ids of passages, newest first."""
-    chunks = [entry.chunk for entry in candidates]
-    return [
-        item.chunk_id
-        for item in sorted(chunks, key=lambda item: (item.dated_at, item.chunk_id), reverse=True)
-    ]
+    in_order = sorted(
+        (entry.chunk for entry in candidates),
+        key=lambda chunk: (chunk.dated_at, chunk.chunk_id),
+        reverse=True,
+    )
+    return [chunk.chunk_id for chunk in in_order]
 
 
 def semantic_order(candidates: Sequence[EmbeddedChunk], vector: Vector) -> list[str]:
     """Return the ids of passages by similarity to a vector, best first."""
     scores = {entry.chunk.chunk_id: cosine(entry.vector, vector) for entry in candidates}
-    return _diversified_ids(
-        sorted(scores.items(), key=lambda item: (-item[1], item[0])), candidates
-    )
+    return _diversified_ids(_best_first(scores), candidates)
 
 
 def lexical_order(
@@ -155,12 +152,12 @@ def lexical_order(
 ) -> list[str]:
     """Return the ids of passages that contain a term of a query, by BM25, best first."""
     scores = bm25(all_chunks, query)
-    stored_terms = [
-        (entry.chunk.chunk_id, scores[entry.chunk.chunk_id])
+    candidate_scores = {
+        entry.chunk.chunk_id: scores[entry.chunk.chunk_id]
         for entry in candidates
         if scores[entry.chunk.chunk_id]
-    ]
-    return _diversified_ids(sorted(stored_terms, key=lambda item: (-item[1], item[0])), candidates)
+    }
+    return _diversified_ids(_best_first(candidate_scores), candidates)
 
 
 def hybrid_order(
@@ -170,25 +167,30 @@ def hybrid_order(
     vector: Vector,
 ) -> list[str]:
     """Return the ids of passages by both scores, best first."""
-    scores = bm25(all_chunks, query)
-    pool = {
-        entry.chunk.chunk_id: Scores(cosine(entry.vector, vector), scores[entry.chunk.chunk_id])
+    lexical_scores = bm25(all_chunks, query)
+    scores = {
+        entry.chunk.chunk_id: Scores(
+            cosine(entry.vector, vector), lexical_scores[entry.chunk.chunk_id]
+        )
         for entry in candidates
     }
-    return _diversified_ids(fuse(pool), candidates)
+    return _diversified_ids(fuse(scores), candidates)
 
 
 def bm25(all_chunks: Sequence[EmbeddedChunk], query: str) -> dict[str, float]:
-    """Return the BM25 score of every passage, from the texts themselves."""
-    texts = {entry.chunk.chunk_id: Counter(terms(entry.chunk.indexed_text)) for entry in all_chunks}
-    average = sum(counts.total() for counts in texts.values()) / len(texts)
-    scores = dict.fromkeys(texts, 0.0)
+    """Return the BM25 score of every passage by its id, computed from the texts."""
+    term_counts = {
+        entry.chunk.chunk_id: Counter(terms(entry.chunk.indexed_text)) for entry in all_chunks
+    }
+    documents = len(term_counts)
+    average_length = sum(counts.total() for counts in term_counts.values()) / documents
+    scores = dict.fromkeys(term_counts, 0.0)
     for term in terms(query):
-        df = sum(term in counts for counts in texts.values())
-        idf = math.log(1 + (len(texts) - df + 0.5) / (df + 0.5))
-        for name, counts in texts.items():
-            norm = 1.2 * (0.25 + 0.75 * counts.total() / average)
-            scores[name] += idf * counts[term] / (counts[term] + norm)
+        df = sum(term in counts for counts in term_counts.values())
+        idf = math.log(1 + (documents - df + 0.5) / (df + 0.5))
+        for chunk_id, counts in term_counts.items():
+            norm = 1.2 * (0.25 + 0.75 * counts.total() / average_length)
+            scores[chunk_id] += idf * counts[term] / (counts[term] + norm)
     return scores
 
 
@@ -233,11 +235,16 @@ def _fold(name: str) -> str:
     return " ".join(name.casefold().split())
 
 
+def _best_first(scores: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Sort by score, and equal scores by id."""
+    return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+
+
 def _diversified_ids(
-    scored: list[tuple[str, float]], candidates: Sequence[EmbeddedChunk]
+    ranking: list[tuple[str, float]], candidates: Sequence[EmbeddedChunk]
 ) -> list[str]:
     sources = {entry.chunk.chunk_id: entry.chunk.source_id for entry in candidates}
-    return [name for name, _ in diversify(scored, sources)]
+    return [chunk_id for chunk_id, _ in diversify(ranking, sources)]
 
 
 def _random_source(generator: random.Random, number: int) -> Source:

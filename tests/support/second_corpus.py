@@ -1,4 +1,4 @@
-"""A second corpus for tests: short texts, indexed when they are written."""
+"""A second corpus for tests: short texts, called jottings, that are indexed when they are saved."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ class Jotting:
 
     @property
     def indexed_text(self) -> str:
-        """Its text."""
+        """The text to index."""
         return self.text
 
     @property
     def facets(self) -> Mapping[Facet, str]:
-        """Its tags and its month."""
+        """The tags and the month."""
         tags = {named_facet(Kind.TAG, tag): tag for tag in self.tags}
         return tags | {month_facet(self.dated_at): f"{self.dated_at:%B %Y}"}
 
 
 def jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
-    """Return a jotting for each text, a day apart, the last one the newest."""
+    """Return a jotting for each text. Each is dated a day after the previous one."""
     return [
         Jotting(f"j{number:02}", text, tags, NOON + timedelta(days=number))
         for number, text in enumerate(texts)
@@ -61,32 +61,32 @@ def jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
 def corpus(ctx: Context) -> DatedCorpus[Jotting]:
     """Return the corpus of all jottings."""
     database = ctx.database
-    documents = Documents(database, COLLECTION, ("text", "tags", "dated_at"), _present)
+    documents = Documents(database, COLLECTION, ("text", "tags", "dated_at"), _to_jotting)
     return DatedCorpus(documents, InvertedIndex(database, NAMES))
 
 
-async def jot(ctx: Context, *written: Jotting) -> None:
-    """Write jottings, replacing those of the same ids."""
+async def save_jottings(ctx: Context, *new_jottings: Jotting) -> None:
+    """Save jottings; a jotting replaces one with the same id."""
     await EmbeddingSpace(ctx.database).claim(ctx.embedder)
-    for document in written:
-        [vector] = await ctx.embedder.embed([document.text], Purpose.DOCUMENT)
-        expected = indexed_state(document)
-        fields = {"text": document.text, "tags": list(document.tags), "dated_at": document.dated_at}
+    for jotting in new_jottings:
+        [vector] = await ctx.embedder.embed([jotting.text], Purpose.DOCUMENT)
+        state = indexed_state(jotting)
+        fields = {"text": jotting.text, "tags": list(jotting.tags), "dated_at": jotting.dated_at}
         fields |= vector_fields(vector, ctx.embedder.model)
-        fields["facets"] = vector_index_entries(expected.facets)
-        await _save(ctx, document.id, fields, expected)
+        fields["facets"] = vector_index_entries(state.facets)
+        await _write(ctx, jotting.id, fields, state)
 
 
 async def forget(ctx: Context, jotting_id: str) -> None:
     """Delete a jotting and its postings."""
-    gone = dict.fromkeys(("text", "dated_at"), DELETE_FIELD) | NO_VECTOR
-    await _save(ctx, jotting_id, gone | {"facets": []}, NOT_INDEXED)
+    no_content = dict.fromkeys(("text", "dated_at"), DELETE_FIELD) | NO_VECTOR
+    await _write(ctx, jotting_id, no_content | {"facets": []}, NOT_INDEXED)
 
 
-async def _save(
+async def _write(
     ctx: Context, jotting_id: str, fields: dict[str, Any], indexed: IndexedState
 ) -> None:
-    """Write a jotting and its postings in one commit; retry on conflict."""
+    """Write a jotting and its postings in one commit, and retry after conflicts."""
     database = ctx.database
 
     async def attempt() -> None:
@@ -100,7 +100,8 @@ async def _save(
     await database.retry_on_conflict(attempt)
 
 
-def _present(jotting_id: str, data: dict[str, Any]) -> Jotting | None:
+def _to_jotting(jotting_id: str, data: dict[str, Any]) -> Jotting | None:
+    """Return the jotting of a document; None if it was deleted."""
     if "text" not in data:
         return None
     return Jotting(jotting_id, data["text"], tuple(data["tags"]), data["dated_at"])

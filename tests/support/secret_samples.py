@@ -39,7 +39,7 @@ class Planted:
 
 
 def random_text(alphabet: str, length: int, seed: int = 0) -> str:
-    """Random characters, the same every time."""
+    """Return random characters, which are the same in every run."""
     return "".join(Random(f"{alphabet}{length}{seed}").choices(alphabet, k=length))  # noqa: S311 - invented secrets
 
 
@@ -53,7 +53,7 @@ def json_web_token(seed: int = 0) -> str:
 
 
 def armored(label: str, seed: int = 0) -> str:
-    """Random lines between a header and a footer, as in a PEM file."""
+    """Return random lines between a header and a footer, as in a PEM file."""
     lines = [random_text(BASE64, 64, seed + number) for number in range(6)]
     dashes = "-" * 5
     return "\n".join([f"{dashes}BEGIN {label}{dashes}", *lines, f"{dashes}END {label}{dashes}"])
@@ -74,8 +74,9 @@ def service_account(seed: int = 0) -> str:
 
 
 def tokens(seed: int = 0) -> dict[str, str]:
-    """Tokens with a format of their own, by kind."""
-    digits, middle = string.digits, "T3Blbk" + "FJ"
+    """Return tokens that have a format of their own, by kind."""
+    digits = string.digits
+    middle = "T3Blbk" + "FJ"
 
     def some(alphabet: str, length: int) -> str:
         return random_text(alphabet, length, seed)
@@ -123,7 +124,7 @@ def tokens(seed: int = 0) -> dict[str, str]:
 
 
 def secrets_in_context(seed: int = 0) -> list[Planted]:
-    """Secrets that only their context reveals."""
+    """Return secrets that only their context reveals."""
     aws = random_text(BASE64, 40, seed)
     azure = random_text(BASE64, 86, seed) + "=="
     password = random_text(ALNUM, 14, seed)
@@ -203,7 +204,7 @@ def _secrets_in_commands(password: str) -> list[Planted]:
 
 
 def key_blocks(seed: int = 0) -> list[Planted]:
-    """Private keys of several lines."""
+    """Return private keys of several lines."""
     labels = ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY"]
     labels += ["ENCRYPTED PRIVATE KEY", "PGP PRIVATE KEY BLOCK"]
     body = random_text(BASE64, 64, seed)
@@ -221,18 +222,19 @@ def all_planted(seed: int = 0) -> list[Planted]:
 
 
 def personal_data() -> list[Planted]:
-    """Personal data of invented people, in real formats."""
-    mail, other = "ida.loaf" + "@" + "gmail.com", "i.loaf" + "@" + "acme-bakery.co.uk"
-    mobile, landline, american = (
-        "+49 151 " + "5807 4413",
-        "+442083" + "661177",
-        "(212) 736-" + "5000",
-    )
-    card, amex = "4539 1488 " + "0343 6467", "3714" + "96353984314"
-    account, social = "DE02 1203 0000 " + "0000 2020 51", "536-" + "22-8841"
+    """Return personal data of invented people, in real formats."""
+    mail = "ida.loaf" + "@" + "gmail.com"
+    company_mail = "i.loaf" + "@" + "acme-bakery.co.uk"
+    mobile = "+49 151 " + "5807 4413"
+    landline = "+442083" + "661177"
+    american = "(212) 736-" + "5000"
+    card = "4539 1488 " + "0343 6467"
+    amex = "3714" + "96353984314"
+    account = "DE02 1203 0000 " + "0000 2020 51"
+    social = "536-" + "22-8841"
     return [
         Planted("e-mail", f"Thanks to\nIda Loaf <{mail}>", mail, 2),
-        Planted("e-mail, company", f'"author": "{other}"', other),
+        Planted("e-mail, company", f'"author": "{company_mail}"', company_mail),
         Planted("phone, mobile", f"Call {mobile} when it is down.", mobile),
         Planted("phone, plain", f"to='{landline}'", landline),
         Planted("phone, American", f"Phone: {american}", american),
@@ -372,7 +374,7 @@ INNOCENT: Final = (
     "C:\\Users\\Public Documents\\a, C:\\Users\\Your Name\\a, GET /users/settings.profile/edit",
     *_digests(),
 )
-"""Texts without secrets: placeholders, names in code, digests, impersonal addresses."""
+"""Texts without secrets: placeholders, names in code, digests and impersonal addresses."""
 
 HOSTILE: Final = (
     *("a", "1 ", "A", "\n", "\\n", '"', "/", "."),
@@ -388,4 +390,4 @@ HOSTILE: Final = (
     "/home/ida" + ".loaf/",
     *("4242 ", "4", "DE89 ", "000-", "\ufdfa", "\uff10", "\u200b"),
 )
-"""Texts that make careless regular expressions slow if repeated."""
+"""Texts that, when they are repeated, make careless regular expressions slow."""

@@ -50,7 +50,7 @@ class FakeLoginLimit:
 
     Attributes:
         attempts: The network addresses of the attempts.
-        max_attempts: How many are allowed.
+        max_attempts: The number of attempts that are allowed.
     """
 
     attempts: list[str] = field(default_factory=list)
@@ -82,10 +82,11 @@ class SignInApp:
         self.access = Connection(settings.google_cloud_project, settings.access_database)
         self.clock = SettableClock()
         self.login_limit = FakeLoginLimit()
-        issuer, resource = issuer_url(settings), resource_url(settings)
-        tokens = AccessTokens(self.keyring, issuer, resource, self.clock)
-        has_google = bool(settings.google_client_id)
-        google = GoogleSignIn(settings, self.keyring, self.clock) if has_google else None
+        issuer = issuer_url(settings)
+        tokens = AccessTokens(self.keyring, issuer, resource_url(settings), self.clock)
+        google = (
+            GoogleSignIn(settings, self.keyring, self.clock) if settings.google_client_id else None
+        )
         consent = Consent(
             settings=settings,
             keyring=self.keyring,
@@ -98,7 +99,7 @@ class SignInApp:
         self.app = Starlette(routes=consent.routes())
 
     def client(self) -> httpx2.AsyncClient:
-        """Make a client that keeps cookies and follows no redirects."""
+        """Make a client that stores cookies and does not follow redirects."""
         return httpx2.AsyncClient(
             transport=httpx2.ASGITransport(self.app), base_url=issuer_url(self.settings)
         )
@@ -116,7 +117,7 @@ class SignInApp:
         return issuer_url(self.settings) + self.consent_path(request)
 
     async def make_key(self, scopes: frozenset[Scope] = FULL_ACCESS) -> tuple[str, str]:
-        """Create a key for `USER`; return its text and its id."""
+        """Create a key for `USER`, and return its text and its id."""
         text, key = new_key(self.keyring, USER, "a key", scopes, created_at=self.clock())
         await AccessStore(self.access).keys.add(key)
         return text, key.key_id

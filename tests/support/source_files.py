@@ -1,4 +1,4 @@
-"""Files for the readers' tests, and the sources read from them."""
+"""Files for tests of readers, and the sources that are read from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def write_file(folder: Path, name: str, content: str | bytes) -> Path:
-    """Write a file, and the folders it needs."""
+    """Write a file, and create its parent folders."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -38,18 +38,18 @@ def read_warnings(path: Path) -> list[tuple[str, str]]:
 
 
 def read_one(path: Path) -> Source:
-    """Return the one source that is read of a path."""
-    (source,) = read_sources(path)
+    """Return the only source in a file or folder."""
+    [source] = read_sources(path)
     return source
 
 
 def json_lines(*records: dict[str, Any]) -> str:
-    """JSON Lines."""
+    """Format records as JSON Lines."""
     return "".join(json.dumps(record) + "\n" for record in records)
 
 
 def make_book(**fields: Any) -> dict[str, Any]:
-    """Return a book of a Readwise export, with these fields instead of the usual ones."""
+    """Return a book of a Readwise export; `fields` override the defaults."""
     return {"user_book_id": 7, "title": "Walden", "highlights": [{"text": "Simplify."}], **fields}
 
 

@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 
 
 async def snapshots(ctx: Context, collection: str) -> dict[str, DocumentSnapshot[Any]]:
-    """Return every document of a collection by its id, with the time of its last write."""
-    results = ctx.database.client.collection(collection).stream()
-    return {snapshot.id: snapshot async for snapshot in results}
+    """Return the snapshots of a collection's documents, by id."""
+    stream = ctx.database.client.collection(collection).stream()
+    return {snapshot.id: snapshot async for snapshot in stream}
 
 
 async def documents(ctx: Context, collection: str) -> dict[str, dict[str, Any]]:
-    """Return the fields of every document of a collection, by its id."""
-    results = await snapshots(ctx, collection)
-    return {name: snapshot.to_dict() or {} for name, snapshot in results.items()}
+    """Return the fields of a collection's documents, by id."""
+    by_id = await snapshots(ctx, collection)
+    return {name: snapshot.to_dict() or {} for name, snapshot in by_id.items()}
 
 
 async def chunks(ctx: Context) -> dict[str, dict[str, Any]]:
     """Return the fields of every chunk that is not deleted, by id."""
-    results = await documents(ctx, "chunks")
-    return {name: data for name, data in results.items() if "content" in data}
+    by_id = await documents(ctx, "chunks")
+    return {chunk_id: data for chunk_id, data in by_id.items() if "content" in data}
 
 
 async def tombstones(ctx: Context) -> dict[str, dict[str, Any]]:
-    """Return the remains of deleted chunks, by id."""
-    results = await documents(ctx, "chunks")
-    return {name: data for name, data in results.items() if "deleted_at" in data}
+    """Return the fields of every deleted chunk whose document still exists, by id."""
+    by_id = await documents(ctx, "chunks")
+    return {chunk_id: data for chunk_id, data in by_id.items() if "deleted_at" in data}
 
 
 async def chunks_by_content(ctx: Context) -> dict[str, dict[str, Any]]:
@@ -46,7 +46,7 @@ async def chunks_by_content(ctx: Context) -> dict[str, dict[str, Any]]:
 
 
 async def leases(ctx: Context) -> set[str]:
-    """Return the jobs whose lease is held."""
+    """Return the names of the jobs that have a lease."""
     return set(await documents(ctx, "leases"))
 
 
@@ -56,21 +56,21 @@ def ample_budget() -> Budget:
 
 
 def spent_budget() -> Budget:
-    """Return a budget that is spent already."""
+    """Return a budget that is already spent."""
     return Budget(-math.inf)
 
 
 def one_step(progress: Callable[[int], None] = lambda _: None) -> Budget:
-    """Return a budget that is spent after the first item."""
-    done: list[int] = []
+    """Return a budget that is spent when the job reports its first progress."""
+    reports: list[int] = []
 
-    def deal(count: int) -> None:
-        done.append(count)
+    def record_progress(count: int) -> None:
+        reports.append(count)
         progress(count)
 
     class OneStep(Budget):
         @property
         def spent(self) -> bool:
-            return bool(done)
+            return bool(reports)
 
-    return OneStep(math.inf, deal)
+    return OneStep(math.inf, record_progress)

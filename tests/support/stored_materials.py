@@ -1,4 +1,4 @@
-"""A text that is embedded in several batches, and its documents in the database."""
+"""A text that is embedded in several batches, and the documents that are stored for it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from tests.support.fakes.openai import FakeOpenAI
 
 PARAGRAPHS: Final = 40
-"""The text has this many passages: a full batch and a partial one."""
+"""The number of passages of the text: a full batch and a partial one."""
 DIMENSION: Final = 16
-"""Vectors have this length, since short ones are stored quickly."""
+"""The dimension of vectors: short vectors are stored quickly."""
 TIMES: Final = {"created_at", "touched_at", "brought_at", "kept_at", "next_at"}
 QUERY: Final = "thing 31 became what"
 
@@ -36,26 +36,26 @@ def make_text(paragraphs: int = PARAGRAPHS, first: int = 0) -> str:
     return "\n\n".join(paragraph(number) for number in range(first, first + paragraphs))
 
 
-def openai_settings(fake: FakeOpenAI, project: str, **more: Any) -> Settings:
-    """Return settings that embed with the fake server."""
-    return Settings(**openai_fields(fake, project, **more))
+def openai_settings(fake: FakeOpenAI, project: str, **overrides: Any) -> Settings:
+    """Return settings for embedding with the fake server."""
+    return Settings(**openai_fields(fake, project, **overrides))
 
 
-def openai_fields(fake: FakeOpenAI, project: str, **more: Any) -> dict[str, Any]:
-    """Return the same settings as fields."""
+def openai_fields(fake: FakeOpenAI, project: str, **overrides: Any) -> dict[str, Any]:
+    """Return the fields of `openai_settings`."""
     return {
         "google_cloud_project": project,
         "embedding_provider": "openai",
         "openai_base_url": fake.base_url,
         "openai_model": MODEL,
         "openai_dimension": DIMENSION,
-    } | more
+    } | overrides
 
 
 async def ask(
     app: App, seconds: float = 30.0, caller: Caller = READER, **arguments: Any
 ) -> CallAnswer:
-    """Call the tool, by default with `QUERY`, with a deadline in `seconds`."""
+    """Call `extract_key_info`, by default with `QUERY`, with a deadline in `seconds`."""
     arguments = {"query": QUERY} | arguments
     return await call(app, "extract_key_info", caller, seconds=seconds, **arguments)
 
@@ -66,9 +66,9 @@ def embedded_passages(fake: FakeOpenAI) -> list[str]:
 
 
 async def stored_contents(app: App, caller: Caller = READER) -> dict[str, dict[str, Any]]:
-    """Return all documents below a user's workspaces, without times and upload ids.
+    """Return all documents of a user's workspaces, by path, without times and upload ids.
 
-    The id of an upload that no document refers to stays.
+    Only the ids of uploads that a document names are left out.
     """
     client = app.context(Caller(), Meter()).database.client
     documents: dict[str, dict[str, Any]] = {}
@@ -102,17 +102,17 @@ async def stored_answers(app: App, caller: Caller = READER) -> list[dict[str, An
     return [snapshot.to_dict() or {} async for snapshot in replays.stream()]
 
 
-async def assert_not_found(app: App, *materials: str, **where: Any) -> None:
-    """Assert that no search finds these texts, or anything in the workspace."""
-    assert (await extract_error(app, QUERY, scope="task", **where)).code == "NOT_FOUND"
+async def assert_not_found(app: App, *materials: str, **arguments: Any) -> None:
+    """Assert that the workspace has no documents, and none of these texts."""
+    error = await extract_error(app, QUERY, scope="task", **arguments)
+    assert error.code == "NOT_FOUND"
     for text in materials:
-        assert (
-            await extract_error(app, QUERY, document=content_id(text), **where)
-        ).code == "NOT_FOUND"
+        error = await extract_error(app, QUERY, document=content_id(text), **arguments)
+        assert error.code == "NOT_FOUND"
 
 
 def assert_says_to_call_again(error: WireError | None) -> None:
-    """Assert that the error is an outage, and that the message says when to call again."""
+    """Assert that a call failed with UNAVAILABLE, and that the message says when to call again."""
     assert error is not None
     assert error.code == "UNAVAILABLE"
     assert error.retry_after, error
@@ -123,15 +123,15 @@ def difference(
     expected: dict[str, dict[str, Any]], stored: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     """Return the documents that differ from the expected ones, with their differing fields."""
-    names = expected.keys() | stored.keys()
+    paths = expected.keys() | stored.keys()
     return {
-        name: _short(expected.get(name, {}), stored.get(name))
-        for name in sorted(names)
-        if expected.get(name) != stored.get(name)
+        path: _differing_fields(expected.get(path, {}), stored.get(path))
+        for path in sorted(paths)
+        if expected.get(path) != stored.get(path)
     }
 
 
-def _short(expected: dict[str, Any], stored: dict[str, Any] | None) -> dict[str, Any]:
+def _differing_fields(expected: dict[str, Any], stored: dict[str, Any] | None) -> dict[str, Any]:
     if stored is None:
         return {"missing": True}
     return {

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 async def assert_postings_exact(app: App) -> None:
-    """Assert that the postings equal those recomputed from the listed traces."""
+    """Assert that postings and totals equal those recomputed from the listed traces."""
     expected: dict[PostingsRef, dict[str, int]] = {}
     totals = Counter({"documents": 0, "length": 0})
     for trace_id, data in (await stored_documents(app, "traces")).items():
@@ -33,7 +33,7 @@ async def assert_postings_exact(app: App) -> None:
         counts = Counter(terms(trace.indexed_text))
         assert read_indexed_state(data).terms == counts
         assert data["facets"] == [f"tag:{tag}" for tag in trace.content.tags]
-        totals += Counter(documents=bool(counts), length=counts.total())
+        totals.update(documents=int(bool(counts)), length=counts.total())
         for term, tf in counts.items():
             entry = pack(tf, counts.total())
             expected.setdefault(("trace_lexicon", term), {})[trace_id] = entry
@@ -45,16 +45,13 @@ async def assert_postings_exact(app: App) -> None:
         for collection in ("trace_lexicon", "trace_facets")
         for name, data in (await stored_documents(app, collection)).items()
     }
-    postings = {name: data["postings"] for name, data in documents.items() if data["postings"]}
+    postings = {ref: data["postings"] for ref, data in documents.items() if data["postings"]}
     assert postings == expected
-    assert {name: data["df"] for name, data in documents.items()} == {
-        name: len(expected.get(name, {})) for name in documents
-    }
+    expected_counts = {ref: len(expected.get(ref, {})) for ref in documents}
+    assert {ref: data["df"] for ref, data in documents.items()} == expected_counts
     assert all(len(data["postings"]) <= data["held"] for data in documents.values())
-    stored = (await stored_documents(app, "meta")).get("trace_lexicon", {})
-    assert {name: totals[name] for name in ("documents", "length")} == (
-        {"documents": 0, "length": 0} | stored
-    )
+    stored_totals = (await stored_documents(app, "meta")).get("trace_lexicon", {})
+    assert {"documents": 0, "length": 0} | stored_totals == dict(totals)
     for (collection, name), data in documents.items():
         if collection == "trace_facets":
             facet = parse_facet_id(name, data["name"])
@@ -79,16 +76,14 @@ def expected_tally(votes: dict[str, dict[str, Any]], revision: int) -> VoteTally
 
 
 async def assert_tallies(app: App) -> None:
-    """Assert that all tallies and contributors' records equal the stored votes."""
-    records: dict[str, Counter[str]] = {}
+    """Assert that all tallies and contributors' records equal the sums of the stored votes."""
+    expected_records: dict[str, Counter[str]] = {}
     for trace_id, data in (await stored_documents(app, "traces")).items():
         votes = await stored_votes(app, trace_id)
         assert VoteTally(**data["tally"]) == expected_tally(votes, data["text_revision"])
         counts = Counter(vote["vote"] for vote in votes.values())
-        records[data["contributor"]] = records.get(data["contributor"], Counter()) + counts
-    stored = await stored_documents(app, "contributors")
-    for user in records.keys() | stored.keys():
-        assert {
-            "up": records[user]["up"],
-            "down": records[user]["down"],
-        } == {"up": 0, "down": 0} | stored.get(user, {})
+        expected_records.setdefault(data["contributor"], Counter()).update(counts)
+    records = await stored_documents(app, "contributors")
+    for user in expected_records.keys() | records.keys():
+        expected_record = {kind: expected_records[user][kind] for kind in ("up", "down")}
+        assert {"up": 0, "down": 0} | records.get(user, {}) == expected_record

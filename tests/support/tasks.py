@@ -35,28 +35,29 @@ async def expect_result(
 async def expect_error(
     app: App, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
 ) -> dict[str, Any]:
-    """Call a tool that must fail, and return its error in the envelope's form."""
+    """Call a tool that must fail, and return its error in the envelope."""
     app.clock = lambda: now
     return ENVELOPE.error(await call_error(app, name, user, **arguments))
 
 
-async def add_tasks(app: App, *titles: str, user: str = "anna", **more: Any) -> list[str]:
-    """Add tasks one by one; return their ids."""
-    added = [await expect_result(app, "add_task", user, title=title, **more) for title in titles]
-    return [result["task"]["task_id"] for result in added]
+async def add_tasks(app: App, *titles: str, user: str = "anna", **arguments: Any) -> list[str]:
+    """Add tasks one by one, and return their ids."""
+    results = [
+        await expect_result(app, "add_task", user, title=title, **arguments) for title in titles
+    ]
+    return [result["task"]["task_id"] for result in results]
 
 
 async def list_all(app: App, user: str = "anna", **arguments: Any) -> list[dict[str, Any]]:
-    """Return the tasks of all pages; a page has at most three unless a limit is given."""
+    """Return the tasks of all pages. By default, a page has at most three tasks."""
     tasks: list[dict[str, Any]] = []
-    page: dict[str, Any] = {}
-    while not tasks or "next_cursor" in page:
-        more = {"cursor": page["next_cursor"]} if page else {}
-        page = await expect_result(app, "list_tasks", user, **({"limit": 3} | arguments | more))
+    page_arguments = {"limit": 3} | arguments
+    while True:
+        page = await expect_result(app, "list_tasks", user, **page_arguments)
         tasks += page["tasks"]
         if "next_cursor" not in page:
-            break
-    return tasks
+            return tasks
+        page_arguments["cursor"] = page["next_cursor"]
 
 
 async def list_ids(app: App, user: str = "anna", **arguments: Any) -> list[str]:

@@ -19,7 +19,7 @@ class TcpProxy:
     """Forwards bytes between clients and a server.
 
     Attributes:
-        host: The host and port on which it listens.
+        host: The host and port on which the proxy listens.
     """
 
     def __init__(self, upstream: str) -> None:
@@ -37,7 +37,7 @@ class TcpProxy:
         self._flowing.set()
         name, _, port = self.host.partition(":")
         while self._server is None:
-            # Another process may have the port as its client port for a moment.
+            # Another process may be using the port for a client connection at the moment.
             with suppress(OSError):
                 self._server = await asyncio.start_server(self._accept, name, int(port))
 
@@ -93,7 +93,7 @@ async def emulator_proxy() -> AsyncIterator[TcpProxy]:
 
 @contextmanager
 def emulator_at(host: str) -> Iterator[None]:
-    """Direct new connections to the database to this host."""
+    """Connect to the database at this host, until the block ends."""
     original = os.environ[_EMULATOR]
     os.environ[_EMULATOR] = host
     try:

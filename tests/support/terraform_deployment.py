@@ -1,4 +1,4 @@
-"""Runs Terraform on a copy of our files, with the fake provider and a local state."""
+"""Runs Terraform on a copy of Carrel's files, with the fake provider and a local state."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 PROJECT: Final = "my-carrel-123"
 REGION: Final = "europe-west1"
-_OURS: Final = ("firestore.indexes.json", "infra/build/*.json", "infra/terraform/*.tf")
-_LOCAL: Final = 'terraform {\n  backend "local" {}\n}\n'
-_UNCHANGED: Final = {("no-op",), ("read",)}
+_FILES: Final = ("firestore.indexes.json", "infra/build/*.json", "infra/terraform/*.tf")
+_LOCAL_BACKEND: Final = 'terraform {\n  backend "local" {}\n}\n'
+_NO_CHANGES: Final = {("no-op",), ("read",)}
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class Resource:
     """A resource of the state.
 
     Attributes:
-        kind: Its type, such as `google_service_account`.
-        name: What our files call it.
-        key: Which of several it is, if there may be several.
-        values: Its attributes and blocks.
+        kind: The type, such as `google_service_account`.
+        name: The name in the configuration.
+        key: The key or index of an instance, if the resource has `for_each` or `count`.
+        values: The attributes and blocks.
     """
 
     kind: str
@@ -40,24 +40,24 @@ class Resource:
 
     @property
     def block(self) -> dict[str, Any]:
-        """The values, with single blocks taken out of their lists."""
-        return {name: _only(value) for name, value in self.values.items()}
+        """The values, in which a block replaces a list with only that block."""
+        return {name: _unwrap(value) for name, value in self.values.items()}
 
 
 class Deployment:
-    """A folder with our files and the state of Terraform.
+    """A folder with Carrel's Terraform files and the state.
 
     Attributes:
         folder: The folder.
-        environment: What Terraform runs with.
+        environment: The environment variables of Terraform.
     """
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         """Use this folder.
 
         Args:
-            folder: Holds the files and the state.
-            environment: What Terraform needs to find the provider.
+            folder: The folder with the files and the state.
+            environment: The variables with which Terraform finds the provider.
         """
         self.folder = folder
         self.environment = {
@@ -69,12 +69,13 @@ class Deployment:
 
     @classmethod
     def prepared(cls, folder: Path, environment: Mapping[str, str]) -> Self:
-        """Copy our files to a folder, and initialize Terraform."""
-        for path in (path for pattern in _OURS for path in ROOT.glob(pattern)):
+        """Copy Carrel's files to a folder, and initialize Terraform."""
+        for path in (path for pattern in _FILES for path in ROOT.glob(pattern)):
             copy = folder / path.relative_to(ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, copy)
-        (folder / "infra" / "terraform" / "backend_override.tf").write_text(_LOCAL, "utf-8")
+        override = folder / "infra" / "terraform" / "backend_override.tf"
+        override.write_text(_LOCAL_BACKEND, "utf-8")
         deployment = cls(folder, environment)
         deployment.run("init", "-input=false")
         return deployment
@@ -97,33 +98,35 @@ class Deployment:
         )
 
     def apply(
-        self, manifest: Mapping[str, Any], *only: str, **variables: Any
+        self, manifest: Mapping[str, Any], *targets: str, **variables: Any
     ) -> subprocess.CompletedProcess[str]:
-        """Apply a manifest, or only some targets."""
-        targets = [f"-target={address}" for address in only]
-        return self.run("apply", "-auto-approve", *targets, *self._given(manifest, variables))
+        """Apply a manifest, or only these targets."""
+        options = [f"-target={address}" for address in targets]
+        options += self._options(manifest, variables)
+        return self.run("apply", "-auto-approve", *options)
 
     def destroy(
         self, manifest: Mapping[str, Any], **variables: Any
     ) -> subprocess.CompletedProcess[str]:
         """Destroy all resources that can be destroyed."""
-        return self.run("destroy", "-auto-approve", *self._given(manifest, variables), check=False)
+        options = self._options(manifest, variables)
+        return self.run("destroy", "-auto-approve", *options, check=False)
 
     def refusal(self, manifest: Mapping[str, Any] | None, variables: dict[str, Any]) -> str:
-        """Return the error of a plan that fails, on one line."""
-        arguments = self._given(manifest, {}) if manifest else []
-        process = self.run("plan", *arguments, *self._set(variables), check=False)
+        """Assert that a plan fails, and return the error on one line."""
+        options = self._options(manifest, {}) if manifest else []
+        process = self.run("plan", *options, *self._variable_options(variables), check=False)
         assert process.returncode == 1
         return " ".join(line.strip("│╷╵ ") for line in process.stderr.splitlines())
 
     def changes(self, manifest: Mapping[str, Any], **variables: Any) -> dict[str, list[str]]:
         """Return the actions of a plan by address: `create`, `update`, `delete`."""
-        self.run("plan", "-out=plan", *self._given(manifest, variables))
+        self.run("plan", "-out=plan", *self._options(manifest, variables))
         plan = json.loads(self.run("show", "-json", "plan").stdout)
         return {
             change["address"]: change["change"]["actions"]
             for change in plan["resource_changes"]
-            if tuple(change["change"]["actions"]) not in _UNCHANGED
+            if tuple(change["change"]["actions"]) not in _NO_CHANGES
         }
 
     def resources(self) -> Iterator[Resource]:
@@ -139,19 +142,21 @@ class Deployment:
         outputs = json.loads(self.run("output", "-json").stdout)
         return {name: output["value"] for name, output in outputs.items()}
 
-    def _given(self, manifest: Mapping[str, Any] | None, variables: dict[str, Any]) -> list[str]:
+    def _options(self, manifest: Mapping[str, Any] | None, variables: dict[str, Any]) -> list[str]:
+        """Write a manifest and the variables to files, and return the options that name them."""
         path = self.folder / "manifest.json"
         path.write_text(json.dumps(manifest), "utf-8")
-        usual = {"project": PROJECT, "region": REGION, "firestore_location": REGION}
-        return self._set({**usual, "manifest": str(path), **variables})
+        defaults = {"project": PROJECT, "region": REGION, "firestore_location": REGION}
+        return self._variable_options({**defaults, "manifest": str(path), **variables})
 
-    def _set(self, variables: dict[str, Any]) -> list[str]:
+    def _variable_options(self, variables: dict[str, Any]) -> list[str]:
         path = self.folder / "variables.tfvars.json"
         path.write_text(json.dumps(variables), "utf-8")
         return ["-input=false", f"-var-file={path}"]
 
 
-def _only(value: Any) -> Any:
+def _unwrap(value: Any) -> Any:
+    """Replace a list with a single block by the block."""
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
-        return {name: _only(item) for name, item in value[0].items()}
+        return {name: _unwrap(item) for name, item in value[0].items()}
     return value

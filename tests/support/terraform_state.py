@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Grant = tuple[str, str, str]
-"""A member, a role, and the database, service, secret or bucket."""
+"""A member, a role, and the target: a database, service, secret or bucket."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class State:
     @classmethod
     def of(cls, functions: dict[str, dict[str, Any]], resources: Iterable[Resource]) -> Self:
         """Group the resources by type."""
-        by_kind: dict[str, list[Resource]] = defaultdict(list)
+        resources_by_kind: dict[str, list[Resource]] = defaultdict(list)
         for resource in resources:
-            by_kind[resource.kind].append(resource)
-        return cls(functions, by_kind)
+            resources_by_kind[resource.kind].append(resource)
+        return cls(functions, resources_by_kind)
 
     def of_kind(self, kind: str) -> list[str]:
         """Return the keys of the tools, or of the jobs."""
@@ -44,10 +44,10 @@ class State:
         functions = self.resources["google_cloudfunctions2_function"]
         return {str(resource.key): resource.block for resource in functions}
 
-    def grants(self, kind: str, where: str) -> set[Grant]:
-        """Return the grants by resources of a type; an attribute names the target."""
+    def grants(self, kind: str, attribute: str) -> set[Grant]:
+        """Return the grants of resources of a type, in which `attribute` names the target."""
         return {
-            (resource.values["member"], resource.values["role"], resource.values[where])
+            (resource.values["member"], resource.values["role"], resource.values[attribute])
             for resource in self.resources[kind]
         }
 

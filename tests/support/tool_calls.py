@@ -34,7 +34,10 @@ def tool_named(name: str) -> Tool[Any, Any]:
 def make_call_request(
     tool: Tool[Any, Any], caller: Caller, arguments: dict[str, Any], *, seconds: float = 30
 ) -> CallRequest:
-    """Make a request with a deadline in `seconds`; equal idempotency keys give equal call ids."""
+    """Make a request with a deadline in `seconds`.
+
+    Requests of one caller with the same idempotency key have the same call id.
+    """
     return CallRequest(
         call_id=call_id(_declaration(tool), arguments, Visitor(caller, None)),
         arguments=arguments,
@@ -91,11 +94,11 @@ async def call_text(
 
 
 _declarations: dict[int, tuple[Tool[Any, Any], Declaration]] = {}
-"""Declarations by the `id` of their tool, which is kept so that its id is not reused."""
+"""Declarations by the `id` of their tool. The tool is stored too, so that its id is not reused."""
 
 
 def _declaration(tool: Tool[Any, Any]) -> Declaration:
-    """Return the declaration of a tool, made once since its schemas take 5 ms."""
+    """Return the declaration of a tool, which is cached because its schemas take 5 ms."""
     if id(tool) not in _declarations:
         _declarations[id(tool)] = tool, Declaration.model_validate(tool.declaration())
     return _declarations[id(tool)][1]

@@ -1,4 +1,4 @@
-"""The test set of traces: the sample's, further ones, and variants of both."""
+"""The test set of traces: the traces of the sample, further traces, and variants of both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ _OTHERS: Final = Path(__file__).with_name("traces.json")
 
 
 def trace_set() -> dict[str, list[dict[str, Any]]]:
-    """Read `traces`, their `duplicates`, their `siblings` (no duplicates), and `queries`."""
+    """Read the test set.
+
+    Returns:
+        `traces`; `duplicates`, which are edited or rewritten traces; `siblings`, which are similar
+        traces but not duplicates; and `queries`, with the ids of their answers.
+    """
     data: dict[str, list[dict[str, Any]]] = json.loads(_OTHERS.read_text("utf-8"))
     traces = [*json.loads(SAMPLE.read_text("utf-8")), *data["traces"]]
     return data | {"traces": sorted(traces, key=lambda row: str(row["id"]))}

@@ -42,18 +42,18 @@ def fixed_clock(moment: datetime) -> Clock:
 
 @cache
 def samples() -> list[dict[str, Any]]:
-    """Traces without duplicates, as arguments of `contribute_trace`."""
+    """Return traces without duplicates, as arguments of `contribute_trace`."""
     traces = trace_set()["traces"]
     return [{name: trace[name] for name in FIELDS} for trace in traces]
 
 
 def sample(number: int, **changes: Any) -> dict[str, Any]:
-    """One sample, with some arguments replaced."""
+    """Return a sample; `changes` override its arguments."""
     return samples()[number] | changes
 
 
 async def contribute(app: App, number: int = 0, user: str = ANNA, **changes: Any) -> str:
-    """Contribute a sample; return its id."""
+    """Contribute a sample, and return its id."""
     result = await call_result(app, "contribute_trace", user, **sample(number, **changes))
     assert not result["duplicate"], result
     return str(result["trace_id"])
@@ -74,17 +74,18 @@ async def store_trace(app: App, title: str) -> str:
     return trace.trace_id
 
 
-async def vote(app: App, trace_id: str, user: str, **how: Any) -> dict[str, Any]:
-    """Vote; by default up."""
-    return await call_result(
-        app, "vote_trace", user, trace_id=trace_id, **({"vote_type": "up"} | how)
-    )
+async def vote(app: App, trace_id: str, user: str, **ballot: Any) -> dict[str, Any]:
+    """Vote on a trace, by default up."""
+    arguments = {"vote_type": "up"} | ballot
+    return await call_result(app, "vote_trace", user, trace_id=trace_id, **arguments)
 
 
-async def add_votes(app: App, trace_id: str, number: int, kind: str = "voter", **how: Any) -> None:
-    """Vote as this many new users, one after the other."""
+async def add_votes(
+    app: App, trace_id: str, number: int, name: str = "voter", **ballot: Any
+) -> None:
+    """Vote as this many users, one after the other: `voter0`, `voter1` and so on."""
     for voter in range(number):
-        await vote(app, trace_id, f"{kind}{voter}", **how)
+        await vote(app, trace_id, f"{name}{voter}", **ballot)
 
 
 async def search_ids(app: App, user: str | None = STRANGER, /, **arguments: Any) -> list[str]:
@@ -99,8 +100,8 @@ async def all_pages(
     """Return all pages of a list or search."""
     pages: list[dict[str, Any]] = []
     for _ in count():
-        more = {"cursor": pages[-1]["next_cursor"]} if pages else {}
-        pages.append(await call_result(app, name, user, **arguments, **more))
+        cursor = {"cursor": pages[-1]["next_cursor"]} if pages else {}
+        pages.append(await call_result(app, name, user, **arguments, **cursor))
         if "next_cursor" not in pages[-1]:
             return pages
         assert len(pages) <= 200, "the pages do not end"

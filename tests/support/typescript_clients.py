@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PACKAGE: Final = ROOT / "tests" / "support" / "typescript"
-TIMEOUT: Final = 60
+TIMEOUT_SECONDS: Final = 60
 
 
 def run_client(
@@ -37,7 +37,7 @@ def run_client(
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=TIMEOUT,
+        timeout=TIMEOUT_SECONDS,
         check=False,
     )
     assert process.returncode == 0, process.stderr

@@ -1,4 +1,4 @@
-"""Vectors in separate groups, and outliers between them."""
+"""Vectors in separate groups, and outliers that belong to none."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float32]
 
 DIMENSION: Final = 32
-GROUP: Final = 15
-"""Vectors of a group."""
+GROUP_SIZE: Final = 15
+"""The number of vectors in a group."""
 
 
 def unit(vectors: NDArray[np.float64]) -> Matrix:
+    """Scale vectors to length 1."""
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
 
-def groups(count: int, seed: int = 0, size: int = GROUP) -> Matrix:
-    """Groups that lie apart, one after the other."""
-    chance = np.random.default_rng(seed)
-    centres = unit(chance.standard_normal((count, DIMENSION)))
-    spread = chance.standard_normal((count * size, DIMENSION)) * 0.08
-    return unit(np.repeat(centres, size, axis=0) + spread)
+def groups(count: int, seed: int = 0, size: int = GROUP_SIZE) -> Matrix:
+    """Return the vectors of separate groups, one group after the other."""
+    generator = np.random.default_rng(seed)
+    centres = unit(generator.standard_normal((count, DIMENSION)))
+    deviations = generator.standard_normal((count * size, DIMENSION)) * 0.08
+    return unit(np.repeat(centres, size, axis=0) + deviations)
 
 
 def strays(count: int, seed: int = 1) -> Matrix:
+    """Return random vectors, which are far from each other."""
     return unit(np.random.default_rng(seed).standard_normal((count, DIMENSION)))

@@ -1,4 +1,4 @@
-"""Web sites on this machine, for a browser to visit."""
+"""Web sites on this machine that a browser can visit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 async def serving(
     make_app: Callable[[str], Starlette], *, certificate: Path | None = None
 ) -> AsyncIterator[str]:
-    """Serve the app that `make_app` makes for its URL; yield the URL."""
+    """Serve an app, which `make_app` makes for its URL, and yield the URL."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         host = f"127.0.0.1:{listener.getsockname()[1]}"
         url = f"{'https' if certificate else 'http'}://{host}"

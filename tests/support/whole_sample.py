@@ -1,4 +1,4 @@
-"""The whole sample as a Readwise library, and a fake language model that uses its words.
+"""The whole sample as a Readwise library, and a fake Vertex AI whose answers quote the passages.
 
 The results are the same on any machine: vectors are counts of hashed words, and answers consist of
 the passage's own sentences.
@@ -77,8 +77,8 @@ class WordVertex(FakeVertex):
     """A fake Vertex AI. Texts that share words get similar vectors.
 
     Attributes:
-        flaky: Whether the first request for most texts fails: too many requests, an internal
-            error, an invalid answer. The second request succeeds.
+        flaky: Whether the first request for most texts fails, with a rate limit, an internal error
+            or an invalid answer. The second request succeeds.
     """
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ def hash_words(text: str, dimension: int) -> list[int]:
 
 
 def card(text: str) -> dict[str, Any]:
-    """Return a card of the longest sentence and the first three."""
+    """Return a card with the longest sentence as its summary, and the first three as takeaways."""
     title, _, passage = text.partition("\n\n")
     lines = sentences(passage)
     summary = f"Of {title.casefold()}, most is said by: {max(lines, key=len)}"
@@ -125,14 +125,14 @@ def card(text: str) -> dict[str, Any]:
 
 
 def cluster_name(text: str) -> dict[str, Any]:
-    """Return a name from the words that a cluster's passages share."""
+    """Return a cluster name made of the words that its passages share."""
     keywords = text.partition("\n")[0].partition(": ")[2].split(", ")
     name = " ".join(["All about", *" and ".join(keywords[:2]).split()][:6])
     return {"name": name, "description": f"It is about {keywords[0]}.", "keywords": keywords[:8]}
 
 
 def findings(text: str) -> dict[str, Any]:
-    """Return findings from a passage's sentences; for some passages, one has a false quote."""
+    """Return findings that quote a passage's sentences; some get a false quote."""
     lines = sentences(text.partition("\n\n")[2])
     decisions = [_finding(line, lines, _decision) for line in lines if line.endswith("?")]
     warnings = [_finding(line, lines, _warning) for line in lines if _NEVER.search(line)]
@@ -224,7 +224,7 @@ def exported_books() -> list[dict[str, Any]]:
 
 
 def credentials_file(folder: Path) -> Path:
-    """Return a file for GOOGLE_APPLICATION_CREDENTIALS that never needs a token from Google."""
+    """Write a file for GOOGLE_APPLICATION_CREDENTIALS whose token never expires."""
     path = folder / "credentials.json"
     credentials = {
         "type": "authorized_user",
@@ -253,7 +253,7 @@ def make_settings(project: str, readwise: FakeReadwise, vertex: FakeVertex) -> S
 
 @asynccontextmanager
 async def open_app(settings: Settings, clock: Clock) -> AsyncIterator[App]:
-    """Open an app, as one process does."""
+    """Open an app, as a new process does."""
     app = App(settings, clock=clock)
     yield app
     await app.aclose()

@@ -1,4 +1,4 @@
-"""Score all passages of texts by brute force, as the documentation of the search defines it."""
+"""Scores of passages by brute force, as the documentation of `extract_key_info` defines them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEXICAL_CANDIDATES: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class ExpectedScores:
-    """The scores by brute force.
+    """The scores that an answer must have.
 
     Attributes:
         scores: The score of every candidate, by its cleaned text.
@@ -45,25 +45,28 @@ async def brute_force(texts: Iterable[str], query: str, weight: float = 0.65) ->
         for text in texts
         for span in split_passages(text)
     } - {""}
-    by_id = {content_id(passage): passage for passage in passages}
-    [target, *vectors] = await WordEmbedder().embed([query, *by_id.values()], Purpose.DOCUMENT)
+    texts_by_id = {content_id(passage): passage for passage in passages}
+    [query_vector, *vectors] = await WordEmbedder().embed(
+        [query, *texts_by_id.values()], Purpose.DOCUMENT
+    )
     dense = {
-        passage_id: sum(map(mul, target, vector))
-        for passage_id, vector in zip(by_id, vectors, strict=True)
+        passage_id: sum(map(mul, query_vector, vector))
+        for passage_id, vector in zip(texts_by_id, vectors, strict=True)
     }
-    lexical = _bm25(by_id, terms(query))
+    lexical = _bm25(texts_by_id, terms(query))
     candidates = {*_best(dense, DENSE_CANDIDATES), *_best(lexical, LEXICAL_CANDIDATES)}
-    scaled = _scale({name: max(0.0, dense[name]) for name in candidates})
-    scaled_lexical = _scale({name: lexical.get(name, 0.0) for name in candidates})
+    scaled_dense = _scale({passage_id: max(0.0, dense[passage_id]) for passage_id in candidates})
+    scaled_lexical = _scale({passage_id: lexical.get(passage_id, 0.0) for passage_id in candidates})
     scores = {
-        by_id[name]: weight * scaled[name] + (1 - weight) * scaled_lexical[name]
-        for name in candidates
+        texts_by_id[passage_id]: weight * scaled_dense[passage_id]
+        + (1 - weight) * scaled_lexical[passage_id]
+        for passage_id in candidates
     }
-    return ExpectedScores(scores, len(by_id))
+    return ExpectedScores(scores, len(texts_by_id))
 
 
 def assert_same(expected: ExpectedScores, result: Mapping[str, Any], top_k: int) -> None:
-    """Assert that an answer has the best passages and their scores; equal ones in any order."""
+    """Assert that an answer has the best passages with their scores, equal scores in any order."""
     best = sorted(expected.scores.values(), reverse=True)[:top_k]
     scores = [passage["score"] for passage in result["passages"]]
     assert len(best) == len(scores)
@@ -93,8 +96,9 @@ def _best(scores: Mapping[str, float], limit: int) -> list[str]:
 
 
 def _scale(values: dict[str, float]) -> dict[str, float]:
-    """Scale values to 0 to 1."""
-    low, high = min(values.values(), default=0.0), max(values.values(), default=0.0)
+    """Scale values to the range from 0 to 1."""
+    low = min(values.values(), default=0.0)
+    high = max(values.values(), default=0.0)
     if high == low:
         return dict.fromkeys(values, float(high > 0))
     return {name: (value - low) / (high - low) for name, value in values.items()}

@@ -1,4 +1,4 @@
-"""Workspaces with documents, a clock that tests set, and their remaining documents."""
+"""Workspaces with documents: uploads, erasures, and the documents that remain in the database."""
 
 from __future__ import annotations
 

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from shared.firestore.database import Connection
 
 USE_INTERVAL: Final = timedelta(hours=1)
-"""Shortest time between two stored uses of a key, since each costs a write."""
+"""The shortest time between two stored uses of a key. Each costs a write."""
 _MAX_CACHED_OWNERS: Final = 1_000
-"""Largest number of keys whose owners an instance caches."""
+"""The largest number of keys whose owners an instance caches."""
 _TOKEN_FORMAT: Final = re.compile(r"[\x21-\x7e]{1,4096}")
 _USAGE_HINT: Final = "Send `Authorization: Bearer <token or key>`, or `X-API-Key: <key>`."
 _INVALID_KEY_MESSAGE: Final = (

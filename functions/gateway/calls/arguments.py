@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shared.core.errors import InvalidInput
 
 MAX_DEPTH: Final = 32
-"""Lists and objects may be nested this deep. No tool's input needs more than three levels."""
+"""The largest depth of nested lists and objects. No tool's input needs more than three levels."""
 _NOT_FINITE_PROBLEM: Final = "not a finite number"
 _TOO_DEEP_PROBLEM: Final = f"lists and objects nested more than {MAX_DEPTH} levels deep"
 

@@ -3,8 +3,9 @@
 The pipeline makes a call's bill with `make_bill`, reserves it, and closes it with `close_bill` when
 the answer arrives. Closing settles the bill if the call succeeded, cancels it if the call certainly
 did nothing, and otherwise leaves it open: then the money stays set aside until the same call is
-sent again, or for an hour. These three never fail, because a finished call cannot be undone when
-its bill cannot be written: the error is logged, and the reserved money is released when it expires.
+sent again, or for an hour. `settle`, `cancel` and
+`leave_open` never fail, because a finished call cannot be undone: if its bill cannot be written,
+the error is logged, and the reserved money is released when the hold expires.
 """
 
 from __future__ import annotations
@@ -187,7 +188,7 @@ async def close_bill(
 
 
 def _is_uncertain(tool: Declaration, answer: CallAnswer) -> bool:
-    """Tell whether a call that failed may have changed something.
+    """Return whether a call that failed may have changed something.
 
     A read changes nothing, and an idempotent call is completed by repeating it, so neither is
     charged.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EVENT: Final = "tool_call"
 _TASK_HASH_PURPOSE: Final = "task in the log"
 _TASK_HASH_LENGTH: Final = 16
-"""A logged hash of a task has this many characters, enough to distinguish one user's tasks."""
+"""The number of characters of a logged hash of a task: enough to distinguish a user's tasks."""
 
 
 def log_call(

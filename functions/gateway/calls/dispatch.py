@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 FAILURE_CODES: Final = frozenset({Unavailable.code, PlatformFault.code})
 """An error with one of these codes means that the function itself is failing."""
 GRACE_SECONDS: Final = 1.0
-"""The gateway waits this long after the deadline, because the tool itself enforces the deadline."""
+"""How long the gateway waits after the deadline, which the tool itself enforces."""
 
 
 class Dispatcher(Protocol):

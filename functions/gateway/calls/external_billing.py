@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     Operation = Literal["reserve", "settle", "cancel"]
 
 TIMEOUT_SECONDS: Final = 5.0
-"""Longest duration of a request to the service, in seconds, including one retry."""
+"""The longest duration of a request to the service, in seconds, including one retry."""
 RETRY_AFTER_SECONDS: Final = 5
-"""Delay to suggest to the caller, in seconds, if the service suggests none."""
+"""How long the caller is asked to wait, in seconds, if the service suggests no time."""
 _EXPECTED_STATES: Final = {"reserve": "reserved", "settle": "settled", "cancel": "cancelled"}
 
 

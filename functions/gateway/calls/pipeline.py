@@ -107,7 +107,7 @@ class CallPipeline:
 _ABANDONED_ANSWER: Final = CallAnswer.failed(
     Unavailable("The caller left before the answer was ready.")
 )
-"""It is logged if the client disconnects. The reservation of money expires by itself."""
+"""The answer that is logged if the client disconnects. The reserved money is released later."""
 
 
 def _set_price(answer: CallAnswer, price: int | None) -> CallAnswer:
@@ -123,7 +123,8 @@ def call_id(tool: Declaration, arguments: dict[str, Any], visitor: Visitor) -> s
     If a user repeats a call with its idempotency key, the id is the same. Without a key or without
     a user, it is random.
     """
-    key, user_id = arguments.get(IDEMPOTENCY_KEY), visitor.caller.user_id
+    key = arguments.get(IDEMPOTENCY_KEY)
+    user_id = visitor.caller.user_id
     if not isinstance(key, str) or user_id is None:
         return secrets.token_hex(16)
     identity = json.dumps([user_id, tool.name, key])

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from shared.firestore.database import Connection
 
 CONSENT_PATH: Final = "/consent"
-"""Path of the consent page. Its parameter `request` is the sealed request."""
+"""The path of the consent page. Its parameter `request` is the sealed request."""
 REQUEST_LIFETIME: Final = timedelta(minutes=10)
-"""Time that a person has to decide."""
+"""How long a person has to decide."""
 _GRANT_ID_BYTES: Final = 16
 _REQUEST_PURPOSE: Final = "authorization request"
 _CODE_PURPOSE: Final = "authorization code"

@@ -38,15 +38,15 @@ FETCH_RULES: Final = FetchRules(
 )
 """A client's document is small JSON, at exactly the URL that is the client's id."""
 MAX_LIFETIME: Final = timedelta(hours=1)
-"""Longest time to cache a document, even if its server allows more."""
+"""The longest time that a document is cached, even if its server allows more."""
 DEFAULT_LIFETIME: Final = timedelta(minutes=15)
-"""Time to cache a document whose server states no time."""
+"""How long a document is cached if its server states no time."""
 FAILURE_LIFETIME: Final = timedelta(minutes=1)
-"""Time to cache a failed lookup."""
+"""How long a failed lookup is cached."""
 MAX_CACHED_LOOKUPS: Final = 200
-"""Largest number of cached lookups, successful or failed."""
+"""The largest number of cached lookups, successful or failed."""
 MAX_CONCURRENT_FETCHES: Final = 16
-"""Largest number of concurrent fetches. Further ones are rejected."""
+"""The largest number of concurrent fetches. Further fetches are rejected."""
 _UNREACHABLE_MESSAGE: Final = (
     "The program that sent you identifies itself by a document at its own address, but that"
     " document cannot be fetched right now. Try again in a minute."
@@ -66,7 +66,7 @@ _TEMPORARY_ERRORS: Final = {
     "too_slow": _UNREACHABLE_MESSAGE,
     "unreachable": _UNREACHABLE_MESSAGE,
 }
-"""Messages by rejection reason, for reasons after which a retry may succeed."""
+"""The messages of rejections after which a retry may succeed, by the reason."""
 _MAX_AGE: Final = re.compile(r"max-age=\"?(\d{1,9})\"?", re.ASCII)
 _SECRET_FIELDS: Final = ("client_secret", "client_secret_expires_at")
 

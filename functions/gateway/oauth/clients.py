@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 ALL_SCOPES: Final = sorted(FULL_ACCESS)
 GRANT_TYPES: Final = ("authorization_code", "refresh_token")
 PUBLIC_METHOD: Final = "none"
-"""Authentication method of public clients, which send no secret to the token endpoint."""
+"""The authentication method of public clients, which send no secret to the token endpoint."""
 SECRET_IN_FORM_METHOD: Final = "client_secret_post"  # noqa: S105 - a method, not a secret
-"""Authentication method of confidential clients, which send their secret in the form."""
+"""The authentication method of confidential clients, which send their secret in the form."""
 MAX_REDIRECT_URIS: Final = 10
 MAX_NAME_LENGTH: Final = 100
 EXTENSION_INTERVAL: Final = timedelta(days=1)
-"""How often the expiry of a used registration is extended, since each time costs a write."""
+"""How often the expiry of a used registration is extended. Each extension costs a write."""
 _ID_PURPOSE: Final = "client id"
 _SECRET_PURPOSE: Final = "client secret"  # noqa: S105 - a purpose of signatures, not a secret
 _CLIENT_ID_FORMAT: Final = re.compile(r"([0-9a-f-]{36})\.([A-Za-z0-9_-]{8})")
@@ -237,7 +237,7 @@ class SingleClient:
 
 
 def is_document_url(client_id: str) -> bool:
-    """Tell whether a client id is the URL of a metadata document."""
+    """Return whether a client id is the URL of a metadata document."""
     return "://" in client_id
 
 
@@ -247,7 +247,7 @@ def make_client_id(keyring: Keyring, uuid: str) -> str:
 
 
 def is_client_id(keyring: Keyring, client_id: str) -> bool:
-    """Tell whether this server issued a client id."""
+    """Return whether this server issued a client id."""
     match = _CLIENT_ID_FORMAT.fullmatch(client_id)
     return bool(match and keyring.verify(_ID_PURPOSE, match[1], match[2], length=_CHECKSUM_LENGTH))
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _FORM_PURPOSE: Final = "consent form"
 _BROWSER_ID_FORMAT: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _TRUSTED_FETCH_SITES: Final = ("same-origin", "none")
-"""Accepted values of `Sec-Fetch-Site`: a form on this server's page, or a page reload."""
+"""The accepted values of `Sec-Fetch-Site`: a form on this server's page, or a page reload."""
 _OTHER_BROWSER_MESSAGE: Final = (
     "This form was not opened in this browser, or cookies are blocked. Allow cookies for this site,"
     " and start again from the program that sent you here."
@@ -211,7 +211,8 @@ class _BrowserCheck:
         """
         origin = request.headers.get("origin")
         site = request.headers.get("sec-fetch-site", "same-origin")
-        browser_id, sealed_request = self.existing_id(request), fields.get("request", "")
+        browser_id = self.existing_id(request)
+        sealed_request = fields.get("request", "")
         if (
             not browser_id
             or (origin is not None and origin not in self._origins)

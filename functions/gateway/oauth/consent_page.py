@@ -36,11 +36,11 @@ SAFE_HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-"""Headers of every sign-in page and redirect."""
+"""The headers of every sign-in page and redirect."""
 MAX_NAME_LENGTH: Final = 60
-"""Largest number of characters shown of a program's name."""
+"""The largest number of characters of a program's name that are shown."""
 _MAX_COMBINING_MARKS: Final = 2
-"""Largest number of combining marks kept on a character."""
+"""The largest number of combining marks that a character keeps."""
 _STYLE: Final = Path(__file__).with_name("page.css").read_text("utf-8")
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _SCOPE_LABELS: Final = {

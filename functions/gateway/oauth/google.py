@@ -47,18 +47,18 @@ _STATE_PURPOSE, _NONCE_PURPOSE, _VERIFIER_PURPOSE = (
     "google verifier",
 )
 TIMEOUT_SECONDS: Final = 5.0
-"""Longest duration of a request to Google, in seconds."""
+"""The longest duration of a request to Google, in seconds."""
 MAX_RESPONSE_BYTES: Final = 256 * 1024
-"""Longest response that is read, in bytes. Google's responses are below 10 KB."""
+"""The longest response that is read, in bytes. Google's responses are below 10 KB."""
 _CACHE_LIFETIME: Final = timedelta(hours=1)
 """How long Google's metadata and keys are cached."""
 _RETRY_AFTER_SECONDS: Final = 30.0
-"""Delay that errors suggest before another attempt, in seconds."""
+"""How long errors ask to wait before another attempt, in seconds."""
 _STATUS_OK, _STATUS_BAD_REQUEST = 200, 400
 _ALGORITHM: Final = "RS256"
 """The only accepted algorithm. If the token could choose, an attacker could pick `none`."""
 _CLOCK_SKEW: Final = timedelta(minutes=1)
-"""Largest accepted difference between Google's clock and this machine's."""
+"""The largest accepted difference between Google's clock and this machine's."""
 _REQUIRED_CLAIMS: Final = ["iss", "aud", "exp", "iat", "sub", "nonce", "email", "email_verified"]
 
 
@@ -167,7 +167,7 @@ class GoogleSignIn:
         return Proof(user_id=require_user_id(identity.email), kind="google", email=identity.email)
 
     def is_still_allowed(self, proof: Proof) -> bool:
-        """Tell whether a person who signed in earlier is still allowed.
+        """Return whether a person who signed in earlier is still allowed.
 
         The Workspace domain is read from the e-mail address, since Google names it only at sign-in.
         """

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     ErrorHandler = Callable[[Request, CarrelError], Response]
 
 RESPONSE_TIMEOUT_SECONDS: Final = 10.0
-"""Longest duration of a request, in seconds. The database client alone would wait for minutes."""
+"""The longest duration of a request, in seconds. The database client would wait for minutes."""
 MAX_FORM_BYTES: Final = 64 * 1024
-"""Longest body of a request, in bytes."""
+"""The longest body of a request, in bytes."""
 NO_STORE_HEADERS: Final = {"cache-control": "no-store", "pragma": "no-cache"}
 _MAX_PARAMETERS: Final = 100
 _FORM_MEDIA_TYPE: Final = "application/x-www-form-urlencoded"

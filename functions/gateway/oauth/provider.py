@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from shared.firestore.database import Connection
 
     ProofCheck = Callable[[Proof], bool]
-    """Tells whether a person who signed in with Google is still allowed."""
+    """A function that returns whether a person who signed in with Google is still allowed."""
 
 MAX_STATE_LENGTH: Final = 2_000
-"""Longest `state` of a request in characters, since it travels in a URL."""
+"""The longest `state` of a request, in characters. It is sent in a URL."""
 _DEFAULT_PORTS: Final = {"https": ":443", "http": ":80"}
 _CHALLENGE_FORMAT: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _REFRESH_PURPOSE: Final = "refresh token"
@@ -308,7 +308,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
 
 
 def is_same_resource(requested: str | None, resource: str) -> bool:
-    """Tell whether a request is for this resource, by name or by default (RFC 8707)."""
+    """Return whether a request is for this resource, by name or by default (RFC 8707)."""
     return requested is None or _normalize(requested) == _normalize(resource)
 
 
@@ -317,8 +317,8 @@ def _normalize(uri: str) -> str:
 
     The scheme and the host become lower-case, and the scheme's default port is removed.
     """
-    scheme, _, rest = uri.partition("://")
-    host, _, path = rest.partition("/")
+    scheme, _, host_and_path = uri.partition("://")
+    host, _, path = host_and_path.partition("/")
     scheme = scheme.lower()
     host = host.lower().removesuffix(_DEFAULT_PORTS.get(scheme, ""))
     return f"{scheme}://{host}/{path}".rstrip("/")

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_URI_LENGTH: Final = 2_000
-"""Longest redirect URI, in characters."""
+"""The longest redirect URI, in characters."""
 _URI: Final = re.compile(
     r"[a-z][a-z0-9+.-]{0,49}:/(?:[a-z0-9._~!$&'()*+,;=:@/?\[\]-]|%[0-9a-f]{2})+",
     re.IGNORECASE | re.ASCII,
 )
-"""Pattern of URIs without a fragment that browsers and this server parse the same way."""
+"""This matches URIs without a fragment that browsers and this server parse in the same way."""
 _HOST_FORMAT: Final = re.compile(r"[a-z0-9.-]+|[0-9a-f:.]+")
 _RESERVED_SCHEMES: Final = re.compile(
     r"about|blob|chrome|content|data|devtools|feed|file|filesystem|ftps?|help|intent|itms-.*|jar"
     r"|javascript|ldaps?|mailto|microsoft-.*|ms-.*|res|resource|search|search-ms|shell|smb|sms|ssh"
     r"|tel|urn|vbscript|view-source|web\+.*|wss?"
 )
-"""Schemes that belong to browsers and operating systems, never to an app."""
+"""This matches schemes that belong to browsers and operating systems, never to an app."""
 
 
 def parse_redirect_uri(uri: str) -> SplitResult | None:
@@ -52,7 +52,7 @@ def parse_redirect_uri(uri: str) -> SplitResult | None:
 
 
 def is_registered(uri: str, registered: Iterable[str]) -> bool:
-    """Tell whether a redirect URI is exactly one of the registered ones.
+    """Return whether a redirect URI is exactly one of the registered ones.
 
     A loopback address may have any port (RFC 8252, section 7.3), since the system chooses one.
     """

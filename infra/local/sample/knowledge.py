@@ -109,7 +109,8 @@ async def _save_clusters(
     Returns:
         The number of written documents.
     """
-    clusterings, model = Clusterings(ctx.database), ctx.embedder.model
+    clusterings = Clusterings(ctx.database)
+    model = ctx.embedder.model
     current = await clusterings.load()
     if current and current.run_id != RUN_ID:
         return 0

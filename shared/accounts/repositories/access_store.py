@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shared.firestore.database import Connection
 
 READ_TIMEOUT_SECONDS: Final = 5.0
-"""A call waits for this database for at most this time before its tool runs."""
+"""How long a call waits for this database, at most, before its tool runs."""
 
 
 class AccessStore:

@@ -15,7 +15,7 @@ import pytest
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
 from shared.core.errors import InvalidInput
-from tests.support.cloud_run.bundles import LAPTOP, USED_FOR, bundles
+from tests.support.cloud_run.bundles import LAPTOP, MIN_AGE_SECONDS, bundles
 from tests.support.cloud_run.cloud import deployed_program
 from tests.support.cloud_run.environments import environment
 
@@ -133,7 +133,7 @@ def test_using_a_bundle_marks_its_environment_as_used() -> None:
     [bundle] = bundles(["get_chunk"]).values()
     os.utime(bundle.folder, (0, 0))
     assert bundles(["get_chunk"]) == {"get_chunk": bundle}
-    assert time.time() - bundle.folder.stat().st_mtime < USED_FOR
+    assert time.time() - bundle.folder.stat().st_mtime < MIN_AGE_SECONDS
 
 
 def test_concurrent_requests_share_an_environment() -> None:

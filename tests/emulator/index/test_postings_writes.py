@@ -13,7 +13,7 @@ from shared.index.indexed_state import NOT_INDEXED, IndexedState
 from shared.index.posting_changes import IndexDifference, postings_writes
 from shared.index.postings import FacetValue
 from tests.support.query_recorder import recording
-from tests.support.second_corpus import NAMES, Jotting, corpus, forget, jot
+from tests.support.second_corpus import NAMES, Jotting, corpus, forget, save_jottings
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ async def test_empty_postings_stay_but_readers_skip_them(ctx: Context) -> None:
 
 async def test_names_without_documents_are_skipped(ctx: Context) -> None:
     for number, tag in enumerate("abcdefg"):
-        await jot(ctx, Jotting(f"j{number}", "x", (tag, f"other {tag}")))
+        await save_jottings(ctx, Jotting(f"j{number}", "x", (tag, f"other {tag}")))
     for gone in (0, 1, 2, 4):
         await forget(ctx, f"j{gone}")
     lists = corpus(ctx).index
@@ -100,11 +100,11 @@ async def test_names_without_documents_are_skipped(ctx: Context) -> None:
 
 async def test_many_writers_at_once_lose_nothing(ctx: Context) -> None:
     written = [Jotting(f"j{number}", f"rye {number}", ("sea",)) for number in range(12)]
-    await asyncio.gather(*(jot(ctx, document) for document in written))
+    await asyncio.gather(*(save_jottings(ctx, document) for document in written))
     changed = [Jotting(f"j{number}", "bread", ("sea",)) for number in range(4)]
     await asyncio.gather(
-        *(jot(ctx, item) for item in changed),
-        *(jot(ctx, entry) for entry in changed),
+        *(save_jottings(ctx, item) for item in changed),
+        *(save_jottings(ctx, entry) for entry in changed),
         *(forget(ctx, f"j{number}") for number in range(4, 8)),
     )
     lists = await corpus(ctx).index.read(["rye", "bread"], [SEA])

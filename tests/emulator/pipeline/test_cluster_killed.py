@@ -118,7 +118,7 @@ async def test_next_run_completes_one_killed_after_any_commit(
     for number in range(1, commits, step):
         async with (
             opened(settings, str(number)) as app,
-            opened(settings, str(number), around=after(number, kill)) as dying,
+            opened(settings, str(number), hook=after(number, kill)) as dying,
         ):
             ctx = app.context(Caller(), Meter())
             await copy_into(ctx.database.client, prepared)

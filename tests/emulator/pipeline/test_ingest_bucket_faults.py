@@ -108,7 +108,7 @@ async def test_outage_deletes_nothing_and_the_next_run_continues(
 async def test_listing_without_sizes_is_read(
     app: App, ctx: Context, storage: FakeCloudStorage
 ) -> None:
-    storage.tells_sizes = False
+    storage.lists_sizes = False
     assert (await run_ingest(app)).failures == []
     assert await chunk_texts(ctx) == ["Knead well.", "Reef early."]
 

@@ -191,14 +191,14 @@ async def test_a_failing_text_is_deferred_and_delays_no_other(app: App, fake: Fa
     """The provider sends an invalid answer to one text only."""
     await extract_result(app, QUERY, materials=TEXT)
     await extract_result(app, QUERY, materials=make_text(30, first=100))
-    fake.nonsense_for = paragraph(35)
+    fake.omits_vector_for = paragraph(35)
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
     assert report.counts == {"embedded": 62, "ready": 1}
     assert [failure.name for failure in report.failures] == [ID]
     assert await count_waiting(job_context(app)) == 1
     assert await run_job(JOB, app) == Report()
-    fake.nonsense_for = ""
+    fake.omits_vector_for = ""
     assert (await extract_result(app, QUERY, document=ID))["status"] == "ready"
 
 

@@ -149,16 +149,16 @@ async def test_next_run_completes_one_killed_at_any_moment(
     project: str,
     local_embedder: LocalEmbedder,
     tmp_path: Path,
-    kill_chance: random.Random,
+    kill_generator: random.Random,
 ) -> None:
     path = bookshelf(tmp_path)
     expected = await run_undisturbed(path, f"{project}-calm", local_embedder)
     kills: Counter[str] = Counter()
     for job, sign in (("ingest", lease_sign("ingest")), ("embed", vector_sign)):
         while kills[job] < KILLS:
-            kills[await run_and_kill(ctx, path, sign, kill_chance.uniform(0, MOMENT))] += 1
+            kills[await run_and_kill(ctx, path, sign, kill_generator.uniform(0, MOMENT))] += 1
     assert (
-        await run_and_kill(ctx, path, lease_sign("index"), kill_chance.uniform(0, MOMENT / 2))
+        await run_and_kill(ctx, path, lease_sign("index"), kill_generator.uniform(0, MOMENT / 2))
         == "index"
     )
     assert await run_and_kill(ctx, path, postings_sign, 0) == "index"

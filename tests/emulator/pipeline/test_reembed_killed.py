@@ -136,7 +136,7 @@ async def test_next_run_completes_a_killed_migration(
     project: str,
     local_embedder: LocalEmbedder,
     tmp_path: Path,
-    kill_chance: random.Random,
+    kill_generator: random.Random,
 ) -> None:
     settings = Settings(google_cloud_project=project)
     older = App(settings, embedder=previous_model())
@@ -156,7 +156,7 @@ async def test_next_run_completes_a_killed_migration(
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(0.02)
             with suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=kill_chance.uniform(0, MOMENT))
+                process.wait(timeout=kill_generator.uniform(0, MOMENT))
     with start_reembed(project, log) as process:
         assert process.wait(timeout=300) == 0, log.read_text()
     newer = App(settings, embedder=local_embedder)

@@ -21,7 +21,15 @@ from tests.support.fakes.embedder import WordEmbedder, cosine
 from tests.support.knowledge import store_sources
 from tests.support.query_recorder import recording
 from tests.support.search_brute_force import make_source_of_text, make_source_of_texts
-from tests.support.second_corpus import NAMES, NOON, Jotting, corpus, forget, jot, jottings
+from tests.support.second_corpus import (
+    NAMES,
+    NOON,
+    Jotting,
+    corpus,
+    forget,
+    jottings,
+    save_jottings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +79,7 @@ async def similarities(ctx: Context, text: str, documents: list[Jotting]) -> dic
 
 async def test_each_corpus_is_searched_alone(ctx: Context) -> None:
     await store_sources(ctx, make_source_of_texts(["anchor rye rye", "a storm"]))
-    await jot(ctx, *jottings(TEXTS))
+    await save_jottings(ctx, *jottings(TEXTS))
     ranking = await search(ctx, "anchor rye")
     assert (set(hit_ids(ranking)), ranking.documents) == ({"j00", "j01", "j02", "j03"}, 4)
     base = await rank(
@@ -82,7 +90,7 @@ async def test_each_corpus_is_searched_alone(ctx: Context) -> None:
 
 async def test_a_hit_has_the_score_it_is_ranked_by(ctx: Context) -> None:
     documents = jottings(TEXTS)
-    await jot(ctx, *documents)
+    await save_jottings(ctx, *documents)
     expected_similarities = await similarities(ctx, "anchor rye", documents)
     lexical = await search(ctx, "anchor rye", Mode.LEXICAL)
     bm25_scores = {hit.id: hit.score for hit in lexical.hits}
@@ -105,7 +113,9 @@ async def test_a_hit_has_the_score_it_is_ranked_by(ctx: Context) -> None:
 
 
 async def test_filters_must_all_pass(ctx: Context) -> None:
-    await jot(ctx, Jotting("both", "rye", ("sea", "food")), Jotting("sea", "rye", ("sea",)))
+    await save_jottings(
+        ctx, Jotting("both", "rye", ("sea", "food")), Jotting("sea", "rye", ("sea",))
+    )
     assert hit_ids(await search(ctx, "rye", selection=select_by_tags("sea", "food"))) == ["both"]
     assert set(hit_ids(await search(ctx, "rye", selection=select_by_tags("sea")))) == {
         "both",
@@ -116,8 +126,8 @@ async def test_filters_must_all_pass(ctx: Context) -> None:
 
 
 async def test_writes_and_deletions_are_searchable_at_once(ctx: Context) -> None:
-    await jot(ctx, Jotting("a", "rye bread", ("food",)), Jotting("b", "anchor"))
-    await jot(ctx, Jotting("a", "a storm", ("sea",)))
+    await save_jottings(ctx, Jotting("a", "rye bread", ("food",)), Jotting("b", "anchor"))
+    await save_jottings(ctx, Jotting("a", "a storm", ("sea",)))
     assert hit_ids(await search(ctx, "storm", Mode.LEXICAL)) == ["a"]
     assert hit_ids(await search(ctx, "rye", Mode.LEXICAL)) == []
     assert hit_ids(await search(ctx, "storm", selection=select_by_tags("food"))) == []
@@ -132,14 +142,16 @@ async def test_writes_and_deletions_are_searchable_at_once(ctx: Context) -> None
 async def test_words_are_searched_while_the_provider_is_down(
     ctx: Context, embedder: WordEmbedder
 ) -> None:
-    await jot(ctx, *jottings(TEXTS))
+    await save_jottings(ctx, *jottings(TEXTS))
     embedder.down = True
     ranking = await search(ctx, "storm")
     assert (hit_ids(ranking), ranking.degradation) == (["j02"], Degradation.EMBEDDING_UNAVAILABLE)
 
 
 async def test_truncated_postings_do_not_change_scores(ctx: Context) -> None:
-    await jot(ctx, *jottings([f"anchor rye {'rye ' * number}" for number in range(8)], "sea"))
+    await save_jottings(
+        ctx, *jottings([f"anchor rye {'rye ' * number}" for number in range(8)], "sea")
+    )
     query_arguments = [
         (Mode.HYBRID, None),
         (Mode.HYBRID, select_by_tags("sea")),
@@ -158,7 +170,7 @@ async def test_truncated_postings_do_not_change_scores(ctx: Context) -> None:
 
 async def test_without_a_query_the_newest_are_listed_in_pages(ctx: Context, meter: Meter) -> None:
     await store_sources(ctx, make_source_of_text("A storm.", tags=("sea",)))
-    await jot(ctx, *jottings(TEXTS, "sea"), Jotting("other", "rye", ("food",)))
+    await save_jottings(ctx, *jottings(TEXTS, "sea"), Jotting("other", "rye", ("food",)))
     read_before, ids, cursor = meter.documents_read, list[str](), None
     while not ids or cursor:
         page = await list_newest(select_by_tags("sea"), 3, cursor, corpus(ctx))
@@ -173,7 +185,7 @@ async def test_without_a_query_the_newest_are_listed_in_pages(ctx: Context, mete
 
 async def test_a_changed_date_moves_a_document_in_the_listing(ctx: Context) -> None:
     first_document, second_document, *_ = jottings(TEXTS, "sea")
-    await jot(ctx, first_document, second_document)
-    await jot(ctx, replace(first_document, dated_at=NOON + timedelta(days=60)))
+    await save_jottings(ctx, first_document, second_document)
+    await save_jottings(ctx, replace(first_document, dated_at=NOON + timedelta(days=60)))
     page = await list_newest(select_by_tags("sea"), 5, None, corpus(ctx))
     assert [document.id for document in page.documents] == [first_document.id, second_document.id]

@@ -1,4 +1,4 @@
-"""Unpacks archives of functions, storing common files only once."""
+"""Unpack the archives of functions, and store files that they share only once."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from importlib.util import cache_from_source
 from pathlib import Path
 
 
-def unpack(archive: Path, folder: Path, kept: Path) -> None:
-    """Unpack an archive, whole or not at all, and compile its modules.
+def unpack(archive: Path, folder: Path, file_store: Path) -> None:
+    """Unpack an archive and compile its modules; the folder appears only when it is complete.
 
-    Its files are links, which nobody may write to: functions share most of their modules, and
-    nearly thirty of them that start at once would compile each anew.
+    The unpacked files are hard links into the file store, and must not be written to. Functions
+    share most of their modules: nearly thirty functions that start at once would otherwise compile
+    the same modules again.
 
     Args:
-        archive: What to unpack.
-        folder: Where to; two callers at once must not unpack to the same.
-        kept: The folder of what archives hold, on the same disk.
+        archive: The archive to unpack.
+        folder: The folder to create. Two concurrent callers must not name the same one.
+        file_store: The folder with the content of all archives, on the same disk.
     """
-    kept.mkdir(parents=True, exist_ok=True)
+    file_store.mkdir(parents=True, exist_ok=True)
     unfinished_folder = folder.with_suffix(".unfinished")
     shutil.rmtree(unfinished_folder, ignore_errors=True)
     with zipfile.ZipFile(archive) as zip_file:
         for name in zip_file.namelist():
-            file, place = (
-                _file(zip_file.read(name), kept, Path(name).suffix),
-                unfinished_folder / name,
-            )
-            _link(file, place)
-            if place.suffix == ".py":
-                _link(_compile(file), Path(cache_from_source(str(place))))
+            stored_file = _store(zip_file.read(name), file_store, Path(name).suffix)
+            path = unfinished_folder / name
+            _link(stored_file, path)
+            if path.suffix == ".py":
+                _link(_compile(stored_file), Path(cache_from_source(str(path))))
     unfinished_folder.rename(folder)
 
 
-def _link(file: Path, place: Path) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.hardlink_to(file)
+def _link(stored_file: Path, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.hardlink_to(stored_file)
 
 
-def _file(content: bytes, kept: Path, suffix: str) -> Path:
-    path = kept / f"{sha256(content).hexdigest()}{suffix}"
+def _store(content: bytes, file_store: Path, suffix: str) -> Path:
+    """Store a file under the hash of its content, if it is not there yet."""
+    path = file_store / f"{sha256(content).hexdigest()}{suffix}"
     if not path.exists():
         unfinished_file = path.with_suffix(".unfinished")
         unfinished_file.write_bytes(content)
@@ -53,7 +53,7 @@ def _file(content: bytes, kept: Path, suffix: str) -> Path:
 
 def _compile(source: Path) -> Path:
     path = source.with_suffix(f".{sys.implementation.cache_tag}.pyc")
-    if not path.exists():  # it is written whole or not at all
+    if not path.exists():  # py_compile writes atomically, so an existing file is complete
         invalidation_mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
         py_compile.compile(
             str(source), str(path), doraise=True, invalidation_mode=invalidation_mode

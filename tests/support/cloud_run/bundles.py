@@ -1,7 +1,7 @@
-"""The functions' bundles on this machine: their archives, unpacked, and their environments.
+"""The functions' bundles on this machine: archives, unpacked archives, and environments.
 
-Everything is in `dist/laptop`, named by its content, created atomically, and not changed for at
-least a day, so that running functions keep their files. Concurrent processes can use it.
+All files are in `dist/laptop`. They are named by their content, created atomically, and stay for at
+least a day, so that running functions keep their files. Concurrent processes can use the folder.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 LAPTOP: Final = DIST / "laptop"
-USED_FOR: Final = 24 * 60 * 60
-"""A bundle can be used for this many seconds after it was requested."""
+MIN_AGE_SECONDS: Final = 24 * 60 * 60
+"""A bundle is not deleted for this long after it was last requested."""
 _STAGING_FOLDER: Final = LAPTOP / "staging"
 _STAGED_FOLDER: Final = LAPTOP / "staged"
 _SOURCES: Final = ("functions/**/*", "shared/**/*", "infra/build/*.py")
 _PROJECT_FILES: Final = ("constraints.txt", "pyproject.toml")
 
 OWN_ENVIRONMENTS: Final = "CARREL_OWN_ENVIRONMENTS"
-"""With this variable, each bundle runs in its own environment. Runs of slow tests set it."""
+"""If this variable is set, each bundle runs in its own environment. `make test-slow` sets it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,13 @@ class Bundle:
     """A function that is ready to serve.
 
     Attributes:
-        key: Its name in the cloud.
-        name: The name of its tool or job; `gateway` for the gateway.
+        key: The function's name in the cloud.
+        name: The name of the tool or job; `gateway` for the gateway.
         kind: `gateway`, `tool` or `job`.
         archive: The deployed archive.
         folder: The unpacked archive.
-        python: The interpreter of its environment.
-        variables: The names of its settings and secrets.
+        python: The interpreter of the function's environment.
+        variables: The names of the function's settings and secrets.
         seconds: The timeout of a request.
     """
 
@@ -65,7 +65,7 @@ class Bundle:
 
 
 def bundles(names: Collection[str] | None = None) -> dict[str, Bundle]:
-    """Return the bundles of functions with these names, by default all, of the current checkout.
+    """Return the current checkout's bundles of these functions, by default of all functions.
 
     Raises:
         InvalidInput: A function imports something that is not available.
@@ -73,17 +73,16 @@ def bundles(names: Collection[str] | None = None) -> dict[str, Bundle]:
     LAPTOP.mkdir(parents=True, exist_ok=True)
     with hold_lock(LAPTOP / "lock"):
         entries = _load_manifest()["functions"].items()
-        selected_entries = [
-            (key, bundle_entry)
-            for key, bundle_entry in entries
-            if names is None or bundle_entry["name"] in names
-        ]
-        return {entry["name"]: _bundle(key, entry) for key, entry in selected_entries}
+        return {
+            entry["name"]: _bundle(key, entry)
+            for key, entry in entries
+            if names is None or entry["name"] in names
+        }
 
 
 def _load_manifest() -> dict[str, Any]:
-    """Return the manifest of the current checkout, whose archives exist."""
-    while not (manifest := _STAGED_FOLDER / f"{_state()}.json").exists():
+    """Return the manifest of the current checkout, after packing its functions if necessary."""
+    while not (manifest := _STAGED_FOLDER / f"{_checkout_hash()}.json").exists():
         _pack(manifest)
     content: dict[str, Any] = json.loads(manifest.read_bytes())
     return content
@@ -93,7 +92,7 @@ def _pack(manifest: Path) -> None:
     """Pack all functions, and discard the result if the checkout changed meanwhile."""
     click.echo("Packing the functions as for the cloud ...", err=True)
     stage(_STAGING_FOLDER, laptop=True)
-    if manifest.stem == _state():
+    if manifest.stem == _checkout_hash():
         used_bundles = _bundles_in([*_STAGED_FOLDER.glob("*.json"), _STAGING_FOLDER / MANIFEST])
         shutil.rmtree(_STAGED_FOLDER, ignore_errors=True)
         _STAGED_FOLDER.mkdir()
@@ -103,13 +102,13 @@ def _pack(manifest: Path) -> None:
 
 
 def _bundles_in(manifests: Iterable[Path]) -> set[str]:
-    """Return the bundles of manifests."""
+    """Return the names of the bundles in manifests, without suffix."""
     contents = [json.loads(path.read_bytes()) for path in manifests]
     entries = [entry for content in contents for entry in content["functions"].values()]
     return {PurePath(entry["bundle"]).stem for entry in entries}
 
 
-def _state() -> str:
+def _checkout_hash() -> str:
     """Return a hash of all files that affect the bundles."""
     files = (path for pattern in _SOURCES for path in ROOT.glob(pattern))
     sources = sorted(path for path in files if path.is_file() and "__pycache__" not in path.parts)
@@ -121,7 +120,7 @@ def _state() -> str:
 
 
 def _make_environment(requirements: bytes) -> Path:
-    """Return the interpreter of a separate environment; in a quick run, that of the tests."""
+    """Return the interpreter of a separate environment; in quick test runs, the tests' own."""
     if OWN_ENVIRONMENTS in os.environ:
         return environment(requirements, LAPTOP / "environments")
     return Path(sys.executable)
@@ -149,11 +148,12 @@ def _bundle(key: str, entry: dict[str, Any]) -> Bundle:
 def prune(laptop: Path, used_bundles: Collection[str]) -> None:
     """Delete bundles, environments and files that are probably not in use.
 
-    The end of a process is not recorded. So everything requested in the last day stays. A function
-    that runs longer, while its bundle is packed again twice, may fail at a late import.
+    Nothing records the end of a process, so everything that was requested in the last day stays. A
+    function that runs for longer may fail at a late import, if the functions were packed again
+    twice meanwhile.
 
     Args:
-        laptop: The folder, whose lock the caller holds.
+        laptop: The folder. The caller holds its lock.
         used_bundles: The bundles that stay in any case.
     """
     _delete_unused(laptop / "unpacked", used_bundles)
@@ -166,11 +166,11 @@ def prune(laptop: Path, used_bundles: Collection[str]) -> None:
             path.unlink()
 
 
-def _delete_unused(folders: Path, kept: Collection[str]) -> None:
-    for folder in folders.glob("*"):
-        if folder.name not in kept and time.time() - folder.stat().st_mtime > USED_FOR:
-            discarded_folder = folder.with_suffix(
-                ".unfinished"
-            )  # so that no process uses an incomplete one
+def _delete_unused(parent: Path, used_names: Collection[str]) -> None:
+    for folder in parent.glob("*"):
+        age = time.time() - folder.stat().st_mtime
+        if folder.name not in used_names and age > MIN_AGE_SECONDS:
+            # Renamed first, so that no process uses a folder that is partly deleted.
+            discarded_folder = folder.with_suffix(".unfinished")
             folder.rename(discarded_folder)
             shutil.rmtree(discarded_folder)

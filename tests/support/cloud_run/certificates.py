@@ -20,7 +20,7 @@ class Certificates:
 
     Attributes:
         server: The server's key and certificate.
-        trusted: The authorities that clients trust: those they do anyway, and the server's.
+        trusted: The authorities that clients trust: the usual ones, and the server's.
     """
 
     server: str
@@ -28,7 +28,7 @@ class Certificates:
 
 
 def certificates() -> Certificates:
-    """Make certificates for ten years, and discard the authority's key."""
+    """Make certificates that are valid for ten years, and discard the authority's key."""
     authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     issuer = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Carrel on this machine")])
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
@@ -45,10 +45,10 @@ def certificates() -> Certificates:
     )
     pem, no_encryption = serialization.Encoding.PEM, serialization.NoEncryption()
     key = server_key.private_bytes(pem, serialization.PrivateFormat.PKCS8, no_encryption).decode()
-    usual = Path(os.environ.get("SSL_CERT_FILE") or certifi.where()).read_text("utf-8")
+    usual_authorities = Path(os.environ.get("SSL_CERT_FILE") or certifi.where()).read_text("utf-8")
     return Certificates(
         server=key + certificate.public_bytes(pem).decode(),
-        trusted=f"{usual}\n{authority.public_bytes(pem).decode()}",
+        trusted=f"{usual_authorities}\n{authority.public_bytes(pem).decode()}",
     )
 
 

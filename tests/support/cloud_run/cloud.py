@@ -41,19 +41,21 @@ if TYPE_CHECKING:
 GATEWAY: Final = "gateway"
 SCHEDULER: Final = "carrel-scheduler"
 """The account of Cloud Scheduler, which runs jobs."""
-_MACHINE: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
-_FAKES: Final = ("FIRESTORE_EMULATOR_HOST", "STORAGE_EMULATOR_HOST", "CARREL_RECORD_QUERIES")
+_MACHINE_VARIABLES: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
+_FAKE_SERVICES: Final = (
+    *("FIRESTORE_EMULATOR_HOST", "STORAGE_EMULATOR_HOST", "CARREL_RECORD_QUERIES"),
+)
 _OUTSIDE_ACCESS: Final = (
     *("GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
 )
-"""Functions use these to reach other services. The gateway gets none of them: it would use them to
-reach functions."""
+"""Functions reach outside services by these variables. The gateway gets none of them, because it
+would reach functions by them, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cloud:
-    """Functions that answer authorized callers.
+    """The functions of a fake cloud, which answer authorized callers.
 
     Attributes:
         programs: The functions' programs by name.
@@ -72,7 +74,7 @@ class Cloud:
     front: Popen[bytes]
 
     def dead(self) -> str:
-        """Return the first part that has ended, in words, or empty if all run."""
+        """Name the first process that has ended; empty if all are running."""
         if self.front.poll() is not None:
             return "The fake Cloud Run"
         ended_names = (
@@ -81,9 +83,9 @@ class Cloud:
         return next((f"The function of {name}" for name in ended_names), "")
 
     def gateway(self, environment: Mapping[str, str]) -> Program:
-        """Return the program of the gateway, which calls the functions.
+        """Return the program of a gateway that calls the functions.
 
-        `environment` has precedence.
+        `environment` overrides other variables.
         """
         urls = {"TOOL_URLS": json.dumps(dict(self.urls)), **environment}
         program = deployed_program(GATEWAY, urls)
@@ -95,53 +97,53 @@ class Cloud:
 def cloud(
     names: Collection[str], environment: Mapping[str, str], *, log: Path | None = None
 ) -> Iterator[Cloud]:
-    """Serve functions until the block ends. They answer when the block begins.
+    """Serve functions until the block ends. All of them answer when the block begins.
 
     Args:
         names: The names of tools and jobs.
         environment: Additional variables; a function gets only those that it reads.
-        log: A file for their output; by default, the output of this process.
+        log: A file for the functions' output; by default, the output of this process.
 
     Raises:
         InvalidInput: A function imports something that is not available.
         StartError: A function does not answer.
     """
     deployed_bundles = bundles(names)
-    holders = {_account(bundle.key) for bundle in deployed_bundles.values()} | {
-        _account(GATEWAY),
-        SCHEDULER,
-    }
-    with ExitStack() as stack, ExitStack() as handed_over:
-        fronts = {name: handed_over.enter_context(bind()) for name in deployed_bundles}
-        inner = {holder: handed_over.enter_context(bind()) for holder in sorted(holders)}
-        metadata = {holder: socket_address(listener) for holder, listener in inner.items()}
+    function_accounts = {_account(bundle.key) for bundle in deployed_bundles.values()}
+    accounts = sorted(function_accounts | {_account(GATEWAY), SCHEDULER})
+    with ExitStack() as stack, ExitStack() as socket_stack:
+        front_sockets = {name: socket_stack.enter_context(bind()) for name in deployed_bundles}
+        metadata_sockets = {account: socket_stack.enter_context(bind()) for account in accounts}
+        metadata = {
+            account: socket_address(listener) for account, listener in metadata_sockets.items()
+        }
         programs = {
-            name: _program(deployed_bundle, environment, metadata)
-            for name, deployed_bundle in deployed_bundles.items()
+            name: _program(bundle, environment, metadata)
+            for name, bundle in deployed_bundles.items()
         }
         processes = {name: start(stack, program, log=log) for name, program in programs.items()}
         stack.callback(terminate_all, processes.values())
         services = {
-            listener.fileno(): _service(
-                deployed_bundles[name], socket_address(listener), processes[name]
-            )
-            for name, listener in fronts.items()
+            name: _service(deployed_bundles[name], socket_address(listener), processes[name])
+            for name, listener in front_sockets.items()
         }
-        accounts = {listener.fileno(): holder for holder, listener in inner.items()}
         certificate = certificates()
-        plan = Plan(certificate=certificate.server, services=services, accounts=accounts)
-        front = _start_front_end(stack, plan, [*fronts.values(), *inner.values()], log)
-        handed_over.close()  # so that callers of a dead Cloud Run do not wait
+        plan = Plan(
+            certificate=certificate.server,
+            services={front_sockets[name].fileno(): service for name, service in services.items()},
+            accounts={listener.fileno(): name for name, listener in metadata_sockets.items()},
+        )
+        sockets = [*front_sockets.values(), *metadata_sockets.values()]
+        front = _start_front_end(stack, plan, sockets, log)
+        # The fake Cloud Run has its own copies. While this process held sockets open, callers of a
+        # dead Cloud Run would wait instead of being refused.
+        socket_stack.close()
         for name, program in programs.items():
             wait_until_serving(processes[name], program)
-        trusted_file = (
-            Path(stack.enter_context(TemporaryDirectory(prefix="carrel-"))) / "trusted.pem"
-        )
+        folder = stack.enter_context(TemporaryDirectory(prefix="carrel-"))
+        trusted_file = Path(folder) / "trusted.pem"
         trusted_file.write_text(certificate.trusted, "utf-8")
-        urls = {
-            name: service.url
-            for name, service in zip(deployed_bundles, services.values(), strict=True)
-        }
+        urls = {name: service.url for name, service in services.items()}
         yield Cloud(programs, processes, urls, metadata, trusted_file, front)
 
 
@@ -149,11 +151,11 @@ def deployed_program(name: str, environment: Mapping[str, str]) -> Program:
     """Return a deployed function without a service account.
 
     Args:
-        name: The name of its tool or job; `gateway` for the gateway.
-        environment: Additional variables; it gets only those that it reads.
+        name: The name of the tool or job; `gateway` for the gateway.
+        environment: Additional variables; the function gets only those that it reads.
 
     Raises:
-        InvalidInput: It imports something that is not available.
+        InvalidInput: The function imports something that is not available.
     """
     [bundle] = bundles([name]).values()
     return _program(bundle, environment, {})
@@ -163,12 +165,12 @@ def _program(
     bundle: Bundle, environment: Mapping[str, str], metadata: Mapping[str, str]
 ) -> Program:
     outside_variables = () if bundle.name == GATEWAY else _OUTSIDE_ACCESS
-    expected = {*bundle.variables, *_MACHINE, *_FAKES, *outside_variables}
+    names = {*bundle.variables, *_MACHINE_VARIABLES, *_FAKE_SERVICES, *outside_variables}
     variables = {**os.environ, **environment}
     return Program(
         source=bundle.folder / "main.py",
         python=bundle.python,
-        environment={name: value for name, value in variables.items() if name in expected}
+        environment={name: value for name, value in variables.items() if name in names}
         | _identity(metadata.get(_account(bundle.key))),
         folder=bundle.folder,
     )
@@ -195,13 +197,13 @@ def _service(bundle: Bundle, host: str, process: ServerProcess) -> Service:
 def _start_front_end(
     stack: ExitStack, plan: Plan, sockets: Sequence[socket], log: Path | None
 ) -> Popen[bytes]:
-    """Run the fake Cloud Run until the stack ends.
+    """Run the fake Cloud Run until the stack is closed.
 
     Raises:
-        StartError: It died or takes too long.
+        StartError: The fake Cloud Run ended, or took too long to listen.
     """
     command = [sys.executable, "-P", "-m", "tests.support.cloud_run.server"]
-    environment = {name: os.environ[name] for name in _MACHINE if name in os.environ}
+    environment = {name: os.environ[name] for name in _MACHINE_VARIABLES if name in os.environ}
     environment["PYTHONPATH"] = str(ROOT)
     process = run(stack, command, environment=environment, folder=ROOT, sockets=sockets, log=log)
     if process.stdin:

@@ -17,30 +17,31 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def environment(requirements: bytes, kept: Path) -> Path:
-    """Return the Python of an environment with these requirements, created if it does not exist.
+def environment(requirements: bytes, environments: Path) -> Path:
+    """Return the Python of an environment with these requirements, after creating it if necessary.
 
-    Environments are named by what they hold, made whole or not at all, and never changed but for
-    their time, which is that of the last call; two callers at once must not make the same one.
+    An environment is named by its requirements, appears only when it is complete, and does not
+    change. Its modification time is the time of the last call. Two concurrent callers must not
+    request the same environment.
 
     Args:
         requirements: The text of a `requirements.txt` with hashes.
-        kept: The folder of environments.
+        environments: The folder of all environments.
 
     Raises:
-        InvalidInput: They cannot be installed.
+        InvalidInput: The requirements cannot be installed.
     """
     key = environment_key(requirements)
-    folder = kept / key
+    folder = environments / key
     if not folder.exists():
         count = requirements.count(b"==")
         click.echo(f"Installing {count} packages into an environment of its own ...", err=True)
-        unfinished_folder = kept / f"{key}.unfinished"
+        unfinished_folder = environments / f"{key}.unfinished"
         shutil.rmtree(unfinished_folder, ignore_errors=True)
         _uv("venv", "--relocatable", "--python", sys.executable, str(unfinished_folder))
-        # As pip does, so that functions that start at once do not all compile the same modules.
+        # Compile modules as pip does, so that functions which start together need not do it.
         options = ["--require-hashes", "--compile-bytecode", "--python", str(unfinished_folder)]
-        _uv("pip", "sync", *options, "-", given=requirements)
+        _uv("pip", "sync", *options, "-", stdin=requirements)
         unfinished_folder.rename(folder)
     os.utime(folder)
     return folder / "bin" / "python"
@@ -51,16 +52,16 @@ def environment_key(requirements: bytes) -> str:
     return sha256(f"{sys.executable} {sys.version}".encode() + requirements).hexdigest()[:16]
 
 
-def _uv(*arguments: str, given: bytes = b"") -> None:
-    done = subprocess.run(
+def _uv(*arguments: str, stdin: bytes = b"") -> None:
+    process = subprocess.run(
         [sys.executable, "-m", "uv", *arguments, "--quiet"],
-        input=given,
+        input=stdin,
         capture_output=True,
         check=False,
     )
-    if done.returncode:
-        errors = done.stderr.decode(errors="replace").strip()
+    if process.returncode:
+        errors = process.stderr.decode(errors="replace").strip()
         raise InvalidInput(
-            "What functions need cannot be installed. The first time, and when it has changed, it"
-            f" comes over the network: is there one?\n{errors}"
+            "The requirements of the functions cannot be installed. The first installation, and"
+            f" every one after they have changed, needs the network.\n{errors}"
         )

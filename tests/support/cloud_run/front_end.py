@@ -53,9 +53,9 @@ class Service(BaseModel):
     """A Cloud Run service of a function.
 
     Attributes:
-        url: Its public URL.
+        url: The public URL.
         function: The local URL of the function.
-        invokers: The service accounts that may invoke it.
+        invokers: The service accounts that may invoke the service.
         seconds: The timeout of a request.
     """
 
@@ -69,7 +69,7 @@ class FrontEnd:
     """Forwards requests to functions. Each service has its own port."""
 
     def __init__(self, services: Mapping[int, Service], accounts: Accounts) -> None:
-        """Serve services by port, for callers with tokens of these accounts."""
+        """Serve these services by port, and accept tokens of these accounts."""
         self._services = services
         self._accounts = accounts
         limits = httpx2.Limits(max_connections=None)
@@ -86,8 +86,8 @@ class FrontEnd:
         await self._functions.aclose()
 
     async def _answer(self, request: Request, service: Service) -> Response:
-        name = "x-serverless-authorization"
-        name = name if name in request.headers else "authorization"
+        names = ("x-serverless-authorization", "authorization")
+        name = next((name for name in names if name in request.headers), names[-1])
         scheme, _, token = request.headers.get(name, "").partition(" ")
         if not token:
             return _forbidden(request)
@@ -103,7 +103,7 @@ class FrontEnd:
         return await self._forward(request, service, {name: unsigned_authorization})
 
     async def _forward(
-        self, request: Request, service: Service, instead: Mapping[str, str]
+        self, request: Request, service: Service, replacements: Mapping[str, str]
     ) -> Response:
         if not request.scope["raw_path"].startswith(b"/"):
             return _page(400, "Bad Request", "Your client has issued a malformed request.")
@@ -114,7 +114,7 @@ class FrontEnd:
             forwarded_request = httpx2.Request(
                 request.method,
                 service.function + _target(request),
-                headers=_headers(request, instead),
+                headers=_headers(request, replacements),
                 content=body,
             )
             async with asyncio.timeout(service.seconds):
@@ -145,22 +145,23 @@ def _target(request: Request) -> str:
     return (path + b"?" + query if query else path).decode("ascii")
 
 
-def _headers(request: Request, instead: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+def _headers(request: Request, replacements: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     """Return the received headers with replacements and the caller's address."""
-    replaced_names = {
-        *(name.encode() for name in instead),
-        b"x-forwarded-for",
-        b"x-forwarded-proto",
-    }
     caller = request.client.host if request.client else ""
     forwarded_for = ", ".join([*request.headers.getlist("x-forwarded-for"), caller])
-    added_headers = {**instead, "x-forwarded-for": forwarded_for, "x-forwarded-proto": "https"}
-    headers = [
-        header
-        for header in request.headers.raw
-        if header[0] not in _HOP_BY_HOP_HEADERS | replaced_names
+    new_headers = [
+        (name.encode(), value.encode())
+        for name, value in {
+            **replacements,
+            "x-forwarded-for": forwarded_for,
+            "x-forwarded-proto": "https",
+        }.items()
     ]
-    return [*headers, *((name.encode(), value.encode()) for name, value in added_headers.items())]
+    omitted_names = _HOP_BY_HOP_HEADERS | {name for name, _ in new_headers}
+    received_headers = [
+        (name, value) for name, value in request.headers.raw if name not in omitted_names
+    ]
+    return [*received_headers, *new_headers]
 
 
 async def _body(request: Request) -> bytes | None:

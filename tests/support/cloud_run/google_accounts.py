@@ -28,10 +28,10 @@ _FLAVOR: Final = {"Metadata-Flavor": "Google"}
 
 
 class Accounts:
-    """Issues and verifies tokens with its own key."""
+    """Issues tokens of service accounts, and verifies them."""
 
     def __init__(self, clock: Clock = utc_now) -> None:
-        """Make the key; the clock gives the time of issue."""
+        """Generate the signing key. The clock gives the time of issue."""
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self._clock = clock
 
@@ -57,7 +57,8 @@ class Accounts:
         """Return the email of the account of a token for this audience.
 
         Raises:
-            jwt.InvalidTokenError: It is none of ours, for others, or too old.
+            jwt.InvalidTokenError: The token was issued elsewhere, is for another audience, or has
+                expired.
         """
         claims = jwt.decode(
             token, self._key.public_key(), [_ALGORITHM], audience=audience, issuer=ISSUER
@@ -71,7 +72,7 @@ def email(account: str) -> str:
 
 
 class MetadataServers:
-    """The metadata servers of instances, each on its own port, as far as ID tokens need them.
+    """The metadata servers of instances, each on its own port, with what ID tokens need.
 
     See https://cloud.google.com/compute/docs/metadata/querying-metadata and
     https://cloud.google.com/run/docs/securing/service-identity
@@ -86,10 +87,8 @@ class MetadataServers:
         """Answer a request."""
         request = Request(scope, receive)
         port = scope["server"][1]
-        is_known_host = request.headers.get("host") in {f"127.0.0.1:{port}", f"localhost:{port}"}
-        if (
-            not is_known_host or "x-forwarded-for" in request.headers
-        ):  # a web page, or somebody's proxy
+        is_local = request.headers.get("host") in {f"127.0.0.1:{port}", f"localhost:{port}"}
+        if not is_local or "x-forwarded-for" in request.headers:  # from a web page or a proxy
             response: Response = PlainTextResponse("Forbidden", 403)
         else:
             response = self._answer(request, self._holders[port])
@@ -103,8 +102,8 @@ class MetadataServers:
             case "/", _:
                 return PlainTextResponse("computeMetadata/\n", headers=_FLAVOR)
             case path, _ if path == _ACCOUNT:
-                is_known_host = {"aliases": ["default"], "email": email(account), "scopes": []}
-                return JSONResponse(is_known_host, headers=_FLAVOR)
+                description = {"aliases": ["default"], "email": email(account), "scopes": []}
+                return JSONResponse(description, headers=_FLAVOR)
             case path, str(audience) if path == f"{_ACCOUNT}identity":
                 token = self._accounts.token(account, audience)
                 return PlainTextResponse(token, headers=_FLAVOR)

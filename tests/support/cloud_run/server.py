@@ -1,9 +1,10 @@
 """A fake Cloud Run in front of functions on this machine, with its callers' service accounts.
 
-Usage: python -m tests.support.cloud_run.server, with a `Plan` as the first line of the standard
-input, which stays open. When it is closed, this process ends.
+Usage: python -m tests.support.cloud_run.server < INPUT
 
-Each function has a TLS address, and each service account a metadata server that issues its ID
+The first line of the input is a `Plan`. This process ends when the input is closed.
+
+Each function has a TLS address. Each service account has a metadata server that issues its ID
 tokens, signed with a key of this process.
 """
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-_IDLE: Final = 620
-"""Idle connections stay open this many seconds, longer than callers keep them, as at Google."""
+_KEEP_ALIVE_SECONDS: Final = 620
+"""How long idle connections stay open: longer than callers keep them, as at Google."""
 
 
 class Plan(BaseModel):
@@ -84,7 +85,7 @@ def _config(app: ASGIApp, certificate: str | None = None) -> uvicorn.Config:
         lifespan="off",
         log_level="error",
         ssl_certfile=certificate,
-        timeout_keep_alive=_IDLE,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         proxy_headers=False,
     )
 

@@ -1,7 +1,7 @@
 """A fake billing service with the API of `gateway.calls.external_billing` that can fail on demand.
 
-It has one account, rejects reservations beyond its balance, and repeats its answer to a known
-`Idempotency-Key`. It accepts one bearer token.
+The service has one account, rejects reservations beyond its balance, and repeats its answer when it
+receives the same `Idempotency-Key` again. It accepts one bearer token.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from tests.support.fakes.http_server import HANGS, LoopbackServer
 
 TOKEN = "token-of-tests"
 SECRET = "what-the-service-says-stays-there"
-"""A text in every response and its headers that no caller may see."""
+"""A text in the body and the headers of every response, which no caller may see."""
 _STATES = {"/reserve": "reserved", "/settle": "settled", "/cancel": "cancelled"}
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply instead of the correct one.
+    """A reply in place of the correct one.
 
     Attributes:
         status: The HTTP status.
         body: The bytes; by default an error message.
         headers: Additional headers.
-        pause: Seconds to think; forever is ended by the service's shutdown.
+        pause: Seconds before the response; the server's shutdown ends the pause.
         dropped: Whether the connection is closed without a response.
-        done: Whether the operation is performed nevertheless.
+        done: Whether the service performs the operation nevertheless.
     """
 
     status: int = 200
@@ -56,7 +56,7 @@ MOVED = Reply(302, headers={"Location": "https://elsewhere.example/"})
 
 @dataclass(frozen=True)
 class Request:
-    """A request."""
+    """A request; `key` is its idempotency key."""
 
     path: str
     key: str

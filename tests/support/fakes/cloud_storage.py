@@ -33,6 +33,7 @@ Name = tuple[str, str]
 """The name of a bucket, and of an object in it."""
 
 CLIENT_LEAVES_SOCKETS: Final = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+"""A mark for tests with failed downloads, after which the client leaves sockets open."""
 FIRST_GENERATION: Final = 1_700_000_000_000_000
 
 
@@ -100,7 +101,7 @@ class FakeCloudStorage(LoopbackServer):
         faults: For each operation, the faults of the next requests, in order.
         always: For each operation, the fault of all requests after its `faults`.
         page_size: The maximum number of objects in a page of a listing.
-        tells_sizes: Whether listings include the sizes of objects.
+        lists_sizes: Whether listings include the sizes of objects.
         calls: The number of requests for each operation.
         failed_downloads: The number of downloads with a fault.
     """
@@ -113,7 +114,7 @@ class FakeCloudStorage(LoopbackServer):
         self.faults: defaultdict[Operation, deque[Fault]] = defaultdict(deque)
         self.always: dict[Operation, Fault] = {}
         self.page_size = page_size
-        self.tells_sizes = True
+        self.lists_sizes = True
         self.calls: Counter[Operation] = Counter()
         self.failed_downloads = 0
         self.sessions: dict[str, _Session] = {}
@@ -121,10 +122,10 @@ class FakeCloudStorage(LoopbackServer):
         self._lock = threading.RLock()
 
     def __exit__(self, *_: object) -> None:
-        """Stop, and close the sockets that the client leaves to the garbage collector.
+        """Stop, and have the garbage collector close the sockets that the client left open.
 
-        The client does not close the sockets of failed downloads, for which the collector warns.
-        Tests with failed downloads have the mark `CLIENT_LEAVES_SOCKETS`.
+        The client does not close the sockets of failed downloads, so the collector warns about
+        them. Tests with failed downloads have the mark `CLIENT_LEAVES_SOCKETS`.
         """
         super().__exit__()
         if self.failed_downloads:
@@ -265,7 +266,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _list_item(self, name: Name) -> dict[str, Any]:
         resource = self.server.blobs[name].resource(name)
-        if not self.server.tells_sizes:
+        if not self.server.lists_sizes:
             del resource["size"]
         return resource
 
@@ -326,7 +327,7 @@ class _Handler(BaseHTTPRequestHandler):
         return _Response(200, b"", {"Location": location, "X-GUploader-UploadID": upload_id})
 
     def _resume(self, session: _Session, body: bytes) -> _Response:
-        """Receive a part (`bytes 0-99/*`), the last one (`bytes 100-149/150`), or a query."""
+        """Receive a part (`bytes 0-99/*`), the last part (`bytes 100-149/150`), or a query."""
         span, _, total = self.headers["Content-Range"].removeprefix("bytes ").partition("/")
         if span != "*":
             first_byte = int(span.partition("-")[0])

@@ -20,11 +20,11 @@ DIMENSION: Final = 64
 
 
 class WordEmbedder:
-    """An embedder whose vectors are the sums of a random direction for each word.
+    """An embedder that gives each word a random direction, and adds up those of a text's words.
 
     Attributes:
-        down: Whether it is unavailable.
-        silent: Whether it never answers.
+        down: Whether the embedder is unavailable.
+        silent: Whether the embedder never answers.
     """
 
     model = "words"
@@ -40,7 +40,7 @@ class WordEmbedder:
         """Embed each text.
 
         Raises:
-            Unavailable: It is down.
+            Unavailable: The embedder is down.
         """
         if self.down:
             raise Unavailable("The embedding provider does not answer.", retry_after=5)

@@ -1,7 +1,7 @@
 """The responses of `fakes.vertex` for Gemini models: `generateContent`.
 
-Unless a test specifies the answer, it consists of sentences of the text in the requested shape. The
-same text always has the same answer.
+Unless a test specifies the answer, it consists of sentences of the text, in the requested schema.
+The same text always has the same answer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 Answerer = Callable[[str], object]
-"""Makes the answer, any JSON value, to the text that the model receives."""
+"""A function that returns the answer, any JSON value, to the text that the model receives."""
 
 LIST_LENGTH: Final = 3
 """The number of entries of lists in answers."""
@@ -20,7 +20,7 @@ MAX_STRING_LENGTH: Final = 160
 """The maximum number of characters of strings in answers."""
 _SENTENCE: Final = re.compile(r"[^.!?\n]+[.!?]*")
 _FEW_WORDS: Final = {"name", "title", "topic", "topics", "keywords"}
-"""Fields that hold a few words of the text rather than a sentence."""
+"""Fields whose value is a few words of the text rather than a sentence."""
 
 
 def embedded_text(body: dict[str, Any]) -> str:
@@ -40,7 +40,7 @@ def find_problem(body: dict[str, Any], model: str) -> str | None:
         "A part has an empty text.": not all(
             part.get("text") for content in contents for part in content["parts"]
         ),
-        "A shape needs the type application/json.": schema and mime_type != "application/json",
+        "A schema needs the type application/json.": schema and mime_type != "application/json",
         "A sub-schema with $ref has other properties.": _has_invalid_reference(schema),
         "The model does not support setting thinking_budget to 0.": (
             thinking_config.get("thinking_budget") == 0 and "pro" in model

@@ -19,9 +19,9 @@ class ScriptedGenerator:
     """A generator that answers each text with the result of a function.
 
     Attributes:
-        make_answer: Makes the answer to a text.
+        make_answer: A function that returns the answer to a text.
         texts: The texts so far, in order of arrival.
-        down: Whether it is unavailable.
+        down: Whether the model is unavailable.
     """
 
     model = "scripted"
@@ -44,8 +44,8 @@ class ScriptedGenerator:
         """Answer a text.
 
         Raises:
-            Unavailable: It is down.
-            InvalidAnswer: The test's answer does not have the requested shape.
+            Unavailable: The model is down.
+            InvalidAnswer: The test's answer does not match the schema.
         """
         self.texts.append(text)
         if self.down:

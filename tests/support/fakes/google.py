@@ -1,4 +1,4 @@
-"""A fake of Google's OpenID provider, as far as sign-in needs it.
+"""A fake of Google's OpenID provider, with what sign-in needs.
 
 Its responses have the format of accounts.google.com and oauth2.googleapis.com: discovery, an
 authorization endpoint that redirects the browser straight back, a token endpoint that accepts each
@@ -43,12 +43,12 @@ class Account:
 
     Attributes:
         email: The e-mail address as Google writes it.
-        claims: Claims to change; None leaves one out.
+        claims: Claims to change; None leaves a claim out.
         algorithm: The algorithm of the signature: `RS256`, `none`, or `HS256` with the public key.
-        foreign_key: Whether an unpublished key signs.
+        foreign_key: Whether the token is signed with an unpublished key.
         key_id: A wrong key id in the token's header.
-        token: A text to return instead of an ID token.
-        refusal: Parameters of the callback instead of a code.
+        token: A text to return in place of an ID token.
+        refusal: Parameters of the callback in place of a code.
     """
 
     email: str = "Ada@example.com"
@@ -61,13 +61,13 @@ class Account:
 
 
 class FakeGoogle(ThreadingHTTPServer):
-    """Listens on a free port of this machine while the `with` block runs.
+    """A fake OpenID provider on a free port while the `with` block runs.
 
     Attributes:
         account: The account that signs in.
         now: Google's clock in seconds since 1970; by default, the system's.
-        statuses: A status by path, to answer with instead of the usual response.
-        bodies: A body by path, to answer with instead of the usual one.
+        statuses: The statuses that replace the usual ones, by path.
+        bodies: The bodies that replace the usual ones, by path.
         delay: Seconds before each response.
         requests: The path of each request so far.
         authorization_requests: The parameters of each authorization request so far.
@@ -91,7 +91,7 @@ class FakeGoogle(ThreadingHTTPServer):
         self._loop = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02})
 
     def change_key(self, key_id: str) -> None:
-        """Sign with a new key, and publish no other."""
+        """Sign with a new key, and publish only this key."""
         self.key_id, self.key = key_id, _key(key_id)
 
     def __enter__(self) -> Self:

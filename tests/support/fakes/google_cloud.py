@@ -1,8 +1,8 @@
-"""A fake of the Google Cloud REST APIs that deploying uses.
+"""A fake of the Google Cloud REST APIs that a deployment uses.
 
-The APIs have their names as path prefixes: `/secretmanager/v1/projects/...`. Their state is in
-plain attributes, which tests read and change. Cloud Storage has a fake of its own,
-`FakeCloudStorage`.
+The path of a request begins with the name of the API: `/secretmanager/v1/projects/...`. The state
+of the APIs is in plain attributes, which tests read and change. Cloud Storage has a fake of its
+own, `FakeCloudStorage`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Json = dict[str, Any]
 
 
 class FakeRefusal(Exception):
-    """An answer other than 200."""
+    """An error response."""
 
     def __init__(self, status: int, message: str = "No.", reason: str = "") -> None:
-        """Refuse with this status and Google's code for the reason."""
+        """Respond with this status, this message, and Google's code for the reason."""
         super().__init__(message)
         self.status = status
         self.reason = reason
@@ -43,14 +43,15 @@ class Project:
         paid: Whether an open billing account is linked.
         services: The enabled APIs.
         secrets: The values of each secret, the newest last; a secret may have none.
-        databases: By name, as the Firestore Admin API describes them.
+        databases: The resources of the Firestore Admin API by name.
         indexes: The composite indexes of each database.
         expiring: The fields of each database by which documents expire.
-        functions: By name, as the Cloud Functions API describes them.
-        invokers: Who may invoke the Cloud Run service of this name.
-        open_services: Cloud Run services that let everybody through, whoever may invoke them.
-        jobs: Cloud Scheduler's, by name.
-        slow: How many requests still find a service off that was just switched on.
+        functions: The resources of the Cloud Functions API by name.
+        invokers: The accounts that may invoke each Cloud Run service.
+        open_services: Cloud Run services without IAM checks, which everybody can invoke.
+        jobs: The resources of the Cloud Scheduler API by name.
+        slow: The number of further requests to which a service that was just enabled still answers
+            that it is disabled.
     """
 
     paid: bool = True
@@ -67,12 +68,12 @@ class Project:
 
 
 class FakeGoogleCloud(LoopbackServer):
-    """Listens on a free port of this machine while the `with` block runs.
+    """Fake Google Cloud APIs on a free port while the `with` block runs.
 
     Attributes:
-        projects: By id; others are not there.
-        requests: How often each service was asked.
-        addresses: Every address that was asked for, with its query.
+        projects: The existing projects by id.
+        requests: The number of requests for each service.
+        addresses: The path and query of each request so far.
     """
 
     def __init__(self, **projects: Project) -> None:
@@ -90,18 +91,18 @@ class FakeGoogleCloud(LoopbackServer):
     def answer(self, method: str, service: str, path: str, query: Json, body: Json) -> Json:
         """Answer a request."""
         self.requests[service] += 1
-        for pattern, verb, work in _ROUTES.get(service, []):
-            if verb == method and (match := re.fullmatch(pattern, path)):
+        for pattern, route_method, handle in _ROUTES.get(service, []):
+            if route_method == method and (match := re.fullmatch(pattern, path)):
                 project = self._project(match["project"], service)
-                return work(project, match.groupdict(), query, body)
+                return handle(project, match.groupdict(), query, body)
         raise FakeRefusal(404, f"There is no {method} {service}/{path}")
 
     def _project(self, name: str, service: str) -> Project:
         if name not in self.projects:
             raise FakeRefusal(403, f"Permission denied on project {name}.", "CONSUMER_INVALID")
         project = self.projects[name]
-        off = f"{service}.googleapis.com" not in project.services
-        if off or (service != "serviceusage" and project.slow):
+        is_disabled = f"{service}.googleapis.com" not in project.services
+        if is_disabled or (service != "serviceusage" and project.slow):
             project.slow = max(0, project.slow - 1)
             raise FakeRefusal(403, f"{service} has not been used before.", "SERVICE_DISABLED")
         return project
@@ -125,7 +126,7 @@ def _state(project: Project, name: str) -> Json:
 def _enable(project: Project, path: Json, _query: Json, body: Json) -> Json:
     names = [path["service"]] if "service" in path else body["serviceIds"]
     if "service" not in path and not 2 <= len(names) <= 20:
-        raise FakeRefusal(400, "A batch is of 2 to 20 services.")
+        raise FakeRefusal(400, "A batch has 2 to 20 services.")
     project.services |= set(names)
     return {"name": "operations/acat.p2-1", "done": True, "response": {}}
 
@@ -167,14 +168,14 @@ def _values(project: Project, path: Json) -> list[str]:
 
 
 def _paged_list(field_name: str, path: str) -> Callable[[Project, Json, Json, Json], Json]:
-    """Answer a list in pages of ten."""
+    """Return a handler that lists resources in pages of ten."""
 
     def page(project: Project, _path: Json, query: Json, _body: Json) -> Json:
         items = list(getattr(project, field_name).values())
         start = int(query.get("pageToken", ["0"])[0])
-        answer: Json = {path: items[start : start + 10]} if items else {}
-        has_more = start + 10 < len(items)
-        return answer | ({"nextPageToken": str(start + 10)} if has_more else {})
+        end = start + 10
+        answer: Json = {path: items[start:end]} if items else {}
+        return answer | ({"nextPageToken": str(end)} if end < len(items) else {})
 
     return page
 
@@ -211,7 +212,7 @@ def _policy(project: Project, path: Json, _query: Json, _body: Json) -> Json:
 
 
 _PROJECT: Final = "v1/projects/(?P<project>[^/]+)"
-_PLACE: Final = "projects/(?P<project>[^/]+)/locations/[^/]+"
+_LOCATION: Final = "projects/(?P<project>[^/]+)/locations/[^/]+"
 _DATABASE: Final = f"{_PROJECT}/databases/(?P<database>[^/]+)"
 _SECRET: Final = f"{_PROJECT}/secrets/(?P<secret>[^/:]+)"
 _ROUTES: Final[dict[str, list[tuple[str, str, Callable[[Project, Json, Json, Json], Json]]]]] = {
@@ -234,12 +235,12 @@ _ROUTES: Final[dict[str, list[tuple[str, str, Callable[[Project, Json, Json, Jso
         (f"{_DATABASE}/collectionGroups/-/fields", "GET", _fields),
         (f"{_DATABASE}/collectionGroups/-/indexes", "GET", _indexes),
     ],
-    "cloudfunctions": [(f"v2/{_PLACE}/functions", "GET", _paged_list("functions", "functions"))],
+    "cloudfunctions": [(f"v2/{_LOCATION}/functions", "GET", _paged_list("functions", "functions"))],
     "run": [
-        (f"v2/{_PLACE}/services/(?P<run>[^/:]+):getIamPolicy", "GET", _policy),
-        (f"v2/{_PLACE}/services/(?P<run>[^/:]+)", "GET", _run_service),
+        (f"v2/{_LOCATION}/services/(?P<run>[^/:]+):getIamPolicy", "GET", _policy),
+        (f"v2/{_LOCATION}/services/(?P<run>[^/:]+)", "GET", _run_service),
     ],
-    "cloudscheduler": [(f"v1/{_PLACE}/jobs", "GET", _paged_list("jobs", "jobs"))],
+    "cloudscheduler": [(f"v1/{_LOCATION}/jobs", "GET", _paged_list("jobs", "jobs"))],
 }
 
 

@@ -1,7 +1,7 @@
-"""A fake of Google's metadata server, as far as ID tokens need it.
+"""A fake of Google's metadata server, with what ID tokens need.
 
-`GCE_METADATA_HOST` and `GCE_METADATA_IP` direct a process to it. google-auth reads them when its
-module is imported.
+The variables `GCE_METADATA_HOST` and `GCE_METADATA_IP` direct a process to the fake. google-auth
+reads them when it is imported.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _HOUR = 3600.0
 
 
 class FakeMetadata(LoopbackServer):
-    """Listens on a free port of this machine while the `with` block runs.
+    """A fake metadata server on a free port while the `with` block runs.
 
     Attributes:
         audiences: The audiences of requested tokens, in order.
-        lifetime: Seconds until the tokens that it gives expire.
-        thinks: Seconds to think before it gives one.
-        refusal: A status to answer instead of a token, if any.
-        token: A token to give instead of a well-formed one, if any.
+        lifetime: Seconds until an issued token expires.
+        pause_seconds: Seconds before the response with a token.
+        refusal: A status to respond with in place of a token.
+        token: A text to return in place of a well-formed token.
     """
 
     def __init__(self) -> None:
@@ -35,13 +35,13 @@ class FakeMetadata(LoopbackServer):
         super().__init__(_Handler)
         self.audiences: list[str] = []
         self.lifetime = _HOUR
-        self.thinks = 0.0
+        self.pause_seconds = 0.0
         self.refusal: int | None = None
         self.token: str | None = None
 
     @property
     def address(self) -> str:
-        """Its address as host:port."""
+        """The server's address as host:port."""
         return f"127.0.0.1:{self.server_port}"
 
 
@@ -66,7 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
         [audience] = query["audience"]
         assert query["format"] == ["full"]
         self.server.audiences.append(audience)
-        self.server.pause(self.server.thinks)
+        self.server.pause(self.server.pause_seconds)
         if self.server.refusal:
             return self._send(self.server.refusal, "text/html", "No token for you.")
         number = len(self.server.audiences)

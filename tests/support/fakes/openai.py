@@ -38,7 +38,7 @@ class Reply:
         headers: Additional headers.
         missing: The number of bytes of the Content-Length that are never sent.
         pause: Seconds before the response; the server's shutdown ends the pause.
-        alter: Changes the items of the correct response.
+        alter: A function that changes the items of the correct response.
     """
 
     status: int = 200
@@ -130,8 +130,8 @@ class FakeOpenAI(LoopbackServer):
         keys: The accepted keys; None accepts requests without a key.
         shortens: Whether requests may specify the dimension of vectors.
         refuses: If not empty, requests with a text that contains this are rejected.
-        nonsense_for: If not empty, replies to requests with such a text lack a vector.
-        most_characters: The maximum number of characters of a request.
+        omits_vector_for: If not empty, responses to texts that contain this lack a vector.
+        max_characters: The maximum number of characters of a request.
         peak: The maximum number of concurrent requests so far.
         connections: The number of connections opened.
     """
@@ -145,8 +145,8 @@ class FakeOpenAI(LoopbackServer):
         self.keys: set[str] | None = None
         self.shortens = True
         self.refuses = ""
-        self.nonsense_for = ""
-        self.most_characters = 1_000_000
+        self.omits_vector_for = ""
+        self.max_characters = 1_000_000
         self.peak = 0
         self.connections = 0
         self._under_way = 0
@@ -171,7 +171,7 @@ class FakeOpenAI(LoopbackServer):
             return self.script.popleft() if self.script else self.usual
 
     def leave(self) -> None:
-        """Record that a reply is about to be sent."""
+        """Record that a request has its reply, just before it is sent."""
         with self._lock:
             self._under_way -= 1
 
@@ -183,11 +183,11 @@ class FakeOpenAI(LoopbackServer):
             return refusal(401, "invalid_api_key", f"Incorrect API key provided: {call.key}")
         if "dimensions" in call.body and not self.shortens:
             return refusal(400, "", "The model does not support matryoshka representation")
-        if sum(map(len, call.texts)) > self.most_characters:
+        if sum(map(len, call.texts)) > self.max_characters:
             return refusal(413, "", "Too large")
         if not all(call.texts) or any(self.refuses and self.refuses in text for text in call.texts):
             return refusal(400, "", f"Invalid input: {call.texts!r}")
-        if self.nonsense_for and any(self.nonsense_for in text for text in call.texts):
+        if self.omits_vector_for and any(self.omits_vector_for in text for text in call.texts):
             reply = ONE_MISSING
         items = [
             {

@@ -1,8 +1,8 @@
 """A fake of Readwise's API (`GET /api/v2/export/`) that can fail on demand.
 
 The wire format is that of https://readwise.io/api_deets: books with their highlights, page by page.
-`updatedAfter` selects the highlights that changed since, and `ids` selects books. Deleted items are
-included only with `includeDeleted=true`.
+`updatedAfter` selects highlights by the time of their last change, and `ids` selects books. Deleted
+items are included only with `includeDeleted=true`.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Reply:
 
     Attributes:
         status: The HTTP status.
-        body: The bytes to send instead of a page.
+        body: The bytes to send in place of a page.
         headers: Additional headers.
         missing: The number of bytes of the Content-Length that are never sent.
         pause: Seconds before the response; the server's shutdown ends the pause.
-        alter: Changes the correct page.
+        alter: A function that changes the correct page.
     """
 
     status: int = 200
@@ -115,10 +115,10 @@ class FakeReadwise(LoopbackServer):
         self.now += timedelta(**time)
 
     def put(self, book_id: int, *texts: str, **fields: Any) -> None:
-        """Add a book, or change its fields and its first highlights: one for each text."""
+        """Add a book, or change its fields. Each text is a highlight, at its position."""
         with self._lock:
-            book_fields = self._books.get(book_id, _book(book_id))
-            self._books[book_id] = book_fields | fields
+            book = self._books.get(book_id, _book(book_id))
+            self._books[book_id] = book | fields
             self._touched[book_id] = self.now
             for position, text in enumerate(texts):
                 self.highlight(book_id, position, text)
@@ -127,12 +127,11 @@ class FakeReadwise(LoopbackServer):
         """Add or edit a highlight. Its id depends on the book and the position."""
         with self._lock:
             highlights = self._books[book_id]["highlights"]
-            fields_of_highlight = _highlight(book_id, position, text, self.now)
-            if fields_of_highlight["id"] in highlights:
-                fields_of_highlight["created_at"] = highlights[fields_of_highlight["id"]][
-                    "created_at"
-                ]
-            highlights[fields_of_highlight["id"]] = fields_of_highlight | fields
+            highlight = _highlight(book_id, position, text, self.now)
+            highlight_id = highlight["id"]
+            if highlight_id in highlights:
+                highlight["created_at"] = highlights[highlight_id]["created_at"]
+            highlights[highlight_id] = highlight | fields
 
     def delete_highlight(self, book_id: int, position: int) -> None:
         """Mark a highlight as deleted."""
@@ -203,22 +202,19 @@ class FakeReadwise(LoopbackServer):
 
 
 def _pages(books: list[Body], size: int) -> Iterator[list[Body]]:
-    """Split books into pages of this many highlights. A book without any counts as one."""
+    """Split books into pages of this many highlights. A book without highlights counts as one."""
     page: list[Body] = []
-    room = size
+    capacity = size
     for book in books:
-        remaining_highlights = book["highlights"]
+        remaining = book["highlights"]
         while True:
-            page_highlights, remaining_highlights = (
-                remaining_highlights[:room],
-                remaining_highlights[room:],
-            )
-            page.append(book | {"highlights": page_highlights})
-            room -= max(1, len(page_highlights))
-            if room <= 0:
+            highlights, remaining = remaining[:capacity], remaining[capacity:]
+            page.append(book | {"highlights": highlights})
+            capacity -= max(1, len(highlights))
+            if capacity <= 0:
                 yield page
-                page, room = [], size
-            if not remaining_highlights:
+                page, capacity = [], size
+            if not remaining:
                 break
     if page:
         yield page

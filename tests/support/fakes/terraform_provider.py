@@ -1,9 +1,9 @@
-"""A fake of Terraform's Google provider: with the real schema, but without a cloud.
+"""A fake of Terraform's Google provider, with the real schema but without a cloud.
 
-Terraform attaches to it, so that `init`, `validate`, `plan`, `apply` and `destroy` run as usual:
-the configuration is validated against the real provider's schema, and stored. Values that the cloud
-would assign, such as ids and URLs, are placeholders. The only refusal that it knows is the deletion
-of protected resources.
+Terraform attaches to the fake, so that `init`, `validate`, `plan`, `apply` and `destroy` run as
+usual. The configuration is validated against the real provider's schema, and stored in the state.
+Values that the cloud would assign, such as ids and URLs, are placeholders. The fake rejects nothing
+but the deletion of protected resources.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 _SOURCE: Final = "registry.terraform.io/hashicorp/google"
 _ERROR: Final = 1
 _NESTING: Final = {"single": 1, "list": 2, "set": 3}
-_LONGEST: Final = 64 * 1024 * 1024
+_MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 
 
 class TerraformProvider:
-    """Serves on a socket while the `with` block runs.
+    """A fake provider that serves on a socket while the `with` block runs.
 
     Attributes:
-        environment: The variables with which Terraform attaches to it.
+        environment: The variables that make Terraform attach to the fake.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,8 @@ class TerraformProvider:
         self._folder = TemporaryDirectory()
         address = str(Path(self._folder.name) / "provider")
         self._server = grpc.server(
-            ThreadPoolExecutor(8), options=[("grpc.max_receive_message_length", _LONGEST)]
+            ThreadPoolExecutor(8),
+            options=[("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES)],
         )
         self._server.add_generic_rpc_handlers((self._handlers(),))
         self._server.add_insecure_port(f"unix:{address}")
@@ -110,11 +111,11 @@ class TerraformProvider:
         if plan is None:
             refusal = values.refusal(request.type_name, values.decode(request.prior_state.msgpack))
             diagnostics = [{"severity": _ERROR, "summary": refusal}] if refusal else []
-            kept = request.prior_state if refusal else request.planned_state
-            return answer(new_state=kept, diagnostics=diagnostics)
+            state = request.prior_state if refusal else request.planned_state
+            return answer(new_state=state, diagnostics=diagnostics)
         block = self._schema["resources"][request.type_name]
-        state = values.applied(request.type_name, block, plan)
-        return answer(new_state={"msgpack": values.encode(state)})
+        resource = values.applied(request.type_name, block, plan)
+        return answer(new_state={"msgpack": values.encode(resource)})
 
     def _ReadDataSource(self, request: Any) -> Any:  # noqa: N802
         block = self._schema["data_sources"][request.type_name]
@@ -139,7 +140,7 @@ def _reattach(address: str) -> dict[str, Any]:
         "Protocol": "grpc",
         "ProtocolVersion": 5,
         "Pid": os.getpid(),
-        "Test": True,  # so that Terraform does not end this process when it is done
+        "Test": True,  # otherwise, Terraform would end this process
         "Addr": {"Network": "unix", "String": address},
     }
 

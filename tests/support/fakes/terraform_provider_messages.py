@@ -1,4 +1,4 @@
-"""The messages of Terraform's plugin protocol 5, as far as the fake provider uses them.
+"""The messages of Terraform's plugin protocol 5 that the fake provider uses.
 
 https://github.com/hashicorp/terraform/blob/v1.11.4/docs/plugin-protocol/tfplugin5.8.proto
 """
@@ -125,4 +125,4 @@ def message(name: str) -> Any:
 METHODS: Final = tuple(
     name.removesuffix(".Request") for name in _MESSAGES if name.endswith(".Request")
 )
-"""What a provider can be asked."""
+"""The methods of a provider."""

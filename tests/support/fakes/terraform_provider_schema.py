@@ -1,12 +1,12 @@
-"""Extracts the schema of Terraform's Google provider from the package of CDK for Terraform.
+"""Extracts the schema of Terraform's Google provider from a package of CDK for Terraform.
 
-That package is generated from the provider's own schema, and contains its TypeScript in source
-maps. Run this by hand when the version of the provider or the list of types changes:
+The package is generated from the provider's own schema, and contains its TypeScript in source maps.
+Run this module by hand when the version of the provider or the list of types changes:
 
     npm pack @cdktf/provider-google@16.12.1 && tar -xf cdktf-provider-google-16.12.1.tgz
     python -m tests.support.fakes.terraform_provider_schema package
 
-The package lacks default values, and which changes replace a resource.
+The package does not say what the default values are, or which changes replace a resource.
 """
 
 from __future__ import annotations
@@ -78,7 +78,13 @@ _TYPES: Final[dict[str, Any]] = {
 
 
 class _Nesting(NamedTuple):
-    """How a class is nested in another."""
+    """The way in which a class is nested in another.
+
+    Attributes:
+        element: The class of an element.
+        nesting: "single", "list" or "set".
+        single: Whether there is at most one element.
+    """
 
     element: str
     nesting: str
@@ -126,7 +132,7 @@ class _Module:
             block["blocks"][name] = self._nested_block(nested_match, required=required)
             return
         kind = self._object_list(nested_match) if nested_match else _attribute_type(text)
-        if kind is None:  # a block of the provider itself, none of which is used
+        if kind is None:  # a block of the provider itself; Carrel uses none
             return
         flags = {"required": required, "optional": optional, "computed": computed}
         attribute = {"type": kind, "is": " ".join(flag for flag, on in flags.items() if on)}
@@ -136,12 +142,12 @@ class _Module:
 
     def _nested_block(self, nested_match: re.Match[str], *, required: bool) -> dict[str, Any]:
         element, nesting, is_single = self._nesting(nested_match)
-        match: dict[str, Any] = {"nesting": nesting}
+        limits: dict[str, Any] = {"nesting": nesting}
         if required:
-            match["min"] = 1
+            limits["min"] = 1
         if is_single and nesting != "single":
-            match["max"] = 1
-        return match | self._block(element, element.removesuffix("OutputReference"))
+            limits["max"] = 1
+        return limits | self._block(element, element.removesuffix("OutputReference"))
 
     def _object_list(self, nested_match: re.Match[str]) -> Any:
         """Return the type of a computed list or set of objects."""
@@ -192,9 +198,9 @@ def extract(package: Path) -> dict[str, Any]:
     provider = module("provider")
     resources = {name: module(name.replace("_", "-")) for name in RESOURCES}
     data = {name: module(f"data-google-{name.replace('_', '-')}") for name in DATA_SOURCES}
-    about = json.loads((package / "package.json").read_text("utf-8"))
+    metadata = json.loads((package / "package.json").read_text("utf-8"))
     return {
-        "package": f"{about['name']} {about['version']}",
+        "package": f"{metadata['name']} {metadata['version']}",
         "version": provider.version,
         "provider": provider.schema(),
         "resources": {f"google_{name}": resource.schema() for name, resource in resources.items()},
@@ -202,17 +208,16 @@ def extract(package: Path) -> dict[str, Any]:
     }
 
 
-def written(schema: dict[str, Any]) -> str:
-    """Format the schema with one line per type, so that unchanged types give unchanged lines."""
-    lines = [
-        f'"{name}": {_one_line(value)}'
-        if name not in {"resources", "data_sources"}
-        else f'"{name}": {{\n'
-        + ",\n".join(f'  "{kind}": {_one_line(block)}' for kind, block in value.items())
-        + "\n}"
-        for name, value in schema.items()
-    ]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+def to_json(schema: dict[str, Any]) -> str:
+    """Format the schema with one line per type, so that unchanged types are unchanged lines."""
+    entries = []
+    for name, value in schema.items():
+        if name in {"resources", "data_sources"}:
+            lines = (f'  "{kind}": {_one_line(block)}' for kind, block in value.items())
+            entries.append(f'"{name}": {{\n' + ",\n".join(lines) + "\n}")
+        else:
+            entries.append(f'"{name}": {_one_line(value)}')
+    return "{\n" + ",\n".join(entries) + "\n}\n"
 
 
 def _one_line(value: Any) -> str:
@@ -220,4 +225,4 @@ def _one_line(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    SCHEMA.write_text(written(extract(Path(sys.argv[1]))), "utf-8")
+    SCHEMA.write_text(to_json(extract(Path(sys.argv[1]))), "utf-8")

@@ -1,6 +1,6 @@
-"""Values in the fake provider: validation, and placeholders for what the cloud assigns.
+"""Values in the fake provider: validation, and placeholders for values that the cloud assigns.
 
-Values travel in MessagePack; unknown values are an extension type.
+Values are sent as MessagePack; an unknown value is an extension type.
 https://github.com/hashicorp/terraform/blob/v1.11.4/docs/plugin-protocol/object-wire-format.md
 """
 
@@ -36,21 +36,24 @@ _FROM_THE_CLOUD: Final[dict[str, dict[str, str]]] = {
     },
     "google_project": {"number": PROJECT_NUMBER, "id": "projects/{project_id}"},
 }
-"""What the real one makes of a resource's own attributes, where others refer to it."""
+"""Templates of attributes that the cloud assigns and that other resources refer to, by type.
+
+A template is filled with the resource's other attributes.
+"""
 
 
 def decode(packed: bytes) -> Any:
-    """Read a value."""
+    """Parse a value."""
     return msgpack.unpackb(packed, ext_hook=msgpack.ExtType)
 
 
 def encode(value: Any) -> bytes:
-    """Write a value."""
+    """Format a value."""
     return bytes(msgpack.packb(value))
 
 
 def faults(block: Block, value: Value) -> list[str]:
-    """Configured values that are not among the documented ones."""
+    """Describe the configured values that are not among the documented ones."""
     problems = [
         f"{name}: expected one of {attribute['values']}, got {value[name]!r}"
         for name, attribute in block.get("attributes", {}).items()
@@ -64,7 +67,7 @@ def faults(block: Block, value: Value) -> list[str]:
 
 
 def planned(block: Block, value: Value) -> Value:
-    """Return the planned value. A value that is neither configured nor computed yet is unknown."""
+    """Return the planned value, in which attributes that the cloud will assign are unknown."""
     plan = dict(value)
     for name, attribute in block.get("attributes", {}).items():
         if plan[name] is None and "computed" in attribute["is"]:
@@ -73,23 +76,24 @@ def planned(block: Block, value: Value) -> Value:
 
 
 def applied(kind: str, block: Block, plan: Value) -> Value:
-    """Return the applied value: unknown values become placeholders."""
-    computed = _FROM_THE_CLOUD.get(kind, {})
+    """Return the applied value, in which placeholders replace unknown values."""
+    templates = _FROM_THE_CLOUD.get(kind, {})
 
-    def filled(of: Block, value: Value) -> Value:
-        full = {
-            name: _stand_in(computed.get(name), name, of["attributes"][name]["type"], plan)
+    def fill(nested_block: Block, value: Value) -> Value:
+        attributes = nested_block.get("attributes", {})
+        known = {
+            name: _placeholder(templates.get(name), name, attributes[name]["type"], plan)
             if isinstance(field, msgpack.ExtType)
             else field
             for name, field in value.items()
         }
-        return full | _nested(of, full, filled)
+        return known | _nested(nested_block, known, fill)
 
-    return filled(block, plan)
+    return fill(block, plan)
 
 
 def refusal(kind: str, state: Value) -> str | None:
-    """Why a resource cannot be deleted; None if it can."""
+    """Say why a resource cannot be deleted; None if it can."""
     protected = {
         "google_firestore_database": ("delete_protection_state", "DELETE_PROTECTION_ENABLED"),
         "google_secret_manager_secret": ("deletion_protection", True),
@@ -98,7 +102,7 @@ def refusal(kind: str, state: Value) -> str | None:
     return f"{name} is {value}" if name and state[name] == value else None
 
 
-def _stand_in(template: str | None, name: str, kind: Any, plan: Value) -> Any:
+def _placeholder(template: str | None, name: str, kind: Any, plan: Value) -> Any:
     if template:
         return template.format_map(plan)
     if kind == "string":
@@ -110,14 +114,14 @@ def _stand_in(template: str | None, name: str, kind: Any, plan: Value) -> Any:
 
 def _nested(block: Block, value: Value, change: Any) -> Value:
     """Apply a function to the nested blocks of a value."""
-    problems: Value = {}
+    changed_blocks: Value = {}
     for name, nested in block.get("blocks", {}).items():
         nested_value = value[name]
         if isinstance(nested_value, list):
-            problems[name] = [change(nested, item) for item in nested_value]
+            changed_blocks[name] = [change(nested, item) for item in nested_value]
         elif isinstance(nested_value, dict):
-            problems[name] = change(nested, nested_value)
-    return problems
+            changed_blocks[name] = change(nested, nested_value)
+    return changed_blocks
 
 
 def _items(value: Any) -> list[Value]:

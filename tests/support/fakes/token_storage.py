@@ -1,4 +1,4 @@
-"""Where an official client keeps what it was given, in memory."""
+"""A token storage for the official client, in memory."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
 
 
 class Memory:
-    """Remembers the tokens and the registration.
+    """Stores the tokens and the registration of a client.
 
     Attributes:
-        tokens: The tokens, once there are any.
-        client: The registration, once there is one.
+        tokens: The tokens, once the client has some.
+        client: The registration, once the client has one.
     """
 
     def __init__(self) -> None:
-        """Know nothing."""
+        """Begin without tokens and registration."""
         self.tokens: OAuthToken | None = None
         self.client: OAuthClientInformationFull | None = None
 
@@ -26,7 +26,7 @@ class Memory:
         return self.tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep them."""
+        """Store the tokens."""
         self.tokens = tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
@@ -34,5 +34,5 @@ class Memory:
         return self.client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep it."""
+        """Store the registration."""
         self.client = client_info

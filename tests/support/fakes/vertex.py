@@ -1,10 +1,12 @@
 """A fake of Vertex AI that can fail on demand.
 
 It supports the requests that google-genai sends to
-`.../publishers/google/models/{model}:{method}`. Embedding
-models have two methods: `predict`, with one text in `instances[0].content` and the answer
-`predictions[0].embeddings.values`, and `embedContent`, with one text in `content` and the answer
-`embedding.values`. For any other Gemini model and `generateContent`, see `fakes.gemini`.
+`.../publishers/google/models/{model}:{method}`.
+
+- Embedding models have two methods. `predict` takes a text in `instances[0].content`, and returns
+  the vector in `predictions[0].embeddings.values`. `embedContent` takes a text in `content`, and
+  returns the vector in `embedding.values`.
+- All other Gemini models have the method `generateContent`: see `fakes.gemini`.
 """
 
 from __future__ import annotations
@@ -43,11 +45,11 @@ class Reply:
 
     Attributes:
         status: The HTTP status.
-        body: The bytes to send instead of the correct ones.
+        body: The bytes to send in place of the correct ones.
         headers: Additional headers.
         missing: The number of bytes of the Content-Length that are never sent.
         pause: Seconds to wait before the reply; the server's shutdown ends the pause.
-        values: The numbers to send instead of those of the correct vector.
+        values: The numbers to send in place of the correct vector.
     """
 
     status: int = 200
@@ -73,10 +75,12 @@ def vector_reply(values: Iterable[float]) -> Reply:
 def text_reply(
     *parts: str, finish: str = "STOP", tokens: tuple[int, int, int] = (100, 20, 0)
 ) -> Reply:
-    """Make the reply of a language model, in one part or several.
+    """Make the reply of a language model.
 
-    `finish` is the finish reason: MAX_TOKENS, SAFETY, RECITATION ... `tokens` are the numbers of
-    tokens of the prompt, of the answer and of the thoughts.
+    Args:
+        parts: The parts of the text.
+        finish: The finish reason, such as MAX_TOKENS, SAFETY or RECITATION.
+        tokens: The numbers of tokens of the prompt, of the answer and of the thoughts.
     """
     return Reply(body=gemini.response(parts, MODEL, finish=finish, tokens=tokens))
 
@@ -155,16 +159,16 @@ class Call:
 
 
 class FakeVertex(LoopbackServer):
-    """Listens on a free port of this machine while the `with` block runs.
+    """A fake Vertex AI on a free port while the `with` block runs.
 
     Attributes:
         calls: The requests so far, in order of arrival.
-        script: Replies to the next requests, in order; used up, `usual` answers.
-        refuses: A text that contains this is refused, if it is not empty.
-        troubles: Replies to texts that contain the given words.
-        answers: What language models answer, by the title of the shape that is asked for; of other
-            shapes they make something of the text.
-        peak: The most requests that were under way at once.
+        script: The replies to the next requests, in order; later requests get `usual`.
+        refuses: If not empty, texts that contain this are rejected.
+        troubles: Replies to texts that contain certain words, by these words.
+        answers: Functions that make the answers of language models, by the title of the requested
+            schema. Other schemas are filled with sentences of the text.
+        peak: The maximum number of concurrent requests so far.
     """
 
     def __init__(self, *script: Reply, usual: Reply | None = None) -> None:
@@ -182,7 +186,7 @@ class FakeVertex(LoopbackServer):
 
     @property
     def base_url(self) -> str:
-        """The address on which the server listens."""
+        """The server's URL."""
         return f"http://127.0.0.1:{self.server_port}"
 
     def arrive(self, call: Call) -> Reply:
@@ -199,7 +203,7 @@ class FakeVertex(LoopbackServer):
             return self.script.popleft() if self.script else self.usual
 
     def leave(self) -> None:
-        """Record that a reply is about to be sent."""
+        """Record that a request has its reply, just before it is sent."""
         with self._lock:
             self._under_way -= 1
 

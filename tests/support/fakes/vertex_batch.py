@@ -2,9 +2,10 @@
 
 It supports the requests that google-cloud-aiplatform sends to
 `/v1/projects/P/locations/L/batchPredictionJobs`: jobs are created, listed by display name, read and
-cancelled. Enumerations are numbers if `$alt` requests numbers. A job reads its requests from a fake
-Cloud Storage, and writes its answers there in another order. The server also embeds single texts
-and issues tokens like Google's metadata server, so a process needs no other Google service.
+cancelled. Enumerations are sent as numbers, which the client requests with `$alt`. A job reads its
+requests from a fake Cloud Storage, and writes its answers there in another order. The server also
+embeds single texts, and issues tokens like Google's metadata server, so that a process needs no
+other Google service.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Fault:
 
     Attributes:
         status: The HTTP status; 200 serves the request.
-        body: The bytes of the response instead of the correct ones.
+        body: The bytes to send in place of the correct response.
         is_served: Whether the operation is performed nevertheless.
         pause: Seconds before the response; the server's shutdown ends the pause.
         retry_after: The Retry-After header, if any.
@@ -88,8 +89,8 @@ class Job:
 
     Attributes:
         name: The resource name.
-        request: The request that created it.
-        polls: The number of times that its state was read.
+        request: The request that created the job.
+        polls: The number of times that the state was read.
         state: The state.
         texts: The embedded texts, once it has succeeded.
     """
@@ -116,7 +117,7 @@ class FakeVertexBatch(LoopbackServer):
         jobs: The jobs, in the order of their creation.
         polls_until_end: The number of polls after which a job ends.
         ending: The final state of jobs.
-        rewrite: Changes the lines of an output.
+        rewrite: A function that changes the lines of an output.
         length: The dimension of the vectors of jobs; by default, the requested one.
         embedded: The texts that were embedded one by one.
         faults: For each operation, the faults of the next requests, in order.
@@ -156,14 +157,14 @@ class FakeVertexBatch(LoopbackServer):
             return queue.popleft() if queue else Fault()
 
     def create(self, request: dict[str, Any], parent: str) -> Job:
-        """Start a job, even if another has its display name, as the service does."""
+        """Start a job, even if another one has the same display name, as the service does."""
         with self._lock:
             number = str(1_000 + len(self.jobs))
             self.jobs[number] = Job(f"{parent}/batchPredictionJobs/{number}", request)
             return self.jobs[number]
 
     def advance(self, job: Job) -> None:
-        """Advance a job as time would."""
+        """Count a poll, and advance the state of the job."""
         with self._lock:
             job.polls += 1
             if job.state.endswith(("QUEUED", "RUNNING")):

@@ -279,7 +279,7 @@ async def test_a_refused_text_is_named_by_its_index() -> None:
 async def test_a_batch_that_is_too_large_is_halved() -> None:
     texts = [f"{number:03} {'word ' * 20}" for number in range(40)]
     with FakeOpenAI() as server:
-        server.most_characters = 1_000
+        server.max_characters = 1_000
         vectors = await embed(server, texts)
     assert [pytest.approx(expected(text)) for text in texts] == vectors
     assert [call.texts for call in server.calls].count([PROBE]) == 1

@@ -10,13 +10,13 @@ from zipfile import ZipFile
 import pytest
 
 from tests.support.cloud_run.archives import unpack
-from tests.support.cloud_run.bundles import USED_FOR, prune
+from tests.support.cloud_run.bundles import MIN_AGE_SECONDS, prune
 from tests.support.cloud_run.environments import environment, environment_key
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LONG_AGO = time.time() - USED_FOR - 60
+LONG_AGO = time.time() - MIN_AGE_SECONDS - 60
 
 
 @pytest.fixture

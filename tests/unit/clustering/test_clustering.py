@@ -20,7 +20,7 @@ from shared.clustering.clusters import (
 from shared.clustering.matching import ClusterMatch, match_clusters
 from shared.clustering.merging import merge_regions
 from shared.clustering.neighbours import nearest
-from tests.support.vector_groups import DIMENSION, GROUP, groups, strays
+from tests.support.vector_groups import DIMENSION, GROUP_SIZE, groups, strays
 
 if TYPE_CHECKING:
     from shared.clustering.clusters import VectorCluster
@@ -35,8 +35,8 @@ def members(clusters: list[VectorCluster]) -> list[set[int]]:
 
 def member_sets(clusters: list[VectorCluster]) -> list[set[int]]:
     """Return the groups that each cluster has passages of; some of a group may lie too far out."""
-    assert all(len(cluster) > GROUP / 2 for cluster in members(clusters))
-    return [{row // GROUP for row in cluster} for cluster in members(clusters)]
+    assert all(len(cluster) > GROUP_SIZE / 2 for cluster in members(clusters))
+    return [{row // GROUP_SIZE for row in cluster} for cluster in members(clusters)]
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 8, 20, 40])
@@ -175,7 +175,7 @@ def test_clusters_match_after_a_tenth_of_members_changes(*, seed: int, came: boo
     former = {
         f"cluster {number}": [str(rows_before[row]) for row in cluster.members]
         for number, cluster in enumerate(find_clusters(vectors[rows_before]))
-        if len(cluster.members) > GROUP / 2
+        if len(cluster.members) > GROUP_SIZE / 2
     }
     clusters = [
         {str(rows_after[row]) for row in cluster.members}

@@ -373,7 +373,7 @@ async def test_health_names_unreachable_functions() -> None:
 async def test_health_asks_all_functions_at_once() -> None:
     barrier = threading.Barrier(2)
     with ToolServer() as first_server, ToolServer() as second_server:
-        first_server.both = second_server.both = barrier
+        first_server.barrier = second_server.barrier = barrier
         dispatcher = HttpDispatcher({"a": first_server.url, "b": second_server.url})
         assert await dispatcher.health() == {"a": "ok", "b": "ok"}
         await dispatcher.aclose()

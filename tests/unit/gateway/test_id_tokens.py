@@ -187,7 +187,7 @@ async def test_without_a_metadata_server_the_tool_is_unavailable(
 async def test_a_call_does_not_wait_for_a_token_beyond_its_deadline(
     metadata: FakeMetadata, send_call: SendCall, monotonic: Monotonic
 ) -> None:
-    metadata.thinks = HANGS
+    metadata.pause_seconds = HANGS
     metadata.on_hang = partial(monotonic.advance_soon, 60)
     async with asyncio.timeout(120):
         assert_unavailable(await send_call())

@@ -83,7 +83,8 @@ class Out(Result):
 async def list_topics(args: In, ctx: Context) -> Out:
     """List topics. One round trip that reads limit + 1 documents; with a prefix, up to 300."""
     after = decode_cursor(args, args.cursor, _CURSOR)
-    has_prefix, is_truncated = bool(args.prefix.strip()), False
+    has_prefix = bool(args.prefix.strip())
+    is_truncated = False
     if has_prefix:
         topics, is_truncated = await _with_prefix(args, after, ctx)
     else:
@@ -101,21 +102,23 @@ async def list_topics(args: In, ctx: Context) -> Out:
 
 
 async def _with_prefix(args: In, after: TopicKey | None, ctx: Context) -> tuple[list[Topic], bool]:
-    """Return the topics with a prefix after a key, in order, and whether some are missing.
+    """Find the topics with a prefix, and a topic of which the prefix is an alias.
 
-    If the whole prefix is an alias of a topic, that topic is found too.
+    Returns:
+        The topics that follow the key `after`, in order, and whether some are missing because too
+        many have the prefix.
     """
     names = {fold(args.prefix), canonical_topic(args.prefix, ctx.settings.topic_aliases)} - {""}
     blocks = await asyncio.gather(
         *(Topics(ctx.database).with_prefix(name, MAX_WITH_PREFIX + 1) for name in names)
     )
     topics = {topic.name: topic for block in blocks for topic in block[:MAX_WITH_PREFIX]}
-    counted = [topic for topic in topics.values() if topic.count(args.kind)]
-    ordered = sorted(counted, key=lambda topic: topic_key(topic, args.kind), reverse=True)
-    rest = [
+    topics_of_kind = [topic for topic in topics.values() if topic.count(args.kind)]
+    ordered = sorted(topics_of_kind, key=lambda topic: topic_key(topic, args.kind), reverse=True)
+    following = [
         topic for topic in ordered if after is None or topic_key(topic, args.kind) < tuple(after)
     ]
-    return rest, any(len(block) > MAX_WITH_PREFIX for block in blocks)
+    return following, any(len(block) > MAX_WITH_PREFIX for block in blocks)
 
 
 def _result(topic: Topic) -> TopicResult:

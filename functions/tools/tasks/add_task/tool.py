@@ -82,9 +82,9 @@ class In(TaskFields, IdempotentArguments):
 
 
 async def add_task(args: In, ctx: Context) -> TaskResults:
-    """Add tasks in two round trips: the counter, and one commit."""
+    """Add tasks in two round trips, which read the counter and commit all tasks."""
     if args.tasks is None:
-        return await _add([_single_task(args)], ctx, lambda added: TaskResults.one(added[0]))
+        return await _add([_single_task(args)], ctx, lambda results: TaskResults.one(results[0]))
     if args.has_task_fields:
         raise InvalidInput(
             "add_task was not run: give either tasks, or the title and other fields of one task."
@@ -92,8 +92,10 @@ async def add_task(args: In, ctx: Context) -> TaskResults:
             details={"tasks": "given beside the fields of one task"},
         )
     items = [parse_item(NewTask, item, TOOL.name) for item in args.tasks]
-    valid = [item for item in items if isinstance(item, NewTask)]
-    return await _add(valid, ctx, lambda added: TaskResults.many(_in_order(items, added)))
+    new_tasks = [item for item in items if isinstance(item, NewTask)]
+    return await _add(
+        new_tasks, ctx, lambda results: TaskResults.many(_in_item_order(items, results))
+    )
 
 
 def _single_task(args: In) -> NewTask:
@@ -115,12 +117,13 @@ async def _add(
         return to_result([])
 
     async def attempt() -> TaskResults:
-        counter, now = await repository.get_counter(), ctx.clock()
+        counter = await repository.get_counter()
+        now = ctx.clock()
         tasks = [
             _task(new_task, number, now)
             for number, new_task in enumerate(new_tasks, counter.last + 1)
         ]
-        result = to_result([_added(task) for task in tasks])
+        result = to_result([_added_task(task) for task in tasks])
         return await ctx.commit(repository.create(counter, tasks), result)
 
     return await ctx.database.retry_on_conflict(attempt)
@@ -138,18 +141,18 @@ def _task(new_task: NewTask, number: int, now: datetime) -> Task:
     )
 
 
-def _added(task: Task) -> ChangedTask:
+def _added_task(task: Task) -> ChangedTask:
     fields = [name for name in CHANGEABLE_FIELDS if getattr(task, name) is not None]
     return ChangedTask(
         task=TaskView.of_task(task), changed=fields, undo=undo_call("delete_task", task.number)
     )
 
 
-def _in_order(
-    items: Sequence[NewTask | TaskItemResult], added: Iterable[ChangedTask]
+def _in_item_order(
+    items: Sequence[NewTask | TaskItemResult], added_tasks: Iterable[ChangedTask]
 ) -> list[TaskItemResult]:
-    """Return the results in the order of the items: of invalid ones, and of added tasks."""
-    remaining = iter(added)
+    """Merge the failures of invalid items with the results of added tasks, in the items' order."""
+    remaining = iter(added_tasks)
     return [
         item if isinstance(item, TaskItemResult) else completed_item(next(remaining))
         for item in items

@@ -67,7 +67,7 @@ class In(IdempotentArguments):
 
 
 async def complete_task(args: In, ctx: Context) -> TaskResults:
-    """Complete or reopen tasks in two round trips: all tasks at once, and one commit."""
+    """Complete or reopen tasks in two round trips, which read all tasks and commit all changes."""
     transition = Task.complete if args.completed else Task.reopen
     operation = TaskOperation(require=require_active, apply=transition, undo=_undo)
     match args.task_id, args.task_ids:

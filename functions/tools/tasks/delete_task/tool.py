@@ -24,7 +24,7 @@ class In(IdempotentArguments):
 
 
 async def delete_task(args: In, ctx: Context) -> ChangedTask:
-    """Delete a task in two round trips: the task, and the commit."""
+    """Delete a task in two round trips, which read the task and commit the change."""
     operation = TaskOperation(
         require=require_active,
         apply=Task.delete,

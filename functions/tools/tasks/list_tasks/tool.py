@@ -165,13 +165,21 @@ async def list_tasks(args: In, ctx: Context) -> Out:
 
 
 async def _read(args: In, today: date, ctx: Context) -> tuple[Sequence[Task], int | None]:
-    """Read the tasks of a page. The number after which the next page begins; None at the end."""
-    repository, task_filter = get_own_tasks(ctx), _task_filter(args, today)
+    """Read the tasks of a page.
+
+    Returns:
+        The tasks, and the number of the task after which the next page begins, or None if this is
+        the last page.
+    """
+    repository = get_own_tasks(ctx)
+    task_filter = _task_filter(args, today)
     [after] = decode_cursor(args, args.cursor, _POSITION) or [None]
     if not task_filter.statuses:
         return [], None
-    words, now = fold(args.query or "").split(), ctx.clock()
+    words = fold(args.query or "").split()
+    now = ctx.clock()
     not_overdue = args.overdue is False
+    # The database cannot apply these conditions, so more tasks are read than the page has.
     filters_here = bool(words) or not_overdue or args.status is StatusFilter.DELETED
     size = BATCH_SIZE if filters_here else args.limit + 1
     tasks: list[Task] = []
@@ -203,7 +211,8 @@ def _task_filter(args: In, today: date) -> TaskFilter:
             "list_tasks was not run: due_from is later than due_to. Swap them.",
             details={"due_from": "later than due_to"},
         )
-    statuses, due_to = _STATUSES[args.status], args.due_to
+    statuses = _STATUSES[args.status]
+    due_to = args.due_to
     if args.overdue:
         statuses = tuple(status for status in statuses if status is TaskStatus.OPEN)
         due_to = min(due_to or date.max, today - timedelta(days=1))

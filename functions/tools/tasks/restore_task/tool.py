@@ -26,7 +26,7 @@ class In(IdempotentArguments):
 
 
 async def restore_task(args: In, ctx: Context) -> ChangedTask:
-    """Restore a task in two round trips: the task, and the commit."""
+    """Restore a task in two round trips, which read the task and commit the change."""
     operation = TaskOperation(
         require=require_existing,
         apply=Task.restore,

@@ -63,12 +63,12 @@ class In(IdempotentArguments):
     @property
     def changes(self) -> dict[str, Any]:
         """The fields that are given."""
-        given = self.model_fields_set
-        return {name: getattr(self, name) for name in EDITABLE_FIELDS if name in given}
+        given_fields = self.model_fields_set
+        return {name: getattr(self, name) for name in EDITABLE_FIELDS if name in given_fields}
 
 
 async def update_task(args: In, ctx: Context) -> ChangedTask:
-    """Change a task in two round trips: the task, and the commit."""
+    """Change a task in two round trips, which read the task and commit the change."""
     if not args.changes:
         raise InvalidInput(
             "update_task was not run: there is nothing to change. Give one or more of"
@@ -85,8 +85,8 @@ async def update_task(args: In, ctx: Context) -> ChangedTask:
 
 
 def _undo(before: Task, after: Task) -> Undo:
-    former = {name: getattr(before, name) for name in changed_fields(before, after)}
-    return undo_call("update_task", before.number, **former)
+    former_values = {name: getattr(before, name) for name in changed_fields(before, after)}
+    return undo_call("update_task", before.number, **former_values)
 
 
 TOOL = Tool(

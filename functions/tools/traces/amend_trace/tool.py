@@ -70,9 +70,9 @@ class Out(Result):
 async def amend_trace(args: In, ctx: Context) -> Out:
     """Store and index the new revision, and keep the previous one.
 
-    Up to five round trips: the trace, the revision to bring back if any, the embedding space,
-    duplicates, the commit. A change of text resets the votes for the trace, which were for another
-    text; votes against it stay.
+    A change of text resets the votes for the trace, which were for another text. Votes against the
+    trace stay. A call takes up to five round trips, which read the trace, a revision to restore,
+    the embedding space and possible duplicates, and commit the changes.
 
     Raises:
         NotFound: The trace or the revision does not exist.
@@ -80,13 +80,13 @@ async def amend_trace(args: In, ctx: Context) -> Out:
         Conflict: The trace is withdrawn or superseded, or another already says the same.
         InvalidInput: There is nothing to change, or a text contains a secret.
     """
-    given = [name for name in _FIELDS if getattr(args, name) is not None]
-    if not given and args.revision is None:
+    new_fields = [name for name in _FIELDS if getattr(args, name) is not None]
+    if not new_fields and args.revision is None:
         message = "There is nothing to change: give new texts or tags, or a revision to bring back."
         raise InvalidInput(message, details={"trace_id": "given without anything to change"})
-    if given and args.revision is not None:
+    if new_fields and args.revision is not None:
         message = "Give either a revision to bring back, or new texts and tags, but not both."
-        raise InvalidInput(message, details={"revision": f"given with {', '.join(given)}"})
+        raise InvalidInput(message, details={"revision": f"given with {', '.join(new_fields)}"})
     return await ctx.database.retry_on_conflict(lambda: _attempt(args, ctx))
 
 
@@ -94,13 +94,15 @@ async def _attempt(args: In, ctx: Context) -> Out:
     stored = await get_own_trace(args.trace_id, ctx)
     _require_listed(stored.trace)
     content = await _new_content(args, stored.trace, ctx)
-    before, after = asdict(stored.trace.content), asdict(content)
+    before = asdict(stored.trace.content)
+    after = asdict(content)
     changed = [name for name in after if after[name] != before[name]]
     if not changed:
         return _out(stored.trace, changed)
     await require_shareable(content)
     trace = _next_revision(stored.trace, content, changed, ctx.clock())
-    traces, entry = Traces(ctx.database), await index_entry(trace, ctx)
+    traces = Traces(ctx.database)
+    entry = await index_entry(trace, ctx)
     if _TEXTS & set(changed):
         await require_no_duplicate(trace, entry, ctx)
     writes = [*traces.update(stored, trace, entry), traces.keep_revision(stored)]

@@ -80,8 +80,9 @@ class Out(Result):
 async def contribute_trace(args: In, ctx: Context) -> Out:
     """Store and index a trace, so that search finds it at once.
 
-    Three round trips: the embedding space; the nearest traces and the superseded one; one commit,
-    most of whose writes are postings. Duplicates sent at the same moment are both stored.
+    A call takes three round trips: it reads the embedding space, then the nearest traces and the
+    superseded trace, and then commits. Most writes of the commit are postings. Duplicates that are
+    sent at the same moment are both stored.
     """
     content = TraceContent(
         title=args.title,

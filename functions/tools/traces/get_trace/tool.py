@@ -92,8 +92,10 @@ def _out(
     offset: int,
     ctx: Context,
 ) -> Out:
-    trace, vote = stored.trace, own_vote.vote if own_vote else None
-    context, solution = trace.content.context_text, trace.content.solution_text
+    trace = stored.trace
+    vote = own_vote.vote if own_vote else None
+    context = trace.content.context_text
+    solution = trace.content.solution_text
     end = offset + MAX_CHARACTERS
     counts = own_vote and vote and trace.counts(vote, own_vote.revision)
     return build_trace_view(

@@ -61,11 +61,11 @@ async def list_tags(args: In, ctx: Context) -> Out:
         index.count(Kind.TAG),
     )
     page = tags[: args.limit]
-    more = len(tags) > args.limit
+    has_more = len(tags) > args.limit
     return Out(
         tags=[TagCount(name=tag.name, count=tag.count) for tag in page],
         total=total,
-        next_cursor=encode_cursor(args, [page[-1].facet.key]) if more else None,
+        next_cursor=encode_cursor(args, [page[-1].facet.key]) if has_more else None,
     )
 
 
@@ -77,8 +77,8 @@ def in_words(out: Out) -> str:
         total = f"Available tags ({out.total} total): leave prefix out to list them."
         return f"No tag begins like this. {total}"
     tags = ", ".join(f"{tag.name} ({tag.count})" for tag in out.tags)
-    more = f"\n(more with cursor {out.next_cursor})" if out.next_cursor else ""
-    return f"Available tags ({out.total} total):\n{tags}{more}"
+    continuation = f"\n(more with cursor {out.next_cursor})" if out.next_cursor else ""
+    return f"Available tags ({out.total} total):\n{tags}{continuation}"
 
 
 TOOL = Tool(

@@ -81,7 +81,7 @@ class TracePage:
 async def page_by_date(
     selection: Selection, position: DatePosition | None, limit: int, ctx: Context
 ) -> TracePage:
-    """List traces, the latest first: two round trips, or three if a tag does not exist."""
+    """List traces, the latest first, in two round trips, or three if a tag does not exist."""
     count_before, after = (position[0], position[1:]) if position else (0, None)
     listing = await list_newest(selection, limit, after, trace_corpus(ctx.database))
     ranks = count(count_before + 1)
@@ -101,8 +101,8 @@ async def page_by_relevance(
 ) -> TracePage:
     """Rank traces by relevance, votes and age, and take the best that were not shown yet.
 
-    Three round trips at most: those of `rank`, and one if only words found a trace, or a tag does
-    not exist.
+    This takes at most three round trips: those of `rank`, and one more if only words found a trace,
+    or a tag does not exist.
 
     Args:
         query: The query.
@@ -121,10 +121,11 @@ async def page_by_relevance(
     page = ordered[: limit if has_matches else min(limit, MAX_NEAREST)]
     ranks = count(len(previous) + 1)
     hits = fit_page([_hit(trace, next(ranks), match.similarity) for match, trace in page])
-    more = has_matches and len(hits) < len(ordered)
+    has_more = has_matches and len(hits) < len(ordered)
+    shown = [*previous, *(hit_fingerprint(hit.trace_id) for hit in hits)]
     return TracePage(
         hits=hits,
-        position=[*previous, *(hit_fingerprint(hit.trace_id) for hit in hits)] if more else None,
+        position=shown if has_more else None,
         matches=ranking.matches and bool(hits or previous),
         notes=await _notes(ranking, ctx),
     )

@@ -68,8 +68,8 @@ class Out(TraceSummary):
 async def vote_trace(args: In, ctx: Context) -> Out:
     """Replace the caller's vote, the tally and the contributor's record in one commit.
 
-    Two round trips: the trace, the vote and the caller's own record together, then the commit; both
-    again while others vote at the same moment.
+    A call takes two round trips: the first reads the trace, the vote and the caller's own record,
+    the second commits. Both are repeated while others vote at the same moment.
 
     Raises:
         NotFound: The trace does not exist.
@@ -102,7 +102,7 @@ async def _attempt(args: In, ctx: Context) -> Out:
     is_same = _is_same(before, after) and (after is None or args.feedback_text == own.text)
     if is_same and not is_outdated:
         return _out(stored, before, after, None)
-    tally = _moved(trace.tally, before, after)
+    tally = _replace_vote(trace.tally, before, after)
     if not tally.is_possible:
         raise WriteConflict("The tally was read before the vote that it is to be reduced by.")
     writes = [
@@ -113,9 +113,9 @@ async def _attempt(args: In, ctx: Context) -> Out:
         # The contributor's record counts each voter of a trace once, whatever the revision.
         *traces.credit(trace.contributor, own.vote, after),
     ]
-    voted = replace(stored, trace=replace(trace, tally=tally))
+    with_vote = replace(stored, trace=replace(trace, tally=tally))
     undo = _undo(args.trace_id, before, own.text)
-    return await ctx.commit(writes, _out(voted, before, after, undo))
+    return await ctx.commit(writes, _out(with_vote, before, after, undo))
 
 
 def _require_fitting_feedback(args: In) -> None:
@@ -144,12 +144,12 @@ def _is_same(before: Vote | None, after: Vote | None) -> bool:
     """Return whether two votes say the same, whatever the voter's weight was."""
     if before is None or after is None:
         return before is after
-    return (before.type, before.tag) == (after.type, after.tag)
+    return before.type is after.type and before.tag is after.tag
 
 
-def _moved(tally: VoteTally, before: Vote | None, after: Vote | None) -> VoteTally:
-    rest = tally.minus(before) if before else tally
-    return rest.plus(after) if after else rest
+def _replace_vote(tally: VoteTally, before: Vote | None, after: Vote | None) -> VoteTally:
+    others = tally.minus(before) if before else tally
+    return others.plus(after) if after else others
 
 
 def _out(stored: StoredTrace, before: Vote | None, after: Vote | None, undo: Undo | None) -> Out:

@@ -46,10 +46,11 @@ class Out(Result):
 
 
 async def withdraw_trace(args: In, ctx: Context) -> Out:
-    """Take a trace out of the index, or put it back.
+    """Remove a trace from the index, or restore it.
 
-    Up to five round trips: the trace, the one it superseded, the embedding space, duplicates, the
-    commit. Its texts and votes stay stored, for its contributor.
+    The texts and votes of a withdrawn trace stay stored, and its contributor can read them. A call
+    takes up to five round trips, which read the trace, the one it superseded, the embedding space
+    and possible duplicates, and commit the changes.
 
     Raises:
         NotFound: The trace does not exist.
@@ -67,8 +68,8 @@ async def _attempt(args: In, ctx: Context) -> Out:
     writes: list[Write] = []
     if superseded := await _superseded(stored, args, ctx):
         successor = None if args.withdrawn else trace.trace_id
-        changed = replace(superseded.trace, superseded_by=successor)
-        writes += await _update(superseded, changed, ctx)
+        changed_trace = replace(superseded.trace, superseded_by=successor)
+        writes += await _update(superseded, changed_trace, ctx)
     writes += await _update(stored, trace, ctx)
     return await ctx.commit(writes, _out(trace, changed=True))
 
@@ -81,13 +82,13 @@ async def _update(stored: StoredTrace, trace: Trace, ctx: Context) -> list[Write
 
 
 async def _superseded(stored: StoredTrace, args: In, ctx: Context) -> StoredTrace | None:
-    """Load the caller's own trace that this one supersedes, if its place changes too.
+    """Load the caller's own trace that this one supersedes, if its `superseded_by` changes too.
 
-    While a trace is withdrawn, the one it superseded is found again. That is not so if the
-    withdrawn trace is superseded itself: then its successor replaces both.
+    While a trace is withdrawn, search finds the trace that it superseded again. The exception is a
+    withdrawn trace that is superseded itself: its successor replaces both.
 
     Raises:
-        Conflict: The restored trace would hide a flagged one.
+        Conflict: The restored trace would hide a flagged trace.
     """
     if stored.trace.supersedes is None or (args.withdrawn and stored.trace.superseded_by):
         return None

@@ -92,7 +92,8 @@ class WorkspaceCorpus:
 
     def locations(self, passage_ids: Sequence[str]) -> dict[str, PassageLocation]:
         """Where these passages first occur in the latest document. Only valid after a search."""
-        ids, locations = set(passage_ids), dict[str, PassageLocation]()
+        ids = set(passage_ids)
+        locations = dict[str, PassageLocation]()
         for document in self.documents:
             for part in self._contents[document.document_id]:
                 for passage_id, span in part.passage_spans():

@@ -42,16 +42,16 @@ _TRUNCATED: Final = f"Only the latest {MAX_DOCUMENTS} texts of the workspace wer
 async def extract_key_info(args: In, ctx: Context) -> Outcome[Out]:
     """Find the passages that answer a question.
 
-    A stored document takes two or three round trips: its record; its terms together with the
-    nearest passages; the texts of passages that only words found. Scope task takes one or two more.
-    A new document takes about seven, and one for each 32 passages, most of them during the
-    embedding; it is ranked in memory.
+    A stored document takes two or three round trips: the first reads its record, the second its
+    terms and the nearest passages, the third the texts of passages that only words found. Scope
+    task takes one or two more. A new document is ranked in memory. It takes about seven round
+    trips, and one for each 32 passages. Most of them happen during the embedding.
 
     Raises:
         InvalidInput: The arguments name no text, or one that cannot be embedded.
         NotFound: The document is not in the workspace, or the workspace is empty.
-        Conflict: The document was erased during the call, or the base is embedded with another
-            model.
+        Conflict: The document was erased during the call, or the knowledge base is embedded with
+            another model.
         Unavailable: The embedding model or the database is down.
     """
     request = read_request(args, ctx)
@@ -141,7 +141,8 @@ async def _whole_workspace(
         request.workspace.count_waiting(),
     )
     if workspace.erasing:
-        documents, waiting = [], 0
+        documents = []
+        waiting = 0
     embedding = f"Texts that are still being embedded: {waiting}." if waiting else ""
     if not documents:
         problem = f"the workspace {request.task_id} has no text that can be searched"

@@ -229,11 +229,12 @@ async def _begin(
     Returns:
         Whether the workspace is new, and the document as it is registered.
     """
-    loaded: DocumentRecord | None = record
+    first_record: DocumentRecord | None = record
 
     async def attempt() -> tuple[DocumentRecord, WorkspaceDocument]:
-        nonlocal loaded
-        latest, loaded = loaded or await workspace.load_document(document.document_id), None
+        nonlocal first_record
+        latest = first_record or await workspace.load_document(document.document_id)
+        first_record = None  # another attempt loads the record again
         previous = latest.document
         if latest.workspace.erasing:
             return latest, document
@@ -254,9 +255,9 @@ async def _begin(
             pass
 
 
-def _is_same_build(one: WorkspaceDocument, other: WorkspaceDocument) -> bool:
-    """Return whether two uploads of a text were split and indexed alike."""
-    return one.profile == other.profile and _splitting(one) == _splitting(other)
+def _is_same_build(first: WorkspaceDocument, second: WorkspaceDocument) -> bool:
+    """Return whether two uploads of a text were split and indexed in the same way."""
+    return first.profile == second.profile and _splitting(first) == _splitting(second)
 
 
 def _splitting(document: WorkspaceDocument) -> tuple[int, ...]:
@@ -270,19 +271,23 @@ async def _embed(
     workspace: Workspace,
     ctx: Context,
 ) -> RequestedDocument:
-    """Embed and store new passages; publish the document when each passage has a vector."""
+    """Embed and store new passages, and publish the document when every passage has a vector."""
     texts = contents.texts
-    missing = {name: text for name, text in texts.items() if name not in contents.vectors}
-    timer = EmbeddingTimer(len(missing), ctx.deadline)
-    new: dict[str, Vector] = {}
+    without_vector = {
+        passage_id: text for passage_id, text in texts.items() if passage_id not in contents.vectors
+    }
+    timer = EmbeddingTimer(len(without_vector), ctx.deadline)
+    new_vectors: dict[str, Vector] = {}
     if document.characters <= ctx.settings.extract_materials_characters:
-        new = await embed_passages(
-            missing, document, workspace, ctx, has_time=timer.has_time_for_all
+        new_vectors = await embed_passages(
+            without_vector, document, workspace, ctx, has_time=timer.has_time_for_all
         )
-    rest = texts.keys() - new.keys() - stored.ids
-    rest_texts = {name: text for name, text in texts.items() if name in rest}
-    await store_without_vectors(rest_texts, document, workspace)
-    vectors = {**contents.vectors, **new}
+    unstored_ids = texts.keys() - new_vectors.keys() - stored.ids
+    unstored_texts = {
+        passage_id: text for passage_id, text in texts.items() if passage_id in unstored_ids
+    }
+    await store_without_vectors(unstored_texts, document, workspace)
+    vectors = {**contents.vectors, **new_vectors}
     if len(vectors) == len(texts):
         document = await workspace.update(document, status=DocumentStatus.READY)
     return RequestedDocument(
@@ -293,7 +298,7 @@ async def _embed(
 
 
 def parse_passages(text: str, max_characters: int) -> list[ParsedPassage]:
-    """Split a text into passages of at most so many characters, each where it first occurs.
+    """Split a text into passages of at most `max_characters`. A repeated passage occurs once.
 
     It takes about 0.1 s for each 100,000 characters.
 
@@ -355,13 +360,14 @@ class EmbeddingTimer:
         return is_warming_up or now + self.seconds_left < self._end
 
     def has_time_for_batch(self, passages: int) -> bool:
-        """Return whether there is time for another batch, with so many passages remaining."""
+        """Return whether there is time for another batch, if this many passages remain."""
         now, per_passage = self._measure()
         self.seconds_left = passages * per_passage
         return now + BATCH_SIZE * per_passage < self._end
 
     def _measure(self) -> tuple[float, float]:
-        """Return the time, and how long a passage takes. Called once before each batch."""
-        now, embedded = time.monotonic(), self._batches * BATCH_SIZE
+        """Return the time, and how long a passage takes. Call this once before each batch."""
+        now = time.monotonic()
+        embedded = self._batches * BATCH_SIZE
         self._batches += 1
         return now, (now - self._started) / embedded if embedded else DEFAULT_SECONDS
