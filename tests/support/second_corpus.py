@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import DELETE_FIELD
@@ -58,10 +59,12 @@ def jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
     ]
 
 
-def corpus(ctx: Context) -> DatedCorpus[Jotting]:
-    """Return the corpus of all jottings."""
+def corpus(ctx: Context, read: type[Jotting] = Jotting) -> DatedCorpus[Jotting]:
+    """Return the corpus of all jottings, each of the type `read`."""
     database = ctx.database
-    documents = Documents(database, COLLECTION, ("text", "tags", "dated_at"), _present)
+    documents = Documents(
+        database, COLLECTION, ("text", "tags", "dated_at"), partial(_present, read)
+    )
     return DatedCorpus(documents, InvertedIndex(database, NAMES))
 
 
@@ -100,7 +103,7 @@ async def _save(
     await database.retry_on_conflict(attempt)
 
 
-def _present(jotting_id: str, data: dict[str, Any]) -> Jotting | None:
+def _present(read: type[Jotting], jotting_id: str, data: dict[str, Any]) -> Jotting | None:
     if "text" not in data:
         return None
-    return Jotting(jotting_id, data["text"], tuple(data["tags"]), data["dated_at"])
+    return read(jotting_id, data["text"], tuple(data["tags"]), data["dated_at"])
