@@ -1,6 +1,8 @@
 """`indexed`: the terms and facets with which a document is in the index.
 
-It is stored with the document, so that an edit changes only the postings that differ.
+It is stored with the document, so that an edit changes only the postings that differ. Firestore can
+return the counts of some terms without the others, which spares search the analysis of a text (3 ms
+for 2,600 characters).
 """
 
 from __future__ import annotations
@@ -9,12 +11,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from google.cloud.firestore_v1.field_path import FieldPath
+
 from shared.core.dates import to_microseconds
 from shared.index.bm25 import pack
 from shared.text.terms import terms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from shared.index.postings import IndexCollections, PostingsRef
     from shared.index.searchable import Searchable
@@ -51,6 +55,7 @@ class IndexedState:
         """Return the stored form of the state."""
         return {
             "terms": dict(self.terms),
+            "length": self.length,
             "facets": dict(self.facets),
             "dated_at": self.dated_at,
         }
@@ -74,4 +79,37 @@ def indexed_state(document: Searchable) -> IndexedState:
 
 def read_indexed_state(data: Mapping[str, Any]) -> IndexedState:
     """Read a document's current state in the index from its stored fields."""
-    return IndexedState(**data["indexed"]) if "indexed" in data else NOT_INDEXED
+    stored = data.get("indexed", {})
+    return IndexedState(
+        stored.get("terms", {}), stored.get("facets", {}), stored.get("dated_at", 0)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TermCounts:
+    """How often an indexed document has the terms of a query.
+
+    Attributes:
+        terms: The terms that it has, with how often it has them.
+        length: The number of all its terms, repeats included.
+    """
+
+    terms: Mapping[str, int]
+    length: int
+
+
+def term_count_fields(terms: Iterable[str]) -> list[str]:
+    """Return the fields that `read_term_counts` needs for these terms; none without terms."""
+    paths = [FieldPath("indexed", "terms", term).to_api_repr() for term in dict.fromkeys(terms)]
+    return ["indexed.length", *paths] if paths else []
+
+
+def read_term_counts(data: Mapping[str, Any]) -> TermCounts | None:
+    """Read the counts of the terms that were asked for, or None if the document has none stored.
+
+    It has none if it is not indexed yet, or was indexed by an earlier release.
+    """
+    stored = data.get("indexed", {})
+    if not stored.get("length"):
+        return None
+    return TermCounts(stored.get("terms", {}), stored["length"])

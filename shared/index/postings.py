@@ -52,7 +52,7 @@ class IndexCollections:
     totals: PostingsRef
 
 
-LAYOUT: Final = 3
+LAYOUT: Final = 4
 """The version of what the index job stores. Raise it if that changes, such as a chunk's facets."""
 KNOWLEDGE: Final = IndexCollections("lexicon", "facets", ("meta", "lexicon"))
 TRACES: Final = IndexCollections("trace_lexicon", "trace_facets", ("meta", "trace_lexicon"))

@@ -15,6 +15,7 @@ from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.core.dates import ALL_DATES, from_microseconds, to_microseconds
+from shared.index.indexed_state import read_term_counts, term_count_fields
 from shared.index.searchable import DocumentT, Searchable
 from shared.index.stored_vector import COMPACT_FIELDS, from_compact, load_compact
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Vector
     from shared.core.dates import DateSpan
     from shared.firestore.database import Database
+    from shared.index.indexed_state import TermCounts
 
     DateCursor = tuple[int, str]
     """A place in a listing by date: microseconds since 1970, and a document id."""
@@ -38,6 +40,19 @@ _DOWN: Final = BaseQuery.DESCENDING
 
 
 @dataclass(frozen=True, slots=True)
+class CountedDocument(Generic[DocumentT]):
+    """A document, and how often it has the terms of a query.
+
+    Attributes:
+        document: The document.
+        counts: The counts of the terms, or None if they were not asked for or are not stored.
+    """
+
+    document: DocumentT
+    counts: TermCounts | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Neighbour(Generic[DocumentT]):
     """A document found by its vector.
 
@@ -45,16 +60,20 @@ class Neighbour(Generic[DocumentT]):
         document: The document.
         similarity: The cosine, from 0 to 1; negative ones become 0.
         distance: 1 - cosine, from 0 to 2, by which neighbours are ordered.
+        counts: The counts of the terms, or None if they were not asked for or are not stored.
     """
 
     document: DocumentT
     similarity: float
     distance: float
+    counts: TermCounts | None = None
 
 
-def compare(document: DocumentT, vector: Vector, other: Sequence[float]) -> Neighbour[DocumentT]:
+def compare(
+    document: DocumentT, vector: Vector, other: Sequence[float], counts: TermCounts | None = None
+) -> Neighbour[DocumentT]:
     """Compare a document's vector with another unit vector of the same length."""
-    return _neighbour(document, 1.0 - sum(map(mul, vector, other)))
+    return _neighbour(document, 1.0 - sum(map(mul, vector, other)), counts)
 
 
 def distance_key(neighbour: Neighbour[Any]) -> tuple[float, str]:
@@ -62,8 +81,10 @@ def distance_key(neighbour: Neighbour[Any]) -> tuple[float, str]:
     return neighbour.distance, neighbour.document.id
 
 
-def _neighbour(document: DocumentT, distance: float) -> Neighbour[DocumentT]:
-    return Neighbour(document, min(1.0, max(0.0, 1.0 - distance)), distance)
+def _neighbour(
+    document: DocumentT, distance: float, counts: TermCounts | None
+) -> Neighbour[DocumentT]:
+    return Neighbour(document, min(1.0, max(0.0, 1.0 - distance)), distance, counts)
 
 
 class Documents(Generic[DocumentT]):
@@ -91,13 +112,27 @@ class Documents(Generic[DocumentT]):
 
     async def get_all(self, ids: Sequence[str]) -> list[DocumentT]:
         """Load these documents in this order, without missing ones. Costs one round trip."""
+        return [item.document for item in await self.get_all_counted(ids, ())]
+
+    async def get_all_counted(
+        self, ids: Sequence[str], terms: Sequence[str]
+    ) -> list[CountedDocument[DocumentT]]:
+        """Load these documents in this order, without missing ones, with the counts of terms.
+
+        Costs one round trip.
+        """
         references = [self._database.document(self._collection, name) for name in ids]
-        snapshots = await self._database.get_all(references, self._fields)
-        by_id = {snapshot.id: snapshot for snapshot in snapshots}
-        return self._documents(by_id[name] for name in ids if name in by_id)
+        names = [*self._fields, *term_count_fields(terms)]
+        snapshots = await self._database.get_all(references, names)
+        fields = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
+        return [
+            CountedDocument(document, read_term_counts(fields[name]))
+            for name in ids
+            if name in fields and (document := self._read(name, fields[name])) is not None
+        ]
 
     async def nearest(
-        self, vector: Vector, limit: int, facets: Sequence[str] = ()
+        self, vector: Vector, limit: int, facets: Sequence[str] = (), terms: Sequence[str] = ()
     ) -> list[Neighbour[DocumentT]]:
         """Search the documents whose vectors are closest, best first. Costs one round trip.
 
@@ -106,30 +141,36 @@ class Documents(Generic[DocumentT]):
             limit: Maximum number of documents; Firestore returns at most 1,000.
             facets: The ids of at most 30 facets, one of which a document must have; none: all
                 documents.
+            terms: The terms to count.
         """
         collection = self._database.collection(self._collection)
-        query = nearest_query(collection, self._fields, vector, limit, facets)
+        names = [*self._fields, *term_count_fields(terms)]
+        query = nearest_query(collection, names, vector, limit, facets)
         snapshots = await self._database.find(query)
         fields = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
         return [
-            _neighbour(document, float(data[_DISTANCE]))
+            _neighbour(document, float(data[_DISTANCE]), read_term_counts(data))
             for name, data in fields.items()
             if (document := self._read(name, data)) is not None
         ]
 
-    async def similarities(self, vector: Vector, ids: Sequence[str]) -> list[Neighbour[DocumentT]]:
+    async def similarities(
+        self, vector: Vector, ids: Sequence[str], terms: Sequence[str] = ()
+    ) -> list[Neighbour[DocumentT]]:
         """Compare these documents with a vector. Return the comparable ones, best first.
 
+        The terms are counted.
         A document without a vector, or with one of another length, is not comparable. Costs one
         round trip, and more for documents of earlier releases. Reading compact vectors is cheaper
         than a vector search filtered by ids.
         """
         references = [self._database.document(self._collection, name) for name in ids]
-        snapshots = await self._database.get_all(references, [*self._fields, *COMPACT_FIELDS])
+        names = [*self._fields, *COMPACT_FIELDS, *term_count_fields(terms)]
+        snapshots = await self._database.get_all(references, names)
         fields = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
         vectors = await load_compact(fields, self._collection, self._database, len(vector))
         neighbours = [
-            compare(document, vector, from_compact(compact))
+            compare(document, vector, from_compact(compact), read_term_counts(fields[name]))
             for name, compact in vectors.items()
             if (document := self._read(name, fields[name])) is not None
         ]

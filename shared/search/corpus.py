@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Vector
     from shared.index.facets import Facet
     from shared.index.postings import InvertedIndex, SearchPostings
-    from shared.index.vector_index import Documents, Neighbour
+    from shared.index.vector_index import CountedDocument, Documents, Neighbour
 
 
 class DocumentReader(Protocol[DocumentT]):
@@ -23,14 +23,28 @@ class DocumentReader(Protocol[DocumentT]):
         """Load these documents in this order, without missing ones."""
         ...
 
-    async def nearest(
-        self, vector: Vector, limit: int, facets: Sequence[str] = ()
-    ) -> list[Neighbour[DocumentT]]:
-        """Search the documents with the closest vectors, best first, among those with a facet."""
+    async def get_all_counted(
+        self, ids: Sequence[str], terms: Sequence[str]
+    ) -> list[CountedDocument[DocumentT]]:
+        """Load these documents in this order, without missing ones, with the counts of terms."""
         ...
 
-    async def similarities(self, vector: Vector, ids: Sequence[str]) -> list[Neighbour[DocumentT]]:
-        """Compare these documents with a vector. Return the comparable ones, best first."""
+    async def nearest(
+        self, vector: Vector, limit: int, facets: Sequence[str] = (), terms: Sequence[str] = ()
+    ) -> list[Neighbour[DocumentT]]:
+        """Search the documents with the closest vectors, best first, among those with a facet.
+
+        The terms are counted.
+        """
+        ...
+
+    async def similarities(
+        self, vector: Vector, ids: Sequence[str], terms: Sequence[str] = ()
+    ) -> list[Neighbour[DocumentT]]:
+        """Compare these documents with a vector. Return the comparable ones, best first.
+
+        The terms are counted.
+        """
         ...
 
 

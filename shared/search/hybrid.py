@@ -74,7 +74,7 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
     # also fetches the documents nearest to the vector.
     postings, query_vector = await asyncio.gather(
         _in_time(_read_postings(lexical_terms, query, corpus, ctx), seconds),
-        _in_time(_query_vector(query, corpus, ctx), seconds),
+        _in_time(_query_vector(query, lexical_terms, corpus, ctx), seconds),
     )
     query_vector = query_vector or QueryVector(degradation=Degradation.SEMANTIC_TIMED_OUT)
     degradation = query_vector.degradation
@@ -140,7 +140,7 @@ class QueryVector(Generic[DocumentT]):
 
 
 async def _query_vector(
-    query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context
+    query: SearchQuery, lexical_terms: Sequence[str], corpus: Corpus[DocumentT], ctx: Context
 ) -> QueryVector[DocumentT]:
     """Embed the query, and check that the database is embedded with the same model.
 
@@ -153,7 +153,7 @@ async def _query_vector(
     # so it is the one that is raised.
     has_vectors, vector = await asyncio.gather(
         EmbeddingSpace(ctx.database).expect(ctx.embedder),
-        _embed(query, corpus, ctx),
+        _embed(query, lexical_terms, corpus, ctx),
         return_exceptions=True,
     )
     if isinstance(has_vectors, ReembeddingInProgress) and query.is_lexical:
@@ -168,7 +168,7 @@ async def _query_vector(
 
 
 async def _embed(
-    query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context
+    query: SearchQuery, lexical_terms: Sequence[str], corpus: Corpus[DocumentT], ctx: Context
 ) -> QueryVector[DocumentT]:
     """Embed the query. Without filters, search with the vector at once, in one round trip.
 
@@ -184,7 +184,9 @@ async def _embed(
         return QueryVector(degradation=Degradation.EMBEDDING_UNAVAILABLE)
     if not query.selection.is_unrestricted:
         return QueryVector(vector)
-    return QueryVector(vector, await corpus.documents.nearest(vector, DENSE_POOL))
+    # Whether postings are truncated is not known yet, so the terms are counted in any case.
+    nearest = await corpus.documents.nearest(vector, DENSE_POOL, (), lexical_terms)
+    return QueryVector(vector, nearest)
 
 
 async def _in_time(part: Awaitable[T], seconds: float | None) -> T | None:

@@ -27,6 +27,7 @@ characters.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from functools import lru_cache
 from itertools import pairwise
@@ -83,6 +84,7 @@ _WORD: Final = regex.compile(
 )
 # A name in code is a term as a whole, in addition to its words: an_order is not just an order.
 _NAME: Final = regex.compile(r"[\p{L}\p{N}]++(?:_++[\p{L}\p{N}]++)++")
+_TOKEN: Final = re.compile(r"\S+")
 _CHARACTER: Final = regex.compile(r".\p{M}*+", regex.DOTALL)
 # Soft hyphens and joiners are dropped; a typographic apostrophe is an apostrophe.
 _SPELLING: Final = str.maketrans("\u2019", "'", "\u00ad\u200c\u200d\u2060\ufeff")
@@ -126,16 +128,11 @@ def term_occurrences(text: str) -> Iterator[tuple[str, int, int]]:
 
     Words that only normalization reveals are missing, which is good enough for highlighting.
     """
-    # Of all that normalization changes, only the apostrophe affects where words end.
-    spans = [match.span() for match in _NAME.finditer(text)]
-    for match in _WORD.finditer(text.replace("\u2019", "'")):
-        if match.lastgroup:
-            spans += _pair_spans(match)
-        else:
-            spans.append(match.span())
-    for start, end in sorted(spans):
-        for term in _word_terms(text[start:end]):
-            yield term, start, end
+    for token in _TOKEN.finditer(text):
+        offset, written = token.start(), token[0]
+        read = _occurrences if len(written) <= MAX_TERM else _occurrences.__wrapped__
+        for term, start, end in read(written):
+            yield term, offset + start, offset + end
 
 
 MIN_COPY: Final = 0.6
@@ -189,8 +186,18 @@ def _pair_spans(run: regex.Match[str]) -> list[tuple[int, int]]:
 
 
 @lru_cache(maxsize=1 << 14)
-def _word_terms(word: str) -> tuple[str, ...]:
-    return tuple(terms(word))
+def _occurrences(token: str) -> tuple[tuple[str, int, int], ...]:
+    """Return the terms of a text without spaces, with their start and end."""
+    # Of all that normalization changes, only the apostrophe affects where words end.
+    spans = [match.span() for match in _NAME.finditer(token)]
+    for match in _WORD.finditer(token.replace("\u2019", "'")):
+        if match.lastgroup:
+            spans += _pair_spans(match)
+        else:
+            spans.append(match.span())
+    return tuple(
+        (term, start, end) for start, end in sorted(spans) for term in terms(token[start:end])
+    )
 
 
 @lru_cache(maxsize=1 << 15)

@@ -151,6 +151,7 @@ class PassageIndex(Documents[WorkspacePassage]):
         vector: Vector,
         limit: int,
         facets: Sequence[str] = (),  # noqa: ARG002 - workspaces are searched without filters
+        terms: Sequence[str] = (),  # noqa: ARG002 - their postings are complete
     ) -> list[Neighbour[WorkspacePassage]]:
         """Load the nearest passages.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import DELETE_FIELD
@@ -58,10 +59,12 @@ def jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
     ]
 
 
-def corpus(ctx: Context) -> DatedCorpus[Jotting]:
-    """Return the corpus of all jottings."""
+def corpus(ctx: Context, read: type[Jotting] = Jotting) -> DatedCorpus[Jotting]:
+    """Return the corpus of all jottings, each of the type `read`."""
     database = ctx.database
-    documents = Documents(database, COLLECTION, ("text", "tags", "dated_at"), _to_jotting)
+    documents = Documents(
+        database, COLLECTION, ("text", "tags", "dated_at"), partial(_to_jotting, read)
+    )
     return DatedCorpus(documents, InvertedIndex(database, NAMES))
 
 
@@ -100,8 +103,8 @@ async def _write(
     await database.retry_on_conflict(attempt)
 
 
-def _to_jotting(jotting_id: str, data: dict[str, Any]) -> Jotting | None:
+def _to_jotting(read: type[Jotting], jotting_id: str, data: dict[str, Any]) -> Jotting | None:
     """Return the jotting of a document; None if it was deleted."""
     if "text" not in data:
         return None
-    return Jotting(jotting_id, data["text"], tuple(data["tags"]), data["dated_at"])
+    return read(jotting_id, data["text"], tuple(data["tags"]), data["dated_at"])

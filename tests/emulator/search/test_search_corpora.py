@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from google.cloud.firestore import DELETE_FIELD
 
 from shared.core.dates import DateSpan
 from shared.index.facets import Kind, named_facet
@@ -18,7 +19,7 @@ from shared.search.hybrid import rank
 from shared.search.listing import list_newest
 from shared.search.query import Degradation, Mode, SearchQuery
 from tests.support.fakes.embedder import WordEmbedder, cosine
-from tests.support.knowledge import store_sources
+from tests.support.knowledge import set_fields, store_sources
 from tests.support.query_recorder import recording
 from tests.support.search_brute_force import make_source_of_text, make_source_of_texts
 from tests.support.second_corpus import (
@@ -166,6 +167,46 @@ async def test_truncated_postings_do_not_change_scores(ctx: Context) -> None:
         assert [hit.bm25 for hit in ranking.hits] == pytest.approx(
             [hit.bm25 for hit in ranking_before.hits]
         )
+
+
+class UnreadJotting(Jotting):
+    """A jotting whose text must not be analysed."""
+
+    @property
+    def indexed_text(self) -> str:
+        """Fail, because analysing the texts of 80 candidates takes longer than all requests."""
+        raise AssertionError("its text is analysed")
+
+
+@pytest.mark.parametrize("mode", [Mode.HYBRID, Mode.LEXICAL])
+@pytest.mark.parametrize("tags", [(), ("sea",)], ids=["all", "tagged"])
+async def test_no_text_is_analysed_to_score_a_hit(
+    ctx: Context, mode: Mode, tags: tuple[str, ...]
+) -> None:
+    texts = [f"naïve_rye rye {'rye ' * number} 3.5 Straße" for number in range(8)]
+    await jot(ctx, *jottings(texts, "sea"))
+    truncation = PostingsTruncation(ctx.database, NAMES, cap=3, slack=0)
+    await truncation.truncate([(NAMES.lexicon, "rye"), (NAMES.lexicon, "3")])
+    query = SearchQuery("naïve_rye, rye: 3.5 Straße", mode, select_by_tags(*tags))
+    expected = await rank(query, corpus(ctx), ctx)
+    ranking = await rank(query, corpus(ctx, UnreadJotting), ctx)
+    assert [(hit.id, hit.terms) for hit in ranking.hits] == [
+        (hit.id, hit.terms) for hit in expected.hits
+    ]
+    assert ranking.hits
+
+
+async def test_a_document_indexed_before_has_the_score_of_postings(ctx: Context) -> None:
+    """Documents of the layout before have no length; they wait to be indexed again."""
+    await jot(ctx, *jottings([f"rye {'rye ' * number}" for number in range(4)]))
+    before = await search(ctx, "rye")
+    for hit in before.hits:
+        await set_fields(ctx, f"jottings/{hit.id}", {"indexed": {"length": DELETE_FIELD}})
+    truncation = PostingsTruncation(ctx.database, NAMES, cap=3, slack=0)
+    await truncation.truncate([(NAMES.lexicon, "rye")])
+    scores = sorted(hit.bm25 for hit in before.hits)
+    ranking = await search(ctx, "rye")
+    assert sorted(hit.bm25 for hit in ranking.hits) == pytest.approx([0.0, *scores[1:]])
 
 
 async def test_without_a_query_the_newest_are_listed_in_pages(ctx: Context, meter: Meter) -> None:

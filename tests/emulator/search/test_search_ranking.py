@@ -168,6 +168,7 @@ class FailingDocuments:
 
     def __init__(self, documents: Documents[Chunk]) -> None:
         self.get_all = documents.get_all
+        self.get_all_counted = documents.get_all_counted
         self.similarities = documents.similarities
 
     async def nearest(
@@ -175,6 +176,7 @@ class FailingDocuments:
         vector: Vector,  # noqa: ARG002 - every search fails
         limit: int,  # noqa: ARG002 - the same
         facets: Sequence[str] = (),  # noqa: ARG002 - the same
+        terms: Sequence[str] = (),  # noqa: ARG002 - the same
     ) -> list[Neighbour[Chunk]]:
         raise PlatformFault("The database refused: FailedPrecondition.")
 
@@ -215,14 +217,15 @@ class SlowDocuments:
 
     def __init__(self, documents: Documents[Chunk], monotonic: Monotonic) -> None:
         self.get_all = documents.get_all
+        self.get_all_counted = documents.get_all_counted
         self.searched = asyncio.Event()
         self._documents = documents
         self._monotonic = monotonic
 
     async def nearest(
-        self, vector: Vector, limit: int, facets: Sequence[str] = ()
+        self, vector: Vector, limit: int, facets: Sequence[str] = (), terms: Sequence[str] = ()
     ) -> list[Neighbour[Chunk]]:
-        neighbours = await self._documents.nearest(vector, limit, facets)
+        neighbours = await self._documents.nearest(vector, limit, facets, terms)
         self.searched.set()
         return neighbours
 
@@ -230,6 +233,7 @@ class SlowDocuments:
         self,
         vector: Vector,  # noqa: ARG002 - they are never compared
         ids: Sequence[str],  # noqa: ARG002 - the same
+        terms: Sequence[str] = (),  # noqa: ARG002 - the same
     ) -> list[Neighbour[Chunk]]:
         self._monotonic.advance_soon(60)
         await asyncio.Event().wait()

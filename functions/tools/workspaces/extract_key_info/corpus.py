@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from shared.index.postings import SearchPostings
 from shared.index.stored_vector import from_compact, to_compact
-from shared.index.vector_index import compare, distance_key
+from shared.index.vector_index import CountedDocument, compare, distance_key
 from shared.search.corpus import Corpus
 from shared.workspaces.model import WorkspacePassage, term_postings
 
@@ -103,7 +103,7 @@ class WorkspaceCorpus:
 
 
 class PassagesInMemory:
-    """Passages and their vectors in memory."""
+    """Passages and their vectors in memory. Their postings are complete: no terms are counted."""
 
     def __init__(self, texts: Mapping[str, str], vectors: Mapping[str, Vector]) -> None:
         """Search these texts and vectors, by passage id."""
@@ -114,17 +114,29 @@ class PassagesInMemory:
         """Return the passages of these ids that exist, in this order."""
         return [WorkspacePassage(name, self._texts[name]) for name in ids if name in self._texts]
 
+    async def get_all_counted(
+        self,
+        ids: Sequence[str],
+        terms: Sequence[str],  # noqa: ARG002 - not counted
+    ) -> list[CountedDocument[WorkspacePassage]]:
+        """Return the passages of these ids that exist, in this order."""
+        return [CountedDocument(passage) for passage in await self.get_all(ids)]
+
     async def nearest(
         self,
         vector: Vector,
         limit: int,
         facets: Sequence[str] = (),  # noqa: ARG002 - workspaces are searched without filters
+        terms: Sequence[str] = (),  # noqa: ARG002 - not counted
     ) -> list[Neighbour[WorkspacePassage]]:
         """Return the nearest passages, best first."""
         return self._compare(vector, self._vectors)[:limit]
 
     async def similarities(
-        self, vector: Vector, ids: Sequence[str]
+        self,
+        vector: Vector,
+        ids: Sequence[str],
+        terms: Sequence[str] = (),  # noqa: ARG002 - not counted
     ) -> list[Neighbour[WorkspacePassage]]:
         """Return the passages of these ids, compared with a vector, best first."""
         # Stored passages are compared by compact vectors. With the same precision here, a later
