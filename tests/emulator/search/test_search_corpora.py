@@ -184,7 +184,7 @@ async def test_no_text_is_analysed_to_score_a_hit(
     ctx: Context, mode: Mode, tags: tuple[str, ...]
 ) -> None:
     texts = [f"naïve_rye rye {'rye ' * number} 3.5 Straße" for number in range(8)]
-    await jot(ctx, *jottings(texts, "sea"))
+    await save_jottings(ctx, *jottings(texts, "sea"))
     truncation = PostingsTruncation(ctx.database, NAMES, cap=3, slack=0)
     await truncation.truncate([(NAMES.lexicon, "rye"), (NAMES.lexicon, "3")])
     query = SearchQuery("naïve_rye, rye: 3.5 Straße", mode, select_by_tags(*tags))
@@ -198,7 +198,7 @@ async def test_no_text_is_analysed_to_score_a_hit(
 
 async def test_a_document_indexed_before_has_the_score_of_postings(ctx: Context) -> None:
     """Documents of the layout before have no length; they wait to be indexed again."""
-    await jot(ctx, *jottings([f"rye {'rye ' * number}" for number in range(4)]))
+    await save_jottings(ctx, *jottings([f"rye {'rye ' * number}" for number in range(4)]))
     before = await search(ctx, "rye")
     for hit in before.hits:
         await set_fields(ctx, f"jottings/{hit.id}", {"indexed": {"length": DELETE_FIELD}})
