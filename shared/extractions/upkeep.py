@@ -126,13 +126,13 @@ class ExtractionUpkeep:
         """
         promoted_id = (marker.to_dict() or {}).get("heir")
         writes: list[Write] = []
-        page, shown = duplicates, 0
+        page, promotions = duplicates, 0
         while page and not promoted_id:
             chunks = await self._chunks(page)
             listed = [duplicate for duplicate in page if _is_listed(duplicate, chunks)]
             if listed:
                 promoted = max(listed, key=lambda duplicate: duplicate.get("confidence"))
-                promoted_id, shown = promoted.id, 1
+                promoted_id, promotions = promoted.id, 1
                 writes += self._promotion_writes(promoted, chunks[promoted.get("chunk_id")])
             elif len(page) == MAX_DUPLICATES:
                 page = await self._load_duplicates(marker.id, after=page[-1])
@@ -152,7 +152,7 @@ class ExtractionUpkeep:
             await self._database.commit(writes)
         except WriteConflict:
             return Counter()
-        return Counter(settled=1, shown=shown)
+        return Counter(settled=1, shown=promotions)
 
     def _promotion_writes(self, duplicate: Snapshot, chunk: Snapshot) -> Iterator[Write]:
         kind = ExtractionType(duplicate.get("type"))

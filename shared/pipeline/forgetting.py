@@ -282,12 +282,12 @@ class Forgetting:
             document["pending"] = {**document["pending"], "extract": now}
             yield from marker_writes(self._database, extractions)
             extractions = {}
-        shown = context.missing_originals(extractions)
+        promoted = context.missing_originals(extractions)
         for name, data in extractions.items():
             if data.get("duplicate_of") in context.later_originals:
                 # No job may promote a duplicate before its original follows.
                 yield self._delete_marker(data["duplicate_of"])
-            if name in shown:
+            if name in promoted:
                 yield self._set_extraction(name, _visible(data))
                 document["extracted"] = {
                     **document["extracted"],

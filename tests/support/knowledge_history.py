@@ -1,4 +1,4 @@
-"""Random histories of a knowledge base that people save in, change, forget and restore.
+"""Random histories of a knowledge base that people save in, edit, forget and restore.
 
 `KnowledgeHistory` makes random calls and runs jobs, and kills some of them. `KnowledgeModel` is
 what the base must have in the end. To add an operation, add a method to `KnowledgeHistory.events`
@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.vector import Vector
 
+from functions.jobs.purge.job import purge
 from functions.jobs.repair.job import repair
 from shared.core.caller import Caller
 from shared.core.meter import Meter
+from shared.knowledge.forgotten_repository import RESTORABLE
 from shared.notes.note import CATEGORY, NoteContent
+from shared.pipeline.forgetting import ForgottenContents
 from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedApp
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     Texts = Mapping[str, str]
     """Chunk id to text."""
 
+OWNER_TOOLS: Final = ("forget", "edit_source")
 TODAY: Final = datetime(2025, 6, 1, 12, tzinfo=UTC)
 """The day of all calls. Notes have this date; what is ingested has earlier ones."""
 CLUSTER: Final = "c1"
@@ -99,6 +103,8 @@ class KnowledgeModel:
         sources: The texts of the chunks of each source.
         forgotten_sources: The same, of sources that were forgotten as a whole.
         forgotten_chunks: The same, of chunks that were forgotten one by one.
+        erased: The ids of forgotten sources and chunks that were deleted for good.
+        titles: The titles that an owner gave to sources.
         revisions: All contents of each note, the first revision first.
         clustered: The ids of chunks in the cluster, forgotten ones included.
         texts: The texts of all chunks that ever were, by id.
@@ -107,6 +113,8 @@ class KnowledgeModel:
     sources: dict[str, Texts] = field(default_factory=dict)
     forgotten_sources: dict[str, Texts] = field(default_factory=dict)
     forgotten_chunks: dict[str, dict[str, str]] = field(default_factory=dict)
+    erased: set[str] = field(default_factory=set)
+    titles: dict[str, str] = field(default_factory=dict)
     revisions: dict[str, list[NoteContent]] = field(default_factory=dict)
     clustered: set[str] = field(default_factory=set)
     texts: dict[str, str] = field(default_factory=dict)
@@ -136,6 +144,8 @@ class KnowledgeModel:
         self.texts |= texts
         if texts:
             self.sources[source_id] = texts
+        else:
+            self.titles.pop(source_id, None)
 
     def forget_chunk(self, source_id: str, chunk_id: str) -> None:
         """Forget a chunk, or its source if it is the last one or that of a note."""
@@ -151,13 +161,30 @@ class KnowledgeModel:
         self.forgotten_sources[source_id] = self.sources.pop(source_id)
 
     def restore_source(self, source_id: str) -> None:
-        """Restore a source without the chunks that were forgotten one by one."""
-        self.sources[source_id] = self.forgotten_sources.pop(source_id)
+        """Restore a source without the chunks that were forgotten one by one.
+
+        One that was deleted for good comes back when it is ingested again.
+        """
+        texts = self.forgotten_sources.pop(source_id)
+        if source_id in self.erased:
+            self.erased.remove(source_id)
+        else:
+            self.sources[source_id] = texts
 
     def restore_chunk(self, source_id: str, chunk_id: str) -> None:
-        """Restore a chunk that was forgotten alone."""
+        """Restore a chunk that was forgotten alone; see `restore_source`."""
         text = self.forgotten_chunks[source_id].pop(chunk_id)
-        self.sources[source_id] = {**self.sources[source_id], chunk_id: text}
+        if chunk_id in self.erased:
+            self.erased.remove(chunk_id)
+        else:
+            self.sources[source_id] = {**self.sources[source_id], chunk_id: text}
+
+    def erase(self) -> None:
+        """Delete for good what is forgotten."""
+        chunk_ids = (name for texts in self.forgotten_chunks.values() for name in texts)
+        self.erased.update(self.forgotten_sources, chunk_ids)
+        for source_id in self.forgotten_sources:
+            self.titles.pop(source_id, None)
 
 
 class KnowledgeHistory(History):
@@ -175,7 +202,8 @@ class KnowledgeHistory(History):
         notes = [self.save_note, self.change_note, self.bring_back_revision, self.change_at_once]
         forgets = [self.forget_chunk, self.forget_source, self.forget_and_change]
         restores = [self.restore_source, self.restore_chunk, self.restore_source]
-        jobs = [self.embed, self.kill_index, self.fill_cluster]
+        forgets += [self.edit_source, self.edit_source, self.erase]
+        jobs = [self.embed, self.kill_index, self.fill_cluster, self.purge]
         return [*super().events(), *notes, *forgets, *restores, *jobs]
 
     async def save(self, sources: Sequence[ChunkedSource]) -> None:
@@ -275,12 +303,39 @@ class KnowledgeHistory(History):
         for source_id in self._sample(name for name, texts in forgotten.items() if texts):
             [chunk_id] = self._sample(forgotten[source_id])
             answer = await self._call("forget", chunk_id=chunk_id, forgotten=False)
-            if source_id in self.model.sources:
+            if source_id in self.model.sources or chunk_id in self.model.erased:
                 assert answer.result, answer.error
                 self.model.restore_chunk(source_id, chunk_id)
             else:
                 assert answer.error
                 assert answer.error.code == "CONFLICT"
+
+    async def edit_source(self) -> None:
+        """Give a source another title."""
+        names = [name for name in self.model.sources if name not in self.model.revisions]
+        for source_id in self._sample(names):
+            source = await call_result(self.app, "get_source", source_id=source_id)
+            title = f"Edited {self.chance.randrange(3)}"
+            edit = {"source_id": source_id, "revision": source["revision"], "title": title}
+            answer = await self._call("edit_source", **edit)
+            assert answer.result, answer.error
+            self.model.titles[source_id] = title
+
+    async def purge(self) -> None:
+        """Run the job `purge`, perhaps in a run that is killed. It has nothing to delete."""
+        commits = self.chance.randrange(1, 10)
+        await self.app.survives(commits, purge(self.ctx, ample_budget()))
+
+    async def erase(self) -> None:
+        """Delete for good what is forgotten, as `purge` does after thirty days."""
+        if self.chance.random() < 0.3:
+            await self.app.survives(self.chance.randrange(MAX_COMMITS), self._erase())
+        await self._erase()
+        self.model.erase()
+
+    async def _erase(self) -> None:
+        async for _ in ForgottenContents(self.ctx.database).delete_expired(TODAY + RESTORABLE):
+            pass
 
     async def embed(self) -> None:
         """Embed what waits, perhaps in a run that is killed."""
@@ -338,6 +393,11 @@ class KnowledgeHistory(History):
     async def _check_lists(self) -> None:
         listed = (await call_result(self.app, "list_sources", limit=50))["sources"]
         assert {source["source_id"] for source in listed} == self.model.sources.keys()
+        titles = {source["source_id"]: source["title"] for source in listed}
+        assert (
+            titles.items()
+            >= {name: title for name, title in self.model.titles.items() if name in titles}.items()
+        )
         for source_id, texts in self.model.sources.items():
             arguments = {"source_id": source_id, "detail": "full", "limit": 50}
             source = await call_result(self.app, "get_source", **arguments)
@@ -398,7 +458,7 @@ class KnowledgeHistory(History):
         return await self._send(tool, **arguments)
 
     async def _send(self, tool: str, **arguments: Any) -> CallAnswer:
-        return await call(self.app, tool, OWNER if tool == "forget" else EDITOR, **arguments)
+        return await call(self.app, tool, OWNER if tool in OWNER_TOOLS else EDITOR, **arguments)
 
     def _change(self, note: str, content: NoteContent) -> dict[str, Any]:
         """Return the arguments of a call that changes a note."""

@@ -29,6 +29,8 @@ pytestmark = pytest.mark.anyio
 
 BUCKET: Final = "library"
 OWNER: Final = Caller.of("anna", role=Role.OWNER)
+OTHERS: Final = {"Knead well.", "Prune in winter."}
+"""The texts of the other files."""
 CARD: Final = {"summary": "Shorten sail in time.", "takeaways": ["Reef early"]}
 
 
@@ -52,9 +54,10 @@ def settings(project: str, storage: FakeCloudStorage) -> Settings:  # noqa: ARG0
 
 @pytest.fixture
 async def source_id(app: App, ctx: Context, storage: FakeCloudStorage) -> str:
-    """Ingest two files; return the source of one, whose passage has a card and a vector."""
+    """Ingest three files; return the source of one, whose passage has a card and a vector."""
     storage.put(BUCKET, "a.md", "Reef early.")
-    storage.put(BUCKET, "b.md", "Knead well.")
+    for number, text in enumerate(sorted(OTHERS)):
+        storage.put(BUCKET, f"{number}.md", text)
     await run_ingest(app)
     stored = await chunks(ctx)
     [chunk_id] = [name for name, chunk in stored.items() if chunk["content"] == "Reef early."]
@@ -77,13 +80,13 @@ async def test_a_missing_source_can_be_restored_by_hand(
 ) -> None:
     storage.remove(BUCKET, "a.md")
     assert (await run_ingest(app)).counts == {"sources": 1, "deleted": 1}
-    assert await texts(ctx) == {"Knead well."}
+    assert await texts(ctx) == OTHERS
     record = (await documents(ctx, "forgotten_sources"))[source_id]
     assert (record["forgotten_by"], record["missing"]) == ("ingest", True)
     out = await call_result(app, "forget", OWNER, source_id=source_id, forgotten=False)
     assert out["restored"]["cards"] == 1
     await run_ingest(app)
-    assert await texts(ctx) == {"Knead well.", "Reef early."}
+    assert await texts(ctx) == OTHERS | {"Reef early."}
 
 
 async def test_a_returned_source_has_its_card_again(
@@ -106,7 +109,7 @@ async def test_a_source_that_returns_edited_has_its_new_text(
     await run_ingest(app)
     storage.put(BUCKET, "a.md", "Reef before you think of it.")
     await run_ingest(app)
-    assert await texts(ctx) == {"Knead well.", "Reef before you think of it."}
+    assert await texts(ctx) == OTHERS | {"Reef before you think of it."}
     assert source_id in await documents(ctx, "sources")
 
 
@@ -120,9 +123,9 @@ async def test_what_a_user_forgot_does_not_return(
     assert out["changed"]
     storage.put(BUCKET, "a.md", "Reef early.")
     assert (await run_ingest(app)).counts == {"read": 1, "forgotten": 1}
-    assert await texts(ctx) == {"Knead well."}
+    assert await texts(ctx) == OTHERS
     await call_result(app, "forget", OWNER, source_id=source_id, forgotten=False)
-    assert await texts(ctx) == {"Knead well.", "Reef early."}
+    assert await texts(ctx) == OTHERS | {"Reef early."}
 
 
 async def test_a_source_returns_after_it_was_deleted_for_good(
