@@ -10,7 +10,14 @@ from datetime import UTC, datetime
 from pathlib import PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers import json_lines, readwise_export, text_files
+from functions.jobs.ingest.readers import (
+    epub,
+    html_page,
+    json_lines,
+    pdf,
+    readwise_export,
+    text_files,
+)
 from functions.jobs.ingest.readers.decoding import SourceFile, Unreadable, excess
 from functions.jobs.ingest.readers.fields import to_one_line
 from functions.jobs.ingest.readers.folder import files_below
@@ -28,7 +35,14 @@ if TYPE_CHECKING:
     from shared.knowledge.roots import Root
     from shared.knowledge.source import Source
 
-FORMATS: Final = (text_files.FORMAT, json_lines.FORMAT, readwise_export.FORMAT)
+FORMATS: Final = (
+    text_files.FORMAT,
+    json_lines.FORMAT,
+    readwise_export.FORMAT,
+    html_page.FORMAT,
+    pdf.FORMAT,
+    epub.FORMAT,
+)
 """The formats that are read. A file has the first that matches its name."""
 _OUTSIDE: Final = "is a link to a target outside the folder: ingest that by itself"
 _EXPORT: Final = "is an export of Carrel: ingest that by itself"
