@@ -34,7 +34,7 @@ time zone files."""
 
 
 def find_requirements(
-    modules: Iterable[str], extras: tuple[str, ...] = ("local-embedding",)
+    modules: Iterable[str], extras: tuple[str, ...] = ("documents", "local-embedding")
 ) -> frozenset[str]:
     """Return the requirements in `pyproject.toml` whose distributions contain these modules.
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import PurePath
 
     from functions.jobs.ingest.readers.decoding import Record, SourceFile
+
+
+BEGINNING_BYTES: Final = 64_000
+"""How much of a file a format may read to recognize it: in HTML pages, style sheets come first."""
 
 
 class Identity(Enum):
@@ -37,6 +41,9 @@ class Format:
             it.
         example: A short file, for the documentation.
         identity: What the ids of its sources are made of.
+        recognizes: Returns whether a file that begins with these bytes has the format. If it is
+            None, all files with a matching name have it, except those that another format
+            recognizes; that one must have the same identity.
         is_partial: Returns whether a file says that it has only a part of the records of an export,
             so that others are not missing.
         file_names: A file has this format if its name without the ending contains one of these
@@ -50,6 +57,7 @@ class Format:
     fields: Mapping[str, str]
     example: str
     identity: Identity = Identity.FILE
+    recognizes: Callable[[bytes], bool] | None = None
     is_partial: Callable[[SourceFile], bool] = lambda _file: False
     file_names: tuple[str, ...] = ()
 

@@ -33,15 +33,13 @@ if TYPE_CHECKING:
     AnnotationWithNotes = tuple[Annotation, list[Annotation]]
 
 MAX_BYTES: Final = 16 * MEGABYTE
-_HEAD_CHARACTERS: Final = 64_000
-"""The part of a file by which it is recognised: style sheets come first."""
 _TITLE, _AUTHORS, _CHAPTER = "booktitle", "authors", "sectionheading"
 _HEADING, _TEXT = "noteheading", "notetext"
 _CLASSES: Final = frozenset(
     {"bodycontainer", "notebookfor", "citation", _TITLE, _AUTHORS, _CHAPTER, _HEADING, _TEXT}
 )
 _MARKS: Final = tuple(
-    re.compile(rf"<\w+[^<>]{{0,200}}\bclass\s*=\s*[\"'](?:{names})[\"']", re.IGNORECASE)
+    re.compile(rf"<\w+[^<>]{{0,200}}\bclass\s*=\s*[\"'](?:{names})[\"']".encode(), re.IGNORECASE)
     for names in (_TITLE, f"notebookfor|{_CHAPTER}|{_HEADING}")
 )
 _PAGE_ALONE: Final = re.compile(r"\w+\s+\d+")
@@ -50,10 +48,9 @@ _SLACK: Final = 10
 """How many locations after the estimated end of its highlight a note may be."""
 
 
-def recognizes(text: str) -> bool:
-    """Return whether an HTML page is such a notebook. Its beginning suffices."""
-    head = text[:_HEAD_CHARACTERS]
-    return all(mark.search(head) for mark in _MARKS)
+def recognizes(beginning: bytes) -> bool:
+    """Return whether an HTML page that begins like this is such a notebook."""
+    return all(mark.search(beginning) for mark in _MARKS)
 
 
 def records(file: SourceFile) -> Iterator[Record]:
@@ -63,8 +60,6 @@ def records(file: SourceFile) -> Iterator[Record]:
 
 def _source(file: SourceFile) -> Source:
     text = read_text(file.path, MAX_BYTES)
-    if not recognizes(text):
-        raise Unreadable("is not a notebook that a Kindle app exported")
     parts = _parse_parts(text)
     fields = dict(reversed(parts))
     title = fields.get(_TITLE) or PurePosixPath(file.key).stem
@@ -185,6 +180,7 @@ FORMAT: Final = Format(
     endings=(".html", ".htm"),
     read=records,
     max_bytes=MAX_BYTES,
+    recognizes=recognizes,
     fields={
         "bookTitle, authors": "the title and the author",
         "sectionHeading": "the chapter of the passages; a more exact one in `noteHeading` counts",

@@ -11,9 +11,12 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers import (
+    epub,
+    html_page,
     json_lines,
     kindle_clippings,
     kindle_notebook,
+    pdf,
     readwise_csv,
     readwise_export,
     text_files,
@@ -21,7 +24,7 @@ from functions.jobs.ingest.readers import (
 from functions.jobs.ingest.readers.decoding import SourceFile, Unreadable, excess
 from functions.jobs.ingest.readers.fields import to_one_line
 from functions.jobs.ingest.readers.folder import files_below
-from functions.jobs.ingest.readers.formats import Identity
+from functions.jobs.ingest.readers.formats import BEGINNING_BYTES, Identity
 from functions.jobs.ingest.readers.links import LinkTargets, Vaults
 from functions.jobs.ingest.roots import register, root_of
 from shared.core.errors import InvalidInput
@@ -42,8 +45,11 @@ FORMATS: Final = (
     readwise_export.FORMAT,
     readwise_csv.FORMAT,
     kindle_notebook.FORMAT,
+    html_page.FORMAT,
+    pdf.FORMAT,
+    epub.FORMAT,
 )
-"""The formats that are read. A file has the first that matches its name."""
+"""The formats that are read. A file has the first that matches its name and its content."""
 _OUTSIDE: Final = "is a link to a target outside the folder: ingest that by itself"
 _EXPORT: Final = "is an export of Carrel: ingest that by itself"
 _ENDING: Final = re.compile(r"\.\w{1,10}")
@@ -145,8 +151,23 @@ def count_kinds(others: Counter[str]) -> str:
 
 
 def format_of(file: PurePath) -> Format | None:
-    """Return the format of a file of this name, or None if it is of another kind."""
-    return next((candidate for candidate in FORMATS if candidate.matches(file)), None)
+    """Return the general format of files of this name, or None if they are of another kind."""
+    candidates = (candidate for candidate in FORMATS if candidate.recognizes is None)
+    return next((candidate for candidate in candidates if candidate.matches(file)), None)
+
+
+def _format_of_content(file: SourceFile) -> Format | None:
+    """Return the format of a file: one that recognizes how it begins, or the general one."""
+    name = PurePosixPath(file.name)
+    special = [candidate for candidate in FORMATS if candidate.recognizes]
+    special = [candidate for candidate in special if candidate.matches(name)]
+    if special:
+        with file.path.open("rb") as content:
+            beginning = content.read(BEGINNING_BYTES)
+        for candidate in special:
+            if candidate.recognizes and candidate.recognizes(beginning):
+                return candidate
+    return format_of(name)
 
 
 def identity_of(file: PurePath) -> Identity:
@@ -339,7 +360,7 @@ def file_entries(file: SourceFile) -> Iterator[tuple[str, Source | str]]:
         if file.path.exists() and not file.path.is_file():
             yield file.name, "is not a regular file"
             return
-        if file_format := format_of(PurePosixPath(file.name)):
+        if file_format := _format_of_content(file):
             for name, build in file_format.read(file):
                 yield name, _build(build)
     except Unreadable as error:

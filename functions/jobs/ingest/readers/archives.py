@@ -1,0 +1,116 @@
+"""Reading members of a ZIP archive that strangers made.
+
+Nothing is extracted to a disk: members are read by name into memory, so that one called `../../x`
+is only a name. A bomb is refused by what it declares, before anything is unpacked. One that
+declares too little comes to no more than that: `zipfile` stops there, and its checksum fails.
+"""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from functions.jobs.ingest.readers.decoding import MEGABYTE, Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MAX_ENTRIES: Final = 10_000
+MAX_UNPACKED: Final = 500 * MEGABYTE
+"""All members together; pictures are declared, too, but never read."""
+MAX_MEMBER: Final = 16 * MEGABYTE
+"""A member that is read."""
+MAX_RATIO: Final = 200
+"""Text shrinks to a tenth, and very repetitive text to a hundredth; a bomb to a thousandth."""
+_RATIO_FROM: Final = 1 * MEGABYTE
+"""Smaller members may shrink more."""
+_MAX_DIRECTORY: Final = 4 * MEGABYTE
+"""The directory of 10,000 entries with names of 350 bytes. `zipfile` reads all of it."""
+_END: Final = struct.Struct("<4s4H2LH")
+_END_MARK, _ZIP64_MARK = b"PK\x05\x06", b"PK\x06\x07"
+_ZIP64_LOCATOR_SIZE: Final = 20
+_MAX_COMMENT: Final = 65_535
+_DAMAGED: Final = "is damaged: download it again"
+_ENCRYPTED: Final = "is encrypted: save a copy without a password"
+_TOO_MANY: Final = f"has more than {MAX_ENTRIES:,} entries"
+
+
+class Archive:
+    """An open archive."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        """Check what the archive declares."""
+        entries = archive.infolist()
+        if len(entries) > MAX_ENTRIES:
+            raise Unreadable(_TOO_MANY)
+        if sum(entry.file_size for entry in entries) > MAX_UNPACKED:
+            raise Unreadable(f"unpacks to more than {MAX_UNPACKED // MEGABYTE} MB")
+        self._archive = archive
+        self._entries = {entry.filename: entry for entry in entries}
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether there is a member of this name."""
+        return name in self._entries
+
+    def read(self, name: str) -> bytes:
+        """Unpack a member.
+
+        Raises:
+            Unreadable: It is missing, damaged, encrypted, too large or a bomb.
+        """
+        entry = self._entries.get(name)
+        if entry is None:
+            raise Unreadable(f"lacks {name}: download it again")
+        if entry.file_size > MAX_MEMBER:
+            raise Unreadable(f"has a part of more than {MAX_MEMBER // MEGABYTE} MB: {name}")
+        if entry.file_size > max(_RATIO_FROM, MAX_RATIO * entry.compress_size):
+            raise Unreadable(f"has a part that unpacks to {MAX_RATIO} times its size: {name}")
+        if entry.flag_bits & 1:
+            raise Unreadable(_ENCRYPTED)
+        try:
+            return self._archive.read(entry)
+        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+            raise Unreadable(_DAMAGED) from error
+        except (NotImplementedError, RuntimeError) as error:
+            raise Unreadable("is packed in an unusual way: pack it again as ZIP") from error
+
+
+@contextmanager
+def open_archive(path: Path) -> Iterator[Archive]:
+    """Open an archive.
+
+    Raises:
+        Unreadable: It is not an archive, damaged or too large.
+        OSError: It cannot be opened.
+    """
+    _check_directory(path)
+    try:
+        archive = zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error) as error:
+        raise Unreadable(_DAMAGED) from error
+    with archive:
+        yield Archive(archive)
+
+
+def _check_directory(path: Path) -> None:
+    """Refuse a directory that is too large to read.
+
+    The layout is that of APPNOTE.TXT 6.3.10, 4.3.15 and 4.3.16. ZIP64 is for archives of more than
+    4 GB or 65,535 entries.
+    """
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        tail_size = min(size, _END.size + _MAX_COMMENT + _ZIP64_LOCATOR_SIZE)
+        file.seek(size - tail_size)
+        tail = file.read(tail_size)
+    start = tail.rfind(_END_MARK)
+    if start < 0 or len(tail) < start + _END.size:
+        raise Unreadable("is no ZIP archive, or cut off: download it again")
+    _, _, _, _, _, directory_size, _, _ = _END.unpack_from(tail, start)
+    locator = tail[max(0, start - _ZIP64_LOCATOR_SIZE) : start]
+    if directory_size > _MAX_DIRECTORY or locator.startswith(_ZIP64_MARK):
+        raise Unreadable(_TOO_MANY)

@@ -1,0 +1,226 @@
+"""Read a PDF with PDFium, as a program in a process of its own.
+
+PDFium cannot be interrupted, and a file of 100 kB can unpack to gigabytes or keep it busy for
+hours. A process can be given limits and be stopped, and a fault in it is not one of the run.
+
+Usage: python -m functions.jobs.ingest.readers.pdf_program FILE
+
+It prints JSON: `{"refusal": ...}`, or the members of `_read`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_PAGES: Final = 5_000
+MAX_CHARACTERS: Final = 16_000_000
+"""More text is refused: four times the longest of books."""
+MAX_MEMORY: Final = 512 * 1024 * 1024
+"""The address space in bytes. A page at a time is in memory, so
+that a file of 50 MB takes no more than one of 1 MB."""
+_MAX_ANNOTATIONS: Final = 2_000
+"""The annotations of a page that are read."""
+_MAX_CHAPTERS: Final = 2_000
+_CHAPTER_LEVELS: Final = 2
+"""Parts and chapters, or chapters and their parts."""
+_MAX_STRING: Final = 200_000
+"""Longer notes are left out, in bytes."""
+_PASSWORD: Final = 4
+"""FPDF_ERR_PASSWORD of fpdfview.h."""
+_NOTES: Final = frozenset({1, 3})
+"""The subtypes of notes without a text of the page, from fpdf_annot.h: Text and FreeText."""
+_HIGHLIGHTS: Final = frozenset({9, 10, 11})
+"""The subtypes of marked texts: Highlight, Underline and Squiggly."""
+_INSET: Final = 0.3
+"""The part of a highlight's height that is left out above and below, where other lines reach in."""
+_SIDE_INSET: Final = 1.0
+"""What is left out at its sides, in points, where other words reach in."""
+
+_ENCRYPTED: Final = "is encrypted: save a copy without a password"
+_DAMAGED: Final = "is damaged, or not a PDF: open it in a PDF viewer and save it again"
+_TOO_MUCH_TEXT: Final = f"has more than {MAX_CHARACTERS // 1_000_000} million characters: split it"
+
+
+class _Refusal(Exception):
+    """The file is not read; the message says why."""
+
+
+def main() -> None:
+    """Print what a file contains, or why it is not read."""
+    _limit_memory()
+    try:
+        answer = _read(sys.argv[1])
+    except _Refusal as refusal:
+        answer = {"refusal": str(refusal)}
+    # ASCII: the encoding of standard output depends on the machine.
+    print(json.dumps(answer))  # noqa: T201
+
+
+def _limit_memory() -> None:
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    try:
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        limit = MAX_MEMORY if hard == resource.RLIM_INFINITY else min(MAX_MEMORY, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    except (OSError, ValueError):  # macOS does not enforce it
+        return
+
+
+def _read(path: str) -> dict[str, Any]:
+    """Return the pages as text, the metadata, the outline and the annotations."""
+    import pypdfium2
+
+    try:
+        document = pypdfium2.PdfDocument(path)
+    except pypdfium2.PdfiumError as error:
+        is_encrypted = getattr(error, "err_code", None) == _PASSWORD
+        raise _Refusal(_ENCRYPTED if is_encrypted else _DAMAGED) from error
+    count = len(document)
+    if count > MAX_PAGES:
+        raise _Refusal(f"has {count:,} pages, more than {MAX_PAGES:,}: split it")
+    pages, annotations, characters = [], [], 0
+    for index in range(count):
+        text, on_page = _read_page(document, index)
+        characters += len(text) + sum(len(item["text"]) + len(item["note"]) for item in on_page)
+        if characters > MAX_CHARACTERS:
+            raise _Refusal(_TOO_MUCH_TEXT)
+        pages.append(text)
+        annotations += [{"page": index + 1, **item} for item in on_page]
+    return {
+        "metadata": document.get_metadata_dict(skip_empty=True),
+        "language": _language(document),
+        "outline": _outline(document),
+        "pages": pages,
+        "annotations": annotations,
+    }
+
+
+def _read_page(document: Any, index: int) -> tuple[str, list[dict[str, str]]]:
+    """Return the text and the annotations of a page; nothing of a page that is damaged."""
+    import pypdfium2
+
+    try:
+        page = document[index]
+    except pypdfium2.PdfiumError:
+        return "", []
+    try:
+        text_page = page.get_textpage()
+    except pypdfium2.PdfiumError:
+        page.close()
+        return "", []
+    try:
+        if text_page.count_chars() > MAX_CHARACTERS:
+            raise _Refusal(_TOO_MUCH_TEXT)
+        return text_page.get_text_range(), _annotations(page, text_page)
+    finally:
+        text_page.close()
+        page.close()
+
+
+def _annotations(page: Any, text_page: Any) -> list[dict[str, str]]:
+    """Return the highlights and notes of a page, from its top to its bottom."""
+    import pypdfium2.raw as pdfium
+
+    placed: list[tuple[tuple[float, float], dict[str, str]]] = []
+    for index in range(min(pdfium.FPDFPage_GetAnnotCount(page.raw), _MAX_ANNOTATIONS)):
+        annotation = pdfium.FPDFPage_GetAnnot(page.raw, index)
+        if not annotation:
+            continue
+        try:
+            subtype = pdfium.FPDFAnnot_GetSubtype(annotation)
+            if subtype not in _NOTES | _HIGHLIGHTS:
+                continue
+            boxes = _boxes(annotation)
+            is_highlight = subtype in _HIGHLIGHTS
+            item = {
+                "text": "\r\n".join(_text_in(text_page, box) for box in boxes if is_highlight),
+                "note": _string(annotation, b"Contents"),
+                "date": _string(annotation, b"CreationDate") or _string(annotation, b"M"),
+            }
+        finally:
+            pdfium.FPDFPage_CloseAnnot(annotation)
+        if item["text"].strip() or item["note"].strip():
+            left, _, _, top = boxes[0]
+            placed.append(((-top, left), item))
+    return [item for _, item in sorted(placed, key=lambda entry: entry[0])]
+
+
+_Box = tuple[float, float, float, float]
+"""The left, bottom, right and top of a rectangle, in points from the page's lower left corner."""
+
+
+def _boxes(annotation: Any) -> list[_Box]:
+    """Return the rectangles of the lines that an annotation covers, or else its own."""
+    import pypdfium2.raw as pdfium
+
+    boxes = []
+    for index in range(min(pdfium.FPDFAnnot_CountAttachmentPoints(annotation), _MAX_ANNOTATIONS)):
+        quad = pdfium.FS_QUADPOINTSF()
+        if pdfium.FPDFAnnot_GetAttachmentPoints(annotation, index, quad):
+            across = quad.x1, quad.x2, quad.x3, quad.x4
+            along = quad.y1, quad.y2, quad.y3, quad.y4
+            boxes.append((min(across), min(along), max(across), max(along)))
+    if boxes:
+        return boxes
+    own = pdfium.FS_RECTF()
+    pdfium.FPDFAnnot_GetRect(annotation, own)
+    return [(own.left, own.bottom, own.right, own.top)]
+
+
+def _text_in(text_page: Any, box: _Box) -> str:
+    left, bottom, right, top = box
+    inset = (top - bottom) * _INSET
+    side = min(_SIDE_INSET, (right - left) / 4)
+    text: str = text_page.get_text_bounded(left + side, bottom + inset, right - side, top - inset)
+    return text
+
+
+def _string(annotation: Any, key: bytes) -> str:
+    import pypdfium2.raw as pdfium
+
+    return _utf16(lambda *buffer: pdfium.FPDFAnnot_GetStringValue(annotation, key, *buffer))
+
+
+def _language(document: Any) -> str:
+    import pypdfium2.raw as pdfium
+
+    return _utf16(lambda *buffer: pdfium.FPDFCatalog_GetLanguage(document.raw, *buffer))
+
+
+def _utf16(read: Callable[[Any, int], int]) -> str:
+    """Read a text from a function that fills a buffer of a size in bytes, and returns the size.
+
+    The text ends with a NUL of two bytes. One that is too long is left out.
+    """
+    import pypdfium2.raw as pdfium
+
+    size = read(None, 0)
+    if size > _MAX_STRING:
+        return ""
+    buffer = ctypes.create_string_buffer(size)
+    read(ctypes.cast(buffer, ctypes.POINTER(pdfium.FPDF_WCHAR)), size)
+    return buffer.raw[:-2].decode("utf-16-le", "replace").rstrip("\0") if size else ""
+
+
+def _outline(document: Any) -> list[tuple[str, int]]:
+    """Return the titles of chapters, each with its page, from 1."""
+    chapters: list[tuple[str, int]] = []
+    for bookmark in document.get_toc(max_depth=_CHAPTER_LEVELS):
+        destination = bookmark.get_dest()
+        page = destination and destination.get_index()
+        if page is not None and len(chapters) < _MAX_CHAPTERS:
+            chapters.append((bookmark.get_title(), page + 1))
+    return chapters
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""A minimal PDF writer: pages of lines in Helvetica, metadata, an outline and annotations.
+
+It writes the objects of ISO 32000-1 (PDF 1.7) that the reader of PDF files reads.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+LEFT, TOP, LEADING, SIZE = 72, 720, 16, 11
+"""The left margin, the first baseline, the line spacing and the font size, in points."""
+LINE_WIDTH = 460
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """An annotation of a page.
+
+    Attributes:
+        subtype: Its type, such as `Highlight` or `Text`.
+        page: The index of its page, from 0.
+        lines: The indexes of the lines that it covers, from 0.
+        note: The note of the reader.
+        modified: The date of its last change, such as `D:20240531164153Z`.
+    """
+
+    subtype: str
+    page: int
+    lines: Sequence[int] = ()
+    note: str = ""
+    modified: str = ""
+
+
+@dataclass(slots=True)
+class _Objects:
+    """The numbered objects of a file."""
+
+    bodies: list[bytes] = field(default_factory=list)
+
+    def add(self, body: bytes = b"") -> int:
+        self.bodies.append(body)
+        return len(self.bodies)
+
+    def replace(self, number: int, body: bytes) -> None:
+        self.bodies[number - 1] = body
+
+    def file(self, trailer: bytes) -> bytes:
+        data = bytearray(b"%PDF-1.7\n")
+        offsets = []
+        for number, body in enumerate(self.bodies, start=1):
+            offsets.append(len(data))
+            data += b"%d 0 obj\n%b\nendobj\n" % (number, body)
+        start = len(data)
+        data += b"xref\n0 %d\n0000000000 65535 f \n" % (len(offsets) + 1)
+        data += b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+        data += b"trailer\n<< /Size %d %b >>\n" % (len(offsets) + 1, trailer)
+        return bytes(data + b"startxref\n%d\n%%%%EOF\n" % start)
+
+
+def make_pdf(  # noqa: PLR0913 - the parts of a file
+    *pages: Sequence[str],
+    info: Mapping[str, str] | None = None,
+    outline: Sequence[tuple[str, int]] = (),
+    annotations: Sequence[Annotation] = (),
+    language: str = "",
+    encrypted: bool = False,
+    packed_content: bytes | None = None,
+    picture: bytes = b"",
+) -> bytes:
+    """Write a PDF.
+
+    Args:
+        pages: The lines of each page; "" leaves a gap.
+        info: The entries of the document information dictionary, such as `Title`.
+        outline: The title and the index of the page, from 0, of each chapter.
+        annotations: The annotations.
+        language: The language of the catalogue.
+        encrypted: Whether the file asks for a password.
+        packed_content: The content of each page, packed by zlib, in place of its lines.
+        picture: The bytes of a picture that each page has a copy of.
+    """
+    objects = _Objects()
+    catalog, tree, font = objects.add(), objects.add(), objects.add()
+    objects.replace(
+        font, b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"
+    )
+    numbers = [objects.add() for _ in pages]
+    for index, (number, lines) in enumerate(zip(numbers, pages, strict=True)):
+        content = objects.add(_stream(packed_content or zlib.compress(_text_of(lines))))
+        shown = b""
+        if picture:
+            size = b"/Width 1000 /Height %d" % (len(picture) // 1000)
+            kind = b"/Type /XObject /Subtype /Image /ColorSpace /DeviceGray /BitsPerComponent 8"
+            copy = objects.add(
+                b"<< %b %b /Length %d >>\nstream\n%b\nendstream"
+                % (kind, size, len(picture), picture)
+            )
+            shown = b"/XObject << /P %d 0 R >>" % copy
+        own = [
+            objects.add(_annotation(annotation))
+            for annotation in annotations
+            if annotation.page == index
+        ]
+        objects.replace(
+            number,
+            b"<< /Type /Page /Parent %d 0 R /MediaBox [0 0 612 792] /Contents %d 0 R"
+            b" /Resources << /Font << /F1 %d 0 R >> %b >> /Annots [%b] >>"
+            % (tree, content, font, shown, _references(own)),
+        )
+    objects.replace(
+        tree, b"<< /Type /Pages /Kids [%b] /Count %d >>" % (_references(numbers), len(numbers))
+    )
+    entries = b"/Type /Catalog /Pages %d 0 R" % tree
+    if outline:
+        entries += b" /Outlines %d 0 R" % _outline(objects, outline, numbers)
+    if language:
+        entries += b" /Lang " + _string(language)
+    objects.replace(catalog, b"<< %b >>" % entries)
+    trailer = b"/Root %d 0 R" % catalog
+    if info:
+        items = b" ".join(b"/%b %b" % (key.encode(), _string(info[key])) for key in info)
+        trailer += b" /Info %d 0 R" % objects.add(b"<< %b >>" % items)
+    if encrypted:
+        # The entries O and U of no password.
+        security = b"/Filter /Standard /V 1 /R 2 /P -4 /O <%b> /U <%b>" % (b"4f" * 32, b"55" * 32)
+        identifier = b"[<%b> <%b>]" % (b"49" * 16, b"49" * 16)
+        trailer += b" /ID %b /Encrypt %d 0 R" % (identifier, objects.add(b"<< %b >>" % security))
+    return objects.file(trailer)
+
+
+def _stream(packed: bytes) -> bytes:
+    return b"<< /Length %d /Filter /FlateDecode >>\nstream\n%b\nendstream" % (len(packed), packed)
+
+
+def _text_of(lines: Sequence[str]) -> bytes:
+    drawn = b"".join(
+        b"1 0 0 1 %d %d Tm (%b) Tj\n" % (LEFT, TOP - LEADING * number, _escape(line))
+        for number, line in enumerate(lines)
+        if line
+    )
+    return b"BT /F1 %d Tf\n%b\nET\n/P Do" % (SIZE, drawn)
+
+
+def _escape(line: str) -> bytes:
+    data = line.encode("cp1252")
+    return data.replace(b"\\", rb"\\").replace(b"(", rb"\(").replace(b")", rb"\)")
+
+
+def _string(text: str) -> bytes:
+    return b"<%b>" % (b"\xfe\xff" + text.encode("utf-16-be")).hex().encode()
+
+
+def _references(numbers: Sequence[int]) -> bytes:
+    return b" ".join(b"%d 0 R" % number for number in numbers)
+
+
+def _annotation(annotation: Annotation) -> bytes:
+    boxes = [_box(line) for line in annotation.lines]
+    entries = b"/Type /Annot /Subtype /%b" % annotation.subtype.encode()
+    if boxes:
+        entries += b" /Rect [%d %d %d %d]" % boxes[0]
+    if annotation.subtype != "Text":
+        entries += b" /QuadPoints [%b]" % b" ".join(map(_quad, boxes))
+    if annotation.note:
+        entries += b" /Contents " + _string(annotation.note)
+    if annotation.modified:
+        entries += b" /M (%b)" % annotation.modified.encode()
+    return b"<< %b >>" % entries
+
+
+def _box(line: int) -> tuple[int, int, int, int]:
+    """Return the left, bottom, right and top of a line."""
+    bottom = TOP - LEADING * line - 3
+    return LEFT, bottom, LEFT + LINE_WIDTH, bottom + SIZE + 2
+
+
+def _quad(box: tuple[int, int, int, int]) -> bytes:
+    """Return the corners in the order that programs write: a Z, not a circle."""
+    left, bottom, right, top = box
+    corners = (left, top, right, top, left, bottom, right, bottom)
+    return b" ".join(b"%d" % number for number in corners)
+
+
+def _outline(objects: _Objects, entries: Sequence[tuple[str, int]], pages: Sequence[int]) -> int:
+    root = objects.add()
+    items = [objects.add() for _ in entries]
+    for position, (number, (title, page)) in enumerate(zip(items, entries, strict=True)):
+        body = b"/Title %b /Parent %d 0 R /Dest [%d 0 R /Fit]" % (_string(title), root, pages[page])
+        if position:
+            body += b" /Prev %d 0 R" % items[position - 1]
+        if position + 1 < len(items):
+            body += b" /Next %d 0 R" % items[position + 1]
+        objects.replace(number, b"<< %b >>" % body)
+    objects.replace(
+        root,
+        b"<< /Type /Outlines /First %d 0 R /Last %d 0 R /Count %d >>"
+        % (items[0], items[-1], len(items)),
+    )
+    return root

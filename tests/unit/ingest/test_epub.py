@@ -1,0 +1,271 @@
+"""An EPUB becomes a book of chapters; a protected or hostile one is refused with advice."""
+
+from __future__ import annotations
+
+import struct
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from functions.jobs.ingest.readers import epub
+from functions.jobs.ingest.readers.archives import MAX_ENTRIES
+from tests.support.epub_files import make_epub, make_nav, make_ncx, make_xhtml, make_zip
+from tests.support.source_files import read_one, read_problems, read_warnings, write_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from shared.knowledge.source import Source
+
+ONE, TWO = "<h1>Wind</h1><p>The wind fills the sail.</p>", "<h1>Reefs</h1><p>Reef early.</p>"
+NAV = make_nav(("text/one.xhtml", "Wind"), ("text/two.xhtml", "Reefs"))
+FIRST = "OEBPS/text/one.xhtml"
+
+
+def read_epub(folder: Path, data: bytes) -> Source:
+    return read_one(write_file(folder, "sails.epub", data))
+
+
+def refusal(folder: Path, data: bytes) -> str:
+    ((name, reason),) = read_problems(write_file(folder, "sails.epub", data))
+    assert name == "sails.epub"
+    return reason
+
+
+def chapters_of(source: Source) -> list[tuple[str | None, str]]:
+    return [(section.locator_at(0).chapter, section.text) for section in source.sections]
+
+
+def test_chapters_are_sections_in_reading_order(tmp_path: Path) -> None:
+    documents = {"two.xhtml": TWO, "one.xhtml": ONE}
+    source = read_epub(tmp_path, make_epub(documents, nav=NAV, spine=["one.xhtml", "two.xhtml"]))
+    assert chapters_of(source) == [
+        ("Wind", "Wind\n\nThe wind fills the sail."),
+        ("Reefs", "Reefs\n\nReef early."),
+    ]
+
+
+def test_metadata_describe_the_book(tmp_path: Path) -> None:
+    source = read_epub(tmp_path, make_epub({"one.xhtml": ONE}))
+    assert (source.title, source.author, source.language, source.category) == (
+        "A Handbook of Sails",
+        "Ann Helm, Bob Reef",
+        "en-GB",
+        "books",
+    )
+    assert source.source_url == "https://example.org/sails"
+    assert source.sections[0].written_at == datetime(2019, 3, 1, tzinfo=UTC)
+
+
+def test_a_book_without_metadata_has_its_files_name(tmp_path: Path) -> None:
+    source = read_epub(tmp_path, make_epub({"one.xhtml": ONE}, metadata=""))
+    assert (source.title, source.author, source.language) == ("sails", None, None)
+
+
+def test_an_ncx_names_the_chapters_of_older_books(tmp_path: Path) -> None:
+    ncx = make_ncx(("text/one.xhtml", "I. Wind"), ("text/two.xhtml", "II. Reefs"))
+    source = read_epub(tmp_path, make_epub({"one.xhtml": ONE, "two.xhtml": TWO}, ncx=ncx))
+    assert [chapter for chapter, _ in chapters_of(source)] == ["I. Wind", "II. Reefs"]
+
+
+def test_chapters_in_one_document_begin_at_their_ids(tmp_path: Path) -> None:
+    body = '<p>Preface.</p><h1 id="a">Wind</h1><p>Blows.</p><p><a id="b"/>Reefs.</p><p>Hold.</p>'
+    nav = make_nav(("text/one.xhtml#a", "Wind"), ("text/one.xhtml#b", "Reefs"))
+    source = read_epub(tmp_path, make_epub({"one.xhtml": body}, nav=nav))
+    assert chapters_of(source) == [
+        (None, "Preface."),
+        ("Wind", "Wind\n\nBlows."),
+        ("Reefs", "Reefs.\n\nHold."),
+    ]
+
+
+def test_a_chapter_goes_on_in_the_next_document(tmp_path: Path) -> None:
+    nav = make_nav(("text/one.xhtml", "Wind"))
+    source = read_epub(tmp_path, make_epub({"one.xhtml": ONE, "two.xhtml": TWO}, nav=nav))
+    assert [chapter for chapter, _ in chapters_of(source)] == ["Wind", "Wind"]
+
+
+def test_notes_pictures_and_page_numbers_are_left_out(tmp_path: Path) -> None:
+    body = (
+        '<p>Reef&nbsp;early<sup><a href="#n1">1</a></sup>, m<sup>2</sup> by m<sup>2</sup>.'
+        '<span epub:type="pagebreak" title="7">7</span> <img src="a.png" alt="A boat"/>'
+        '<a epub:type="noteref" href="#n2">2</a>Then wait.</p>'
+        '<aside epub:type="footnote" id="n1"><p>Says Bob.</p></aside>'
+        '<section role="doc-endnotes"><p>Says Ann.</p></section><script>x()</script>'
+    )
+    source = read_epub(tmp_path, make_epub({"one.xhtml": body}))
+    assert source.text == "Reef early, m2 by m2. Then wait."
+
+
+def test_lists_of_contents_are_left_out(tmp_path: Path) -> None:
+    data = make_epub({"one.xhtml": ONE}, nav=NAV, spine=["nav", "one.xhtml"])
+    assert read_epub(tmp_path, data).text == "Wind\n\nThe wind fills the sail."
+
+
+def test_verse_and_code_keep_their_lines(tmp_path: Path) -> None:
+    body = "<p>Red sky at night,<br/>sailor's delight.</p><pre>def reef():\n    pass\n</pre>"
+    source = read_epub(tmp_path, make_epub({"one.xhtml": body}))
+    assert source.text == "Red sky at night,\nsailor's delight.\n\ndef reef():\n    pass"
+
+
+def test_a_document_that_is_not_well_formed_is_read(tmp_path: Path) -> None:
+    data = make_epub({"one.xhtml": "<p>Reef <b>early.</p><p>Then wait.<br>And rest."})
+    assert read_epub(tmp_path, data).text == "Reef early.\n\nThen wait.\nAnd rest."
+
+
+def test_a_lost_chapter_loses_only_itself(tmp_path: Path) -> None:
+    data = make_epub({"one.xhtml": ONE, "gone.xhtml": TWO})
+    data = data.replace(b"text/gone.xhtml", b"text/lost.xhtml")  # only in the archive's directory
+    path = write_file(tmp_path, "sails.epub", data)
+    assert read_one(path).text == "Wind\n\nThe wind fills the sail."
+    reason = "OEBPS/text/gone.xhtml lacks OEBPS/text/gone.xhtml: download it again"
+    assert read_warnings(path) == [("sails.epub", f"{reason}; kept without it")]
+
+
+def encryption(algorithm: str) -> dict[str, str | bytes]:
+    method = f'<EncryptedData><EncryptionMethod Algorithm="{algorithm}"/></EncryptedData>'
+    return {"META-INF/encryption.xml": f"<encryption>{method}</encryption>"}
+
+
+def test_a_protected_book_says_so(tmp_path: Path) -> None:
+    others = encryption("http://www.w3.org/2001/04/xmlenc#aes128-cbc")
+    reason = refusal(tmp_path, make_epub({"one.xhtml": ONE}, others=others))
+    assert reason == "is protected by DRM: only the reading system of its shop can open it"
+
+
+def test_obfuscated_fonts_do_not_protect_a_book(tmp_path: Path) -> None:
+    others = encryption("http://www.idpf.org/2008/embedding")
+    assert read_epub(tmp_path, make_epub({"one.xhtml": ONE}, others=others)).text
+
+
+LAUGHS = (
+    '<!DOCTYPE html [<!ENTITY a "ha"><!ENTITY b "'
+    + "&a;" * 100
+    + '"><!ENTITY c "'
+    + "&b;" * 100
+    + '">]>'
+)
+
+
+def test_entities_of_a_document_are_not_expanded(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("a secret")
+    external = f'<!DOCTYPE html [<!ENTITY c SYSTEM "file://{tmp_path}/secret.txt">]>'
+    for doctype in (LAUGHS, external):
+        others = {FIRST: make_xhtml("<p>Before &c; after</p>", doctype=doctype)}
+        source = read_epub(tmp_path, make_epub({"one.xhtml": "", "two.xhtml": TWO}, others=others))
+        assert "haha" not in source.text
+        assert "a secret" not in source.text
+
+
+def test_entities_of_a_package_are_refused(tmp_path: Path) -> None:
+    package = f"{LAUGHS.replace('html', 'package')}<package><title>&c;</title></package>"
+    data = make_epub({"one.xhtml": ONE}, others={"OEBPS/content.opf": package})
+    assert refusal(tmp_path, data) == "declares XML entities, which no book needs"
+
+
+def test_a_bomb_is_refused_by_its_ratio(tmp_path: Path) -> None:
+    data = make_epub({"one.xhtml": "a" * 10_000_000})
+    path = write_file(tmp_path, "sails.epub", data)
+    reason = f"{FIRST} has a part that unpacks to 200 times its size: {FIRST}"
+    assert read_problems(path) == [("sails.epub", f"has no chapter that can be read: {reason}")]
+    assert len(data) < 20_000
+
+
+def test_a_bomb_is_refused_by_the_sum_of_its_members(tmp_path: Path) -> None:
+    data = bytearray(make_epub({"one.xhtml": ONE}))
+    entry = data.find(b"PK\x01\x02")
+    data[entry + 24 : entry + 28] = struct.pack("<L", 500_000_000)
+    assert refusal(tmp_path, bytes(data)) == "unpacks to more than 500 MB"
+
+
+def test_a_member_larger_than_declared_is_damaged(tmp_path: Path) -> None:
+    data = bytearray(make_zip({"META-INF/container.xml": b"x" * 1_000_000}))
+    entry = data.find(b"PK\x01\x02")
+    data[entry + 24 : entry + 28] = struct.pack("<L", 100)
+    assert refusal(tmp_path, bytes(data)) == "is damaged: download it again"
+
+
+def test_too_many_entries_are_refused(tmp_path: Path) -> None:
+    many = {f"{number}": b"" for number in range(MAX_ENTRIES + 1)}
+    assert refusal(tmp_path, make_zip(many)) == "has more than 10,000 entries"
+
+
+def test_a_large_directory_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    data = bytearray(make_epub({"one.xhtml": ONE}))
+    end = data.find(b"PK\x05\x06")
+    data[end + 12 : end + 16] = struct.pack("<L", 100_000_000)
+    assert refusal(tmp_path, bytes(data)) == "has more than 10,000 entries"
+
+
+def test_members_that_climb_out_are_only_names(tmp_path: Path) -> None:
+    (tmp_path / "evil.xhtml").write_text(make_xhtml("<p>Outside.</p>"))
+    climbing = make_xhtml("<p>A member with an odd name.</p>")
+    data = make_epub({"../../../evil.xhtml": "", "two.xhtml": TWO}, others={"../x": climbing})
+    book = write_file(tmp_path, "books/sails.epub", data)
+    assert read_one(book).text == "Reefs\n\nReef early."
+    names = sorted(path.name for path in tmp_path.rglob("*"))
+    assert names == ["books", "evil.xhtml", "sails.epub"]
+
+
+def test_deep_nesting_does_not_exhaust_the_stack(tmp_path: Path) -> None:
+    body = "<div>" * 3_000 + "<p>Deep.</p>" + "</div>" * 3_000
+    data = make_epub({"one.xhtml": body, "two.xhtml": TWO})
+    assert "Reef early." in read_epub(tmp_path, data).text
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "is no ZIP archive, or cut off: download it again"),
+        (b"%PDF-1.7", "is no ZIP archive, or cut off: download it again"),
+        (make_epub({"one.xhtml": ONE})[:-30], "is no ZIP archive, or cut off: download it again"),
+        (make_zip({"a": "b"}), "lacks META-INF/container.xml: download it again"),
+        (make_zip({"META-INF/container.xml": "<a"}), "has malformed XML: download it again"),
+        (
+            make_zip({"META-INF/container.xml": "<a/>"}),
+            "is no EPUB: its container names no package",
+        ),
+        (make_epub({}), "has no text: its pages are pictures"),
+    ],
+)
+def test_what_is_no_book_is_refused_with_advice(tmp_path: Path, data: bytes, reason: str) -> None:
+    assert refusal(tmp_path, data) == reason
+
+
+def test_a_large_file_is_not_opened(tmp_path: Path) -> None:
+    with (tmp_path / "sails.epub").open("wb") as file:
+        file.truncate(epub.MAX_BYTES + 1)
+    assert read_problems(tmp_path) == [("sails.epub", "is larger than 100 MB: split it")]
+
+
+WHOLE = make_epub({"one.xhtml": ONE, "two.xhtml": TWO}, nav=NAV)
+SLOWLY = settings(
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@SLOWLY
+@given(
+    cut=st.integers(0, len(WHOLE)),
+    position=st.integers(0, len(WHOLE) - 1),
+    noise=st.binary(max_size=40),
+)
+def test_a_mutilated_book_never_crashes(
+    tmp_path: Path, cut: int, position: int, noise: bytes
+) -> None:
+    changed = WHOLE[:position] + noise + WHOLE[position + len(noise) :]
+    for data in (WHOLE[:cut], changed, noise):
+        path = write_file(tmp_path, "sails.epub", data)
+        read_problems(path)
+
+
+@SLOWLY
+@given(xml=st.text(max_size=200))
+def test_a_book_of_random_texts_never_crashes(tmp_path: Path, xml: str) -> None:
+    text = xml.encode("utf-8", "replace")
+    for name in ("META-INF/container.xml", "OEBPS/content.opf", "OEBPS/nav.xhtml", FIRST):
+        data = make_epub({"one.xhtml": ONE}, nav=NAV, others={name: text})
+        read_problems(write_file(tmp_path, "sails.epub", data))

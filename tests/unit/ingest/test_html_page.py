@@ -1,0 +1,210 @@
+"""A saved or fetched page becomes its article; a page without one is refused with advice."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from functions.jobs.ingest.readers import html_page
+from functions.jobs.ingest.readers.decoding import Unreadable
+from functions.jobs.ingest.readers.html_page import article_source
+from tests.support.source_files import read_one, read_problems, read_sources, write_file
+from tests.support.web_pages import PROSE, make_page
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+NO_ARTICLE = (
+    "has no article: it is a menu, a form, or a page that needs JavaScript;"
+    " save the page from a browser, or its text as Markdown"
+)
+
+
+def read_page(html: str) -> str:
+    """Return the text of a page's article."""
+    return article_source(html.encode(), source_id="x").text
+
+
+def refusal(html: bytes) -> str:
+    with pytest.raises(Unreadable) as error:
+        article_source(html, source_id="x")
+    return str(error.value)
+
+
+def test_the_article_is_read_without_what_is_around_it() -> None:
+    text = read_page(make_page())
+    assert text == (
+        f"{PROSE}\n\nWhen to reef\n\nReef when you first think of it: the thought comes from the"
+        " helm and from the heel.\n\nThe helm pulls hard.\n\nThe lee rail is wet.\n\n"
+        "def reef(wind):\n    return wind > 15\n\nWind | Reefs\n\n15 kn | one"
+    )
+
+
+def test_metadata_describe_the_article(tmp_path: Path) -> None:
+    source = read_one(write_file(tmp_path, "page.html", make_page()))
+    assert (source.title, source.author, source.language, source.category) == (
+        "Reefing early",
+        "Ann Helm, Bob Reef",
+        "en-GB",
+        "articles",
+    )
+    assert source.source_url == "https://sailing.example.com/reefing-early"
+    assert source.sections[0].written_at == datetime(2024, 5, 31, tzinfo=UTC)
+
+
+def test_a_bare_page_has_the_name_and_the_date_of_its_file(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "Reefs.htm", f"<html><body><p>{PROSE}</p><p>{PROSE}</p></body>")
+    source = read_one(path)
+    assert (source.title, source.author, source.source_url) == ("Reefs", None, None)
+    written_at = source.sections[0].written_at
+    assert written_at is not None
+    assert written_at.timestamp() == pytest.approx(path.stat().st_mtime)
+
+
+def test_headings_are_the_chapters_of_passages() -> None:
+    (section,) = article_source(make_page().encode(), source_id="x").sections
+    start = section.text.index("When to reef")
+    assert section.locator_at(0).chapter is None
+    assert section.locator_at(start).chapter == "When to reef"
+    assert section.locator_at(len(section.text)).chapter == "When to reef"
+
+
+@pytest.mark.parametrize(
+    ("mark", "address"),
+    [
+        ("<!-- saved from url=(0031)https://example.com/saved -->", "https://example.com/saved"),
+        (
+            "<!--\n Page saved with SingleFile \n url: https://example.com/one \n date: x\n-->",
+            "https://example.com/one",
+        ),
+        ("", None),
+    ],
+)
+def test_the_address_is_what_the_browser_noted(mark: str, address: str | None) -> None:
+    page = make_page(canonical="").replace("<html", f"{mark}<html")
+    assert article_source(page.encode(), source_id="x").source_url == address
+
+
+def test_a_fetched_page_has_its_address_and_origin() -> None:
+    page = make_page(canonical="").encode()
+    url = "https://example.com/a"
+    source = article_source(page, source_id="x", url=url, origin="link")
+    assert (source.source_id, source.source_url, source.origin) == ("x", url, "link")
+
+
+def test_only_addresses_on_the_web_are_stored() -> None:
+    page = make_page(canonical="javascript:alert(1)").encode()
+    source = article_source(page, source_id="x", url="https://example.com/a")
+    assert source.source_url == "https://example.com/a"
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding"),
+    [
+        ("<meta charset='iso-8859-1'>Größe “x”".encode("cp1252"), None),
+        ("Größe “x”".encode(), None),
+        ("\ufeffGröße “x”".encode("utf-16-le"), None),
+        ("Größe “x”".encode("cp1252"), "windows-1252"),
+        ("<meta charset=nonsense>Größe “x”".encode("cp1252"), None),
+        ('<?xml version="1.0" encoding="utf-8"?>Größe “x”'.encode(), None),
+    ],
+)
+def test_the_encoding_is_declared_or_told(data: bytes, encoding: str | None) -> None:
+    prose = PROSE.encode("utf-16-le" if data.startswith(b"\xff\xfe") else "ascii")
+    source = article_source(data + prose, source_id="x", encoding=encoding)
+    assert source.text.startswith("Größe “x”")
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        '<body><nav><a href="/">Home</a></nav><a href="/x">Ten best anchors</a></body>',
+        "<div id=app></div><noscript>You need to enable JavaScript to run this app.</noscript>",
+        "<form><input name=user><button>Sign in</button></form>",
+        "<p>" + "<a href=x>A list of links, and of nothing else than links.</a> " * 20,
+        "<html></html>",
+        "<!-- -->",
+    ],
+)
+def test_a_page_without_an_article_is_refused(html: str) -> None:
+    assert refusal(html.encode()) == NO_ARTICLE
+
+
+def test_an_empty_file_is_refused(tmp_path: Path) -> None:
+    assert read_problems(write_file(tmp_path, "page.html", " \n")) == [("page.html", "is empty")]
+
+
+def test_a_page_of_too_many_elements_is_refused() -> None:
+    html = b"<p>a b c</p>" * (html_page.MAX_ELEMENTS + 1)
+    assert refusal(html) == "has more than 50,000 elements, as no article has: split it"
+
+
+def test_a_large_page_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "page.html").open("wb") as file:
+        file.truncate(html_page.MAX_BYTES + 1)
+    assert read_problems(tmp_path) == [("page.html", "is larger than 16 MB: split it")]
+
+
+def test_entities_that_a_page_declares_do_nothing(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("a secret")
+    doctype = f'<!DOCTYPE html [<!ENTITY x SYSTEM "file://{tmp_path}/secret.txt">]>'
+    text = read_page(f"{doctype}<html><body><p>{PROSE} &x;</p></body></html>")
+    assert "a secret" not in text
+
+
+def test_deep_nesting_does_not_exhaust_the_stack() -> None:
+    for tag in ("div", "b", "blockquote"):
+        html = f"<{tag}>" * 20_000 + f"<p>{PROSE}</p>"
+        try:
+            article_source(html.encode(), source_id="x")
+        except Unreadable:
+            continue
+
+
+def test_another_format_of_html_is_left_to_its_reader(tmp_path: Path) -> None:
+    notebook = (
+        '<div class="bookTitle">Sails</div><div class="noteHeading">Highlight - Page 2</div>'
+        '<div class="noteText">Reef early.</div>'
+    )
+    write_file(tmp_path, "a.html", notebook)
+    write_file(tmp_path, "b.html", make_page())
+    assert [source.category for source in read_sources(tmp_path)] == ["books", "articles"]
+
+
+PARTS = (
+    *("<p>", "</p>", "<table>", "<tr><td>", "<pre>", "<br>", "<li>", "<a href=x>", PROSE, "x"),
+    *("<meta name=author content='", "'>", "<time datetime=2024-99-99>", "&#0;", "&#xD800;"),
+)
+WHOLE = make_page().encode()
+
+
+@settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    cut=st.integers(0, len(WHOLE)),
+    position=st.integers(0, len(WHOLE) - 1),
+    noise=st.binary(max_size=60),
+)
+def test_a_mutilated_page_never_crashes(
+    tmp_path: Path, cut: int, position: int, noise: bytes
+) -> None:
+    changed = WHOLE[:position] + noise + WHOLE[position + len(noise) :]
+    for data in (WHOLE[:cut], changed, noise, b"\xff\xfe" + noise):
+        read_problems(write_file(tmp_path, "page.html", data))
+
+
+@settings(deadline=None, max_examples=60)
+@given(parts=st.lists(st.sampled_from(PARTS), max_size=40))
+def test_any_order_of_elements_is_read_or_refused(parts: list[str]) -> None:
+    try:
+        source = article_source("".join(parts).encode(), source_id="x")
+    except Unreadable:
+        return
+    assert source.text
+    assert source.text == source.text.strip()

@@ -1,0 +1,240 @@
+"""A PDF becomes text with pages and highlights; what cannot be read is refused with advice."""
+
+from __future__ import annotations
+
+import os
+import resource
+import zlib
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from functions.jobs.ingest.readers import pdf, pdf_program
+from functions.jobs.ingest.readers.decoding import Unreadable
+from functions.jobs.ingest.readers.pdf import pdf_source
+from tests.support.pdf_files import Annotation, make_pdf
+from tests.support.source_files import read_one, read_problems, read_warnings, write_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from shared.knowledge.source import Source
+
+WIND = ("The wind fills the sail and heels the boat until the helm grows heavy", "in your hand.")
+REEFS = ("Reef early, for a reef taken early costs a minute and one taken late", "costs a sail.")
+INFO = {
+    "Title": "A Handbook of Säils",
+    "Author": "Ann Helm",
+    "CreationDate": "D:20240531164153+02'00'",
+}
+DAMAGED = "is damaged, or not a PDF: open it in a PDF viewer and save it again"
+HOSTILE = "is damaged, or unpacks to more than fits in memory: open it in a PDF viewer and save it"
+HIGHLIGHTED_AT = datetime(2024, 6, 1, 10, tzinfo=UTC)
+
+
+def read_pdf(folder: Path, data: bytes) -> Source:
+    return read_one(write_file(folder, "sails.pdf", data))
+
+
+def refusal(folder: Path, data: bytes) -> str:
+    ((name, reason),) = read_problems(write_file(folder, "sails.pdf", data))
+    assert name == "sails.pdf"
+    return reason
+
+
+def pages_of(source: Source) -> list[tuple[str, int | None, str | None]]:
+    """Return where pages begin: the first four characters, the page and the chapter."""
+    section = source.sections[0]
+    return [
+        (section.text[start : start + 4], locator.page, locator.chapter)
+        for start, locator in section.locators
+    ]
+
+
+def test_lines_join_to_paragraphs(tmp_path: Path) -> None:
+    source = read_pdf(tmp_path, make_pdf([*WIND, *REEFS]))
+    assert source.text == "\n".join(WIND) + "\n\n" + "\n".join(REEFS)
+
+
+def test_a_paragraph_goes_on_over_the_page(tmp_path: Path) -> None:
+    source = read_pdf(tmp_path, make_pdf([*REEFS, WIND[0]], [WIND[1], *REEFS]))
+    assert source.text == "\n".join(REEFS) + "\n\n" + "\n".join(WIND) + "\n\n" + "\n".join(REEFS)
+    assert pages_of(source) == [("Reef", 1, None), ("in y", 2, None)]
+
+
+def test_words_divided_at_line_ends_are_joined(tmp_path: Path) -> None:
+    lines = ("The sail is large-", "ly made in Baden-", "Baden by Ann - and", "Bob.")
+    source = read_pdf(tmp_path, make_pdf(lines))
+    assert source.text == "The sail is largely made in Baden-Baden by Ann - and\nBob."
+
+
+def test_metadata_describe_the_source(tmp_path: Path) -> None:
+    source = read_pdf(tmp_path, make_pdf(WIND, info=INFO, language="en-GB"))
+    assert (source.title, source.author, source.language, source.category) == (
+        "A Handbook of Säils",
+        "Ann Helm",
+        "en-GB",
+        "documents",
+    )
+    moment = datetime(2024, 5, 31, 14, 41, 53, tzinfo=UTC)
+    assert [section.written_at for section in source.sections] == [moment]
+
+
+@pytest.mark.parametrize(
+    ("given_title", "title"),
+    [("", "sails"), ("Untitled", "sails"), ("Microsoft Word - Reefs.doc", "Reefs.doc")],
+)
+def test_a_title_that_says_nothing_is_not_used(
+    tmp_path: Path, given_title: str, title: str
+) -> None:
+    data = make_pdf(WIND, info={"Title": given_title, "CreationDate": "yesterday"})
+    path = write_file(tmp_path, "sails.pdf", data)
+    os.utime(path, (1_717_236_000, 1_717_236_000))
+    source = read_one(path)
+    assert (source.title, source.sections[0].written_at) == (title, HIGHLIGHTED_AT)
+
+
+def test_running_heads_and_page_numbers_are_left_out(tmp_path: Path) -> None:
+    pages = [
+        [f"{number} A Handbook", "", f"Text {number * number} begins.", "", f"Page {number} of 9"]
+        for number in range(12, 18)
+    ]
+    source = read_pdf(tmp_path, make_pdf(*pages))
+    expected = [f"Text {number * number} begins." for number in range(12, 18)]
+    assert source.text.split() == " ".join(expected).split()
+
+
+def test_the_outline_names_the_chapters_of_pages(tmp_path: Path) -> None:
+    outline = [("Wind", 1), ("Reefs", 3)]
+    data = make_pdf(["Title."], ["One."], ["Two."], ["Three."], outline=outline)
+    assert pages_of(read_pdf(tmp_path, data)) == [
+        ("Titl", 1, None),
+        ("One.", 2, "Wind"),
+        ("Two.", 3, "Wind"),
+        ("Thre", 4, "Reefs"),
+    ]
+
+
+def test_highlights_are_sections_with_notes_and_dates(tmp_path: Path) -> None:
+    annotations = [
+        Annotation("Highlight", 1, (2, 3), "Yes!", "D:20240601100000Z"),
+        Annotation("Underline", 1, (0,)),
+        Annotation("Text", 1, (5,), "Ask Bob."),
+        Annotation("Link", 1, (0,), "no note"),
+    ]
+    data = make_pdf(["A title page."], [*WIND, *REEFS], annotations=annotations)
+    body, *sections = read_pdf(tmp_path, data).sections
+    assert body.text.startswith("A title page.")
+    assert [(section.text, section.highlighted_at) for section in sections] == [
+        (WIND[0], None),
+        (f"{REEFS[0]} {REEFS[1]}\n\nNote: Yes!", HIGHLIGHTED_AT),
+        ("Note: Ask Bob.", None),
+    ]
+    assert [section.locator_at(0).page for section in sections] == [2, 2, 2]
+
+
+def test_pages_have_links_if_the_pdf_has_an_address(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "x", make_pdf(["One."], ["Two."]))
+    url = "https://example.com/sails.pdf#zoom=2"
+    source = pdf_source(path, source_id="x", title="Sails", url=url)
+    assert source.source_url == url
+    assert [locator.url for _, locator in source.sections[0].locators] == [
+        "https://example.com/sails.pdf#page=1",
+        "https://example.com/sails.pdf#page=2",
+    ]
+
+
+def test_a_scan_says_that_it_has_no_text(tmp_path: Path) -> None:
+    reason = "is a scan without text: recognise its text (OCR) first"
+    assert refusal(tmp_path, make_pdf([], [])) == reason
+
+
+def test_pages_without_text_are_named_if_they_are_many(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "sails.pdf", make_pdf(WIND, [], []))
+    reason = "2 of 3 pages have no text: they may be scans; kept without them"
+    assert read_warnings(path) == [("sails.pdf", reason)]
+
+
+def test_an_encrypted_file_says_so(tmp_path: Path) -> None:
+    reason = "is encrypted: save a copy without a password"
+    assert refusal(tmp_path, make_pdf(WIND, encrypted=True)) == reason
+
+
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"<html>", make_pdf(WIND)[:300]])
+def test_what_is_no_pdf_is_refused(tmp_path: Path, data: bytes) -> None:
+    assert refusal(tmp_path, data) == DAMAGED
+
+
+def test_a_count_of_pages_is_not_believed(tmp_path: Path) -> None:
+    data = make_pdf(WIND).replace(b"/Count 1 ", b"/Count 999999999 ")
+    assert read_pdf(tmp_path, data).text == "\n".join(WIND)
+
+
+def test_too_many_pages_are_refused(tmp_path: Path) -> None:
+    data = make_pdf(*([] for _ in range(pdf_program.MAX_PAGES + 1)))
+    assert refusal(tmp_path, data) == "has 5,001 pages, more than 5,000: split it"
+
+
+def test_a_page_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
+    packer = zlib.compressobj(1)
+    piece = b" " * 1_000_000
+    content = b"".join(packer.compress(piece) for _ in range(700)) + packer.flush()
+    data = make_pdf(WIND, packed_content=content)
+    assert len(data) < 5_000_000
+    assert refusal(tmp_path, data).startswith(HOSTILE)
+
+
+def test_a_slow_file_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdf, "MAX_SECONDS", 0.001)
+    assert "takes longer than" in refusal(tmp_path, make_pdf(WIND))
+
+
+def test_a_large_file_is_not_opened(tmp_path: Path) -> None:
+    with (tmp_path / "sails.pdf").open("wb") as file:
+        file.truncate(300_000_000)
+    assert read_problems(tmp_path) == [("sails.pdf", "is larger than 100 MB: split it")]
+
+
+def test_a_file_of_50_mb_takes_little_memory(tmp_path: Path) -> None:
+    pages = [[f"Page {number * number} has a picture."] for number in range(50)]
+    data = make_pdf(*pages, picture=os.urandom(1_000_000))
+    assert len(data) > 50_000_000
+    assert len(read_pdf(tmp_path, data).sections[0].locators) == 50
+    kilobytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    assert kilobytes * 1024 < pdf_program.MAX_MEMORY
+
+
+def test_secrets_do_not_reach_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("READWISE_TOKEN", "token")
+    program = "import json, os; print(json.dumps({'refusal': ' '.join(os.environ)}))"
+    write_file(tmp_path, "environment_probe.py", program)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(pdf_program, "__name__", "environment_probe")
+    path = write_file(tmp_path, "sails.pdf", make_pdf(WIND))
+    with pytest.raises(Unreadable) as error:
+        pdf_source(path, source_id="x", title="x")
+    assert "READWISE_TOKEN" not in str(error.value)
+
+
+WHOLE = make_pdf(
+    WIND, REEFS, info=INFO, outline=[("Reefs", 1)], annotations=[Annotation("Highlight", 0, (0,))]
+)
+
+
+@settings(
+    deadline=None, max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    cut=st.integers(0, len(WHOLE)),
+    position=st.integers(0, len(WHOLE) - 1),
+    noise=st.binary(max_size=40),
+)
+def test_a_mutilated_file_never_crashes(
+    tmp_path: Path, cut: int, position: int, noise: bytes
+) -> None:
+    changed = WHOLE[:position] + noise + WHOLE[position + len(noise) :]
+    for data in (WHOLE[:cut], changed, b"%PDF-1.7\n" + noise):
+        read_problems(write_file(tmp_path, "sails.pdf", data))
