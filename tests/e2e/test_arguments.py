@@ -165,7 +165,7 @@ def test_every_tool_rejects_non_finite_and_deep_arguments(
         arguments = f"{{{', '.join(f'{json.dumps(field)}: {value}' for field in fields)}}}"
         answer = call_result(carrel, version, tool.name, arguments)
         error = json.loads(answer["content"][0]["text"])["error"]
-        assert [name.partition(".")[0] for name in error["details"]] == fields
+        assert fields == [name.partition(".")[0] for name in error["details"]]
 
 
 @pytest.mark.parametrize("levels", [200, 900])

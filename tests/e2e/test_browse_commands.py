@@ -29,7 +29,8 @@ def carrel_command(running: Running, *arguments: str) -> Result:
 def printed(running: Running, *arguments: str) -> str:
     """Run a command that succeeds; return what it prints."""
     result = carrel_command(running, *arguments)
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.exit_code == 0
+    assert result.stderr == ""
     return result.stdout
 
 
@@ -60,14 +61,16 @@ def test_a_trace_is_shown(inline: Running) -> None:
 
 def test_an_unknown_id_is_an_error_that_says_what_to_try(inline: Running) -> None:
     result = carrel_command(inline, "show", "nobody-000000000000")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     assert "no passage, source, cluster or trace nobody-000000000000" in result.stderr
     assert "carrel search WORDS" in result.stderr
 
 
 def test_an_id_that_is_not_valid_is_rejected(inline: Running) -> None:
     result = carrel_command(inline, "show", "a/b")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     assert "Traceback" not in result.stderr
     assert "carrel search WORDS" not in result.stderr
 
@@ -150,5 +153,5 @@ def test_the_gateway_is_the_local_or_the_deployed_one(
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
-    """Strangers write traces."""
+    """Strangers may have written the traces that are printed."""
     assert printable("a\x1b[2Jb\x9b\u202ec\n\td") == "a[2Jbc\n\td"

@@ -331,7 +331,8 @@ async def test_the_flow_from_registration_on_ends_with_a_token(
     browser: Browser, settings: Settings, client: str, log: Path
 ) -> None:
     key = key_maker(settings.google_cloud_project)("ada")
-    verifier, callback = "v" * 43, f"{client}/cb"
+    verifier = "v" * 43
+    callback = f"{client}/cb"
     challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest())
     environment = {"GOOGLE_CLOUD_PROJECT": settings.google_cloud_project, "LOCAL_USER": ""}
     with run_gateway(INLINE, environment, log) as running:

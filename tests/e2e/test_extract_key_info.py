@@ -49,9 +49,9 @@ async def test_structured_and_text_results_agree_with_the_schema(client: Client)
     assert first["status"] == "ready"
     result = await ask(client, query="Where does a comet's tail point?", document=first["document"])
     assert result == first | {"known": True}
-    one = await ask(client, query="comet", materials=TEXT, topK=1, task_id=task)
-    assert len(one["contexts"]) == 1
-    assert one["task_id"] == task
+    single = await ask(client, query="comet", materials=TEXT, topK=1, task_id=task)
+    assert len(single["contexts"]) == 1
+    assert single["task_id"] == task
     assert (await ask(client, query="comet", scope="task", task_id=task))["considered"] == 4
 
 

@@ -81,7 +81,7 @@ def test_pages_of_any_size_have_the_same_results(
     ask: Ask, tool: str, query: dict[str, str]
 ) -> None:
     ids = [result["id"] for result in list_all(ask, tool, limit=100, **query)]
-    assert [result["id"] for result in list_all(ask, tool, limit=2, **query)] == ids
+    assert ids == [result["id"] for result in list_all(ask, tool, limit=2, **query)]
     assert len(set(ids)) == len(ids) > 0
 
 
@@ -98,7 +98,7 @@ def test_topic_counts_match_the_results(ask: Ask, tool: str) -> None:
     field = tool.removeprefix("get_")
     topic_counts = Counter(topic for result in list_all(ask, tool) for topic in result["topics"])
     listed = ask("list_topics", limit=100)["topics"]
-    assert {topic["name"]: topic[field] for topic in listed if topic[field]} == topic_counts
+    assert topic_counts == {topic["name"]: topic[field] for topic in listed if topic[field]}
 
 
 @every_tool
@@ -121,7 +121,8 @@ def test_a_cursor_of_another_tool_or_filter_is_rejected(ask: Ask, tool: str) -> 
 @every_tool
 def test_filters_and_a_query_combine(ask: Ask, tool: str) -> None:
     results = list_all(ask, tool)
-    source_id, topic = results[0]["source_id"], results[0]["topics"][0]
+    source_id = results[0]["source_id"]
+    topic = results[0]["topics"][0]
     expected = {
         result["id"]
         for result in results

@@ -88,8 +88,8 @@ def test_a_duplicate_secret_is_rejected(local_functions: LocalFunctions) -> None
 
 
 def test_each_run_has_its_own_secret() -> None:
-    with serve_tools([], {}) as one, serve_tools([], {}) as other:
-        assert one.secret != other.secret
+    with serve_tools([], {}) as first_run, serve_tools([], {}) as second_run:
+        assert first_run.secret != second_run.secret
 
 
 def test_the_gateway_calls_functions_without_a_proxy(

@@ -57,7 +57,8 @@ def crashed_tool(library: Library, log: Path) -> Iterator[CrashedTool]:
         assert not result["isError"]
         first = small_cloud.functions["get_chunk"]
         first.kill()
-        program, port = small_cloud.programs["get_chunk"], int(first.url.rpartition(":")[2])
+        program = small_cloud.programs["get_chunk"]
+        port = int(first.url.rpartition(":")[2])
         yield CrashedTool(running, partial(serve, program, port=port, log=log))
 
 

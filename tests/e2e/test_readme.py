@@ -26,7 +26,7 @@ END_OF_WELCOME = "Ctrl-C"
 OTHER_DATABASES = {
     "FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "MAKEFLAGS", "MAKELEVEL", "MFLAGS",
 }  # fmt: skip
-"""Variables of the developer's own run or of the `make` that runs the tests."""
+"""The variables of the developer's own run or of the `make` that runs the tests."""
 
 
 def find_command(document: str, beginning: str) -> str:
@@ -107,8 +107,10 @@ class LocalRun:
 
     def paste(self, words: str) -> subprocess.CompletedProcess[str]:
         """Run a printed line as in a new window, without this run's variables."""
-        own = {"EMULATOR_PORT", "CARREL_STATE"}
-        environment = {key: value for key, value in self.environment.items() if key not in own}
+        own_variables = {"EMULATOR_PORT", "CARREL_STATE"}
+        environment = {
+            key: value for key, value in self.environment.items() if key not in own_variables
+        }
         return self.shell(self.printed_line(words), environment)
 
     def shell(

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 LIST_TOOLS = message("tools/list")
 CARREL = [sys.executable, "-c", "from infra.cli.main import main; main()"]
 DATABASE_VARIABLES = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "ACCESS_SECRETS"}
-"""Variables with which a command would use the database of the tests."""
+"""The variables with which a command would use the database of the tests."""
 
 
 def make_environment(folder: Path) -> dict[str, str]:
     """Return the environment of a machine without data."""
-    own = {"CARREL_STATE": str(folder / "state"), "EMULATOR_PORT": str(free_port())}
+    own_variables = {"CARREL_STATE": str(folder / "state"), "EMULATOR_PORT": str(free_port())}
     return {
         name: value for name, value in os.environ.items() if name not in DATABASE_VARIABLES
-    } | own
+    } | own_variables
 
 
 @contextmanager
@@ -134,7 +134,8 @@ def test_a_run_of_functions_answers_calls(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_run_with_sign_in_says_how_to_make_a_key(tmp_path: Path) -> None:
-    port, environment = free_port(), make_environment(tmp_path)
+    port = free_port()
+    environment = make_environment(tmp_path)
     inherited = {"LOCAL_USER": "somebody", "PUBLIC_ACCESS": "true"}
     with run_up(port, environment | inherited, "--sign-in") as output:
         for words in ("Clients need a credential", "keys create", "sign-in page"):
@@ -150,7 +151,8 @@ def test_a_run_with_sign_in_says_how_to_make_a_key(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_key_outlives_a_database_that_is_then_killed(tmp_path: Path) -> None:
-    port, environment = free_port(), make_environment(tmp_path)
+    port = free_port()
+    environment = make_environment(tmp_path)
     with run_up(port, environment, "--sign-in"):
         _, key, _ = run_carrel(environment, "keys", "create", "--user", "ann", "--name", "test")
         os.kill(find_daemon(tmp_path / "state"), signal.SIGKILL)

@@ -47,12 +47,12 @@ async def call_for_data(client: Client, name: str, /, **arguments: Any) -> dict[
 
 async def test_task_passes_through_its_states(client: Client) -> None:
     word = uuid.uuid4().hex
-    added = await call_for_data(client, "add_task", title=f"Bake {word}", due_date="2020-02-29")
-    task_id = added["task"]["task_id"]
+    new_task = await call_for_data(client, "add_task", title=f"Bake {word}", due_date="2020-02-29")
+    task_id = new_task["task"]["task_id"]
     await call_for_data(client, "update_task", task_id=task_id, description="粉 🌾", due_date=None)
     completed = await call_for_data(client, "complete_task", task_id=task_id)
     [listed] = (await call_for_data(client, "list_tasks", query=word))["tasks"]
-    assert {name: value for name, value in listed.items() if name != "overdue"} == completed["task"]
+    assert completed["task"] == {name: value for name, value in listed.items() if name != "overdue"}
     assert listed["description"] == "粉 🌾"
     deleted = await call_for_data(client, "delete_task", task_id=task_id)
     assert (await call_for_data(client, "list_tasks", query=word))["tasks"] == []
@@ -143,9 +143,9 @@ def test_gateway_errors_use_the_same_envelope(project: str, log: Path) -> None:
 
 async def test_contents_of_tasks_are_not_logged(client: Client, log: Path) -> None:
     word = uuid.uuid4().hex
-    added = await call_for_data(client, "add_task", title=word, description=word)
-    await call_tool(client, "update_task", task_id=added["task"]["task_id"], priority=word)
-    await call_tool(client, "update_task", task_id=added["task"]["task_id"], due_date=word)
+    new_task = await call_for_data(client, "add_task", title=word, description=word)
+    await call_tool(client, "update_task", task_id=new_task["task"]["task_id"], priority=word)
+    await call_tool(client, "update_task", task_id=new_task["task"]["task_id"], due_date=word)
     await call_tool(client, "list_tasks", query=word)
     await call_tool(client, "list_tasks", time_zone=word)
     logged = await anyio.Path(log).read_text("utf-8")

@@ -34,10 +34,10 @@ CLOUD = {
     "REGISTRATIONS_PER_HOUR": "1000",
     "REQUESTS_PER_MINUTE": "1000000",
 }
-"""Settings of a gateway that requires credentials, as in the cloud, with high rate limits."""
+"""The settings of a gateway that requires credentials, as in the cloud, with high rate limits."""
 
 UNLIMITED = {"PUBLIC_ACCESS": "true", "ANONYMOUS_PER_MINUTE": "100000"}
-"""Settings that let anonymous callers read, with a high rate limit."""
+"""The settings that let anonymous callers read, with a high rate limit."""
 
 FUNDS = 1_000_000
 """The balance of each user of these tests, in micro-dollars."""

@@ -33,7 +33,7 @@ TEXT: Final = make_text()
 LONG_TEXT: Final = make_text(60)
 """A text that is too long for one call."""
 KNOWLEDGE: Final = {"firestore_database": "embedded-elsewhere"}
-"""Settings with a database of their own, because other tests use another embedding model."""
+"""The settings, with a database of their own, because other tests use another embedding model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +215,6 @@ def test_a_prepaid_answer_is_free_only_once(two_gateways: Deployment, make_key: 
     key = make_key("materials.prepaid")
     document = two_gateways.ask(key, materials=LONG_TEXT)["structuredContent"]["document"]
     results = two_gateways.ask_concurrently(key, document=document)
-    answered = [outcome(result)[0] for result in results].count("ready")
-    assert answered  # one call embeds; the others are answered as pending, free of charge
-    assert two_gateways.account("materials.prepaid") == (FUNDS - answered * PRICE, [])
+    ready_count = [outcome(result)[0] for result in results].count("ready")
+    assert ready_count  # one call embeds; the others are answered as pending, free of charge
+    assert two_gateways.account("materials.prepaid") == (FUNDS - ready_count * PRICE, [])

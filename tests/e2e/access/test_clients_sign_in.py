@@ -75,10 +75,11 @@ async def connect(
 async def test_the_python_client_signs_in_and_calls(
     gateway: Running, make_key: MakeKey, method: str | None
 ) -> None:
-    memory, browser = Memory(), Browser(make_key("anna.python"))
+    memory = Memory()
+    browser = Browser(make_key("anna.python"))
     async with connect(gateway, memory, browser, method) as (client, _):
-        written = await client.call_tool("write_note", {"text": "by hand"})
-    assert not written.is_error
+        result = await client.call_tool("write_note", {"text": "by hand"})
+    assert not result.is_error
     assert memory.tokens
     assert memory.tokens.expires_in == 3600
     assert memory.tokens.scope == "carrel:curate carrel:read carrel:write"
@@ -88,7 +89,8 @@ async def test_the_python_client_signs_in_and_calls(
 async def test_an_expired_token_is_refreshed_without_a_person(
     gateway: Running, make_key: MakeKey
 ) -> None:
-    memory, browser = Memory(), Browser(make_key("anna.away"))
+    memory = Memory()
+    browser = Browser(make_key("anna.away"))
     async with connect(gateway, memory, browser) as (client, auth):
         first = memory.tokens
         auth.context.token_expiry_time = 1.0

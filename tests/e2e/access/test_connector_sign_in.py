@@ -130,8 +130,8 @@ def test_claude_signs_in_calls_refreshes_and_is_revoked(claude: Claude, make_key
 
     tokens = claude.exchange(returned.answer["code"], verifier).json()
     headers: dict[str, str | None] = {"authorization": f"Bearer {tokens['access_token']}"}
-    written = post(claude.endpoint, call("write_note", {"text": "hello"}), headers).json()
-    assert written["result"]["structuredContent"] == {"number": 1}
+    answer = post(claude.endpoint, call("write_note", {"text": "hello"}), headers).json()
+    assert answer["result"]["structuredContent"] == {"number": 1}
 
     refreshed = claude.refresh(tokens["refresh_token"]).json()
     assert claude.status(refreshed["access_token"]) == 200

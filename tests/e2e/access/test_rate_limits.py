@@ -46,10 +46,10 @@ def pair(own_realm: str, log: Path) -> Iterator[tuple[Running, Running]]:
     realm = {"GOOGLE_CLOUD_PROJECT": own_realm, "PUBLIC_ACCESS": "true"}
     environment = {**realm, **CLOUD, **limits}
     with (
-        run_gateway(NOTEBOOK, environment, log) as one,
-        run_gateway(NOTEBOOK, environment, log) as other,
+        run_gateway(NOTEBOOK, environment, log) as first_gateway,
+        run_gateway(NOTEBOOK, environment, log) as second_gateway,
     ):
-        yield one, other
+        yield first_gateway, second_gateway
 
 
 def ask(running: Running, tool: str, key: str | None) -> httpx2.Response:
