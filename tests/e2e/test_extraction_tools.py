@@ -21,7 +21,7 @@ from tests.support.ports import free_port
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.support.gateway_process import Running
+    from tests.support.gateway_process import RunningGateway
 
     Ask = Callable[..., dict[str, Any]]
 
@@ -54,8 +54,8 @@ def ask(sample_project: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """A function that calls a tool anonymously and returns the result or the error."""
     environment = {"GOOGLE_CLOUD_PROJECT": sample_project, **CLOUD}
     environment |= {"PUBLIC_ACCESS": "true", "ANONYMOUS_PER_MINUTE": "100000"}
-    with run_gateway(INLINE, environment, tmp_path_factory.mktemp("e2e") / "log") as running:
-        yield lambda tool, **arguments: answer(running.endpoint, tool, arguments)
+    with run_gateway(INLINE, environment, tmp_path_factory.mktemp("e2e") / "log") as gateway:
+        yield lambda tool, **arguments: answer(gateway.endpoint, tool, arguments)
 
 
 def answer(endpoint: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -135,24 +135,26 @@ def test_filters_and_a_query_combine(ask: Ask, tool: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def unreachable_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def unreachable_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
     """A gateway whose database does not answer, with short time limits."""
     nowhere = {
         "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{free_port()}",
         "TOOL_TIMEOUTS": json.dumps(dict.fromkeys(TOOLS, 1.0)),
     }
-    with run_gateway(INLINE, nowhere, tmp_path_factory.mktemp("unreachable") / "log") as running:
-        yield running
+    with run_gateway(INLINE, nowhere, tmp_path_factory.mktemp("unreachable") / "log") as gateway:
+        yield gateway
 
 
 @every_tool
-def test_an_unreachable_database_is_an_error(unreachable_gateway: Running, tool: str) -> None:
+def test_an_unreachable_database_is_an_error(
+    unreachable_gateway: RunningGateway, tool: str
+) -> None:
     assert answer(unreachable_gateway.endpoint, tool, {})["code"] == "UNAVAILABLE"
 
 
 @every_tool
 def test_an_anonymous_call_to_a_private_gateway_is_rejected(
-    private_gateway: Running, tool: str
+    private_gateway: RunningGateway, tool: str
 ) -> None:
     assert post(private_gateway.endpoint, call(tool, {})).status_code == 401
 

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.support.gateway_process import Running
+    from tests.support.gateway_process import RunningGateway
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def gateway(log: Path) -> Iterator[Running]:
+def gateway(log: Path) -> Iterator[RunningGateway]:
     """A local gateway with an empty knowledge base, whose owner calls without a credential."""
     with run_gateway(
         INLINE, {"GOOGLE_CLOUD_PROJECT": f"notes-{uuid.uuid4().hex[:16]}"}, log
@@ -39,7 +39,7 @@ async def call_tool(client: Client, name: str, /, **arguments: Any) -> dict[str,
     return content
 
 
-async def test_a_note_is_saved_found_changed_and_restored(gateway: Running) -> None:
+async def test_a_note_is_saved_found_changed_and_restored(gateway: RunningGateway) -> None:
     text = "Grandmother proves her dough overnight on the cold stairs to the cellar."
     async with Client(gateway.endpoint) as client:
         note = await call_tool(client, "save_note", text=text, tags=["family"])

@@ -90,10 +90,10 @@ def list_tools(port: int, **headers: str) -> int:
 @pytest.mark.anyio
 async def test_concurrent_first_requests_are_all_answered(log: Path) -> None:
     statuses: list[int] = []
-    with run_deployed_gateway({}, log) as running:
+    with run_deployed_gateway({}, log) as gateway:
 
         async def ask(client: httpx2.AsyncClient) -> None:
-            response = await client.post(running.endpoint, json=LIST_TOOLS, headers=HEADERS)
+            response = await client.post(gateway.endpoint, json=LIST_TOOLS, headers=HEADERS)
             statuses.append(response.status_code if response.json()["result"]["tools"] else 0)
 
         async with httpx2.AsyncClient(timeout=60) as client, anyio.create_task_group() as group:
@@ -103,10 +103,10 @@ async def test_concurrent_first_requests_are_all_answered(log: Path) -> None:
 
 
 def test_a_gateway_stops_cleanly_on_sigterm(log: Path) -> None:
-    with run_deployed_gateway({}, log) as running:
-        httpx2.post(running.endpoint, json=LIST_TOOLS, headers=HEADERS)
-        os.killpg(running.gateway.process.pid, signal.SIGTERM)
-        assert running.gateway.process.wait(timeout=60) == 0
+    with run_deployed_gateway({}, log) as gateway:
+        httpx2.post(gateway.endpoint, json=LIST_TOOLS, headers=HEADERS)
+        os.killpg(gateway.server.process.pid, signal.SIGTERM)
+        assert gateway.server.process.wait(timeout=60) == 0
 
 
 @pytest.mark.slow

@@ -104,8 +104,8 @@ async def test_unreachable_database_is_a_processing_error(log: Path) -> None:
         "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{free_port()}",
         "TOOL_TIMEOUTS": json.dumps({"list_tasks": 1.0, "add_task": 1.0}),
     }
-    with run_gateway(INLINE, unreachable, log) as running:
-        async with Client(running.endpoint) as client:
+    with run_gateway(INLINE, unreachable, log) as gateway:
+        async with Client(gateway.endpoint) as client:
             for name, arguments in (("list_tasks", {}), ("add_task", {"title": "x"})):
                 error = (await call_tool(client, name, **arguments))["error"]
                 assert error["code"] == "processing_error"
@@ -120,11 +120,11 @@ def make_credential(project: str, user: str) -> dict[str, str | None]:
 
 def test_gateway_errors_use_the_same_envelope(project: str, log: Path) -> None:
     environment = {**CLOUD, "GOOGLE_CLOUD_PROJECT": project, "WRITES_PER_MINUTE": "2"}
-    with run_gateway(INLINE, environment, log) as running:
+    with run_gateway(INLINE, environment, log) as gateway:
         anna, ben = make_credential(project, "anna@example.com"), make_credential(project, "ben")
 
         def call_as(headers: dict[str, str | None], name: str, **arguments: Any) -> dict[str, Any]:
-            response = post(running.endpoint, call(name, arguments), headers)
+            response = post(gateway.endpoint, call(name, arguments), headers)
             answer: dict[str, Any] = response.json()["result"]["structuredContent"]
             return answer
 
@@ -136,7 +136,7 @@ def test_gateway_errors_use_the_same_envelope(project: str, log: Path) -> None:
         assert rejection["error"]["code"] == "processing_error"
         assert rejection["error"]["details"]["reason"] == "RATE_LIMITED"
         assert rejection["error"]["retry_after"] > 0
-        tools = post(running.endpoint, message("tools/list"), anna).json()["result"]["tools"]
+        tools = post(gateway.endpoint, message("tools/list"), anna).json()["result"]["tools"]
         schemas = {tool["name"]: tool["outputSchema"] for tool in tools}
         assert_matches_schema(rejection, schemas["complete_task"])
 

@@ -17,7 +17,7 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.e2e.access.conftest import CLOUD, FUNDS, in_access
 from tests.support.fakes.openai import MODEL, FakeOpenAI, Reply, refusal
-from tests.support.gateway_process import INLINE, Running, run_gateway
+from tests.support.gateway_process import INLINE, RunningGateway, run_gateway
 from tests.support.mcp_wire import call, post
 from tests.support.stored_materials import DIMENSION, QUERY, make_text, paragraph, stored_contents
 
@@ -40,7 +40,7 @@ KNOWLEDGE: Final = {"firestore_database": "embedded-elsewhere"}
 class Deployment:
     """Gateways that share a database and a fake embedding model."""
 
-    gateways: tuple[Running, ...]
+    gateways: tuple[RunningGateway, ...]
     fake: FakeOpenAI
     realm: str
     environment: dict[str, str]

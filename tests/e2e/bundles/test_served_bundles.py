@@ -160,8 +160,8 @@ def serve_function(
         "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"],
     }
     program = Program(folder / "main.py", python, variables, folder)
-    with serve(program, log=parent / "log") as running:
-        yield running.url
+    with serve(program, log=parent / "log") as server:
+        yield server.url
 
 
 async def assert_found_by_meaning(
