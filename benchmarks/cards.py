@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     SelectSentences = Callable[[str, str], Sequence[str]]
-    """Selects sentences of a text with a title."""
+    """A function that selects sentences of a text with a title."""
 
 SENTENCE_COUNT: Final = 3
 ROUNDS: Final = 20

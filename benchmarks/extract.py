@@ -64,7 +64,7 @@ SEMANTIC_ONLY: Final = "vectors alone"
 LEXICAL_ONLY: Final = "BM25 alone"
 PEER: Final = "peer: bm25s"
 WEIGHTS: Final = (0.35, 0.5, 0.65, 0.8)
-"""Weights of semantic similarity relative to words."""
+"""The weights of semantic similarity relative to words."""
 SAMPLING_INTERVAL: Final = 10
 """The tool itself runs one of this many cases."""
 MAX_PASSAGES: Final = 20

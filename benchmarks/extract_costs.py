@@ -89,13 +89,13 @@ class InstantEmbedder:
 
 @dataclass(slots=True)
 class CallCosts:
-    """The costs of calls of one kind, with one entry per round.
+    """The costs of calls of one kind. Each list has one entry per round.
 
     Attributes:
         answers: The answers, with their receipts.
-        embedded: The number of texts that the call embedded.
-        cpu_seconds: The CPU time of this process.
-        embedding_cpu_seconds: For first calls, the CPU time of embedding only their passages.
+        embedded: The numbers of texts that the calls embedded.
+        cpu_seconds: The CPU times of this process.
+        embedding_cpu_seconds: For first calls, the CPU times of embedding only their passages.
     """
 
     answers: list[CallAnswer] = field(default_factory=list)
@@ -104,7 +104,7 @@ class CallCosts:
     embedding_cpu_seconds: list[float] = field(default_factory=list)
 
     def row(self, name: str) -> list[str]:
-        """Return the row of the table."""
+        """Return the table's row for these calls, with the medians of their costs."""
         receipts = [answer.receipt for answer in self.answers]
         total = median(receipt.milliseconds for receipt in receipts)
         embedding = median(receipt.embedding_ms or 0.0 for receipt in receipts)
@@ -141,13 +141,14 @@ class ToolCalls:
         materials = make_materials(SIZES[size])
         for _ in range(ROUNDS[size]):
             caller = self._new_caller()
-            first, second, third, fourth = (next(self._questions) for _ in range(4))
+            questions = [next(self._questions) for _ in range(4)]
+            longer_materials = materials + EXTRA_PARAGRAPH
             arguments_by_kind = {
-                FIRST_CALL: {"query": first, "materials": materials},
-                "the same again": {"query": first, "materials": materials},
-                "another question": {"query": second, "materials": materials},
-                "another, by document": {"query": third, "document": content_id(materials)},
-                "one paragraph more": {"query": fourth, "materials": materials + EXTRA_PARAGRAPH},
+                FIRST_CALL: {"query": questions[0], "materials": materials},
+                "the same again": {"query": questions[0], "materials": materials},
+                "another question": {"query": questions[1], "materials": materials},
+                "another, by document": {"query": questions[2], "document": content_id(materials)},
+                "one paragraph more": {"query": questions[3], "materials": longer_materials},
             }
             for name, arguments in arguments_by_kind.items():
                 await self._call(caller, arguments, costs.setdefault(name, CallCosts()))

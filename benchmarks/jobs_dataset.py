@@ -25,7 +25,7 @@ SCIFACT: Final = ROOT.parent / "shared" / "data" / "scifact" / "corpus.jsonl"
 MODEL_LATENCY_SECONDS: Final = 0.02
 PASSAGES_PER_EXTRACTION: Final = 5
 ABSTRACT_CHARACTERS: Final = 1_000
-"""Abstracts are cut at this length, so that each is one passage."""
+"""The length at which abstracts are cut, so that each is one passage."""
 HIGHLIGHTS_PER_BOOK: Final = 20
 
 DIMENSION: Final = 384

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 GIB: Final = 1024**3
 SECONDS_PER_DAY: Final = 24 * 60 * 60
 BILLING_STEP_SECONDS: Final = 0.1
-"""Cloud Run rounds instance time up to a multiple of this."""
+"""The step to which Cloud Run rounds up instance time."""
 STARTS_PER_DAY: Final = 96
 """Cloud Run keeps an idle instance for at most 15 minutes, so a function starts this often."""
 SCALE_OUT_UTILIZATION: Final = 0.6
 """Cloud Run starts another instance above this share of an instance's CPU or concurrency."""
 NEW_CHUNKS_PER_DAY: Final = 10
 HANDSHAKES_PER_CALL: Final = 1
-"""Requests to the gateway for each call besides the call itself: to connect and to list tools."""
+"""The further requests to the gateway for each call: to connect, and to list tools."""
 SECRET_COUNT: Final = 3
 DEPLOYMENTS_PER_MONTH: Final = 4
 BUILD_MINUTES_PER_FUNCTION: Final = 2

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     Scan = tuple[str, tuple[str, ...]]
     """The part of a vector index that a query scans: a collection, and the facets it filters by."""
     Figures = dict[str, float]
-    """Measured values by name."""
+    """The measured values by name."""
 
 ENTRIES_PER_READ: Final = 100
-"""Firestore bills one read for this many vector index entries."""
+"""The number of vector index entries that Firestore bills as one read."""
 MATERIALS_CHARACTERS: Final = 20_000
 """The length of a text for `extract_key_info`."""
 AUTHOR_COUNT: Final = 20

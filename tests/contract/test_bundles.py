@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 EVERYWHERE = {"infra", "numpy", "onnxruntime", "google.genai", "google.cloud.aiplatform_v1"}
 ALONE = {*EVERYWHERE, "mcp", "mcp_types", "shared.accounts", "jwt"}
 UNWANTED = {"gateway": EVERYWHERE, "tool": ALONE, "job": ALONE}
-"""Modules that a function of each kind does not load at its start."""
+"""The modules that a function of each kind does not load at its start."""
 OWN_FOLDERS = (str(ROOT / "functions"), str(ROOT / "shared"))
 
 
@@ -39,7 +39,7 @@ CODE_OF_JOBS = {
 }
 
 ONE_OF_EACH_KIND = ("gateway", "get-chunk", "index")
-"""Functions of quick tests; the slow tests start a process for each of the others."""
+"""The functions that quick tests start. The slow tests start a process for each other function."""
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ print(json.dumps({{name: getattr(m, "__file__", None) for name, m in sys.modules
     output = subprocess.check_output([sys.executable, "-c", code], env=environment, cwd=ROOT)
     loaded: dict[str, str | None] = json.loads(output)
     assert UNWANTED[function.kind] & loaded.keys() == set()
-    ours = {Path(path) for path in loaded.values() if path and path.startswith(OWN_FOLDERS)}
-    assert ours - import_closure(function.main).files == set()
-    assert ours
+    own_files = {Path(path) for path in loaded.values() if path and path.startswith(OWN_FOLDERS)}
+    assert own_files - import_closure(function.main).files == set()
+    assert own_files
 
 
 def test_only_bundles_of_jobs_contain_code_of_jobs() -> None:

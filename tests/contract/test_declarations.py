@@ -172,4 +172,4 @@ def test_each_data_file_belongs_to_a_module() -> None:
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and path.suffix not in {".py", ".pyc"}
     }
-    assert {path for module in DATA_FILES for path in data_files(module)} == files
+    assert files == {path for module in DATA_FILES for path in data_files(module)}

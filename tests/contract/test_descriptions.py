@@ -19,7 +19,7 @@ FIELDS = {
     for tool in VISIBLE.values()
     for name in re.findall(r'"(\w+)": \{', json.dumps(tool.declaration()))
 }
-"""Arguments and result fields, some of which look like names of tools."""
+"""The arguments and result fields, some of which look like names of tools."""
 
 
 def unknown_tools(text: str) -> set[str]:
@@ -41,5 +41,5 @@ def test_no_title_contains_another() -> None:
     words = {tool.title: set(tool.title.lower().split()) for tool in VISIBLE.values()}
     assert len(words) == len(VISIBLE)
     assert [
-        (one, other) for one, other in permutations(words, 2) if words[one] <= words[other]
+        (name, other) for name, other in permutations(words, 2) if words[name] <= words[other]
     ] == []

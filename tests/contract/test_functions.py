@@ -31,14 +31,14 @@ FUNCTIONS = functions()
 MAX_ENTRY_POINT_STATEMENTS = 4
 """A `main.py` has at most this many statements."""
 MEMORY = {512, 1024, 2048, 4096}
-"""A function with one processor may have these amounts of memory, in MiB."""
+"""A function with one CPU may have these amounts of memory, in MiB."""
 
 every_function = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.key)
 
 
 def test_there_is_one_function_for_each_tool_job_and_gateway() -> None:
     names = ["gateway", *(tool.name for tool in tools()), *(job.name for job in jobs())]
-    assert [function.name for function in FUNCTIONS] == names
+    assert names == [function.name for function in FUNCTIONS]
     assert len({function.key for function in FUNCTIONS}) == len(FUNCTIONS)
 
 

@@ -185,7 +185,7 @@ def test_trace_tools_take_the_listed_arguments(
 ) -> None:
     [tool] = (tool for tool in tools() if tool.name == name)
     fields = tool.input.model_fields
-    assert [field_name for field_name, field in fields.items() if field.is_required()] == required
+    assert required == [field_name for field_name, field in fields.items() if field.is_required()]
     defaults = {
         field_name: fields[field_name].get_default(call_default_factory=True)
         for field_name in others
@@ -195,7 +195,8 @@ def test_trace_tools_take_the_listed_arguments(
 
 def test_trace_tools_have_the_listed_bounds_and_values() -> None:
     schemas = {tool.name: tool.declaration()["inputSchema"]["properties"] for tool in tools()}
-    limit, vote = schemas["search_traces"]["limit"], schemas["vote_trace"]
+    limit = schemas["search_traces"]["limit"]
+    vote = schemas["vote_trace"]
     assert limit["minimum"] == 1
     assert limit["maximum"] == 50
     assert {"up", "down"} <= set(vote["vote_type"]["enum"])

@@ -204,7 +204,7 @@ def test_a_time_limit_is_at_most_a_minute(tool: Tool[Any, Any]) -> None:
 def test_a_resource_needs_only_the_id_in_its_uri(tool: Tool[Any, Any]) -> None:
     if tool.resource:
         schema = tool.declaration()["inputSchema"]
-        assert [variable(tool.resource.uri)] == schema["required"]
+        assert schema["required"] == [variable(tool.resource.uri)]
         assert "pattern" in schema["properties"][variable(tool.resource.uri)]
         assert tool.resource.uri.startswith("carrel://")
         assert all((tool.resource.name, tool.resource.title, tool.resource.description))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from shared.ai.local_embedding import LocalEmbedder
     from tests.support.cloud_run.cloud import Cloud
-    from tests.support.gateway_process import Running
+    from tests.support.gateway_process import RunningGateway
 
 QUICK_TOOLS = ("get_chunk", "search_kb")
 """The tools that quick tests deploy. Only slow tests deploy all tools."""
@@ -63,58 +63,58 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def inline(library: Library, log: Path) -> Iterator[Running]:
+def inline(library: Library, log: Path) -> Iterator[RunningGateway]:
     """A local gateway, with the tools in its own process."""
-    with run_gateway(INLINE, library.environment, log) as running:
-        yield running
+    with run_gateway(INLINE, library.environment, log) as gateway:
+        yield gateway
 
 
 @pytest.fixture(scope="session")
-def private_gateway(library: Library, log: Path) -> Iterator[Running]:
+def private_gateway(library: Library, log: Path) -> Iterator[RunningGateway]:
     """A gateway that requires a credential, with the tools in its own process."""
-    with run_gateway(INLINE, {**library.environment, **CLOUD}, log) as running:
-        yield running
+    with run_gateway(INLINE, {**library.environment, **CLOUD}, log) as gateway:
+        yield gateway
 
 
 @pytest.fixture(scope="session")
 def small_cloud(library: Library, log: Path) -> Iterator[Cloud]:
     """Two deployed tools behind the fake Cloud Run."""
-    with cloud(QUICK_TOOLS, library.environment, log=log) as running:
-        yield running
+    with cloud(QUICK_TOOLS, library.environment, log=log) as fake_cloud:
+        yield fake_cloud
 
 
 @pytest.fixture(scope="session")
-def small_functions(small_cloud: Cloud, log: Path) -> Iterator[Running]:
+def small_functions(small_cloud: Cloud, log: Path) -> Iterator[RunningGateway]:
     """A deployed gateway that reaches two tools, each of which is a function of its own."""
-    with run_deployed_gateway({}, log, small_cloud) as running:
-        yield running
+    with run_deployed_gateway({}, log, small_cloud) as gateway:
+        yield gateway
 
 
 @pytest.fixture(scope="session")
 def full_cloud(library: Library, log: Path) -> Iterator[Cloud]:
     """All deployed tools behind the fake Cloud Run."""
-    with cloud([tool.name for tool in tools()], library.environment, log=log) as running:
-        yield running
+    with cloud([tool.name for tool in tools()], library.environment, log=log) as fake_cloud:
+        yield fake_cloud
 
 
 @pytest.fixture(scope="session")
-def functions(full_cloud: Cloud, log: Path) -> Iterator[Running]:
+def functions(full_cloud: Cloud, log: Path) -> Iterator[RunningGateway]:
     """A deployed gateway that reaches all tools, each of which is a function of its own."""
-    with run_deployed_gateway({}, log, full_cloud) as running:
-        yield running
+    with run_deployed_gateway({}, log, full_cloud) as gateway:
+        yield gateway
 
 
 @pytest.fixture(
     scope="session", params=["inline", pytest.param("functions", marks=pytest.mark.slow)]
 )
-def carrel(request: pytest.FixtureRequest) -> Running:
+def carrel(request: pytest.FixtureRequest) -> RunningGateway:
     """Carrel in each topology."""
-    running: Running = request.getfixturevalue(request.param)
-    return running
+    gateway: RunningGateway = request.getfixturevalue(request.param)
+    return gateway
 
 
 @pytest.fixture(params=[MODERN, "legacy"])
-async def client(carrel: Running, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
+async def client(carrel: RunningGateway, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     """A connected client, once with the newest revision and once with a handshake."""
     async with Client(carrel.endpoint, mode=request.param) as connected:
         yield connected

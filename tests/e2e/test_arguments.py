@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from shared.runtime.tool import Tool
-    from tests.support.gateway_process import Running
+    from tests.support.gateway_process import RunningGateway
 
 INVALID_REQUEST, INVALID_PARAMS = -32600, -32602
 INFINITE = "1e999"
@@ -71,7 +71,7 @@ INVALID_CALLS: list[tuple[str, dict[str, Any], dict[str, str]]] = [
 
 @pytest.mark.parametrize(("tool", "arguments", "expected"), INVALID_CALLS)
 def test_invalid_arguments_are_reported_field_by_field(
-    carrel: Running, tool: str, arguments: dict[str, Any], expected: dict[str, str]
+    carrel: RunningGateway, tool: str, arguments: dict[str, Any], expected: dict[str, str]
 ) -> None:
     result = post(carrel.endpoint, call(tool, arguments)).json()["result"]
     error = json.loads(result["content"][0]["text"])["error"]
@@ -89,7 +89,7 @@ def test_invalid_arguments_are_reported_field_by_field(
 
 @pytest.mark.parametrize("arguments", [[1], "query", 5])
 def test_arguments_other_than_an_object_are_a_protocol_error(
-    carrel: Running, arguments: object
+    carrel: RunningGateway, arguments: object
 ) -> None:
     for response in (
         post(carrel.endpoint, call("search_kb", arguments)),
@@ -98,14 +98,14 @@ def test_arguments_other_than_an_object_are_a_protocol_error(
         assert response.json()["error"]["code"] == INVALID_PARAMS
 
 
-def test_an_unknown_tool_is_a_short_protocol_error(carrel: Running) -> None:
+def test_an_unknown_tool_is_a_short_protocol_error(carrel: RunningGateway) -> None:
     error = post(carrel.endpoint, call("x" * 5_000, {})).json()["error"]
     assert error["code"] == INVALID_PARAMS
     assert f"The tools are: {', '.join(TOOL_NAMES)}." in error["message"]
     assert len(error["message"]) < 600
 
 
-def test_a_whole_number_may_have_a_decimal_point(carrel: Running) -> None:
+def test_a_whole_number_may_have_a_decimal_point(carrel: RunningGateway) -> None:
     result = post(carrel.endpoint, call("search_kb", {"query": "q", "limit": 2.0})).json()["result"]
     assert not result.get("isError")
 
@@ -115,7 +115,7 @@ def test_a_whole_number_may_have_a_decimal_point(carrel: Running) -> None:
     [("search_kb", {"q": "bread", "limit": 1}), ("get_chunk", {"id": "nobody"})],
 )
 def test_common_wrong_argument_names_are_accepted(
-    carrel: Running, tool: str, arguments: dict[str, Any]
+    carrel: RunningGateway, tool: str, arguments: dict[str, Any]
 ) -> None:
     result = post(carrel.endpoint, call(tool, arguments)).json()["result"]
     assert "VALIDATION_ERROR" not in result["content"][0]["text"]
@@ -124,14 +124,14 @@ def test_common_wrong_argument_names_are_accepted(
 @pytest.mark.parametrize(
     "query", ["x" * 2_000, "\u0000", "' OR 1=1 --", "🧀" * 500, "\u202e\ufeff"]
 )
-def test_any_text_can_be_searched_for(carrel: Running, query: str) -> None:
+def test_any_text_can_be_searched_for(carrel: RunningGateway, query: str) -> None:
     arguments = {"query": query, "limit": 1}
     result = post(carrel.endpoint, call("search_kb", arguments)).json()["result"]
     assert result["structuredContent"]["query"] == query
     assert len(result["structuredContent"]["results"]) == 1
 
 
-def post_call(running: Running, version: str, tool: str, arguments: str) -> httpx2.Response:
+def post_call(gateway: RunningGateway, version: str, tool: str, arguments: str) -> httpx2.Response:
     """Post a call with raw JSON as its arguments, even JSON that no library would write."""
     params: dict[str, Any] = {"name": tool, "arguments": "?"}
     headers: dict[str, str | None] = {"mcp-protocol-version": version}
@@ -139,12 +139,12 @@ def post_call(running: Running, version: str, tool: str, arguments: str) -> http
         params["_meta"] = ENVELOPE
         headers |= {"mcp-method": "tools/call", "mcp-name": tool}
     body = json.dumps(message("tools/call", **params)).replace('"?"', arguments)
-    return post(running.endpoint, body.encode(), headers)
+    return post(gateway.endpoint, body.encode(), headers)
 
 
-def call_result(running: Running, version: str, tool: str, arguments: str) -> dict[str, Any]:
+def call_result(gateway: RunningGateway, version: str, tool: str, arguments: str) -> dict[str, Any]:
     """Return the result of a call with raw arguments, without its receipt."""
-    result: dict[str, Any] = post_call(running, version, tool, arguments).json()["result"]
+    result: dict[str, Any] = post_call(gateway, version, tool, arguments).json()["result"]
     del result["_meta"]
     return result
 
@@ -157,7 +157,7 @@ def nested_lists(levels: int) -> str:
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
 @pytest.mark.parametrize("tool", VISIBLE_TOOLS, ids=lambda tool: tool.name)
 def test_every_tool_rejects_non_finite_and_deep_arguments(
-    carrel: Running, tool: Tool[Any, Any], version: str
+    carrel: RunningGateway, tool: Tool[Any, Any], version: str
 ) -> None:
     fields = list(tool.declaration()["inputSchema"]["properties"]) or ["any"]
     deep = nested_lists(PARSER_DEPTH)
@@ -165,13 +165,13 @@ def test_every_tool_rejects_non_finite_and_deep_arguments(
         arguments = f"{{{', '.join(f'{json.dumps(field)}: {value}' for field in fields)}}}"
         answer = call_result(carrel, version, tool.name, arguments)
         error = json.loads(answer["content"][0]["text"])["error"]
-        assert [name.partition(".")[0] for name in error["details"]] == fields
+        assert fields == [name.partition(".")[0] for name in error["details"]]
 
 
 @pytest.mark.parametrize("levels", [200, 900])
 @pytest.mark.parametrize("version", [MODERN, *HANDSHAKE])
 def test_arguments_too_deep_to_parse_are_rejected(
-    inline: Running, version: str, levels: int
+    inline: RunningGateway, version: str, levels: int
 ) -> None:
     """The parser fails before the gateway can check arguments."""
     arguments = f'{{"query": {nested_lists(levels)}}}'
@@ -204,7 +204,7 @@ def test_arguments_too_deep_to_parse_are_rejected(
     ],
 )
 def test_both_topologies_treat_unusual_arguments_alike(
-    request: pytest.FixtureRequest, inline: Running, topology: str, tool: str, arguments: str
+    request: pytest.FixtureRequest, inline: RunningGateway, topology: str, tool: str, arguments: str
 ) -> None:
     functions = request.getfixturevalue(topology)
     for version in (MODERN, HANDSHAKE[0]):

@@ -18,22 +18,23 @@ from tests.support.traces import sample
 if TYPE_CHECKING:
     from click.testing import Result
 
-    from tests.support.gateway_process import Library, Running
+    from tests.support.gateway_process import Library, RunningGateway
 
 
-def carrel_command(running: Running, *arguments: str) -> Result:
+def carrel_command(gateway: RunningGateway, *arguments: str) -> Result:
     """Run a command against a gateway."""
-    return CliRunner().invoke(main, [*arguments, "--url", running.endpoint])
+    return CliRunner().invoke(main, [*arguments, "--url", gateway.endpoint])
 
 
-def printed(running: Running, *arguments: str) -> str:
+def printed(gateway: RunningGateway, *arguments: str) -> str:
     """Run a command that succeeds; return what it prints."""
-    result = carrel_command(running, *arguments)
-    assert (result.exit_code, result.stderr) == (0, "")
+    result = carrel_command(gateway, *arguments)
+    assert result.exit_code == 0
+    assert result.stderr == ""
     return result.stdout
 
 
-def test_a_passage_is_shown_with_its_source(inline: Running, library: Library) -> None:
+def test_a_passage_is_shown_with_its_source(inline: RunningGateway, library: Library) -> None:
     text = printed(inline, "show", library.chunks[0].chunk_id)
     assert text.startswith("Bread at Home · Ida Loaf (1/3, ")
     assert BAKING.sections[0].text in text
@@ -42,7 +43,7 @@ def test_a_passage_is_shown_with_its_source(inline: Running, library: Library) -
     assert "Related passages:\n" in text
 
 
-def test_a_source_is_shown_with_all_its_passages(inline: Running, library: Library) -> None:
+def test_a_source_is_shown_with_all_its_passages(inline: RunningGateway, library: Library) -> None:
     text = printed(inline, "show", "baking")
     assert text.startswith("Bread at Home · Ida Loaf (books, ")
     for number, section in enumerate(BAKING.sections):
@@ -50,7 +51,7 @@ def test_a_source_is_shown_with_all_its_passages(inline: Running, library: Libra
         assert passage in text
 
 
-def test_a_trace_is_shown(inline: Running) -> None:
+def test_a_trace_is_shown(inline: RunningGateway) -> None:
     result = carrel_command(inline, "call", "contribute_trace", json.dumps(sample(7)))
     assert result.exit_code == 0, result.stderr
     text = printed(inline, "show", json.loads(result.stdout)["trace_id"])
@@ -58,33 +59,35 @@ def test_a_trace_is_shown(inline: Running) -> None:
     assert f"Solution:\n{sample(7)['solution_text']}" in text
 
 
-def test_an_unknown_id_is_an_error_that_says_what_to_try(inline: Running) -> None:
+def test_an_unknown_id_is_an_error_that_says_what_to_try(inline: RunningGateway) -> None:
     result = carrel_command(inline, "show", "nobody-000000000000")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     assert "no passage, source, cluster or trace nobody-000000000000" in result.stderr
     assert "carrel search WORDS" in result.stderr
 
 
-def test_an_id_that_is_not_valid_is_rejected(inline: Running) -> None:
+def test_an_id_that_is_not_valid_is_rejected(inline: RunningGateway) -> None:
     result = carrel_command(inline, "show", "a/b")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     assert "Traceback" not in result.stderr
     assert "carrel search WORDS" not in result.stderr
 
 
-def test_a_search_prints_hits_with_their_ids(inline: Running, library: Library) -> None:
+def test_a_search_prints_hits_with_their_ids(inline: RunningGateway, library: Library) -> None:
     text = printed(inline, "search", "sourdough", "starter", "--limit", "1")
     assert text.startswith("1. Bread at Home · Ida Loaf (2/3, ")
     assert f"id: {library.chunks[1].chunk_id}\n" in text
     assert "2. " not in text
 
 
-def test_a_search_says_that_nothing_answers(inline: Running) -> None:
+def test_a_search_says_that_nothing_answers(inline: RunningGateway) -> None:
     text = printed(inline, "search", "quantum chromodynamics of black holes")
     assert text.startswith("Nothing here matches strongly.")
 
 
-def test_filters_list_passages_without_a_query(inline: Running) -> None:
+def test_filters_list_passages_without_a_query(inline: RunningGateway) -> None:
     for option, value in {
         "tag": "dough", "author": "Ida Loaf", "source": "baking", "category": "books"
     }.items():  # fmt: skip
@@ -99,7 +102,7 @@ def test_a_search_needs_words_or_a_filter() -> None:
     assert "Give words to search for" in result.stderr
 
 
-def test_sources_are_listed_in_pages(inline: Running) -> None:
+def test_sources_are_listed_in_pages(inline: RunningGateway) -> None:
     first = carrel_command(inline, "sources", "--limit", "2", "--order", "title")
     header, *rows = first.stdout.splitlines()
     assert header.split() == ["ID", "TITLE", "AUTHOR", "CATEGORY", "PASSAGES", "CHANGED"]
@@ -114,12 +117,12 @@ def test_sources_are_listed_in_pages(inline: Running) -> None:
     assert second.stderr == ""
 
 
-def test_a_page_has_at_most_50_sources(inline: Running) -> None:
+def test_a_page_has_at_most_50_sources(inline: RunningGateway) -> None:
     assert "baking" in printed(inline, "sources", "--limit", "50")
     assert carrel_command(inline, "sources", "--limit", "51").exit_code == 2
 
 
-def test_an_empty_list_says_why(inline: Running) -> None:
+def test_an_empty_list_says_why(inline: RunningGateway) -> None:
     assert "nobody" in printed(inline, "sources", "--author", "nobody")
 
 
@@ -150,5 +153,5 @@ def test_the_gateway_is_the_local_or_the_deployed_one(
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
-    """Strangers write traces."""
+    """Strangers may have written the traces that are printed."""
     assert printable("a\x1b[2Jb\x9b\u202ec\n\td") == "a[2Jbc\n\td"

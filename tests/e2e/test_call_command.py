@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-    from tests.support.gateway_process import Library, Running
+    from tests.support.gateway_process import Library, RunningGateway
 
 
 @pytest.fixture
@@ -30,39 +30,39 @@ def key(library: Library, monkeypatch: pytest.MonkeyPatch) -> str:
     return CliRunner().invoke(main, command).stdout.strip()
 
 
-def run_call(running: Running, *arguments: str) -> Result:
+def run_call(gateway: RunningGateway, *arguments: str) -> Result:
     """Run `carrel call` against a gateway."""
-    return CliRunner().invoke(main, ["call", *arguments, "--url", running.endpoint])
+    return CliRunner().invoke(main, ["call", *arguments, "--url", gateway.endpoint])
 
 
-def test_a_successful_call_prints_the_result_as_json(carrel: Running) -> None:
+def test_a_successful_call_prints_the_result_as_json(carrel: RunningGateway) -> None:
     result = run_call(carrel, "search_kb", '{"query": "sourdough starter", "limit": 1}')
     assert result.exit_code == 0
     assert result.stderr == ""
     assert json.loads(result.stdout)["results"][0]["title"] == BAKING.title
 
 
-def test_a_tool_error_goes_to_standard_error(carrel: Running) -> None:
+def test_a_tool_error_goes_to_standard_error(carrel: RunningGateway) -> None:
     result = run_call(carrel, "search_kb", '{"query": ""}')
     assert result.exit_code == 1
     assert result.stdout == ""
     assert json.loads(result.stderr)["error"]["code"] == "VALIDATION_ERROR"
 
 
-def test_arguments_are_optional(carrel: Running) -> None:
+def test_arguments_are_optional(carrel: RunningGateway) -> None:
     result = run_call(carrel, "get_chunk")
     assert result.exit_code == 1
     assert json.loads(result.stderr)["error"]["details"] == {"chunk_id": "required, but missing"}
 
 
-def test_an_unknown_tool_is_answered_with_a_list_of_tools(carrel: Running) -> None:
+def test_an_unknown_tool_is_answered_with_a_list_of_tools(carrel: RunningGateway) -> None:
     result = run_call(carrel, "find_all")
     assert result.exit_code == 1
     assert result.stdout == ""
     assert f"The tools are: {', '.join(TOOL_NAMES)}." in result.stderr
 
 
-def test_arguments_that_are_not_an_object_are_rejected(carrel: Running) -> None:
+def test_arguments_that_are_not_an_object_are_rejected(carrel: RunningGateway) -> None:
     for arguments in ("[1]", "5", '"query"', "null"):
         result = run_call(carrel, "search_kb", arguments)
         assert result.exit_code == 1
@@ -71,7 +71,7 @@ def test_arguments_that_are_not_an_object_are_rejected(carrel: Running) -> None:
         assert result.stderr.strip()
 
 
-def test_a_key_comes_from_the_environment(private_gateway: Running, key: str) -> None:
+def test_a_key_comes_from_the_environment(private_gateway: RunningGateway, key: str) -> None:
     result_without_key = run_call(private_gateway, "get_stats")
     assert result_without_key.exit_code == 1
     assert result_without_key.stdout == ""
@@ -86,7 +86,9 @@ def test_a_key_comes_from_the_environment(private_gateway: Running, key: str) ->
 
 
 @pytest.mark.parametrize("invalid", ["nonsense", f"carrel_0123456789ab_{'x' * 51}", "é", "a\nb"])
-def test_an_invalid_key_is_reported_and_not_quoted(private_gateway: Running, invalid: str) -> None:
+def test_an_invalid_key_is_reported_and_not_quoted(
+    private_gateway: RunningGateway, invalid: str
+) -> None:
     result = CliRunner(env={"CARREL_KEY": invalid}).invoke(
         main, ["call", "get_stats", "--url", private_gateway.endpoint]
     )
@@ -105,7 +107,7 @@ def test_a_key_is_not_sent_unencrypted() -> None:
     assert "only sent over https" in result.stderr
 
 
-def test_a_long_text_comes_from_a_file(carrel: Running, tmp_path: Path) -> None:
+def test_a_long_text_comes_from_a_file(carrel: RunningGateway, tmp_path: Path) -> None:
     """The text is longer than a command line may be."""
     filler = "The sea is deep and blue. " * 8_000
     (tmp_path / "report.txt").write_text(f"{filler}\n\nThe vault key is in Lisbon.")
@@ -115,7 +117,7 @@ def test_a_long_text_comes_from_a_file(carrel: Running, tmp_path: Path) -> None:
     assert json.loads(result.stdout)["contexts"][0] == "The vault key is in Lisbon."
 
 
-def test_a_missing_file_is_reported(carrel: Running, tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(carrel: RunningGateway, tmp_path: Path) -> None:
     option = f"materials={tmp_path / 'nowhere.txt'}"
     result = run_call(carrel, "extract_key_info", '{"query": "key"}', "--file", option)
     assert result.exit_code == 1

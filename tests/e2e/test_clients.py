@@ -19,7 +19,7 @@ from tests.support.mcp_wire import MODERN, TOOL_NAMES, assert_matches_schema
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
-    from tests.support.gateway_process import Library, Running
+    from tests.support.gateway_process import Library, RunningGateway
 
 pytestmark = pytest.mark.anyio
 
@@ -40,14 +40,14 @@ async def search(client: Client, **arguments: Any) -> dict[str, Any]:
 
 
 async def test_negotiation_leads_to_the_newest_revision(
-    carrel: Running,
+    carrel: RunningGateway,
 ) -> None:
     async with Client(carrel.endpoint) as client:
         assert client.protocol_version == MODERN
 
 
 async def test_a_handshake_leads_to_the_newest_revision_that_has_one(
-    carrel: Running,
+    carrel: RunningGateway,
 ) -> None:
     async with Client(carrel.endpoint, mode="legacy") as client:
         assert client.protocol_version == LATEST_HANDSHAKE
@@ -90,7 +90,7 @@ async def test_annotations_say_what_a_tool_does_to_data(client: Client) -> None:
 
 
 async def test_listings_can_be_cached_privately_for_five_minutes(
-    carrel: Running,
+    carrel: RunningGateway,
 ) -> None:
     async with Client(carrel.endpoint, mode=MODERN) as client:
         for listing in (await client.list_tools(), await client.list_prompts()):
@@ -177,7 +177,7 @@ async def test_a_client_can_make_concurrent_calls(client: Client) -> None:
     assert titles == [BAKING.title] * 8
 
 
-async def test_clients_can_connect_one_after_another(carrel: Running) -> None:
+async def test_clients_can_connect_one_after_another(carrel: RunningGateway) -> None:
     for mode in (MODERN, "legacy", MODERN):
         async with Client(carrel.endpoint, mode=mode) as client:
             assert (await search(client, query="anchor", limit=1))["results"]

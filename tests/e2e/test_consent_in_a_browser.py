@@ -331,11 +331,12 @@ async def test_the_flow_from_registration_on_ends_with_a_token(
     browser: Browser, settings: Settings, client: str, log: Path
 ) -> None:
     key = key_maker(settings.google_cloud_project)("ada")
-    verifier, callback = "v" * 43, f"{client}/cb"
+    verifier = "v" * 43
+    callback = f"{client}/cb"
     challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest())
     environment = {"GOOGLE_CLOUD_PROJECT": settings.google_cloud_project, "LOCAL_USER": ""}
-    with run_gateway(INLINE, environment, log) as running:
-        registration = await register(running.url, callback)
+    with run_gateway(INLINE, environment, log) as gateway:
+        registration = await register(gateway.url, callback)
         request = {
             "response_type": "code",
             "client_id": registration["client_id"],
@@ -344,7 +345,7 @@ async def test_the_flow_from_registration_on_ends_with_a_token(
             "code_challenge_method": "S256",
             "state": "a state",
         }
-        await browser.open(f"{running.url}/authorize?{urlencode(request)}")
+        await browser.open(f"{gateway.url}/authorize?{urlencode(request)}")
         await browser.wait_for_text("Notes on a train asks for access to Carrel")
         await browser.fill("Your access key", key)
         await browser.press("Allow")
@@ -357,7 +358,7 @@ async def test_the_flow_from_registration_on_ends_with_a_token(
             "code_verifier": verifier,
         }
         async with httpx2.AsyncClient() as sender:
-            response = await sender.post(f"{running.url}/token", data=form)
+            response = await sender.post(f"{gateway.url}/token", data=form)
     assert answer["state"] == ["a state"]
     assert browser.console_errors == []
     assert response.json()["token_type"] == "Bearer"

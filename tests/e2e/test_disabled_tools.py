@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from tests.support.gateway_process import Library, Running
+    from tests.support.gateway_process import Library, RunningGateway
 
-    Run = Callable[[Mapping[str, str], Path], AbstractContextManager[Running]]
+    Run = Callable[[Mapping[str, str], Path], AbstractContextManager[RunningGateway]]
 
 DISABLED = ("get_chunk", "complete_name")
 inline = partial(run_gateway, INLINE)
@@ -34,13 +34,13 @@ SETTING = {"DISABLED_TOOLS": json.dumps(DISABLED)}
     ids=["inline", "functions"],
 )
 def test_a_disabled_tool_looks_like_an_unknown_one(library: Library, log: Path, run: Run) -> None:
-    with run({**library.environment, **SETTING}, log) as running:
-        listed = post(running.endpoint, message("tools/list")).json()["result"]["tools"]
+    with run({**library.environment, **SETTING}, log) as gateway:
+        listed = post(gateway.endpoint, message("tools/list")).json()["result"]["tools"]
         assert [name for name in TOOL_NAMES if name not in DISABLED] == [
             tool["name"] for tool in listed
         ]
         disabled, unknown = [
-            post(running.endpoint, call(name, {})).json()["error"]
+            post(gateway.endpoint, call(name, {})).json()["error"]
             for name in (DISABLED[0], "get_chump")
         ]
     assert f"{unknown}".replace("get_chump", DISABLED[0]) == f"{disabled}"
@@ -49,6 +49,6 @@ def test_a_disabled_tool_looks_like_an_unknown_one(library: Library, log: Path, 
 def test_health_ignores_disabled_tools(log: Path) -> None:
     nowhere = f"http://127.0.0.1:{free_port()}"
     urls = {"TOOL_URLS": json.dumps(dict.fromkeys([*DISABLED, "search_kb"], nowhere))}
-    with run_deployed_gateway(SETTING | urls, log) as running:
-        parts = httpx2.get(f"{running.url}/health").json()["parts"]
+    with run_deployed_gateway(SETTING | urls, log) as gateway:
+        parts = httpx2.get(f"{gateway.url}/health").json()["parts"]
     assert {tool.name for tool in tools()} - set(DISABLED) == parts.keys()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from tests.support.gateway_process import Library, Running
+    from tests.support.gateway_process import Library, RunningGateway
 
 pytestmark = pytest.mark.anyio
 NAME = "extract_key_info"
@@ -49,9 +49,9 @@ async def test_structured_and_text_results_agree_with_the_schema(client: Client)
     assert first["status"] == "ready"
     result = await ask(client, query="Where does a comet's tail point?", document=first["document"])
     assert result == first | {"known": True}
-    one = await ask(client, query="comet", materials=TEXT, topK=1, task_id=task)
-    assert len(one["contexts"]) == 1
-    assert one["task_id"] == task
+    single = await ask(client, query="comet", materials=TEXT, topK=1, task_id=task)
+    assert len(single["contexts"]) == 1
+    assert single["task_id"] == task
     assert (await ask(client, query="comet", scope="task", task_id=task))["considered"] == 4
 
 
@@ -87,7 +87,7 @@ async def test_any_text_survives_the_wire(client: Client) -> None:
 
 
 @pytest.mark.parametrize("version", [MODERN, None])
-def test_half_an_emoji_is_rejected(inline: Running, version: str | None) -> None:
+def test_half_an_emoji_is_rejected(inline: RunningGateway, version: str | None) -> None:
     """JavaScript sends half an emoji after cutting a text with `slice`."""
     body = json.dumps(call(NAME, {"query": "comet", "materials": "A comet\ud83d"})).encode()
     response = post(inline.endpoint, body, {"mcp-protocol-version": version})
@@ -98,7 +98,7 @@ def test_half_an_emoji_is_rejected(inline: Running, version: str | None) -> None
     assert "Cut it between characters" in error["message"]
 
 
-async def test_the_log_has_sizes_and_hashes_but_no_text(inline: Running, log: Path) -> None:
+async def test_the_log_has_sizes_and_hashes_but_no_text(inline: RunningGateway, log: Path) -> None:
     size_before = log.stat().st_size  # noqa: ASYNC240 - a test may wait
     arguments = {
         "query": f"Where is the {MARK}?",
@@ -135,7 +135,7 @@ async def read_audit(project: str) -> list[dict[str, Any]]:
 
 
 def test_the_audit_has_the_workspace_but_no_text(
-    private_gateway: Running, library: Library
+    private_gateway: RunningGateway, library: Library
 ) -> None:
     key = key_maker(library.project)("anna")
 

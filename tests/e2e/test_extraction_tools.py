@@ -21,7 +21,7 @@ from tests.support.ports import free_port
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.support.gateway_process import Running
+    from tests.support.gateway_process import RunningGateway
 
     Ask = Callable[..., dict[str, Any]]
 
@@ -54,8 +54,8 @@ def ask(sample_project: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """A function that calls a tool anonymously and returns the result or the error."""
     environment = {"GOOGLE_CLOUD_PROJECT": sample_project, **CLOUD}
     environment |= {"PUBLIC_ACCESS": "true", "ANONYMOUS_PER_MINUTE": "100000"}
-    with run_gateway(INLINE, environment, tmp_path_factory.mktemp("e2e") / "log") as running:
-        yield lambda tool, **arguments: answer(running.endpoint, tool, arguments)
+    with run_gateway(INLINE, environment, tmp_path_factory.mktemp("e2e") / "log") as gateway:
+        yield lambda tool, **arguments: answer(gateway.endpoint, tool, arguments)
 
 
 def answer(endpoint: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def test_pages_of_any_size_have_the_same_results(
     ask: Ask, tool: str, query: dict[str, str]
 ) -> None:
     ids = [result["id"] for result in list_all(ask, tool, limit=100, **query)]
-    assert [result["id"] for result in list_all(ask, tool, limit=2, **query)] == ids
+    assert ids == [result["id"] for result in list_all(ask, tool, limit=2, **query)]
     assert len(set(ids)) == len(ids) > 0
 
 
@@ -98,7 +98,7 @@ def test_topic_counts_match_the_results(ask: Ask, tool: str) -> None:
     field = tool.removeprefix("get_")
     topic_counts = Counter(topic for result in list_all(ask, tool) for topic in result["topics"])
     listed = ask("list_topics", limit=100)["topics"]
-    assert {topic["name"]: topic[field] for topic in listed if topic[field]} == topic_counts
+    assert topic_counts == {topic["name"]: topic[field] for topic in listed if topic[field]}
 
 
 @every_tool
@@ -121,7 +121,8 @@ def test_a_cursor_of_another_tool_or_filter_is_rejected(ask: Ask, tool: str) -> 
 @every_tool
 def test_filters_and_a_query_combine(ask: Ask, tool: str) -> None:
     results = list_all(ask, tool)
-    source_id, topic = results[0]["source_id"], results[0]["topics"][0]
+    source_id = results[0]["source_id"]
+    topic = results[0]["topics"][0]
     expected = {
         result["id"]
         for result in results
@@ -134,24 +135,26 @@ def test_filters_and_a_query_combine(ask: Ask, tool: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def unreachable_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def unreachable_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
     """A gateway whose database does not answer, with short time limits."""
     nowhere = {
         "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{free_port()}",
         "TOOL_TIMEOUTS": json.dumps(dict.fromkeys(TOOLS, 1.0)),
     }
-    with run_gateway(INLINE, nowhere, tmp_path_factory.mktemp("unreachable") / "log") as running:
-        yield running
+    with run_gateway(INLINE, nowhere, tmp_path_factory.mktemp("unreachable") / "log") as gateway:
+        yield gateway
 
 
 @every_tool
-def test_an_unreachable_database_is_an_error(unreachable_gateway: Running, tool: str) -> None:
+def test_an_unreachable_database_is_an_error(
+    unreachable_gateway: RunningGateway, tool: str
+) -> None:
     assert answer(unreachable_gateway.endpoint, tool, {})["code"] == "UNAVAILABLE"
 
 
 @every_tool
 def test_an_anonymous_call_to_a_private_gateway_is_rejected(
-    private_gateway: Running, tool: str
+    private_gateway: RunningGateway, tool: str
 ) -> None:
     assert post(private_gateway.endpoint, call(tool, {})).status_code == 401
 

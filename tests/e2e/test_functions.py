@@ -12,7 +12,7 @@ import pytest
 from tests.support.mcp_wire import call, post
 
 if TYPE_CHECKING:
-    from tests.support.gateway_process import Library, Running
+    from tests.support.gateway_process import Library, RunningGateway
 
 
 def request(**changes: Any) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def request(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def url(small_functions: Running) -> str:
+def url(small_functions: RunningGateway) -> str:
     """The URL of the function of `get_chunk`."""
     return small_functions.tools["get_chunk"].url
 
@@ -40,7 +40,7 @@ def test_a_call_request_gets_a_result_and_a_receipt(url: str, library: Library) 
     assert answer["receipt"]["round_trips"] == 1
 
 
-def test_a_call_reaches_a_tool_through_the_gateway(small_functions: Running) -> None:
+def test_a_call_reaches_a_tool_through_the_gateway(small_functions: RunningGateway) -> None:
     response = post(small_functions.endpoint, call("search_kb", {"query": "a sourdough starter"}))
     [first, *_] = response.json()["result"]["structuredContent"]["results"]
     assert "A sourdough starter needs flour" in first["snippet"]

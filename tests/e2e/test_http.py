@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.support.gateway_process import Library, Running
+    from tests.support.gateway_process import Library, RunningGateway
 
 PING = message("ping")
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
@@ -43,7 +43,7 @@ def rpc_error(response: httpx2.Response) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)
-def test_every_revision_with_a_handshake_is_supported(inline: Running, version: str) -> None:
+def test_every_revision_with_a_handshake_is_supported(inline: RunningGateway, version: str) -> None:
     headers: dict[str, str | None] = {"mcp-protocol-version": version}
     handshake = post(inline.endpoint, initialize(version)).json()["result"]
     notification = {"jsonrpc": "2.0", "method": "notifications/initialized"}
@@ -61,13 +61,13 @@ def test_every_revision_with_a_handshake_is_supported(inline: Running, version: 
 
 
 def test_an_unknown_revision_gets_the_newest_with_a_handshake(
-    inline: Running,
+    inline: RunningGateway,
 ) -> None:
     handshake = post(inline.endpoint, initialize("1999-01-01")).json()["result"]
     assert handshake["protocolVersion"] == HANDSHAKE[0]
 
 
-def test_a_server_is_discovered_without_a_handshake(carrel: Running) -> None:
+def test_a_server_is_discovered_without_a_handshake(carrel: RunningGateway) -> None:
     result = post_modern(carrel.endpoint, "server/discover").json()["result"]
     assert result["supportedVersions"] == [MODERN]
     assert result["capabilities"].keys() == {"tools", "prompts", "resources", "completions"}
@@ -75,7 +75,7 @@ def test_a_server_is_discovered_without_a_handshake(carrel: Running) -> None:
     assert result["cacheScope"] == "private"
 
 
-def test_a_response_is_one_json_object_without_a_session(carrel: Running) -> None:
+def test_a_response_is_one_json_object_without_a_session(carrel: RunningGateway) -> None:
     response = post(carrel.endpoint, initialize(HANDSHAKE[0]))
     assert response.headers["content-type"] == "application/json"
     assert "mcp-session-id" not in response.headers
@@ -83,7 +83,9 @@ def test_a_response_is_one_json_object_without_a_session(carrel: Running) -> Non
 
 @pytest.mark.parametrize("body", [b"", b"{nope", b"\xff\xfe{}", b"[" * 100])
 @pytest.mark.parametrize("version", [MODERN, None])
-def test_invalid_json_is_a_parse_error(inline: Running, body: bytes, version: str | None) -> None:
+def test_invalid_json_is_a_parse_error(
+    inline: RunningGateway, body: bytes, version: str | None
+) -> None:
     response = post(inline.endpoint, body, {"mcp-protocol-version": version})
     assert response.status_code == 400
     assert rpc_error(response)["code"] == PARSE_ERROR
@@ -92,7 +94,7 @@ def test_invalid_json_is_a_parse_error(inline: Running, body: bytes, version: st
 
 
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0], None])
-def test_a_very_deeply_nested_body_is_rejected(inline: Running, version: str | None) -> None:
+def test_a_very_deeply_nested_body_is_rejected(inline: RunningGateway, version: str | None) -> None:
     response = post(inline.endpoint, b"[" * 100_000, {"mcp-protocol-version": version})
     assert response.status_code == 400
     assert rpc_error(response)["code"] == INVALID_REQUEST
@@ -104,7 +106,7 @@ def test_a_very_deeply_nested_body_is_rejected(inline: Running, version: str | N
 )
 @pytest.mark.parametrize("version", [MODERN, None])
 def test_a_body_other_than_one_message_is_rejected(
-    inline: Running, body: bytes, version: str | None
+    inline: RunningGateway, body: bytes, version: str | None
 ) -> None:
     response = post(inline.endpoint, body, {"mcp-protocol-version": version})
     assert response.status_code == 400
@@ -127,7 +129,7 @@ def test_a_body_other_than_one_message_is_rejected(
     ],
 )
 def test_a_malformed_message_is_rejected_with_an_explanation(
-    inline: Running, changes: dict[str, Any], version: str | None
+    inline: RunningGateway, changes: dict[str, Any], version: str | None
 ) -> None:
     response = post(inline.endpoint, PING | changes, {"mcp-protocol-version": version})
     error = rpc_error(response)
@@ -140,20 +142,22 @@ def test_a_malformed_message_is_rejected_with_an_explanation(
 
 @pytest.mark.parametrize("content_type", [None, "text/plain", "application/x-www-form-urlencoded"])
 def test_another_content_type_is_rejected_with_a_hint(
-    inline: Running, content_type: str | None
+    inline: RunningGateway, content_type: str | None
 ) -> None:
     response = post(inline.endpoint, b'{"jsonrpc":"2.0"}', {"content-type": content_type})
     assert response.status_code == 415
     assert "Content-Type: application/json" in rpc_error(response)["message"]
 
 
-def test_a_content_type_may_name_its_charset(inline: Running) -> None:
+def test_a_content_type_may_name_its_charset(inline: RunningGateway) -> None:
     headers: dict[str, str | None] = {"content-type": "application/json; charset=utf-8"}
     assert post(inline.endpoint, PING, headers).status_code == 200
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "OPTIONS"])
-def test_another_method_than_post_is_rejected_with_a_hint(carrel: Running, method: str) -> None:
+def test_another_method_than_post_is_rejected_with_a_hint(
+    carrel: RunningGateway, method: str
+) -> None:
     headers = {"accept": "text/event-stream"}
     response = httpx2.request(method, carrel.endpoint, headers=headers, timeout=60)
     assert response.status_code == 405
@@ -162,43 +166,43 @@ def test_another_method_than_post_is_rejected_with_a_hint(carrel: Running, metho
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost", "127.0.0.1:1"])
-def test_another_host_is_rejected(carrel: Running, host: str) -> None:
+def test_another_host_is_rejected(carrel: RunningGateway, host: str) -> None:
     assert post(carrel.endpoint, PING, {"host": host}).status_code == 421
 
 
 @pytest.mark.parametrize(
     "origin", ["https://evil.example", "null", f"{ALLOWED_ORIGIN}.evil.example"]
 )
-def test_another_origin_is_rejected(carrel: Running, origin: str) -> None:
+def test_another_origin_is_rejected(carrel: RunningGateway, origin: str) -> None:
     assert post(carrel.endpoint, PING, {"origin": origin}).status_code == 403
 
 
-def test_own_allowed_and_absent_origins_are_accepted(carrel: Running) -> None:
+def test_own_allowed_and_absent_origins_are_accepted(carrel: RunningGateway) -> None:
     for origin in (carrel.url, ALLOWED_ORIGIN, None):
         assert post(carrel.endpoint, PING, {"origin": origin}).status_code == 200
 
 
-def test_an_allowed_origin_may_send_a_preflight_request(carrel: Running) -> None:
+def test_an_allowed_origin_may_send_a_preflight_request(carrel: RunningGateway) -> None:
     headers = {"origin": ALLOWED_ORIGIN, "access-control-request-method": "POST"}
     response = httpx2.options(carrel.endpoint, headers=headers)
     assert response.status_code == 200
     assert response.headers["access-control-allow-origin"] == ALLOWED_ORIGIN
 
 
-def test_another_origin_may_not_send_a_preflight_request(carrel: Running) -> None:
+def test_another_origin_may_not_send_a_preflight_request(carrel: RunningGateway) -> None:
     headers = {"origin": "https://evil.example", "access-control-request-method": "POST"}
     response = httpx2.options(carrel.endpoint, headers=headers)
     assert response.status_code == 400
     assert response.headers.get("access-control-allow-origin") is None
 
 
-def test_no_redirect_quotes_a_host(carrel: Running) -> None:
+def test_no_redirect_quotes_a_host(carrel: RunningGateway) -> None:
     response = httpx2.post(f"{carrel.endpoint}/", headers={"host": "evil.example"})
     assert response.status_code in {404, 415}
     assert "location" not in response.headers
 
 
-def test_an_unknown_method_is_a_method_not_found_error(carrel: Running) -> None:
+def test_an_unknown_method_is_a_method_not_found_error(carrel: RunningGateway) -> None:
     legacy = post(carrel.endpoint, message("tools/invent"))
     modern = post_modern(carrel.endpoint, "tools/invent")
     assert [rpc_error(response)["code"] for response in (legacy, modern)] == [METHOD_NOT_FOUND] * 2
@@ -206,7 +210,7 @@ def test_an_unknown_method_is_a_method_not_found_error(carrel: Running) -> None:
     assert modern.status_code == 404
 
 
-def test_headers_that_contradict_the_message_are_rejected(inline: Running) -> None:
+def test_headers_that_contradict_the_message_are_rejected(inline: RunningGateway) -> None:
     headers: dict[str, str | None] = {"mcp-protocol-version": MODERN, "mcp-method": "tools/list"}
     body = message("server/discover", _meta={"io.modelcontextprotocol/protocolVersion": MODERN})
     response = post(inline.endpoint, body, headers)
@@ -215,7 +219,9 @@ def test_headers_that_contradict_the_message_are_rejected(inline: Running) -> No
 
 
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
-def test_header_values_may_have_white_space_around_them(carrel: Running, version: str) -> None:
+def test_header_values_may_have_white_space_around_them(
+    carrel: RunningGateway, version: str
+) -> None:
     host = carrel.url.removeprefix("http://")
     headers = {
         **HEADERS,
@@ -236,20 +242,22 @@ def test_header_values_may_have_white_space_around_them(carrel: Running, version
     assert answer["result"]["structuredContent"]
 
 
-def test_an_unknown_path_is_not_found(carrel: Running) -> None:
+def test_an_unknown_path_is_not_found(carrel: RunningGateway) -> None:
     assert httpx2.get(f"{carrel.url}/nothing", timeout=60).status_code == 404
 
 
 @pytest.fixture(scope="module")
-def small_gateway(library: Library, log: Path) -> Iterator[Running]:
+def small_gateway(library: Library, log: Path) -> Iterator[RunningGateway]:
     """A gateway that accepts requests of at most 500 bytes."""
-    with run_gateway(INLINE, {**library.environment, "MAX_REQUEST_BYTES": "500"}, log) as running:
-        yield running
+    with run_gateway(INLINE, {**library.environment, "MAX_REQUEST_BYTES": "500"}, log) as gateway:
+        yield gateway
 
 
 @pytest.mark.parametrize("version", [MODERN, None])
 @pytest.mark.slow
-def test_a_body_over_the_limit_is_rejected(small_gateway: Running, version: str | None) -> None:
+def test_a_body_over_the_limit_is_rejected(
+    small_gateway: RunningGateway, version: str | None
+) -> None:
     body = message("ping", _meta={"filler": "x" * 500})
     response = post(small_gateway.endpoint, body, {"mcp-protocol-version": version})
     assert response.status_code == 413
@@ -257,7 +265,7 @@ def test_a_body_over_the_limit_is_rejected(small_gateway: Running, version: str 
 
 @pytest.mark.slow
 def test_a_body_over_the_limit_without_a_length_is_rejected(
-    small_gateway: Running,
+    small_gateway: RunningGateway,
 ) -> None:
     parts = iter([b'{"jsonrpc": "2.0", "filler": "', b"x" * 500, b'"}'])
     headers = {"content-type": "application/json", "accept": "application/json"}
@@ -266,5 +274,5 @@ def test_a_body_over_the_limit_without_a_length_is_rejected(
 
 
 @pytest.mark.slow
-def test_a_body_under_the_limit_is_accepted(small_gateway: Running) -> None:
+def test_a_body_under_the_limit_is_accepted(small_gateway: RunningGateway) -> None:
     assert post(small_gateway.endpoint, PING).status_code == 200

@@ -31,12 +31,12 @@ def client(small_cloud: Cloud) -> Iterator[httpx2.Client]:
         yield http
 
 
-def fetch_health(running: Cloud) -> dict[str, Any]:
+def fetch_health(fake_cloud: Cloud) -> dict[str, Any]:
     """Return what each function answers to a health check by the gateway's account."""
-    with httpx2.Client(verify=trusting_context(running), timeout=60) as http:
+    with httpx2.Client(verify=trusting_context(fake_cloud), timeout=60) as http:
         return {
-            name: http.get(url, headers=authorization_header(running, GATEWAY, name)).json()
-            for name, url in running.urls.items()
+            name: http.get(url, headers=authorization_header(fake_cloud, GATEWAY, name)).json()
+            for name, url in fake_cloud.urls.items()
         }
 
 

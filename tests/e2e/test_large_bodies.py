@@ -12,7 +12,7 @@ from shared.core.settings import Settings
 from tests.support.mcp_wire import HEADERS, MODERN, call, post
 
 if TYPE_CHECKING:
-    from tests.support.gateway_process import Running
+    from tests.support.gateway_process import RunningGateway
 
 MAX_BYTES = Settings().max_request_bytes
 TOO_LARGE = (
@@ -37,7 +37,7 @@ def test_the_largest_materials_fit_a_request() -> None:
 
 
 @pytest.mark.parametrize("letter", ["a", "熟", "🧀"])
-def test_a_call_as_large_as_allowed_reaches_its_tool(carrel: Running, letter: str) -> None:
+def test_a_call_as_large_as_allowed_reaches_its_tool(carrel: RunningGateway, letter: str) -> None:
     response = post(carrel.endpoint, make_body(MAX_BYTES, letter))
     assert response.status_code == 200
     result = response.json()["result"]
@@ -46,7 +46,9 @@ def test_a_call_as_large_as_allowed_reaches_its_tool(carrel: Running, letter: st
 
 
 @pytest.mark.parametrize("version", [MODERN, None])
-def test_a_larger_request_is_told_how_to_send_less(inline: Running, version: str | None) -> None:
+def test_a_larger_request_is_told_how_to_send_less(
+    inline: RunningGateway, version: str | None
+) -> None:
     response = post(
         inline.endpoint, make_body(MAX_BYTES + 1, "a"), {"mcp-protocol-version": version}
     )
@@ -59,7 +61,7 @@ def test_a_larger_request_is_told_how_to_send_less(inline: Running, version: str
     }
 
 
-def test_a_larger_request_may_omit_its_length(inline: Running) -> None:
+def test_a_larger_request_may_omit_its_length(inline: RunningGateway) -> None:
     parts = (b"x" * 2**20 for _ in range(MAX_BYTES // 2**20 + 1))
     response = httpx2.post(inline.endpoint, content=parts, headers=HEADERS, timeout=60)
     assert response.json()["error"]["message"] == TOO_LARGE

@@ -40,8 +40,8 @@ with serve_tools(["list_tags"], {}) as running:
 @pytest.fixture(scope="module")
 def local_functions(library: Library, log: Path) -> Iterator[LocalFunctions]:
     """The processes of two tools."""
-    with serve_tools(TOOLS, library.environment, log=log) as running:
-        yield running
+    with serve_tools(TOOLS, library.environment, log=log) as local_functions:
+        yield local_functions
 
 
 def call_request(library: Library) -> dict[str, Any]:
@@ -88,8 +88,8 @@ def test_a_duplicate_secret_is_rejected(local_functions: LocalFunctions) -> None
 
 
 def test_each_run_has_its_own_secret() -> None:
-    with serve_tools([], {}) as one, serve_tools([], {}) as other:
-        assert one.secret != other.secret
+    with serve_tools([], {}) as first_run, serve_tools([], {}) as second_run:
+        assert first_run.secret != second_run.secret
 
 
 def test_the_gateway_calls_functions_without_a_proxy(
@@ -107,9 +107,9 @@ def test_the_gateway_calls_functions_without_a_proxy(
             "HTTP_PROXY": dead_proxy,
             "http_proxy": dead_proxy,
         }
-        gateway = local_functions.gateway_program(environment)
-    with serve(gateway, port=port, log=log) as running:
-        response = post(f"{running.url}/mcp", call("search_kb", {"query": "a sourdough starter"}))
+        program = local_functions.gateway_program(environment)
+    with serve(program, port=port, log=log) as gateway:
+        response = post(f"{gateway.url}/mcp", call("search_kb", {"query": "a sourdough starter"}))
     [first, *_] = response.json()["result"]["structuredContent"]["results"]
     assert "A sourdough starter needs flour" in first["snippet"]
 
@@ -128,7 +128,7 @@ def test_functions_end_with_their_parent() -> None:
 
 
 def test_a_dead_function_is_named() -> None:
-    with serve_tools(["list_tags"], {}) as running:
-        assert not running.dead_function()
-        running.servers["list_tags"].kill()
-        assert running.dead_function() == "The process of the tool list_tags"
+    with serve_tools(["list_tags"], {}) as functions:
+        assert not functions.dead_function()
+        functions.servers["list_tags"].kill()
+        assert functions.dead_function() == "The process of the tool list_tags"

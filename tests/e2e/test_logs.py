@@ -23,35 +23,35 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.support.gateway_process import Library, Running
+    from tests.support.gateway_process import Library, RunningGateway
 
 
 FAULTY = ROOT / "tests" / "support" / "faulty_gateway.py"
 
 
 @pytest.fixture(scope="module")
-def unreachable_tools(log: Path) -> Iterator[Running]:
+def unreachable_tools(log: Path) -> Iterator[RunningGateway]:
     """A gateway that cannot reach any of its tools."""
     nowhere = f"http://127.0.0.1:{free_port()}"
     urls = json.dumps(dict.fromkeys(TOOL_NAMES, nowhere))
-    with run_deployed_gateway({"TOOL_URLS": urls}, log) as running:
-        yield running
+    with run_deployed_gateway({"TOOL_URLS": urls}, log) as gateway:
+        yield gateway
 
 
 @pytest.fixture(scope="module", params=["false", pytest.param("true", marks=pytest.mark.slow)])
-def faulty(log: Path, request: pytest.FixtureRequest) -> Iterator[Running]:
+def faulty(log: Path, request: pytest.FixtureRequest) -> Iterator[RunningGateway]:
     """A gateway in which everything fails, with and without the framework's own log format."""
     environment = {"LOG_EXECUTION_ID": request.param}
-    with run_gateway(FAULTY, environment, log) as running:
-        yield running
+    with run_gateway(FAULTY, environment, log) as gateway:
+        yield gateway
 
 
 @pytest.fixture(scope="module")
-def public_gateway(library: Library, log: Path) -> Iterator[Running]:
+def public_gateway(library: Library, log: Path) -> Iterator[RunningGateway]:
     """A gateway that requires sign-in for everything but reading."""
     environment = {**library.environment, "LOCAL_USER": "", "PUBLIC_ACCESS": "true"}
-    with run_gateway(INLINE, environment, log) as running:
-        yield running
+    with run_gateway(INLINE, environment, log) as gateway:
+        yield gateway
 
 
 @pytest.mark.parametrize(
@@ -64,17 +64,17 @@ def public_gateway(library: Library, log: Path) -> Iterator[Running]:
     ],
 )
 def test_no_content_is_logged(request: pytest.FixtureRequest, topology: str) -> None:
-    running: Running = request.getfixturevalue(topology)
-    size_before = running.log.stat().st_size
-    answers = plant(running)
-    logged = running.log.read_text("utf-8", "replace")
+    gateway: RunningGateway = request.getfixturevalue(topology)
+    size_before = gateway.log.stat().st_size
+    answers = plant(gateway)
+    logged = gateway.log.read_text("utf-8", "replace")
     assert MARK in answers
     assert '"message": "tool_' in logged[size_before:]
     assert [line for line in logged.splitlines() if MARK in line.lower()] == []
 
 
 def test_a_log_entry_names_the_owner_of_a_key_not_the_key(
-    inline: Running, library: Library
+    inline: RunningGateway, library: Library
 ) -> None:
     text = key_maker(library.project)("ada")
     credentials: list[dict[str, str | None]] = [
@@ -98,7 +98,7 @@ def test_a_log_entry_names_the_owner_of_a_key_not_the_key(
     assert [line for line in logged if secret in line or secret[:8] in line] == []
 
 
-def test_an_internal_error_is_logged_without_content(faulty: Running) -> None:
+def test_an_internal_error_is_logged_without_content(faulty: RunningGateway) -> None:
     size_before = faulty.log.stat().st_size
     health = httpx2.get(f"{faulty.url}/health")
     assert all(response.status_code for response in calls(faulty))
@@ -112,7 +112,7 @@ def test_an_internal_error_is_logged_without_content(faulty: Running) -> None:
     assert MARK not in health.text
 
 
-def test_a_call_is_one_line_of_json_with_its_cost(inline: Running) -> None:
+def test_a_call_is_one_line_of_json_with_its_cost(inline: RunningGateway) -> None:
     request = call("search_kb", {"query": "bread", "limit": 2})
     post(inline.endpoint, request)
     size_before = inline.log.stat().st_size
@@ -138,7 +138,7 @@ def test_a_call_is_one_line_of_json_with_its_cost(inline: Running) -> None:
 
 
 def test_the_function_of_a_tool_logs_the_trace_of_its_call(
-    small_functions: Running,
+    small_functions: RunningGateway,
 ) -> None:
     size_before = small_functions.log.stat().st_size
     trace = f"00-{'c' * 32}-{'d' * 16}-01"

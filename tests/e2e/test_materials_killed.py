@@ -50,7 +50,7 @@ DOCUMENT_ID: Final = content_id(TEXT)
 FIRST_CALL: Final = {"query": QUERY, "materials": TEXT, "idempotency_key": "k"}
 CALL_BY_ID: Final = {"query": QUERY, "document": DOCUMENT_ID, "idempotency_key": "later"}
 LOW_LIMIT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
-"""Settings with which the text is too long for a call."""
+"""The settings with which the text is too long for a call."""
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +69,11 @@ def fake() -> Iterator[FakeOpenAI]:
 
 @asynccontextmanager
 async def open_app(
-    fake: FakeOpenAI, project: str, since: timedelta = timedelta(minutes=30), **more: Any
+    fake: FakeOpenAI, project: str, since: timedelta = timedelta(minutes=30), **options: Any
 ) -> AsyncIterator[App]:
     """Yield an app whose clock is past the leases of killed processes."""
     later = utc_now() + since
-    app = App(openai_settings(fake, project, **more), clock=lambda: later)
+    app = App(openai_settings(fake, project, **options), clock=lambda: later)
     yield app
     await app.aclose()
 
@@ -124,7 +124,8 @@ async def test_a_killed_call_can_be_repeated(
             status = await stored_status(app)
             if status is not DocumentStatus.READY:
                 await assert_not_found(app, TEXT)
-            stored, before = await texts_with_vectors(app), len(embedded_passages(fake))
+            stored = await texts_with_vectors(app)
+            before = len(embedded_passages(fake))
             repeated = await ask_tool(app, FIRST_CALL)
             undisturbed_answer = expected if status is DocumentStatus.READY else answer
             assert repeated == undisturbed_answer | {"known": repeated["known"]}
@@ -184,7 +185,8 @@ async def test_a_resuming_call_can_be_killed_after_any_commit(
             fields = openai_fields(fake, own_project, **LOW_LIMIT)
             if await survives(killable, fields, commits, **order):
                 break
-            stored, before = await texts_with_vectors(app), len(embedded_passages(fake))
+            stored = await texts_with_vectors(app)
+            before = len(embedded_passages(fake))
             assert await ask_tool(app, CALL_BY_ID) == answer
             assert difference(expected_documents, await stored_contents(app)) == {}, commits
             newly_embedded = embedded_passages(fake)[before:]
@@ -208,7 +210,8 @@ async def test_a_killed_job_is_continued_by_the_next_run(
             fields = openai_fields(fake, own_project, **LOW_LIMIT)
             if await survives(killable, fields, commits, job="ingest_materials"):
                 break
-            stored, before = await texts_with_vectors(app), len(embedded_passages(fake))
+            stored = await texts_with_vectors(app)
+            before = len(embedded_passages(fake))
             report = await run_ingest(app)
             assert difference(expected_documents, await stored_contents(app)) == {}, commits
             newly_embedded = embedded_passages(fake)[before:]

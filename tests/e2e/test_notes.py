@@ -15,16 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.support.gateway_process import Running
+    from tests.support.gateway_process import RunningGateway
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def gateway(log: Path) -> Iterator[Running]:
+def gateway(log: Path) -> Iterator[RunningGateway]:
     """A local gateway with an empty knowledge base, whose owner calls without a credential."""
-    with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": f"notes-{uuid.uuid4().hex[:16]}"}, log) as it:
-        yield it
+    with run_gateway(
+        INLINE, {"GOOGLE_CLOUD_PROJECT": f"notes-{uuid.uuid4().hex[:16]}"}, log
+    ) as gateway:
+        yield gateway
 
 
 async def call_tool(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]:
@@ -37,7 +39,7 @@ async def call_tool(client: Client, name: str, /, **arguments: Any) -> dict[str,
     return content
 
 
-async def test_a_note_is_saved_found_changed_and_restored(gateway: Running) -> None:
+async def test_a_note_is_saved_found_changed_and_restored(gateway: RunningGateway) -> None:
     text = "Grandmother proves her dough overnight on the cold stairs to the cellar."
     async with Client(gateway.endpoint) as client:
         note = await call_tool(client, "save_note", text=text, tags=["family"])
@@ -46,11 +48,12 @@ async def test_a_note_is_saved_found_changed_and_restored(gateway: Running) -> N
             assert [hit["source_id"] for hit in hits] == [note["source_id"]]
         about = {"chunk_id": note["chunk_ids"][0], "text": "Ask her how cold the stairs are."}
         thought = await call_tool(client, "save_note", **about)
-        read = await call_tool(client, "get_chunk", chunk_id=note["chunk_ids"][0])
-        assert [item["source_id"] for item in read["notes"]] == [thought["source_id"]]
+        chunk = await call_tool(client, "get_chunk", chunk_id=note["chunk_ids"][0])
+        assert [linked["source_id"] for linked in chunk["notes"]] == [thought["source_id"]]
         base = {"source_id": note["source_id"], "revision": note["revision"]}
-        changed = await call_tool(client, "save_note", **base, text="She buys bread now.")
-        undo = changed["undo"]
+        changed_note = await call_tool(client, "save_note", **base, text="She buys bread now.")
+        undo = changed_note["undo"]
         await call_tool(client, undo["tool"], **undo["arguments"])
         source = await call_tool(client, "get_source", source_id=note["source_id"])
-        assert (source["revision"], source["chunks"][0]["text"]) == (3, text)
+        assert source["revision"] == 3
+        assert source["chunks"][0]["text"] == text

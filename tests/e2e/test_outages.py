@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from infra.local.processes import ServerProcess
-    from tests.support.gateway_process import Library, Running
+    from tests.support.gateway_process import Library, RunningGateway
 
 
 REQUEST_TIMEOUT_SECONDS = 50.0
@@ -33,7 +33,7 @@ REQUEST_TIMEOUT_SECONDS = 50.0
 class CrashedTool(NamedTuple):
     """A gateway whose `get_chunk` has crashed, and a way to restart that tool."""
 
-    gateway: Running
+    gateway: RunningGateway
     restart: Callable[[], AbstractContextManager[ServerProcess]]
 
 
@@ -50,15 +50,16 @@ def crashed_tool(library: Library, log: Path) -> Iterator[CrashedTool]:
     """A gateway that has called `get_chunk` successfully before that tool crashed."""
     with (
         cloud(["get_chunk", "search_kb"], library.environment, log=log) as small_cloud,
-        run_deployed_gateway({}, log, small_cloud) as running,
+        run_deployed_gateway({}, log, small_cloud) as gateway,
     ):
         arguments = {"chunk_id": library.chunks[0].chunk_id}
-        result = post(running.endpoint, call("get_chunk", arguments)).json()["result"]
+        result = post(gateway.endpoint, call("get_chunk", arguments)).json()["result"]
         assert not result["isError"]
         first = small_cloud.functions["get_chunk"]
         first.kill()
-        program, port = small_cloud.programs["get_chunk"], int(first.url.rpartition(":")[2])
-        yield CrashedTool(running, partial(serve, program, port=port, log=log))
+        program = small_cloud.programs["get_chunk"]
+        port = int(first.url.rpartition(":")[2])
+        yield CrashedTool(gateway, partial(serve, program, port=port, log=log))
 
 
 def test_a_crashed_tool_is_named_and_the_others_work(crashed_tool: CrashedTool) -> None:
@@ -84,9 +85,9 @@ def test_a_restarted_tool_is_called_again(crashed_tool: CrashedTool, library: Li
     assert result["structuredContent"]["content"] == library.chunks[0].content
 
 
-def degraded_parts(running: Running) -> dict[str, str]:
+def degraded_parts(gateway: RunningGateway) -> dict[str, str]:
     """Return the health of each part of a gateway that is degraded."""
-    health = httpx2.get(f"{running.url}/health", timeout=60)
+    health = httpx2.get(f"{gateway.url}/health", timeout=60)
     assert health.status_code == 503
     assert health.json()["status"] == "degraded"
     return dict(health.json()["parts"])
@@ -103,21 +104,21 @@ def degraded_parts(running: Running) -> dict[str, str]:
 def test_health_is_ok_while_all_parts_answer(
     request: pytest.FixtureRequest, topology: str, parts: list[str]
 ) -> None:
-    running: Running = request.getfixturevalue(topology)
-    health = httpx2.get(f"{running.url}/health", timeout=60)
+    gateway: RunningGateway = request.getfixturevalue(topology)
+    health = httpx2.get(f"{gateway.url}/health", timeout=60)
     assert health.status_code == 200
     assert health.json() == {"status": "ok", "parts": dict.fromkeys(parts, "ok")}
 
 
 @pytest.fixture(scope="module")
-def without_firestore(log: Path) -> Iterator[Running]:
+def without_firestore(log: Path) -> Iterator[RunningGateway]:
     """A gateway whose database does not answer."""
     nowhere = {"FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{free_port()}"}
-    with run_gateway(INLINE, nowhere, log) as running:
-        yield running
+    with run_gateway(INLINE, nowhere, log) as gateway:
+        yield gateway
 
 
-def test_health_names_a_database_that_is_down(without_firestore: Running) -> None:
+def test_health_names_a_database_that_is_down(without_firestore: RunningGateway) -> None:
     health = httpx2.get(f"{without_firestore.url}/health", timeout=REQUEST_TIMEOUT_SECONDS)
     assert health.status_code == 503
     assert health.json()["status"] == "degraded"
@@ -126,7 +127,7 @@ def test_health_names_a_database_that_is_down(without_firestore: Running) -> Non
 
 @pytest.mark.slow
 def test_a_tool_without_its_database_is_unavailable(
-    without_firestore: Running,
+    without_firestore: RunningGateway,
 ) -> None:
     request = call("get_chunk", {"chunk_id": "a"})
     response = httpx2.post(
@@ -139,9 +140,9 @@ def test_a_tool_without_its_database_is_unavailable(
 
 def test_a_tool_that_keeps_failing_is_not_called_for_a_while(log: Path) -> None:
     urls = {"TOOL_URLS": json.dumps({"get_chunk": f"http://127.0.0.1:{free_port()}"})}
-    with run_deployed_gateway(urls, log) as running:
+    with run_deployed_gateway(urls, log) as gateway:
         request = call("get_chunk", {"chunk_id": "a"})
-        delays = [tool_error(post(running.endpoint, request))["retry_after"] for _ in range(6)]
+        delays = [tool_error(post(gateway.endpoint, request))["retry_after"] for _ in range(6)]
     assert delays[:5] == [5] * 5
     assert 20 < delays[5] <= 30
 
@@ -149,8 +150,8 @@ def test_a_tool_that_keeps_failing_is_not_called_for_a_while(log: Path) -> None:
 @pytest.mark.slow
 def test_a_deployment_can_change_the_time_limit_of_a_tool(log: Path, library: Library) -> None:
     environment = {**library.environment, "TOOL_TIMEOUTS": json.dumps({"search_kb": 0.001})}
-    with run_gateway(INLINE, environment, log) as running:
-        error = tool_error(post(running.endpoint, call("search_kb", {"query": "bread"})))
+    with run_gateway(INLINE, environment, log) as gateway:
+        error = tool_error(post(gateway.endpoint, call("search_kb", {"query": "bread"})))
     assert error["code"] == "UNAVAILABLE"
     # On a busy machine the time of a call may be over before it begins.
     late = "search_kb (did not finish within [0-9.]+ s|was not run: no time was left)"

@@ -13,7 +13,7 @@ from tests.support.mcp_wire import MODERN
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.gateway_process import Running
+    from tests.support.gateway_process import RunningGateway
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ EXPECTED_ARGUMENTS = {
 
 
 @pytest.fixture(params=[MODERN, "legacy"])
-async def client(inline: Running, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
+async def client(inline: RunningGateway, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     """A connected client."""
     async with Client(inline.endpoint, mode=request.param) as connected:
         yield connected

@@ -26,7 +26,7 @@ END_OF_WELCOME = "Ctrl-C"
 OTHER_DATABASES = {
     "FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "MAKEFLAGS", "MAKELEVEL", "MFLAGS",
 }  # fmt: skip
-"""Variables of the developer's own run or of the `make` that runs the tests."""
+"""The variables of the developer's own run or of the `make` that runs the tests."""
 
 
 def find_command(document: str, beginning: str) -> str:
@@ -107,8 +107,10 @@ class LocalRun:
 
     def paste(self, words: str) -> subprocess.CompletedProcess[str]:
         """Run a printed line as in a new window, without this run's variables."""
-        own = {"EMULATOR_PORT", "CARREL_STATE"}
-        environment = {key: value for key, value in self.environment.items() if key not in own}
+        own_variables = {"EMULATOR_PORT", "CARREL_STATE"}
+        environment = {
+            key: value for key, value in self.environment.items() if key not in own_variables
+        }
         return self.shell(self.printed_line(words), environment)
 
     def shell(
@@ -129,7 +131,7 @@ class LocalRun:
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalRun]:
+def local_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalRun]:
     local_run = LocalRun(tmp_path_factory.mktemp("readme"))
     try:
         local_run.await_welcome()
@@ -141,83 +143,83 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalRun]:
 
 
 @pytest.mark.slow
-def test_a_run_prints_the_commands_of_the_readme(running: LocalRun) -> None:
-    output = running.output()
-    assert ADD_COMMAND.replace("8080", str(running.port)) in output
-    assert f"{CALL_COMMAND} --url http://localhost:{running.port}/mcp" in output
+def test_a_run_prints_the_commands_of_the_readme(local_run: LocalRun) -> None:
+    output = local_run.output()
+    assert ADD_COMMAND.replace("8080", str(local_run.port)) in output
+    assert f"{CALL_COMMAND} --url http://localhost:{local_run.port}/mcp" in output
 
 
 @pytest.mark.anyio
 @pytest.mark.slow
-async def test_the_printed_url_is_the_endpoint(running: LocalRun) -> None:
-    *_, url = running.printed_line("claude mcp add").split()
+async def test_the_printed_url_is_the_endpoint(local_run: LocalRun) -> None:
+    *_, url = local_run.printed_line("claude mcp add").split()
     async with Client(url) as client:
         assert "search_kb" in [tool.name for tool in (await client.list_tools()).tools]
 
 
 @pytest.mark.slow
-def test_the_printed_call_finds_a_matching_passage(running: LocalRun) -> None:
-    answer = json.loads(running.paste("carrel call").stdout)
+def test_the_printed_call_finds_a_matching_passage(local_run: LocalRun) -> None:
+    answer = json.loads(local_run.paste("carrel call").stdout)
     assert len(answer["results"]) == 3
     assert "flaky" in answer["results"][0]["snippet"].lower()
 
 
 @pytest.mark.anyio
 @pytest.mark.slow
-async def test_claude_desktop_finds_the_text_that_ingest_added(running: LocalRun) -> None:
-    notes = running.home / "notes"
+async def test_claude_desktop_finds_the_text_that_ingest_added(local_run: LocalRun) -> None:
+    notes = local_run.home / "notes"
     notes.mkdir()
     (notes / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees for two minutes.\n")
-    assert INGEST_COMMAND in running.printed_line("carrel ingest")
-    completed = running.paste("carrel ingest")
+    assert INGEST_COMMAND in local_run.printed_line("carrel ingest")
+    completed = local_run.paste("carrel ingest")
     assert completed.returncode == 0, completed.stderr
-    configured = json.loads(running.printed_line("mcpServers"))["mcpServers"]["carrel"]
-    server = StdioServerParameters(**configured, cwd=running.home)
+    configured = json.loads(local_run.printed_line("mcpServers"))["mcpServers"]["carrel"]
+    server = StdioServerParameters(**configured, cwd=local_run.home)
     async with Client(server) as client:
         result = await client.call_tool("search_kb", {"query": "how hot for green tea"})
     assert (result.structured_content or {})["results"][0]["title"] == "Tea"
 
 
 @pytest.mark.slow
-def test_key_passages_of_a_file_are_found(running: LocalRun) -> None:
-    completed = running.call(EXTRACT_COMMAND)
+def test_key_passages_of_a_file_are_found(local_run: LocalRun) -> None:
+    completed = local_run.call(EXTRACT_COMMAND)
     assert completed.returncode == 0, completed.stderr
     assert any("materials erase" in passage for passage in json.loads(completed.stdout)["contexts"])
 
 
 @pytest.mark.slow
-def test_the_export_is_restored_in_an_empty_base(running: LocalRun, tmp_path: Path) -> None:
-    completed = running.shell(EXPORT_COMMAND)
+def test_the_export_is_restored_in_an_empty_base(local_run: LocalRun, tmp_path: Path) -> None:
+    completed = local_run.shell(EXPORT_COMMAND)
     assert completed.returncode == 0, completed.stderr
-    other = running.environment | {
+    other = local_run.environment | {
         "CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(free_port())
     }  # fmt: skip
     for command in ("ingest ~/carrel-export", "export ~/second"):
-        completed = running.shell(f".venv/bin/carrel {command}", other)
+        completed = local_run.shell(f".venv/bin/carrel {command}", other)
         assert completed.returncode == 0, completed.stderr
     for file in ("knowledge-00001.jsonl", "markdown/index.md"):
-        first, second = (running.home / name / file for name in ("carrel-export", "second"))
+        first, second = (local_run.home / name / file for name in ("carrel-export", "second"))
         assert first.read_text("utf-8") == second.read_text("utf-8")
 
 
 @pytest.mark.slow
-def test_a_search_prints_passages(running: LocalRun) -> None:
-    url = f"http://localhost:{running.port}/mcp"
-    completed = running.shell(f".venv/bin/carrel search why do flaky tests hurt --url {url}")
+def test_a_search_prints_passages(local_run: LocalRun) -> None:
+    url = f"http://localhost:{local_run.port}/mcp"
+    completed = local_run.shell(f".venv/bin/carrel search why do flaky tests hurt --url {url}")
     assert completed.returncode == 0, completed.stderr
     assert "flaky" in completed.stdout.lower()
 
 
 @pytest.mark.slow
-def test_a_job_prints_its_cost(running: LocalRun) -> None:
-    completed = running.shell(JOB_COMMAND)
+def test_a_job_prints_its_cost(local_run: LocalRun) -> None:
+    completed = local_run.shell(JOB_COMMAND)
     assert completed.returncode == 0, completed.stderr
     assert re.search(r"^cluster: .* documents read, .* written\)$", completed.stdout, re.MULTILINE)
 
 
 @pytest.mark.slow
-def test_an_invalid_call_names_its_fields(running: LocalRun) -> None:
-    completed = running.call(".venv/bin/carrel call search_kb '{\"limit\": 0}'")
+def test_an_invalid_call_names_its_fields(local_run: LocalRun) -> None:
+    completed = local_run.call(".venv/bin/carrel call search_kb '{\"limit\": 0}'")
     error = json.loads(completed.stderr)["error"]
     assert completed.returncode == 1
     assert error["code"] == "VALIDATION_ERROR"
@@ -225,14 +227,14 @@ def test_an_invalid_call_names_its_fields(running: LocalRun) -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_all_processes_and_keeps_the_data(running: LocalRun) -> None:
-    os.killpg(running.process.pid, signal.SIGINT)
-    running.process.wait(timeout=60)
-    running.reader.join(timeout=60)
-    ports = f"{running.port}|{running.environment['EMULATOR_PORT']}"
+def test_ctrl_c_ends_all_processes_and_keeps_the_data(local_run: LocalRun) -> None:
+    os.killpg(local_run.process.pid, signal.SIGINT)
+    local_run.process.wait(timeout=60)
+    local_run.reader.join(timeout=60)
+    ports = f"{local_run.port}|{local_run.environment['EMULATOR_PORT']}"
     processes = subprocess.run(["pgrep", "-f", ports], check=False, capture_output=True)
     assert processes.stdout == b""
-    running.process = running.start()
-    running.await_welcome()
+    local_run.process = local_run.start()
+    local_run.await_welcome()
     question = '.venv/bin/carrel call search_kb \'{"query": "how hot for green tea"}\''
-    assert json.loads(running.call(question).stdout)["results"][0]["title"] == "Tea"
+    assert json.loads(local_run.call(question).stdout)["results"][0]["title"] == "Tea"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from mcp_types import ReadResourceResult
 
-    from tests.support.gateway_process import Library, Running
+    from tests.support.gateway_process import Library, RunningGateway
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +34,7 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def client(carrel: Running, mode: str) -> AsyncIterator[Client]:
+async def client(carrel: RunningGateway, mode: str) -> AsyncIterator[Client]:
     """A connected client."""
     async with Client(carrel.endpoint, mode=mode) as connected:
         yield connected
@@ -128,7 +128,7 @@ async def test_hits_and_related_chunks_have_readable_links(
 
 @pytest.mark.parametrize("version", [*HANDSHAKE, None])
 async def test_revisions_without_resource_links_get_none(
-    inline: Running, version: str | None
+    inline: RunningGateway, version: str | None
 ) -> None:
     headers = {"mcp-protocol-version": version}
     request = call("search_kb", {"query": "bread", "limit": 2})
@@ -138,7 +138,7 @@ async def test_revisions_without_resource_links_get_none(
 
 
 async def test_resources_can_be_cached_privately_for_five_minutes(
-    carrel: Running, library: Library
+    carrel: RunningGateway, library: Library
 ) -> None:
     async with Client(carrel.endpoint, mode=MODERN) as client:
         uri = f"carrel://chunk/{library.chunks[0].chunk_id}"
@@ -151,7 +151,7 @@ async def test_resources_can_be_cached_privately_for_five_minutes(
             assert result.cache_scope == "private"
 
 
-async def test_subscriptions_are_neither_offered_nor_accepted(carrel: Running) -> None:
+async def test_subscriptions_are_neither_offered_nor_accepted(carrel: RunningGateway) -> None:
     capabilities = post_modern(carrel.endpoint, "server/discover").json()["result"]["capabilities"]
     assert capabilities.keys() == {"tools", "prompts", "resources", "completions"}
     assert "true" not in json.dumps(capabilities)  # neither subscribe nor listChanged

@@ -58,16 +58,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def served_jobs(served_project: str, folder: Path) -> Iterator[Cloud]:
     """Two deployed jobs behind the fake Cloud Run."""
     environment = {"GOOGLE_CLOUD_PROJECT": served_project, "INGEST_PATH": str(folder)}
-    with cloud(SERVED_JOBS, environment, log=folder.parent / "jobs.log") as running:
-        yield running
+    with cloud(SERVED_JOBS, environment, log=folder.parent / "jobs.log") as fake_cloud:
+        yield fake_cloud
 
 
 @pytest.fixture(scope="module")
 def other_jobs(served_project: str, folder: Path) -> Iterator[Cloud]:
     """All other deployed jobs."""
     environment = {"GOOGLE_CLOUD_PROJECT": served_project}
-    with cloud(OTHER_JOBS, environment, log=folder.parent / "others.log") as running:
-        yield running
+    with cloud(OTHER_JOBS, environment, log=folder.parent / "others.log") as fake_cloud:
+        yield fake_cloud
 
 
 @contextmanager

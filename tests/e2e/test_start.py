@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 LIST_TOOLS = message("tools/list")
 CARREL = [sys.executable, "-c", "from infra.cli.main import main; main()"]
 DATABASE_VARIABLES = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "ACCESS_SECRETS"}
-"""Variables with which a command would use the database of the tests."""
+"""The variables with which a command would use the database of the tests."""
 
 
 def make_environment(folder: Path) -> dict[str, str]:
     """Return the environment of a machine without data."""
-    own = {"CARREL_STATE": str(folder / "state"), "EMULATOR_PORT": str(free_port())}
+    own_variables = {"CARREL_STATE": str(folder / "state"), "EMULATOR_PORT": str(free_port())}
     return {
         name: value for name, value in os.environ.items() if name not in DATABASE_VARIABLES
-    } | own
+    } | own_variables
 
 
 @contextmanager
@@ -90,10 +90,10 @@ def list_tools(port: int, **headers: str) -> int:
 @pytest.mark.anyio
 async def test_concurrent_first_requests_are_all_answered(log: Path) -> None:
     statuses: list[int] = []
-    with run_deployed_gateway({}, log) as running:
+    with run_deployed_gateway({}, log) as gateway:
 
         async def ask(client: httpx2.AsyncClient) -> None:
-            response = await client.post(running.endpoint, json=LIST_TOOLS, headers=HEADERS)
+            response = await client.post(gateway.endpoint, json=LIST_TOOLS, headers=HEADERS)
             statuses.append(response.status_code if response.json()["result"]["tools"] else 0)
 
         async with httpx2.AsyncClient(timeout=60) as client, anyio.create_task_group() as group:
@@ -103,10 +103,10 @@ async def test_concurrent_first_requests_are_all_answered(log: Path) -> None:
 
 
 def test_a_gateway_stops_cleanly_on_sigterm(log: Path) -> None:
-    with run_deployed_gateway({}, log) as running:
-        httpx2.post(running.endpoint, json=LIST_TOOLS, headers=HEADERS)
-        os.killpg(running.gateway.process.pid, signal.SIGTERM)
-        assert running.gateway.process.wait(timeout=60) == 0
+    with run_deployed_gateway({}, log) as gateway:
+        httpx2.post(gateway.endpoint, json=LIST_TOOLS, headers=HEADERS)
+        os.killpg(gateway.server.process.pid, signal.SIGTERM)
+        assert gateway.server.process.wait(timeout=60) == 0
 
 
 @pytest.mark.slow
@@ -134,7 +134,8 @@ def test_a_run_of_functions_answers_calls(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_run_with_sign_in_says_how_to_make_a_key(tmp_path: Path) -> None:
-    port, environment = free_port(), make_environment(tmp_path)
+    port = free_port()
+    environment = make_environment(tmp_path)
     inherited = {"LOCAL_USER": "somebody", "PUBLIC_ACCESS": "true"}
     with run_up(port, environment | inherited, "--sign-in") as output:
         for words in ("Clients need a credential", "keys create", "sign-in page"):
@@ -150,7 +151,8 @@ def test_a_run_with_sign_in_says_how_to_make_a_key(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_key_outlives_a_database_that_is_then_killed(tmp_path: Path) -> None:
-    port, environment = free_port(), make_environment(tmp_path)
+    port = free_port()
+    environment = make_environment(tmp_path)
     with run_up(port, environment, "--sign-in"):
         _, key, _ = run_carrel(environment, "keys", "create", "--user", "ann", "--name", "test")
         os.kill(find_daemon(tmp_path / "state"), signal.SIGKILL)

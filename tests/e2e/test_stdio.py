@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 COMMAND = [str(Path(sys.executable).with_name("carrel")), "stdio"]
 """The command of the virtual environment, as a client's configuration names it."""
 EMULATOR_VARIABLES = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT"}
-"""Variables that would point a command at the tests' own emulator."""
+"""The variables that would point a command at the tests' own emulator."""
 
 
 def server_variables(library: Library) -> dict[str, str]:

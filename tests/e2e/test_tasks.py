@@ -47,12 +47,12 @@ async def call_for_data(client: Client, name: str, /, **arguments: Any) -> dict[
 
 async def test_task_passes_through_its_states(client: Client) -> None:
     word = uuid.uuid4().hex
-    added = await call_for_data(client, "add_task", title=f"Bake {word}", due_date="2020-02-29")
-    task_id = added["task"]["task_id"]
+    new_task = await call_for_data(client, "add_task", title=f"Bake {word}", due_date="2020-02-29")
+    task_id = new_task["task"]["task_id"]
     await call_for_data(client, "update_task", task_id=task_id, description="粉 🌾", due_date=None)
     completed = await call_for_data(client, "complete_task", task_id=task_id)
     [listed] = (await call_for_data(client, "list_tasks", query=word))["tasks"]
-    assert {name: value for name, value in listed.items() if name != "overdue"} == completed["task"]
+    assert completed["task"] == {name: value for name, value in listed.items() if name != "overdue"}
     assert listed["description"] == "粉 🌾"
     deleted = await call_for_data(client, "delete_task", task_id=task_id)
     assert (await call_for_data(client, "list_tasks", query=word))["tasks"] == []
@@ -104,8 +104,8 @@ async def test_unreachable_database_is_a_processing_error(log: Path) -> None:
         "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{free_port()}",
         "TOOL_TIMEOUTS": json.dumps({"list_tasks": 1.0, "add_task": 1.0}),
     }
-    with run_gateway(INLINE, unreachable, log) as running:
-        async with Client(running.endpoint) as client:
+    with run_gateway(INLINE, unreachable, log) as gateway:
+        async with Client(gateway.endpoint) as client:
             for name, arguments in (("list_tasks", {}), ("add_task", {"title": "x"})):
                 error = (await call_tool(client, name, **arguments))["error"]
                 assert error["code"] == "processing_error"
@@ -120,11 +120,11 @@ def make_credential(project: str, user: str) -> dict[str, str | None]:
 
 def test_gateway_errors_use_the_same_envelope(project: str, log: Path) -> None:
     environment = {**CLOUD, "GOOGLE_CLOUD_PROJECT": project, "WRITES_PER_MINUTE": "2"}
-    with run_gateway(INLINE, environment, log) as running:
+    with run_gateway(INLINE, environment, log) as gateway:
         anna, ben = make_credential(project, "anna@example.com"), make_credential(project, "ben")
 
         def call_as(headers: dict[str, str | None], name: str, **arguments: Any) -> dict[str, Any]:
-            response = post(running.endpoint, call(name, arguments), headers)
+            response = post(gateway.endpoint, call(name, arguments), headers)
             answer: dict[str, Any] = response.json()["result"]["structuredContent"]
             return answer
 
@@ -136,16 +136,16 @@ def test_gateway_errors_use_the_same_envelope(project: str, log: Path) -> None:
         assert rejection["error"]["code"] == "processing_error"
         assert rejection["error"]["details"]["reason"] == "RATE_LIMITED"
         assert rejection["error"]["retry_after"] > 0
-        tools = post(running.endpoint, message("tools/list"), anna).json()["result"]["tools"]
+        tools = post(gateway.endpoint, message("tools/list"), anna).json()["result"]["tools"]
         schemas = {tool["name"]: tool["outputSchema"] for tool in tools}
         assert_matches_schema(rejection, schemas["complete_task"])
 
 
 async def test_contents_of_tasks_are_not_logged(client: Client, log: Path) -> None:
     word = uuid.uuid4().hex
-    added = await call_for_data(client, "add_task", title=word, description=word)
-    await call_tool(client, "update_task", task_id=added["task"]["task_id"], priority=word)
-    await call_tool(client, "update_task", task_id=added["task"]["task_id"], due_date=word)
+    new_task = await call_for_data(client, "add_task", title=word, description=word)
+    await call_tool(client, "update_task", task_id=new_task["task"]["task_id"], priority=word)
+    await call_tool(client, "update_task", task_id=new_task["task"]["task_id"], due_date=word)
     await call_tool(client, "list_tasks", query=word)
     await call_tool(client, "list_tasks", time_zone=word)
     logged = await anyio.Path(log).read_text("utf-8")

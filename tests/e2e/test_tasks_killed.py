@@ -62,11 +62,11 @@ async def test_calls_of_a_killed_function_run_once(
     assert sorted(stored) == list(range(1, TASKS_PER_CALL * len(answers) + 1))
     keys = {call.request.arguments["idempotency_key"] for call in answers}
     assert len(keys) == len(answers)
-    added = [added_tasks(call) for call in answers]
-    for tasks in added:
+    added_by_call = [added_tasks(call) for call in answers]
+    for tasks in added_by_call:
         first = min(tasks)
         assert list(tasks) == list(range(first, first + TASKS_PER_CALL))
-    assert {number: title for tasks in added for number, title in tasks.items()} == stored
+    assert stored == {number: title for tasks in added_by_call for number, title in tasks.items()}
 
 
 def added_tasks(call: AnsweredCall) -> dict[int, str]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mcp_types import CallToolResult
 
-    from tests.support.gateway_process import Running
+    from tests.support.gateway_process import RunningGateway
 
 pytestmark = pytest.mark.anyio
 
@@ -41,11 +41,11 @@ def realm() -> str:
 
 
 @pytest.fixture(scope="module")
-def gateway(realm: str, log: Path) -> Iterator[Running]:
+def gateway(realm: str, log: Path) -> Iterator[RunningGateway]:
     """A gateway with authentication that allows anonymous reads."""
     environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, **PUBLIC_ACCESS}
-    with run_gateway(INLINE, environment, log) as running:
-        yield running
+    with run_gateway(INLINE, environment, log) as gateway:
+        yield gateway
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +57,13 @@ def keys(realm: str) -> dict[str, str]:
 
 @asynccontextmanager
 async def connected(
-    running: Running, key: str | None = None, mode: str = MODERN
+    gateway: RunningGateway, key: str | None = None, mode: str = MODERN
 ) -> AsyncIterator[Client]:
     """Connect the official client with this key, or anonymously."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=60) as http,
-        Client(streamable_http_client(running.endpoint, http_client=http), mode=mode) as client,
+        Client(streamable_http_client(gateway.endpoint, http_client=http), mode=mode) as client,
     ):
         yield client
 
@@ -85,7 +85,7 @@ async def call_tool(client: Client, name: str, **arguments: Any) -> tuple[str, d
 
 @pytest.mark.parametrize("mode", [MODERN, "legacy"])
 async def test_trace_life_cycle_in_text_and_data(
-    gateway: Running, keys: dict[str, str], mode: str
+    gateway: RunningGateway, keys: dict[str, str], mode: str
 ) -> None:
     number = 1 if mode == MODERN else 6
     async with connected(gateway, keys[ANNA], mode) as anna:
@@ -121,7 +121,7 @@ async def test_trace_life_cycle_in_text_and_data(
         assert result.is_error
 
 
-async def test_no_results_are_reported_in_the_required_words(gateway: Running) -> None:
+async def test_no_results_are_reported_in_the_required_words(gateway: RunningGateway) -> None:
     async with connected(gateway) as anonymous:
         text, data = await call_tool(anonymous, "search_traces", tags=["no-such-tag"])
         assert text.startswith("No traces found matching your query.")
@@ -131,7 +131,7 @@ async def test_no_results_are_reported_in_the_required_words(gateway: Running) -
         assert "Please provide a query, tags, or both to search." in join_text(result)
 
 
-async def test_annotations_match_the_effects(gateway: Running, keys: dict[str, str]) -> None:
+async def test_annotations_match_the_effects(gateway: RunningGateway, keys: dict[str, str]) -> None:
     async with connected(gateway, keys[ANNA]) as anna:
         listed = {tool.name: tool for tool in (await anna.list_tools()).tools}
     for name in (*READ_TOOLS, *WRITE_TOOLS):
@@ -145,7 +145,7 @@ async def test_annotations_match_the_effects(gateway: Running, keys: dict[str, s
         assert "idempotency_key" in listed[name].input_schema["properties"]
 
 
-async def test_anonymous_caller_sees_reading_tools_only(gateway: Running) -> None:
+async def test_anonymous_caller_sees_reading_tools_only(gateway: RunningGateway) -> None:
     async with connected(gateway) as anonymous:
         names = {tool.name for tool in (await anonymous.list_tools()).tools}
     assert set(READ_TOOLS) <= names
@@ -155,14 +155,14 @@ async def test_anonymous_caller_sees_reading_tools_only(gateway: Running) -> Non
 @pytest.mark.parametrize("name", WRITE_TOOLS)
 @pytest.mark.parametrize("body", [{}, {"trace_id": "x", "vote_type": "up"}, sample(3)])
 def test_anonymous_write_asks_for_sign_in(
-    gateway: Running, name: str, body: dict[str, Any]
+    gateway: RunningGateway, name: str, body: dict[str, Any]
 ) -> None:
     response = post(gateway.endpoint, call(name, body))
     assert response.status_code == 401
     assert response.json()["error"]["message"] == f"Sign in to call {name}."
 
 
-async def test_rejections_say_what_to_do(gateway: Running, keys: dict[str, str]) -> None:
+async def test_rejections_say_what_to_do(gateway: RunningGateway, keys: dict[str, str]) -> None:
     token = "ghp_" + "Zk3vQ9xT1mLr7Wc5Yb8Nd2Hf6Js4Pg0AeUiO"
     async with connected(gateway, keys["ben"]) as ben:
         result = await ben.call_tool("contribute_trace", sample(4, context_text=f"x\n{token}"))
@@ -179,7 +179,7 @@ async def test_rejections_say_what_to_do(gateway: Running, keys: dict[str, str])
 
 
 async def test_invalid_arguments_of_all_five_tools_are_named(
-    gateway: Running, keys: dict[str, str]
+    gateway: RunningGateway, keys: dict[str, str]
 ) -> None:
     invalid: dict[str, tuple[dict[str, Any], str]] = {
         "search_traces": ({"query": "x", "limit": 0}, "limit"),
@@ -212,8 +212,8 @@ async def test_all_five_tools_report_an_outage(log: Path) -> None:
         "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{free_port()}",
         "TOOL_TIMEOUTS": json.dumps(dict.fromkeys(calls, 1.0)),
     }
-    with run_gateway(INLINE, unreachable, log) as running:
-        async with Client(running.endpoint) as client:
+    with run_gateway(INLINE, unreachable, log) as gateway:
+        async with Client(gateway.endpoint) as client:
             for name, arguments in calls.items():
                 result = await client.call_tool(name, arguments)
                 error = json.loads(join_text(result))["error"]
@@ -225,7 +225,7 @@ async def test_all_five_tools_report_an_outage(log: Path) -> None:
 
 
 async def test_contributors_and_voters_are_not_disclosed(
-    gateway: Running, keys: dict[str, str]
+    gateway: RunningGateway, keys: dict[str, str]
 ) -> None:
     async with connected(gateway, keys[ANNA]) as anna:
         _, data = await call_tool(anna, "contribute_trace", **sample(10))
@@ -244,7 +244,7 @@ async def test_contributors_and_voters_are_not_disclosed(
 
 
 async def test_repeated_idempotency_key_contributes_once(
-    gateway: Running, keys: dict[str, str]
+    gateway: RunningGateway, keys: dict[str, str]
 ) -> None:
     async with connected(gateway, keys["carl"]) as carl, connected(gateway, keys["carl"]) as other:
         arguments = sample(12, idempotency_key="once")
@@ -258,7 +258,7 @@ async def test_repeated_idempotency_key_contributes_once(
 
 @pytest.mark.parametrize("version", HANDSHAKE)
 def test_every_protocol_revision_returns_text(
-    gateway: Running, keys: dict[str, str], version: str
+    gateway: RunningGateway, keys: dict[str, str], version: str
 ) -> None:
     headers: dict[str, str | None] = {
         "mcp-protocol-version": version,

@@ -89,8 +89,8 @@ def amendment(person: int, number: int) -> dict[str, str]:
 async def contribute_first_traces(app: App, person: int) -> PersonTraces:
     """Contribute the first traces of a person."""
 
-    async def contribute(kind: str, **more: str) -> str:
-        fields = make_fields(f"{person} {kind}") | more
+    async def contribute(kind: str, **options: str) -> str:
+        fields = make_fields(f"{person} {kind}") | options
         result = await call_result(app, "contribute_trace", user(person), **fields)
         return str(result["trace_id"])
 
@@ -107,20 +107,21 @@ def make_caller(traces: list[PersonTraces]) -> Callable[[int, int], tuple[str, C
     """Return a function that makes the calls. Each pair of a person and a function is a client."""
 
     def arguments(tool: str, person: int, number: int) -> dict[str, Any]:
-        mine = traces[person]
+        own_traces = traces[person]
         match tool:
             case "contribute_trace":
-                replacement = {} if number else {"supersedes": mine.replaced}
+                replacement = {} if number else {"supersedes": own_traces.replaced}
                 return make_fields(f"{person} {number}") | replacement
             case "amend_trace":
-                return {"trace_id": mine.amended} | amendment(person, number)
+                return {"trace_id": own_traces.amended} | amendment(person, number)
             case "vote_trace":
                 voted_person = (person + 1 + number % (PERSON_COUNT - 1)) % PERSON_COUNT
                 return {"trace_id": traces[voted_person].amended} | VOTES[number % len(VOTES)]
-        return {"trace_id": mine.toggled, "withdrawn": number % 2 == 0}
+        return {"trace_id": own_traces.toggled, "withdrawn": number % 2 == 0}
 
     def call(client: int, number: int) -> tuple[str, CallRequest]:
-        person, tool = client // len(FUNCTIONS), FUNCTIONS[client % len(FUNCTIONS)]
+        person = client // len(FUNCTIONS)
+        tool = FUNCTIONS[client % len(FUNCTIONS)]
         idempotency_key = {"idempotency_key": f"{tool} {number}"}
         request_arguments = arguments(tool, person, number) | idempotency_key
         return tool, make_request(tool, user(person), request_arguments)
@@ -140,7 +141,8 @@ async def test_traces_are_consistent_after_random_kills(
 
     def run_calls() -> list[AnsweredCall]:
         with ExitStack() as stack:
-            environment, log = {"GOOGLE_CLOUD_PROJECT": project}, tmp_path / "log"
+            environment = {"GOOGLE_CLOUD_PROJECT": project}
+            log = tmp_path / "log"
             functions = {
                 tool: stack.enter_context(
                     run_killed_function(
@@ -159,10 +161,10 @@ async def test_traces_are_consistent_after_random_kills(
     await assert_postings_exact(app)
     await assert_tallies(app)
     await assert_contributed_once(app, answers, traces)
-    for person, mine in enumerate(traces):
+    for person, own_traces in enumerate(traces):
         own_calls = [call for call in answers if call.request.caller.user_id == user(person)]
-        await assert_amended_in_order(app, mine.amended, person, own_calls)
-        await assert_toggled(app, mine, own_calls)
+        await assert_amended_in_order(app, own_traces.amended, person, own_calls)
+        await assert_toggled(app, own_traces, own_calls)
         await assert_voted(app, person, own_calls)
 
 
@@ -179,16 +181,21 @@ async def assert_contributed_once(
     app: App, answers: list[AnsweredCall], traces: list[PersonTraces]
 ) -> None:
     """Assert that every contribution is stored once, under the returned id."""
-    new = {result["trace_id"]: sent for sent, result in select_calls("contribute_trace", answers)}
+    contributions = {
+        result["trace_id"]: arguments
+        for arguments, result in select_calls("contribute_trace", answers)
+    }
     stored = await stored_documents(app, "traces")
-    assert stored.keys() == new.keys() | {trace_id for first in traces for trace_id in first}
-    for trace_id, sent in new.items():
+    assert stored.keys() == contributions.keys() | {
+        trace_id for first in traces for trace_id in first
+    }
+    for trace_id, arguments in contributions.items():
         trace = stored[trace_id]
         assert {name: trace[name] for name in make_fields("")} == {
-            name: sent[name] for name in make_fields("")
+            name: arguments[name] for name in make_fields("")
         }
-        if "supersedes" in sent:
-            assert stored[sent["supersedes"]]["superseded_by"] == trace_id
+        if "supersedes" in arguments:
+            assert stored[arguments["supersedes"]]["superseded_by"] == trace_id
 
 
 async def assert_amended_in_order(
@@ -204,28 +211,31 @@ async def assert_amended_in_order(
     current = (await stored_documents(app, "traces"))[trace_id]
     revisions = [stored[str(number)] for number in range(1, len(amended) + 1)] + [current]
     assert len(stored) == len(amended)
-    assert [{name: row[name] for name in make_fields("")} for row in revisions] == contents
+    assert contents == [{name: row[name] for name in make_fields("")} for row in revisions]
 
 
-async def assert_toggled(app: App, mine: PersonTraces, answers: list[AnsweredCall]) -> None:
+async def assert_toggled(app: App, traces: PersonTraces, answers: list[AnsweredCall]) -> None:
     """Assert that every call changed the trace, and that the superseded trace followed."""
     toggles = select_calls("withdraw_trace", answers)
     assert [result["changed"] for _, result in toggles] == [True] * len(toggles)
-    stored, is_withdrawn = await stored_documents(app, "traces"), len(toggles) % 2 == 1
-    assert (stored[mine.toggled]["withdrawn_at"] is not None) == is_withdrawn
-    assert stored[mine.superseded]["superseded_by"] == (None if is_withdrawn else mine.toggled)
+    stored = await stored_documents(app, "traces")
+    is_withdrawn = len(toggles) % 2 == 1
+    assert (stored[traces.toggled]["withdrawn_at"] is not None) == is_withdrawn
+    assert stored[traces.superseded]["superseded_by"] == (None if is_withdrawn else traces.toggled)
 
 
 async def assert_voted(app: App, person: int, answers: list[AnsweredCall]) -> None:
     """Assert that the last of a person's votes on a trace is stored."""
-    last = {sent["trace_id"]: sent for sent, _ in select_calls("vote_trace", answers)}
+    last_votes = {
+        arguments["trace_id"]: arguments for arguments, _ in select_calls("vote_trace", answers)
+    }
     traces = await stored_documents(app, "traces")
-    for trace_id, sent in last.items():
+    for trace_id, arguments in last_votes.items():
         vote = (await stored_votes(app, trace_id)).get(user(person))
-        if sent["vote_type"] == "none":
+        if arguments["vote_type"] == "none":
             # A vote on an earlier text may remain; it does not count.
             assert vote is None or vote["revision"] < traces[trace_id]["text_revision"]
         else:
             assert vote
-            assert vote["vote"] == sent["vote_type"]
-            assert vote["tag"] == sent.get("feedback_tag")
+            assert vote["vote"] == arguments["vote_type"]
+            assert vote["tag"] == arguments.get("feedback_tag")

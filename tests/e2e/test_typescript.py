@@ -12,14 +12,16 @@ from tests.support.mcp_wire import TOOL_NAMES, assert_matches_schema
 from tests.support.typescript_clients import run_client
 
 if TYPE_CHECKING:
-    from tests.support.gateway_process import Running
+    from tests.support.gateway_process import RunningGateway
 
 
 @pytest.mark.parametrize(
     "client",
     ["auto", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("2026-07-28", "v1"))],
 )
-def test_a_typescript_client_searches_reads_and_sees_errors(carrel: Running, client: str) -> None:
+def test_a_typescript_client_searches_reads_and_sees_errors(
+    carrel: RunningGateway, client: str
+) -> None:
     report = run_client("client.mjs", carrel.endpoint, client, {})
     schemas = {tool["name"]: tool["outputSchema"] for tool in report["tools"]}
     assert list(schemas) == TOOL_NAMES
@@ -32,11 +34,13 @@ def test_a_typescript_client_searches_reads_and_sees_errors(carrel: Running, cli
 
 
 @pytest.mark.slow
-def test_an_idle_client_is_still_answered(inline: Running, functions: Running) -> None:
+def test_an_idle_client_is_still_answered(
+    inline: RunningGateway, functions: RunningGateway
+) -> None:
     """Both topologies run at once, because the pauses alone take 17 seconds."""
     with ThreadPoolExecutor() as pool:
         runs = [
-            pool.submit(run_client, "pauses.mjs", running.endpoint, "v1", {})
-            for running in (inline, functions)
+            pool.submit(run_client, "pauses.mjs", gateway.endpoint, "v1", {})
+            for gateway in (inline, functions)
         ]
     assert [run.result() for run in runs] == [{"answered": [1.9, 2.1, 3, 10]}] * 2

@@ -116,7 +116,7 @@ class Browser:
 
 
 class Browsers:
-    """Opens browser windows."""
+    """A browser that opens windows."""
 
     def __init__(self, chromium: Chromium) -> None:
         """Use this Chromium."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     )
 
     Contents = dict[str, DocumentSnapshot[Any]]
-    """Documents by path."""
+    """The documents by path."""
 
 
 async def read_all_documents(client: AsyncClient) -> Contents:

@@ -47,32 +47,34 @@ class Library:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningGateway:
     """A running gateway.
 
     Attributes:
-        gateway: The gateway's process.
+        server: The gateway's process.
         tools: The processes of tools by name, if they have processes of their own.
         log: The log file of all processes.
     """
 
-    gateway: ServerProcess
+    server: ServerProcess
     tools: Mapping[str, ServerProcess]
     log: Path
 
     @property
     def url(self) -> str:
         """The gateway's URL."""
-        return self.gateway.url
+        return self.server.url
 
     @property
     def endpoint(self) -> str:
         """The URL of the MCP endpoint."""
-        return f"{self.gateway.url}/mcp"
+        return f"{self.server.url}/mcp"
 
 
 @contextmanager
-def run_gateway(source: Path, environment: Mapping[str, str], log: Path) -> Iterator[Running]:
+def run_gateway(
+    source: Path, environment: Mapping[str, str], log: Path
+) -> Iterator[RunningGateway]:
     """Serve a gateway from the checkout, with its tools in the same process.
 
     Args:
@@ -83,17 +85,17 @@ def run_gateway(source: Path, environment: Mapping[str, str], log: Path) -> Iter
     with _serve_gateway(
         lambda variables: checkout_program(source, variables), environment, log
     ) as gateway:
-        yield Running(gateway, {}, log)
+        yield RunningGateway(gateway, {}, log)
 
 
 @contextmanager
 def run_deployed_gateway(
     environment: Mapping[str, str], log: Path, tools: Cloud | None = None
-) -> Iterator[Running]:
+) -> Iterator[RunningGateway]:
     """Serve the deployed gateway, with its tools in a fake cloud."""
     program = tools.gateway if tools else lambda variables: deployed_program("gateway", variables)
     with _serve_gateway(program, environment, log) as gateway:
-        yield Running(gateway, tools.functions if tools else {}, log)
+        yield RunningGateway(gateway, tools.functions if tools else {}, log)
 
 
 @contextmanager

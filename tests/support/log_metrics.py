@@ -22,7 +22,7 @@ _ENTRY_FIELDS: Final = {
     "logging.googleapis.com/trace_sampled": "traceSampled",
 }
 """The fields of a line that become fields of the log entry, with their names in the entry."""
-_COMPARISON: Final = re.compile(r'(?P<path>[\w.]+)(?:="(?P<value>[^"]*)"|(?P<there>:\*))')
+_COMPARISON: Final = re.compile(r'(?P<path>[\w.]+)(?:="(?P<value>[^"]*)"|(?P<exists>:\*))')
 _EXTRACTOR: Final = re.compile(r"EXTRACT\((?P<path>[\w.]+)\)")
 
 
@@ -36,7 +36,7 @@ def parse_log_entry(line: str) -> dict[str, Any]:
 def extract_labels(metric: dict[str, Any], entry: dict[str, Any]) -> dict[str, str]:
     """Return the labels of an entry's data point; missing values are empty."""
     extractors = metric["labelExtractors"].items()
-    return {key: str(_extracted(extractor, entry) or "") for key, extractor in extractors}
+    return {key: str(_extract(extractor, entry) or "") for key, extractor in extractors}
 
 
 def extract_value(metric: dict[str, Any], entry: dict[str, Any]) -> float | None:
@@ -44,7 +44,7 @@ def extract_value(metric: dict[str, Any], entry: dict[str, Any]) -> float | None
     if not all(_matches(part, entry) for part in metric["filter"].split(" AND ")):
         return None
     extractor = metric.get("valueExtractor")
-    return float(_extracted(extractor, entry)) if extractor else 1.0
+    return float(_extract(extractor, entry)) if extractor else 1.0
 
 
 def extract_values(line: str) -> dict[str, float]:
@@ -57,17 +57,17 @@ def extract_values(line: str) -> dict[str, float]:
 def _matches(comparison: str, entry: dict[str, Any]) -> bool:
     match = _COMPARISON.fullmatch(comparison)
     assert match, comparison
-    value = _at(match["path"], entry)
-    return value is not None if match["there"] else value == match["value"]
+    value = _value_at(match["path"], entry)
+    return value is not None if match["exists"] else value == match["value"]
 
 
-def _extracted(extractor: str, entry: dict[str, Any]) -> Any:
+def _extract(extractor: str, entry: dict[str, Any]) -> Any:
     match = _EXTRACTOR.fullmatch(extractor)
     assert match, extractor
-    return _at(match["path"], entry)
+    return _value_at(match["path"], entry)
 
 
-def _at(path: str, entry: dict[str, Any]) -> Any:
+def _value_at(path: str, entry: dict[str, Any]) -> Any:
     value: Any = entry
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import App, Context
 
 NOON = datetime(2024, 6, 12, 12, tzinfo=UTC)
-"""Noon on a Wednesday."""
+"""A Wednesday, at noon."""
 
 
 async def store_and_index(ctx: Context, *sources: Source, now: datetime = NOON) -> list[Chunk]:

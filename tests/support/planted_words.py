@@ -15,7 +15,7 @@ from tests.support.mcp_wire import HANDSHAKE, MODERN, call, initialize, message,
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.support.gateway_process import Running
+    from tests.support.gateway_process import RunningGateway
 
 FORGED = f"carrel_0123456789ab_{MARK * 7}"
 """An access key that was never issued."""
@@ -44,16 +44,16 @@ FIELDS = (
 """The parameters and form fields that are sent to these paths."""
 
 
-def plant(running: Running) -> str:
+def plant(gateway: RunningGateway) -> str:
     """Send the marker in every part of requests, and return the text of all responses."""
     senders = (calls, _methods, _bodies, _headers, _addresses, _functions)
-    texts = [response.text for send in senders for response in send(running)]
-    return "".join([*texts, _send_invalid_http(running)])
+    texts = [response.text for send in senders for response in send(gateway)]
+    return "".join([*texts, _send_invalid_http(gateway)])
 
 
-def calls(running: Running) -> Iterator[httpx2.Response]:
+def calls(gateway: RunningGateway) -> Iterator[httpx2.Response]:
     """Send the marker in tool calls."""
-    endpoint = running.endpoint
+    endpoint = gateway.endpoint
     response = post(endpoint, call("search_kb", {"query": f"the {MARK}"}))
     yield response
     result = response.json().get("result", {})
@@ -80,7 +80,7 @@ def calls(running: Running) -> Iterator[httpx2.Response]:
         yield post_modern(endpoint, "tools/call", name=name, arguments=arguments)
 
 
-def _methods(running: Running) -> Iterator[httpx2.Response]:
+def _methods(gateway: RunningGateway) -> Iterator[httpx2.Response]:
     prompt = {"type": "ref/prompt"}
     template = {"type": "ref/resource"}
     requests: list[tuple[str, dict[str, Any]]] = [
@@ -101,22 +101,22 @@ def _methods(running: Running) -> Iterator[httpx2.Response]:
         (f"notifications/{MARK}", {MARK: MARK}),
     ]
     for method, params in requests:
-        yield post(running.endpoint, message(method, **params))
-        yield post_modern(running.endpoint, method, **params)
+        yield post(gateway.endpoint, message(method, **params))
+        yield post_modern(gateway.endpoint, method, **params)
         notification = {"jsonrpc": "2.0", "method": method, "params": params}
-        yield post(running.endpoint, notification)
-        yield post(running.endpoint, notification, {"mcp-protocol-version": MODERN})
+        yield post(gateway.endpoint, notification)
+        yield post(gateway.endpoint, notification, {"mcp-protocol-version": MODERN})
     handshake = initialize(HANDSHAKE[0])
     handshake["params"] |= {"clientInfo": {"name": MARK, "version": MARK, MARK: MARK}}
-    yield post(running.endpoint, handshake)
-    yield post(running.endpoint, initialize(MARK))
+    yield post(gateway.endpoint, handshake)
+    yield post(gateway.endpoint, initialize(MARK))
 
 
 def _completing(ref: dict[str, str], argument: str) -> dict[str, Any]:
     return {"ref": ref, "argument": {"name": argument, "value": MARK}}
 
 
-def _bodies(running: Running) -> Iterator[httpx2.Response]:
+def _bodies(gateway: RunningGateway) -> Iterator[httpx2.Response]:
     bodies: list[bytes] = [
         f'{{"{MARK}'.encode(),
         f'["{MARK}"]'.encode(),
@@ -137,11 +137,11 @@ def _bodies(running: Running) -> Iterator[httpx2.Response]:
     ]
     for body in bodies:
         for version in (MODERN, None):
-            yield post(running.endpoint, body, {"mcp-protocol-version": version})
-    yield post(running.endpoint, MARK.encode(), {"content-type": f"text/{MARK}"})
+            yield post(gateway.endpoint, body, {"mcp-protocol-version": version})
+    yield post(gateway.endpoint, MARK.encode(), {"content-type": f"text/{MARK}"})
 
 
-def _headers(running: Running) -> Iterator[httpx2.Response]:
+def _headers(gateway: RunningGateway) -> Iterator[httpx2.Response]:
     fields = [
         ("authorization", f"Bearer {MARK}"),
         ("authorization", f"Bearer {FORGED}"),
@@ -173,36 +173,36 @@ def _headers(running: Running) -> Iterator[httpx2.Response]:
     ]
     body = call("get_stats", {})
     for name, value in fields:
-        yield post(running.endpoint, body, {name: value})
+        yield post(gateway.endpoint, body, {name: value})
         yield post_modern(
-            running.endpoint, "tools/call", {name: value}, name="get_stats", arguments={}
+            gateway.endpoint, "tools/call", {name: value}, name="get_stats", arguments={}
         )
 
 
-def _addresses(running: Running) -> Iterator[httpx2.Response]:
-    yield post(f"{running.endpoint}?{MARK}={MARK}", message("ping"))
-    yield httpx2.get(f"{running.url}/{MARK}?{MARK}#{MARK}")
+def _addresses(gateway: RunningGateway) -> Iterator[httpx2.Response]:
+    yield post(f"{gateway.endpoint}?{MARK}={MARK}", message("ping"))
+    yield httpx2.get(f"{gateway.url}/{MARK}?{MARK}#{MARK}")
     fields = dict.fromkeys([*FIELDS, MARK], MARK)
     for path in PATHS:
-        url = f"{running.url}/{path}"
+        url = f"{gateway.url}/{path}"
         yield httpx2.get(url, params=fields)
         yield httpx2.post(url, data=fields)
         yield httpx2.post(url, json={**fields, "redirect_uris": [f"https://{MARK}.example/"]})
         yield httpx2.get(f"{url}/{MARK}", headers={"authorization": f"Bearer {MARK}"})
 
 
-def _functions(running: Running) -> Iterator[httpx2.Response]:
+def _functions(gateway: RunningGateway) -> Iterator[httpx2.Response]:
     """Send the marker to functions without the gateway."""
-    for tool in running.tools.values():
+    for tool in gateway.tools.values():
         yield httpx2.post(tool.url, content=MARK, headers={"traceparent": MARK})
         yield httpx2.post(f"{tool.url}/{MARK}?{MARK}={MARK}", json={MARK: MARK})
         yield httpx2.get(f"{tool.url}/{MARK}", headers={f"x-{MARK}": MARK, "authorization": MARK})
 
 
-def _send_invalid_http(running: Running) -> str:
+def _send_invalid_http(gateway: RunningGateway) -> str:
     """Send bytes that are not valid HTTP, and return the server's answers."""
     answers = []
-    address = urlsplit(running.url)
+    address = urlsplit(gateway.url)
     for text in (f"{MARK}\r\n\r\n", f"GET /{MARK} HTTP/1.1\r\n{MARK}\r\n\r\n"):
         with socket.create_connection((address.hostname, address.port or 80), 5) as connection:
             connection.sendall(text.encode())

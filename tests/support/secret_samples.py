@@ -374,7 +374,7 @@ INNOCENT: Final = (
     "C:\\Users\\Public Documents\\a, C:\\Users\\Your Name\\a, GET /users/settings.profile/edit",
     *_digests(),
 )
-"""Texts without secrets: placeholders, names in code, digests and impersonal addresses."""
+"""The texts without secrets: placeholders, names in code, digests and impersonal addresses."""
 
 HOSTILE: Final = (
     *("a", "1 ", "A", "\n", "\\n", '"', "/", "."),
@@ -390,4 +390,4 @@ HOSTILE: Final = (
     "/home/ida" + ".loaf/",
     *("4242 ", "4", "DE89 ", "000-", "\ufdfa", "\uff10", "\u200b"),
 )
-"""Texts that, when they are repeated, make careless regular expressions slow."""
+"""The texts that, when they are repeated, make careless regular expressions slow."""

@@ -51,7 +51,7 @@ async def assert_postings_exact(app: App) -> None:
     assert {ref: data["df"] for ref, data in documents.items()} == expected_counts
     assert all(len(data["postings"]) <= data["held"] for data in documents.values())
     stored_totals = (await stored_documents(app, "meta")).get("trace_lexicon", {})
-    assert {"documents": 0, "length": 0} | stored_totals == dict(totals)
+    assert dict(totals) == {"documents": 0, "length": 0} | stored_totals
     for (collection, name), data in documents.items():
         if collection == "trace_facets":
             facet = parse_facet_id(name, data["name"])

@@ -94,7 +94,7 @@ async def call_text(
 
 
 _declarations: dict[int, tuple[Tool[Any, Any], Declaration]] = {}
-"""Declarations by the `id` of their tool. The tool is stored too, so that its id is not reused."""
+"""The declarations by the `id` of their tool. The tool is stored too, so its id is not reused."""
 
 
 def _declaration(tool: Tool[Any, Any]) -> Declaration:

@@ -20,7 +20,7 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Scope
 from shared.firestore.database import Connection
 from tests.e2e.access.all_tools_gateway import Carrel
-from tests.support.gateway_process import INLINE, SECRET, Running, run_gateway
+from tests.support.gateway_process import INLINE, SECRET, RunningGateway, run_gateway
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
@@ -34,10 +34,10 @@ CLOUD = {
     "REGISTRATIONS_PER_HOUR": "1000",
     "REQUESTS_PER_MINUTE": "1000000",
 }
-"""Settings of a gateway that requires credentials, as in the cloud, with high rate limits."""
+"""The settings of a gateway that requires credentials, as in the cloud, with high rate limits."""
 
 UNLIMITED = {"PUBLIC_ACCESS": "true", "ANONYMOUS_PER_MINUTE": "100000"}
-"""Settings that let anonymous callers read, with a high rate limit."""
+"""The settings that let anonymous callers read, with a high rate limit."""
 
 FUNDS = 1_000_000
 """The balance of each user of these tests, in micro-dollars."""
@@ -58,33 +58,33 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def gateway(realm: str, log: Path) -> Iterator[Running]:
+def gateway(realm: str, log: Path) -> Iterator[RunningGateway]:
     """A gateway that requires a credential."""
-    with run_gateway(NOTEBOOK, {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD}, log) as running:
-        yield running
+    with run_gateway(NOTEBOOK, {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD}, log) as gateway:
+        yield gateway
 
 
 @pytest.fixture(scope="session")
-def open_gateway(realm: str, log: Path) -> Iterator[Running]:
+def open_gateway(realm: str, log: Path) -> Iterator[RunningGateway]:
     """A gateway that lets anonymous callers use public tools."""
     environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, "PUBLIC_ACCESS": "true"}
-    with run_gateway(NOTEBOOK, environment, log) as running:
-        yield running
+    with run_gateway(NOTEBOOK, environment, log) as gateway:
+        yield gateway
 
 
 @pytest.fixture(scope="session")
-def laptop(realm: str, log: Path) -> Iterator[Running]:
+def laptop(realm: str, log: Path) -> Iterator[RunningGateway]:
     """A local gateway, which requires no credential."""
-    with run_gateway(NOTEBOOK, {"GOOGLE_CLOUD_PROJECT": realm}, log) as running:
-        yield running
+    with run_gateway(NOTEBOOK, {"GOOGLE_CLOUD_PROJECT": realm}, log) as gateway:
+        yield gateway
 
 
 @pytest.fixture(scope="session")
 def carrel(realm: str, log: Path) -> Iterator[Carrel]:
     """All tools behind a gateway that requires a credential for everything but public tools."""
     environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, **UNLIMITED}
-    with run_gateway(INLINE, environment, log) as running, httpx2.Client(timeout=60) as http:
-        yield Carrel(running.endpoint, http)
+    with run_gateway(INLINE, environment, log) as gateway, httpx2.Client(timeout=60) as http:
+        yield Carrel(gateway.endpoint, http)
 
 
 def in_access(realm: str, work: Callable[[AccessStore], Awaitable[Any]]) -> Any:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from shared.accounts.account import Account
     from tests.e2e.access.conftest import MakeKey
-    from tests.support.gateway_process import Running
+    from tests.support.gateway_process import RunningGateway
 
     ReadAccount = Callable[[str], Account]
 
@@ -34,18 +34,18 @@ def account(realm: str) -> ReadAccount:
     return read
 
 
-def write(running: Running, key: str, /, **arguments: Any) -> dict[str, Any]:
+def write(gateway: RunningGateway, key: str, /, **arguments: Any) -> dict[str, Any]:
     """Write a note and return the result."""
     headers: dict[str, str | None] = {"authorization": f"Bearer {key}"}
-    result: dict[str, Any] = post(running.endpoint, call("write_note", arguments), headers).json()[
+    result: dict[str, Any] = post(gateway.endpoint, call("write_note", arguments), headers).json()[
         "result"
     ]
     return result
 
 
-def notes(running: Running, key: str) -> list[str]:
+def notes(gateway: RunningGateway, key: str) -> list[str]:
     headers: dict[str, str | None] = {"authorization": f"Bearer {key}"}
-    answer = post(running.endpoint, call("read_notes", {}), headers).json()
+    answer = post(gateway.endpoint, call("read_notes", {}), headers).json()
     texts: list[str] = answer["result"]["structuredContent"]["texts"]
     return texts
 
@@ -56,7 +56,7 @@ def receipt(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_call_is_charged_its_actual_cost(
-    gateway: Running, make_key: MakeKey, account: ReadAccount
+    gateway: RunningGateway, make_key: MakeKey, account: ReadAccount
 ) -> None:
     key = make_key("money.cost")
     assert receipt(write(gateway, key, text="three"))["price"] == 5
@@ -66,7 +66,7 @@ def test_a_call_is_charged_its_actual_cost(
 
 
 def test_a_free_call_does_not_change_the_account(
-    gateway: Running, make_key: MakeKey, account: ReadAccount
+    gateway: RunningGateway, make_key: MakeKey, account: ReadAccount
 ) -> None:
     key = make_key("money.free")
     before = account("money.free")
@@ -75,7 +75,7 @@ def test_a_free_call_does_not_change_the_account(
 
 
 def test_a_call_without_funds_is_rejected_and_not_run(
-    gateway: Running, make_key: MakeKey, realm: str, account: ReadAccount
+    gateway: RunningGateway, make_key: MakeKey, realm: str, account: ReadAccount
 ) -> None:
     key = make_key("money.poor")
     in_access(realm, lambda store: store.accounts.credit("money.poor", 1 - FUNDS, utc_now()))
@@ -87,7 +87,7 @@ def test_a_call_without_funds_is_rejected_and_not_run(
 
 
 def test_a_rejected_call_costs_nothing(
-    gateway: Running, make_key: MakeKey, account: ReadAccount
+    gateway: RunningGateway, make_key: MakeKey, account: ReadAccount
 ) -> None:
     key = make_key("money.refused")
     assert write(gateway, key, text="x", then="refuse")["isError"]
@@ -99,7 +99,7 @@ def test_a_rejected_call_costs_nothing(
 
 @pytest.mark.parametrize("then", ["break", pytest.param("dawdle", marks=pytest.mark.slow)])
 def test_a_call_with_unknown_outcome_is_paid_when_repeated(
-    gateway: Running, make_key: MakeKey, account: ReadAccount, then: str
+    gateway: RunningGateway, make_key: MakeKey, account: ReadAccount, then: str
 ) -> None:
     user = f"money.{then}"
     key = make_key(user)
@@ -118,16 +118,16 @@ def test_a_call_with_unknown_outcome_is_paid_when_repeated(
 
 
 def test_concurrent_repeats_of_a_call_are_charged_once(
-    gateway: Running, open_gateway: Running, make_key: MakeKey, account: ReadAccount
+    gateway: RunningGateway, open_gateway: RunningGateway, make_key: MakeKey, account: ReadAccount
 ) -> None:
     key = make_key("money.once")
     answers: list[dict[str, Any]] = []
 
-    def send(running: Running) -> None:
-        answers.append(write(running, key, text="only", idempotency_key="k"))
+    def send(instance: RunningGateway) -> None:
+        answers.append(write(instance, key, text="only", idempotency_key="k"))
 
     threads = [
-        threading.Thread(target=send, args=[running]) for running in (gateway, open_gateway) * 3
+        threading.Thread(target=send, args=[instance]) for instance in (gateway, open_gateway) * 3
     ]
     for thread in threads:
         thread.start()
@@ -141,7 +141,7 @@ def test_concurrent_repeats_of_a_call_are_charged_once(
 
 
 def test_a_monthly_budget_is_never_exceeded(
-    gateway: Running, make_key: MakeKey, realm: str, account: ReadAccount
+    gateway: RunningGateway, make_key: MakeKey, realm: str, account: ReadAccount
 ) -> None:
     key = make_key("money.month")
     in_access(realm, lambda store: store.accounts.set_budget("money.month", PRICE + 5))
@@ -152,7 +152,7 @@ def test_a_monthly_budget_is_never_exceeded(
 
 
 def test_a_write_is_recorded_with_names_and_sizes(
-    gateway: Running, make_key: MakeKey, realm: str
+    gateway: RunningGateway, make_key: MakeKey, realm: str
 ) -> None:
     key = make_key("money.record")
     write(gateway, key, text="secret words", idempotency_key="k")
@@ -176,7 +176,7 @@ def nested(depth: int) -> Any:
 
 
 def test_too_deep_arguments_are_rejected_before_payment(
-    gateway: Running, make_key: MakeKey, account: ReadAccount
+    gateway: RunningGateway, make_key: MakeKey, account: ReadAccount
 ) -> None:
     user = "money.odd"
     request = message(

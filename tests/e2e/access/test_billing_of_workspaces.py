@@ -17,7 +17,7 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.e2e.access.conftest import CLOUD, FUNDS, in_access
 from tests.support.fakes.openai import MODEL, FakeOpenAI, Reply, refusal
-from tests.support.gateway_process import INLINE, Running, run_gateway
+from tests.support.gateway_process import INLINE, RunningGateway, run_gateway
 from tests.support.mcp_wire import call, post
 from tests.support.stored_materials import DIMENSION, QUERY, make_text, paragraph, stored_contents
 
@@ -33,14 +33,14 @@ TEXT: Final = make_text()
 LONG_TEXT: Final = make_text(60)
 """A text that is too long for one call."""
 KNOWLEDGE: Final = {"firestore_database": "embedded-elsewhere"}
-"""Settings with a database of their own, because other tests use another embedding model."""
+"""The settings, with a database of their own, because other tests use another embedding model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
     """Gateways that share a database and a fake embedding model."""
 
-    gateways: tuple[Running, ...]
+    gateways: tuple[RunningGateway, ...]
     fake: FakeOpenAI
     realm: str
     environment: dict[str, str]
@@ -215,6 +215,6 @@ def test_a_prepaid_answer_is_free_only_once(two_gateways: Deployment, make_key: 
     key = make_key("materials.prepaid")
     document = two_gateways.ask(key, materials=LONG_TEXT)["structuredContent"]["document"]
     results = two_gateways.ask_concurrently(key, document=document)
-    answered = [outcome(result)[0] for result in results].count("ready")
-    assert answered  # one call embeds; the others are answered as pending, free of charge
-    assert two_gateways.account("materials.prepaid") == (FUNDS - answered * PRICE, [])
+    ready_count = [outcome(result)[0] for result in results].count("ready")
+    assert ready_count  # one call embeds; the others are answered as pending, free of charge
+    assert two_gateways.account("materials.prepaid") == (FUNDS - ready_count * PRICE, [])

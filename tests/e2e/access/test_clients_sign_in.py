@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tests.e2e.access.conftest import MakeKey
-    from tests.support.gateway_process import Running
+    from tests.support.gateway_process import RunningGateway
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +51,7 @@ class Browser:
 
 @asynccontextmanager
 async def connect(
-    running: Running, memory: Memory, browser: Browser, method: str | None = None
+    gateway: RunningGateway, memory: Memory, browser: Browser, method: str | None = None
 ) -> AsyncIterator[tuple[Client, OAuthClientProvider]]:
     """Connect the official Python client, which signs in."""
     metadata = OAuthClientMetadata.model_validate(
@@ -62,23 +62,24 @@ async def connect(
         }
     )
     auth = OAuthClientProvider(
-        running.endpoint, metadata, memory, browser.open, browser.read_redirect
+        gateway.endpoint, metadata, memory, browser.open, browser.read_redirect
     )
     async with (
         httpx2.AsyncClient(auth=auth, timeout=60) as http,
-        Client(streamable_http_client(running.endpoint, http_client=http)) as client,
+        Client(streamable_http_client(gateway.endpoint, http_client=http)) as client,
     ):
         yield client, auth
 
 
 @pytest.mark.parametrize("method", [None, "none", "client_secret_post", "client_secret_basic"])
 async def test_the_python_client_signs_in_and_calls(
-    gateway: Running, make_key: MakeKey, method: str | None
+    gateway: RunningGateway, make_key: MakeKey, method: str | None
 ) -> None:
-    memory, browser = Memory(), Browser(make_key("anna.python"))
+    memory = Memory()
+    browser = Browser(make_key("anna.python"))
     async with connect(gateway, memory, browser, method) as (client, _):
-        written = await client.call_tool("write_note", {"text": "by hand"})
-    assert not written.is_error
+        result = await client.call_tool("write_note", {"text": "by hand"})
+    assert not result.is_error
     assert memory.tokens
     assert memory.tokens.expires_in == 3600
     assert memory.tokens.scope == "carrel:curate carrel:read carrel:write"
@@ -86,9 +87,10 @@ async def test_the_python_client_signs_in_and_calls(
 
 
 async def test_an_expired_token_is_refreshed_without_a_person(
-    gateway: Running, make_key: MakeKey
+    gateway: RunningGateway, make_key: MakeKey
 ) -> None:
-    memory, browser = Memory(), Browser(make_key("anna.away"))
+    memory = Memory()
+    browser = Browser(make_key("anna.away"))
     async with connect(gateway, memory, browser) as (client, auth):
         first = memory.tokens
         auth.context.token_expiry_time = 1.0
@@ -103,7 +105,7 @@ async def test_an_expired_token_is_refreshed_without_a_person(
 @pytest.mark.parametrize("kind", ["v2", "v1"])
 @pytest.mark.slow
 def test_the_typescript_clients_sign_in_call_and_refresh(
-    gateway: Running, make_key: MakeKey, kind: str
+    gateway: RunningGateway, make_key: MakeKey, kind: str
 ) -> None:
     report = run_client(
         "sign_in.mjs", gateway.endpoint, kind, {"CARREL_KEY": make_key(f"ts.{kind}")}

@@ -19,7 +19,7 @@ from tests.support.mcp_wire import HANDSHAKE, call, initialize, message, post
 
 if TYPE_CHECKING:
     from tests.e2e.access.conftest import MakeKey
-    from tests.support.gateway_process import Running
+    from tests.support.gateway_process import RunningGateway
 
 CALLBACK = "https://claude.ai/api/mcp/auth_callback"
 
@@ -108,7 +108,7 @@ class Claude:
 
 
 @pytest.fixture(scope="module")
-def claude(gateway: Running) -> Claude:
+def claude(gateway: RunningGateway) -> Claude:
     return Claude.register(gateway.endpoint)
 
 
@@ -130,8 +130,8 @@ def test_claude_signs_in_calls_refreshes_and_is_revoked(claude: Claude, make_key
 
     tokens = claude.exchange(returned.answer["code"], verifier).json()
     headers: dict[str, str | None] = {"authorization": f"Bearer {tokens['access_token']}"}
-    written = post(claude.endpoint, call("write_note", {"text": "hello"}), headers).json()
-    assert written["result"]["structuredContent"] == {"number": 1}
+    answer = post(claude.endpoint, call("write_note", {"text": "hello"}), headers).json()
+    assert answer["result"]["structuredContent"] == {"number": 1}
 
     refreshed = claude.refresh(tokens["refresh_token"]).json()
     assert claude.status(refreshed["access_token"]) == 200
@@ -184,7 +184,7 @@ def test_a_reused_refresh_token_revokes_parallel_sessions(
 
 
 def test_a_read_only_key_signs_in_for_reading(
-    claude: Claude, make_key: MakeKey, gateway: Running
+    claude: Claude, make_key: MakeKey, gateway: RunningGateway
 ) -> None:
     tokens = sign_in(claude, make_key("claude.reads", scopes=frozenset({Scope.READ})))
     assert tokens["scope"] == "carrel:read"

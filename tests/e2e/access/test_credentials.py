@@ -16,7 +16,7 @@ from tests.support.planted_words import SIGN_IN_PATHS
 
 if TYPE_CHECKING:
     from tests.e2e.access.conftest import MakeKey
-    from tests.support.gateway_process import Running
+    from tests.support.gateway_process import RunningGateway
 
 PUBLIC_TOOLS = {"read_fortune", "read_sign"}
 READ_TOOLS = {"read_notes", *PUBLIC_TOOLS}
@@ -34,14 +34,16 @@ def challenge(response: httpx2.Response) -> dict[str, str]:
     return dict(re.findall(r'(\w+)="([^"]*)"', header))
 
 
-def list_tools(running: Running, headers: dict[str, str | None] | None = None) -> set[str]:
-    listed = post(running.endpoint, message("tools/list"), headers).json()["result"]["tools"]
+def list_tools(gateway: RunningGateway, headers: dict[str, str | None] | None = None) -> set[str]:
+    listed = post(gateway.endpoint, message("tools/list"), headers).json()["result"]["tools"]
     return {tool["name"] for tool in listed}
 
 
-def call_result(running: Running, key: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
+def call_result(
+    gateway: RunningGateway, key: str, tool: str, /, **arguments: Any
+) -> dict[str, Any]:
     """Call a tool with a key and return the result."""
-    result: dict[str, Any] = post(running.endpoint, call(tool, arguments), bearer(key)).json()[
+    result: dict[str, Any] = post(gateway.endpoint, call(tool, arguments), bearer(key)).json()[
         "result"
     ]
     return result
@@ -49,7 +51,7 @@ def call_result(running: Running, key: str, tool: str, /, **arguments: Any) -> d
 
 @pytest.mark.parametrize("body", [initialize(HANDSHAKE[0]), message("tools/list")])
 def test_a_request_without_a_credential_learns_where_to_sign_in(
-    gateway: Running, body: dict[str, Any]
+    gateway: RunningGateway, body: dict[str, Any]
 ) -> None:
     response = post(gateway.endpoint, body)
     assert response.status_code == 401
@@ -74,10 +76,10 @@ def test_a_request_without_a_credential_learns_where_to_sign_in(
     ],
 )
 def test_an_invalid_credential_is_an_invalid_token_error(
-    gateway: Running, open_gateway: Running, headers: dict[str, str | None]
+    gateway: RunningGateway, open_gateway: RunningGateway, headers: dict[str, str | None]
 ) -> None:
-    for running in (gateway, open_gateway):
-        response = post(running.endpoint, message("tools/list"), headers)
+    for instance in (gateway, open_gateway):
+        response = post(instance.endpoint, message("tools/list"), headers)
         assert response.status_code == 401
         assert challenge(response)["error"] == "invalid_token"
 
@@ -86,13 +88,13 @@ def test_an_invalid_credential_is_an_invalid_token_error(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(value=st.text(st.characters(min_codepoint=32, max_codepoint=126)).map(str.strip))
-def test_random_authorization_headers_are_unauthorized(gateway: Running, value: str) -> None:
+def test_random_authorization_headers_are_unauthorized(gateway: RunningGateway, value: str) -> None:
     response = post(gateway.endpoint, message("tools/list"), {"authorization": value})
     assert response.status_code == 401
 
 
 @pytest.mark.parametrize("name", ["authorization", "x-api-key"])
-def test_headers_that_are_not_text_are_unauthorized(gateway: Running, name: str) -> None:
+def test_headers_that_are_not_text_are_unauthorized(gateway: RunningGateway, name: str) -> None:
     response = httpx2.post(
         gateway.endpoint,
         json=message("tools/list"),
@@ -101,21 +103,23 @@ def test_headers_that_are_not_text_are_unauthorized(gateway: Running, name: str)
     assert response.status_code == 401
 
 
-def test_a_key_works_in_either_header_and_with_a_task(gateway: Running, make_key: MakeKey) -> None:
+def test_a_key_works_in_either_header_and_with_a_task(
+    gateway: RunningGateway, make_key: MakeKey
+) -> None:
     key = make_key("anna")
     api_key: dict[str, str | None] = {"x-api-key": key}
     for headers in (bearer(key), api_key, bearer(f"project-7@{key}")):
         assert list_tools(gateway, headers) == ALL_TOOLS
 
 
-def test_a_key_in_the_url_is_ignored(gateway: Running, make_key: MakeKey) -> None:
+def test_a_key_in_the_url_is_ignored(gateway: RunningGateway, make_key: MakeKey) -> None:
     key = make_key("anna")
     for name in ("key", "api_key", "access_token", "token"):
         response = post(f"{gateway.endpoint}?{name}={key}", message("tools/list"))
         assert response.status_code == 401
 
 
-def test_each_task_has_its_own_notes(gateway: Running, make_key: MakeKey) -> None:
+def test_each_task_has_its_own_notes(gateway: RunningGateway, make_key: MakeKey) -> None:
     key = make_key("tasks")
     for task in ("one", "two"):
         call_result(gateway, f"{task}@{key}", "write_note", text=task)
@@ -123,7 +127,7 @@ def test_each_task_has_its_own_notes(gateway: Running, make_key: MakeKey) -> Non
     assert notes["structuredContent"]["texts"] == ["one"]
 
 
-def test_only_the_key_decides_the_user(gateway: Running, make_key: MakeKey) -> None:
+def test_only_the_key_decides_the_user(gateway: RunningGateway, make_key: MakeKey) -> None:
     anna, eve = make_key("anna.decides"), make_key("eve.decides")
     call_result(gateway, anna, "write_note", text="mine")
     for identity in ("anna.decides", "users/anna.decides", "../anna.decides"):
@@ -133,14 +137,14 @@ def test_only_the_key_decides_the_user(gateway: Running, make_key: MakeKey) -> N
     assert rejected["isError"]
 
 
-def test_a_read_only_key_sees_no_writing_tool(gateway: Running, make_key: MakeKey) -> None:
+def test_a_read_only_key_sees_no_writing_tool(gateway: RunningGateway, make_key: MakeKey) -> None:
     key = make_key("reader", scopes=frozenset({Scope.READ}))
     assert list_tools(gateway, bearer(key)) == READ_TOOLS
 
 
 @pytest.mark.parametrize("version", [MODERN, None])
 def test_an_insufficient_scope_error_names_all_scopes(
-    gateway: Running, make_key: MakeKey, version: str | None
+    gateway: RunningGateway, make_key: MakeKey, version: str | None
 ) -> None:
     key = make_key("reader", scopes=frozenset({Scope.READ}))
     if version:
@@ -161,21 +165,23 @@ def test_an_insufficient_scope_error_names_all_scopes(
     assert call_result(gateway, key, "read_notes")["structuredContent"]["texts"] == []
 
 
-def test_an_anonymous_caller_sees_and_calls_public_tools(open_gateway: Running) -> None:
+def test_an_anonymous_caller_sees_and_calls_public_tools(open_gateway: RunningGateway) -> None:
     assert list_tools(open_gateway) == PUBLIC_TOOLS
     result = post(open_gateway.endpoint, call("read_sign", {})).json()["result"]
     assert result["structuredContent"]["texts"] == ["Welcome."]
 
 
 @pytest.mark.parametrize("tool", ["read_notes", "write_note"])
-def test_an_anonymous_call_of_a_private_tool_must_sign_in(open_gateway: Running, tool: str) -> None:
+def test_an_anonymous_call_of_a_private_tool_must_sign_in(
+    open_gateway: RunningGateway, tool: str
+) -> None:
     response = post(open_gateway.endpoint, call(tool, {"text": "x"}))
     assert response.status_code == 401
     assert "error" not in challenge(response)
     assert response.json()["error"]["message"] == f"Sign in to call {tool}."
 
 
-def test_an_anonymous_call_with_a_price_must_sign_in(open_gateway: Running) -> None:
+def test_an_anonymous_call_with_a_price_must_sign_in(open_gateway: RunningGateway) -> None:
     """The response has status 401, because clients look for sign-in there."""
     response = post(open_gateway.endpoint, call("read_fortune", {}))
     assert response.status_code == 401
@@ -185,7 +191,7 @@ def test_an_anonymous_call_with_a_price_must_sign_in(open_gateway: Running) -> N
 
 
 def test_an_unknown_tool_is_unknown_to_every_caller(
-    gateway: Running, open_gateway: Running, make_key: MakeKey
+    gateway: RunningGateway, open_gateway: RunningGateway, make_key: MakeKey
 ) -> None:
     body = call("invent_note", {})
     for response in (
@@ -196,13 +202,15 @@ def test_an_unknown_tool_is_unknown_to_every_caller(
         assert "There is no tool" in response.json()["error"]["message"]
 
 
-def test_other_paths_need_no_credential(gateway: Running) -> None:
+def test_other_paths_need_no_credential(gateway: RunningGateway) -> None:
     assert httpx2.get(f"{gateway.url}/health").status_code == 200
     assert httpx2.get(f"{gateway.url}/nothing").status_code == 404
 
 
 @pytest.mark.parametrize("ending", ["%0A", "%0D", "%00", "/", "%20", ";x", "%2F", "//"])
-def test_no_spelling_of_the_path_bypasses_access_control(gateway: Running, ending: str) -> None:
+def test_no_spelling_of_the_path_bypasses_access_control(
+    gateway: RunningGateway, ending: str
+) -> None:
     for method in ("tools/list", "prompts/list", "server/discover"):
         assert post(gateway.endpoint + ending, message(method)).status_code in {401, 404}
     stream = {"accept": "text/event-stream"}
@@ -210,7 +218,7 @@ def test_no_spelling_of_the_path_bypasses_access_control(gateway: Running, endin
 
 
 @pytest.mark.parametrize("header", ["x-forwarded-for", "forwarded", "via", "x-real-ip"])
-def test_a_local_gateway_rejects_forwarded_requests(laptop: Running, header: str) -> None:
+def test_a_local_gateway_rejects_forwarded_requests(laptop: RunningGateway, header: str) -> None:
     forwarded: dict[str, str | None] = {header: "8.8.8.8"}
     rejected = post(laptop.endpoint, message("tools/list"), forwarded)
     assert rejected.status_code == 403
@@ -219,7 +227,7 @@ def test_a_local_gateway_rejects_forwarded_requests(laptop: Running, header: str
 
 
 @pytest.mark.parametrize("path", SIGN_IN_PATHS)
-def test_a_local_gateway_offers_no_sign_in(laptop: Running, path: str) -> None:
+def test_a_local_gateway_offers_no_sign_in(laptop: RunningGateway, path: str) -> None:
     """Clients that look for a sign-in would open a browser for nothing."""
     for answer in (httpx2.get(f"{laptop.url}/{path}"), httpx2.post(f"{laptop.url}/{path}")):
         assert answer.status_code == 404
@@ -227,7 +235,7 @@ def test_a_local_gateway_offers_no_sign_in(laptop: Running, path: str) -> None:
 
 
 def test_a_local_gateway_rejects_credentials_without_sign_in(
-    laptop: Running, make_key: MakeKey
+    laptop: RunningGateway, make_key: MakeKey
 ) -> None:
     unknown = post(laptop.endpoint, message("tools/list"), bearer("carrel_nonsense"))
     key = make_key("reader", scopes=frozenset({Scope.READ}))
@@ -238,7 +246,9 @@ def test_a_local_gateway_rejects_credentials_without_sign_in(
     assert "You can leave the credential out" in unknown.json()["error"]["message"]
 
 
-def test_an_anonymous_body_has_a_lower_limit(open_gateway: Running, make_key: MakeKey) -> None:
+def test_an_anonymous_body_has_a_lower_limit(
+    open_gateway: RunningGateway, make_key: MakeKey
+) -> None:
     large = message("ping", filler="x" * 100_000)
     rejected = post(open_gateway.endpoint, large)
     assert rejected.status_code == 413
@@ -248,12 +258,12 @@ def test_an_anonymous_body_has_a_lower_limit(open_gateway: Running, make_key: Ma
     assert post(open_gateway.endpoint, large, bearer(make_key("anna"))).status_code == 200
 
 
-def test_the_write_scope_implies_the_read_scope(gateway: Running, make_key: MakeKey) -> None:
+def test_the_write_scope_implies_the_read_scope(gateway: RunningGateway, make_key: MakeKey) -> None:
     key = make_key("writer", scopes=with_implied_scopes(frozenset({Scope.WRITE})))
     assert list_tools(gateway, bearer(key)) == ALL_TOOLS
 
 
-def test_sign_in_endpoints_accept_every_origin(gateway: Running) -> None:
+def test_sign_in_endpoints_accept_every_origin(gateway: RunningGateway) -> None:
     for path, method in (
         ("/.well-known/oauth-protected-resource/mcp", "GET"),
         ("/.well-known/oauth-authorization-server", "GET"),

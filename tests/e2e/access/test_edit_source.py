@@ -54,7 +54,8 @@ def test_an_editor_edits_only_their_own_notes(
     assert edited["structuredContent"]["title"] == "Oars"
     undo = edited["structuredContent"]["undo"]
     undone = result(carrel, owner, undo["tool"], **undo["arguments"])["structuredContent"]
-    assert (undone["title"], undone["revision"]) == (note["title"], 4)
+    assert undone["title"] == note["title"]
+    assert undone["revision"] == 4
     assert undone["tags"] == ["boats"]
 
 

@@ -13,7 +13,7 @@ from tests.support.mcp_wire import call, post
 
 if TYPE_CHECKING:
     from tests.e2e.access.conftest import MakeKey
-    from tests.support.gateway_process import Running
+    from tests.support.gateway_process import RunningGateway
 
 USERS = ["a.b", "a", "b", "a@b.example", "a+b@b.example"]
 TASKS = [None, "notes", "a.b", "b", "../b", "users", "a/notes", "notes-"]
@@ -34,7 +34,7 @@ step = st.tuples(st.sampled_from(USERS), st.sampled_from(TASKS), st.booleans())
 )
 @given(steps=st.lists(step, min_size=3, max_size=8))
 def test_users_read_only_their_own_notes(
-    gateway: Running, keys: dict[str, str], steps: list[tuple[str, str | None, bool]]
+    gateway: RunningGateway, keys: dict[str, str], steps: list[tuple[str, str | None, bool]]
 ) -> None:
     run = next(_ROUNDS)
     texts_by_notebook: dict[tuple[str, str], list[str]] = {}
@@ -51,11 +51,11 @@ def test_users_read_only_their_own_notes(
 
 
 def ask(
-    running: Running, key: str, task: str | None, tool: str, /, **arguments: Any
+    gateway: RunningGateway, key: str, task: str | None, tool: str, /, **arguments: Any
 ) -> dict[str, Any]:
     credential = f"{task}@{key}" if task else key
     headers: dict[str, str | None] = {"authorization": f"Bearer {credential}"}
-    response = post(running.endpoint, call(tool, arguments), headers)
+    response = post(gateway.endpoint, call(tool, arguments), headers)
     assert response.status_code == 200, response.text
     result: dict[str, Any] = response.json()["result"]
     return result

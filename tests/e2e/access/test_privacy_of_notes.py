@@ -47,8 +47,8 @@ def test_only_its_author_and_an_owner_change_a_note(
     assert "Someone else saved this note" in str(refused)
     assert "oar" not in str(refused)
     assert result(carrel, author, **attempt)["structuredContent"]["revision"] == 2
-    again = attempt | {"revision": 2, "text": "It was moved again."}
-    assert result(carrel, owner, **again)["structuredContent"]["revision"] == 3
+    later_attempt = attempt | {"revision": 2, "text": "It was moved again."}
+    assert result(carrel, owner, **later_attempt)["structuredContent"]["revision"] == 3
 
 
 def test_a_reader_cannot_save_a_note(carrel: Carrel, make_key: MakeKey) -> None:

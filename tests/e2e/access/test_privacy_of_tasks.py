@@ -20,7 +20,7 @@ USERS = ["a", "a.b", "a@b.example", "a+b@b.example"]
 _ROUNDS = itertools.count()
 
 numbers = st.integers(1, 3).map(str)
-"""Ids of tasks. Each user's ids start at 1, so other users have tasks with the same ids."""
+"""The ids of tasks. Each user's ids start at 1, so other users have tasks with the same ids."""
 calls: st.SearchStrategy[Call] = st.one_of(
     st.tuples(st.just("add_task"), st.just({})),
     st.tuples(
@@ -121,8 +121,8 @@ class Server:
     def list_tasks(self, person: Person, arguments: dict[str, Any]) -> None:
         """List tasks, also with cursors of other users."""
         for request, cursor in [(arguments, None), *self.cursors]:
-            more = {"cursor": cursor} if cursor else {}
-            data = self.call(person, "list_tasks", **request, **more)["data"]
+            cursor_argument = {"cursor": cursor} if cursor else {}
+            data = self.call(person, "list_tasks", **request, **cursor_argument)["data"]
             assert all(person.mark in task["title"] for task in data["tasks"])
             if "next_cursor" in data and not cursor:
                 self.cursors.append((request, data["next_cursor"]))
@@ -134,11 +134,11 @@ class Server:
             listed = {
                 int(task["task_id"]): (task["title"], task["status"]) for task in data["tasks"]
             }
-            assert {
+            assert listed == {
                 number: (task.title, task.status)
                 for number, task in person.tasks.items()
                 if task.deleted == (status == "deleted")
-            } == listed
+            }
 
 
 @pytest.mark.slow

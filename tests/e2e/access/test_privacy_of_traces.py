@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PEOPLE = ["zelda.quux@b.example", "zelda.quux@b.example.com", "zelda", "quux+zelda@b.example"]
 NAMES = ("zelda", "quux", "b.example")
-"""Parts of the names of all users, which are in no text that a user writes."""
+"""The parts of the names of all users, which are in no text that a user writes."""
 ANONYMOUS = len(PEOPLE)
 """The number of the anonymous caller. Higher numbers stand for the owner of a trace."""
 SYLLABLES = ("ba", "ke", "ri", "lo", "mu", "sa", "to", "ni")
@@ -118,7 +118,7 @@ class Server:
         """Call a tool and return ok, the error code or the HTTP status."""
         return read_code(self.call(caller, tool, **arguments))
 
-    def contribute(self, caller: int, **more: str) -> str:
+    def contribute(self, caller: int, **fields: str) -> str:
         """Contribute a trace that resembles no other."""
         title_word, tag, *words = (make_word() for _ in range(6))
         response = self.call(
@@ -128,7 +128,7 @@ class Server:
             context_text=f"An error in {words[1]}",
             solution_text=f"What worked was {words[2]} {words[3]}",
             tags=[tag],
-            **more,
+            **fields,
         )
         if (code := read_code(response)) == "ok":
             trace_id = response.json()["result"]["structuredContent"]["trace_id"]
@@ -170,14 +170,14 @@ class Server:
 
     def amend(self, caller: int, trace: Trace) -> None:
         """Amend the solution of a trace."""
-        new = make_word()
-        own = "CONFLICT" if trace.withdrawn else "ok"
-        expected = self.expected_code(caller, trace, own=own, other="FORBIDDEN")
-        arguments = {"trace_id": trace.trace_id, "solution_text": f"What worked was {new}"}
+        new_word = make_word()
+        owners_code = "CONFLICT" if trace.withdrawn else "ok"
+        expected = self.expected_code(caller, trace, own=owners_code, other="FORBIDDEN")
+        arguments = {"trace_id": trace.trace_id, "solution_text": f"What worked was {new_word}"}
         assert self.call_for_code(caller, "amend_trace", **arguments) == expected
         if expected == "ok":
             trace.revision += 1
-            trace.words.append(new)
+            trace.words.append(new_word)
 
     def withdraw(self, caller: int, trace: Trace, *, withdrawn: bool) -> None:
         """Withdraw or restore a trace."""
@@ -224,7 +224,8 @@ class Server:
 def test_authors_and_withdrawn_traces_are_never_disclosed(
     carrel: Carrel, keys: list[str | None], log: Path, steps: list[tuple[int, str, int]]
 ) -> None:
-    server, size_before = Server(carrel, keys), log.stat().st_size
+    server = Server(carrel, keys)
+    size_before = log.stat().st_size
     server.contribute(0)
     server.contribute(1)
     for number, action, trace_number in steps:

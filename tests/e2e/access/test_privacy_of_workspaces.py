@@ -202,10 +202,14 @@ def test_the_task_is_the_argument_the_keys_or_the_default(
 ) -> None:
     key = make_key("materials.tasks")
     text = f"{identity} and {task} make {expected}."
-    named = {"task_id": task} if task else {}
+    task_argument = {"task_id": task} if task else {}
     result = answer(
         carrel.ask(
-            credential(key, identity), TOOL, query="What do they make?", materials=text, **named
+            credential(key, identity),
+            TOOL,
+            query="What do they make?",
+            materials=text,
+            **task_argument,
         )
     )
     assert result["task_id"] == expected
@@ -230,8 +234,8 @@ def test_empty_tasks_and_user_arguments_are_rejected(carrel: Carrel, make_key: M
 
 
 def test_anonymous_and_read_only_callers_are_rejected(carrel: Carrel, make_key: MakeKey) -> None:
-    own = make_key("materials.reader")
-    document = answer(carrel.ask(own, TOOL, query="rye", materials=COMMON_TEXT))["document"]
+    own_key = make_key("materials.reader")
+    document = answer(carrel.ask(own_key, TOOL, query="rye", materials=COMMON_TEXT))["document"]
     read_only = make_key("materials.reader", scopes=frozenset({Scope.READ}))
     for source in ({"materials": COMMON_TEXT}, {"document": document}, {"scope": "task"}):
         assert carrel.ask(None, TOOL, query="rye", **source).status_code == 401

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from tests.e2e.access.conftest import MakeKey
-    from tests.support.gateway_process import Running
+    from tests.support.gateway_process import RunningGateway
 
 LIMIT_PER_MINUTE = 12
 LEASED_TOKENS = 2
@@ -38,7 +38,7 @@ def make_key(own_realm: str) -> MakeKey:
 
 
 @pytest.fixture(scope="module")
-def pair(own_realm: str, log: Path) -> Iterator[tuple[Running, Running]]:
+def pair(own_realm: str, log: Path) -> Iterator[tuple[RunningGateway, RunningGateway]]:
     """Two instances of one gateway with low limits."""
     limits = {
         f"{kind}_PER_MINUTE": str(LIMIT_PER_MINUTE) for kind in ("READS", "WRITES", "ANONYMOUS")
@@ -46,15 +46,15 @@ def pair(own_realm: str, log: Path) -> Iterator[tuple[Running, Running]]:
     realm = {"GOOGLE_CLOUD_PROJECT": own_realm, "PUBLIC_ACCESS": "true"}
     environment = {**realm, **CLOUD, **limits}
     with (
-        run_gateway(NOTEBOOK, environment, log) as one,
-        run_gateway(NOTEBOOK, environment, log) as other,
+        run_gateway(NOTEBOOK, environment, log) as first_gateway,
+        run_gateway(NOTEBOOK, environment, log) as second_gateway,
     ):
-        yield one, other
+        yield first_gateway, second_gateway
 
 
-def ask(running: Running, tool: str, key: str | None) -> httpx2.Response:
+def ask(gateway: RunningGateway, tool: str, key: str | None) -> httpx2.Response:
     headers: dict[str, str | None] = {"authorization": f"Bearer {key}" if key else None}
-    return post(running.endpoint, call(tool, {}), headers)
+    return post(gateway.endpoint, call(tool, {}), headers)
 
 
 def is_limited(response: httpx2.Response) -> bool:
@@ -65,7 +65,7 @@ def is_limited(response: httpx2.Response) -> bool:
 
 @pytest.mark.parametrize(("tool", "user"), [("read_notes", "limits.known"), ("read_sign", None)])
 def test_two_instances_share_one_limit(
-    pair: tuple[Running, Running], make_key: MakeKey, tool: str, user: str | None
+    pair: tuple[RunningGateway, RunningGateway], make_key: MakeKey, tool: str, user: str | None
 ) -> None:
     key = make_key(user) if user else None
     start = time.monotonic()
@@ -81,7 +81,7 @@ def test_two_instances_share_one_limit(
 
 
 def test_a_limited_call_says_when_to_retry(
-    pair: tuple[Running, Running], make_key: MakeKey
+    pair: tuple[RunningGateway, RunningGateway], make_key: MakeKey
 ) -> None:
     key = make_key("limits.often")
     answers = [ask(pair[0], "read_notes", key) for _ in range(2 * LIMIT_PER_MINUTE)]
@@ -93,7 +93,9 @@ def test_a_limited_call_says_when_to_retry(
     assert not is_limited(ask(pair[0], "read_notes", make_key("limits.other")))
 
 
-def test_listing_is_not_counted(pair: tuple[Running, Running], make_key: MakeKey) -> None:
+def test_listing_is_not_counted(
+    pair: tuple[RunningGateway, RunningGateway], make_key: MakeKey
+) -> None:
     headers: dict[str, str | None] = {"authorization": f"Bearer {make_key('limits.lists')}"}
     for _ in range(2 * LIMIT_PER_MINUTE):
         listed = post(pair[0].endpoint, message("tools/list"), headers)

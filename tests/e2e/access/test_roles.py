@@ -1,4 +1,4 @@
-"""What readers, editors and owners of the knowledge base may call."""
+"""The tools that readers, editors and owners of the knowledge base may call."""
 
 from __future__ import annotations
 

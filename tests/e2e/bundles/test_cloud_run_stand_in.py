@@ -34,11 +34,11 @@ def test_a_fake_cloud_ends_with_its_parent() -> None:
 
 
 def test_a_dead_part_is_named() -> None:
-    with cloud(["get_chunk"], {}) as running:
-        assert not running.dead()
-        running.functions["get_chunk"].kill()
-        assert running.dead() == "The function of get_chunk"
-    with cloud(["get_chunk"], {}) as running:
-        running.front.kill()
-        running.front.wait()
-        assert running.dead() == "The fake Cloud Run"
+    with cloud(["get_chunk"], {}) as fake_cloud:
+        assert not fake_cloud.dead()
+        fake_cloud.functions["get_chunk"].kill()
+        assert fake_cloud.dead() == "The function of get_chunk"
+    with cloud(["get_chunk"], {}) as fake_cloud:
+        fake_cloud.front.kill()
+        fake_cloud.front.wait()
+        assert fake_cloud.dead() == "The fake Cloud Run"

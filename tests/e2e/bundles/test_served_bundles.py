@@ -160,8 +160,8 @@ def serve_function(
         "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"],
     }
     program = Program(folder / "main.py", python, variables, folder)
-    with serve(program, log=parent / "log") as running:
-        yield running.url
+    with serve(program, log=parent / "log") as server:
+        yield server.url
 
 
 async def assert_found_by_meaning(
@@ -181,7 +181,8 @@ async def assert_found_by_meaning(
         await index_all(ctx)
         arguments = {"query": chunks[-1].embedding_text, "mode": "semantic", "limit": 1}
         call_request = make_call_request(SEARCH_KB, Caller.of("reader"), arguments)
-        text, headers = call_request.model_dump_json(), {"content-type": "application/json"}
+        text = call_request.model_dump_json()
+        headers = {"content-type": "application/json"}
         with serve_function(staged, "search_kb", settings, parent) as url:
             answer = (await client.post(url, content=text, headers=headers)).json()
     [hit] = answer["result"]["results"]

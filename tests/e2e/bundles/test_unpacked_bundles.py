@@ -79,7 +79,7 @@ COMMON_MODULES = {"shared.core.settings", "functions_framework", "google.cloud.f
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "modules", "secrets", "ours"),
+    ("name", "modules", "secrets", "own_modules"),
     [
         (
             "gateway",
@@ -98,13 +98,13 @@ COMMON_MODULES = {"shared.core.settings", "functions_framework", "google.cloud.f
     ],
 )
 def test_a_function_has_only_its_modules_and_variables(
-    name: str, modules: set[str], secrets: set[str], ours: list[str]
+    name: str, modules: set[str], secrets: set[str], own_modules: list[str]
 ) -> None:
     report = run_and_report(name)
     assert set(report["modules"]) == modules
     assert report["variables"].keys() & SECRETS.keys() == secrets
     assert report["variables"]["GOOGLE_CLOUD_PROJECT"] == "carrel"
-    assert report["ours"] == ours
+    assert report["ours"] == own_modules
     inside = [path for path in report["path"] if path.startswith(str(ROOT))]
     assert [path for path in inside if not path.startswith(str(LAPTOP))] == []
 

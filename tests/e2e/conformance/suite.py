@@ -64,16 +64,16 @@ class Suite:
     def run(self, scenario: str, revision: str, endpoint: str) -> Outcome:
         """Run a scenario at a revision of the protocol against the server at `endpoint`."""
         arguments = ["--url", endpoint, "--scenario", scenario, "--spec-version", revision]
-        with TemporaryDirectory() as results:
+        with TemporaryDirectory() as folder:
             process = subprocess.run(
-                [*self._command, *arguments, "--output-dir", results],
+                [*self._command, *arguments, "--output-dir", folder],
                 capture_output=True,
                 text=True,
                 timeout=SCENARIO_SECONDS,
                 check=False,
             )
-            written = list(Path(results).rglob("checks.json"))
-            checks = [check for path in written for check in json.loads(path.read_bytes())]
+            check_files = list(Path(folder).rglob("checks.json"))
+            checks = [check for path in check_files for check in json.loads(path.read_bytes())]
         if not checks and (reason := _NOT_APPLICABLE.search(process.stdout)):
             return Outcome("not applicable", reason[1])
         return _make_outcome(checks, process)

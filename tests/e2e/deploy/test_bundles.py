@@ -65,7 +65,7 @@ def test_an_archive_contains_the_files_of_its_folder(
             archive_files = {name: archive.read(name) for name in archive.namelist()}
         folder = target / key
         files = [path for path in folder.rglob("*") if path.is_file()]
-        assert {str(path.relative_to(folder)): path.read_bytes() for path in files} == archive_files
+        assert archive_files == {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def test_the_same_sources_make_the_same_archives(tmp_path: Path, manifest: dict[str, Any]) -> None:
@@ -171,7 +171,7 @@ def assert_complete(target: Path, manifest: dict[str, Any]) -> None:
     """Assert that exactly the bundles of the manifest exist, and that they are intact."""
     assert json.loads((target / "manifest.json").read_text())["functions"] == manifest
     bundles = {path.relative_to(target).as_posix() for path in (target / "bundles").iterdir()}
-    assert {entry["bundle"] for entry in manifest.values()} == bundles
+    assert bundles == {entry["bundle"] for entry in manifest.values()}
     for bundle in bundles:
         with zipfile.ZipFile(target / bundle) as archive:
             assert archive.testzip() is None

@@ -49,7 +49,7 @@ def keys_in(project: str) -> list[AccessKey]:
 
 
 def read_state(site: Site, storage: FakeCloudStorage, google: FakeGoogleCloud) -> object:
-    """Everything that a deployment creates, except for random values."""
+    """Return everything that a deployment creates, except for random values."""
     project = google.projects[site.project]
     bucket = f"{site.project}-carrel"
     return {

@@ -110,7 +110,7 @@ def test_an_invalid_project_option_is_rejected_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "new", "expected"),
+    ("changes", "is_first", "expected"),
     [
         ({"monthly_budget": 7}, True, "gets an e-mail when a month costs more than 7"),
         ({}, True, "No budget is set"),
@@ -120,10 +120,10 @@ def test_an_invalid_project_option_is_rejected_first() -> None:
     ],
 )
 def test_the_summary_says_whether_costs_raise_an_alert(
-    changes: dict[str, object], expected: str, *, new: bool
+    changes: dict[str, object], expected: str, *, is_first: bool
 ) -> None:
     choices = Deployment.model_validate({"project": "my-carrel-123", **changes})
-    assert expected in budget_note(choices, new=new)
+    assert expected in budget_note(choices, new=is_first)
 
 
 def test_a_secret_is_typed_without_echo() -> None:
@@ -181,7 +181,7 @@ def test_the_example_is_a_valid_deployment() -> None:
 
 
 def test_a_deployment_is_read_as_it_was_written(tmp_path: Path) -> None:
-    chosen = Deployment(
+    written = Deployment(
         project="my-carrel-123",
         settings={"EMBEDDING_PROVIDER": "openai"},
         secrets=("OPENAI_API_KEY",),
@@ -190,8 +190,8 @@ def test_a_deployment_is_read_as_it_was_written(tmp_path: Path) -> None:
         max_instances={"search-kb": 20},
     )
     path = tmp_path / "deployment.tfvars.json"
-    deployment.save_deployment(chosen, path)
-    assert deployment.load_deployment(path) == chosen
+    deployment.save_deployment(written, path)
+    assert deployment.load_deployment(path) == written
     assert [path.name for path in tmp_path.iterdir()] == ["deployment.tfvars.json"]
 
 

@@ -15,8 +15,8 @@ SIGN_IN = {"GOOGLE_CLIENT_ID": "1-a.apps.googleusercontent.com"}
 PEOPLE = {"ALLOWED_EMAILS": '["ada@example.com"]'}
 
 
-def deployment(settings: dict[str, str], *secrets: str, **more: str) -> Deployment:
-    fields = {"project": "my-carrel-123", "settings": settings, "secrets": secrets, **more}
+def deployment(settings: dict[str, str], *secrets: str, **options: str) -> Deployment:
+    fields = {"project": "my-carrel-123", "settings": settings, "secrets": secrets, **options}
     return Deployment.model_validate_json(json.dumps(fields))
 
 
@@ -62,7 +62,7 @@ def test_an_invalid_setting_is_reported_with_a_hint(
 
 
 @pytest.mark.parametrize(
-    "chosen",
+    "valid_deployment",
     [
         deployment(VERTEX),
         deployment(VERTEX | {"READWISE_URL": ""}, "READWISE_TOKEN"),
@@ -72,8 +72,11 @@ def test_an_invalid_setting_is_reported_with_a_hint(
         deployment(VERTEX, public_url="https://carrel.example.com"),
     ],
 )
-def test_valid_settings_are_accepted(chosen: Deployment) -> None:
-    assert parse_valid_deployment(chosen.to_json(), "deployment.tfvars.json") == chosen
+def test_valid_settings_are_accepted(valid_deployment: Deployment) -> None:
+    assert (
+        parse_valid_deployment(valid_deployment.to_json(), "deployment.tfvars.json")
+        == valid_deployment
+    )
 
 
 def test_the_environment_of_this_process_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

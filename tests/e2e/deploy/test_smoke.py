@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.support.gateway_process import Running
+    from tests.support.gateway_process import RunningGateway
 
 PROJECT = f"test-smoke-{os.getpid()}"
 UNEMBEDDED_PROJECT = f"{PROJECT}-indexed"
@@ -57,7 +57,7 @@ class _HealthyHandler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def private_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def private_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
     """A gateway with an empty knowledge base that requires credentials."""
     log = tmp_path_factory.mktemp("smoke") / "log"
     environment = {"GOOGLE_CLOUD_PROJECT": PROJECT, "LOCAL_USER": ""}
@@ -76,7 +76,7 @@ def make_read_only_key(project: str) -> str:
     return key_maker(project)("smoke", frozenset({Scope.READ}))
 
 
-def test_a_working_gateway_passes(private_gateway: Running, key: str) -> None:
+def test_a_working_gateway_passes(private_gateway: RunningGateway, key: str) -> None:
     report = asyncio.run(run_smoke_test(private_gateway.url, key))
     assert report.passed
     assert report.lines[0] == "all parts are healthy"
@@ -161,7 +161,7 @@ def test_an_incomplete_answer_fails(tmp_path: Path) -> None:
     assert "get_stats" in report.lines[-1]
 
 
-def test_an_invalid_key_fails_with_the_gateways_error(private_gateway: Running) -> None:
+def test_an_invalid_key_fails_with_the_gateways_error(private_gateway: RunningGateway) -> None:
     report = asyncio.run(run_smoke_test(private_gateway.endpoint, "carrel_no-key"))
     assert not report.passed
     assert f"{private_gateway.endpoint} did not answer as expected (HTTP 401)" in report.lines[-1]
@@ -186,20 +186,20 @@ def test_a_key_is_never_sent_unencrypted() -> None:
         asyncio.run(run_smoke_test("http://carrel.example.com", "carrel_key"))
 
 
-def test_the_command_prints_that_the_test_passed(private_gateway: Running, key: str) -> None:
+def test_the_command_prints_that_the_test_passed(private_gateway: RunningGateway, key: str) -> None:
     result = CliRunner().invoke(command, [private_gateway.url], env={"CARREL_KEY": key})
     assert result.exit_code == 0
     assert result.output.splitlines()[-1] == "The smoke test passed."
     assert key not in result.output
 
 
-def test_the_command_prints_that_the_test_failed(private_gateway: Running) -> None:
+def test_the_command_prints_that_the_test_failed(private_gateway: RunningGateway) -> None:
     result = CliRunner().invoke(command, [private_gateway.url], env={"CARREL_KEY": "carrel_no-key"})
     assert result.exit_code == 1
     assert result.output.splitlines()[-1] == "The smoke test failed."
 
 
-def test_the_command_without_a_key_says_how_to_create_one(private_gateway: Running) -> None:
+def test_the_command_without_a_key_says_how_to_create_one(private_gateway: RunningGateway) -> None:
     result = CliRunner().invoke(command, [private_gateway.url], env={"CARREL_KEY": ""})
     assert result.exit_code == 1
     assert "carrel keys create" in result.output

@@ -32,7 +32,7 @@ print("Processing /mirror/scipy-1.17.1-cp311-manylinux_2_28_x86_64.whl (from car
 print("Downloading numpy-2.4.6-cp311-cp311-manylinux_2_27_x86_64.whl (16.9 MB)")
 print("Successfully installed numpy-2.4.6")
 """
-"""Lines that pip prints, with and without an index that serves metadata apart from packages."""
+"""The lines that pip prints, with and without an index that serves metadata apart from packages."""
 CHATTY_PIP: Final = """
 print("Installing collected packages: numpy, scipy", flush=True)
 print("WARNING: one of very many\\n" * 100_000)

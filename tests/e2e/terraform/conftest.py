@@ -23,7 +23,7 @@ ALL_OPTIONS: dict[str, Any] = {
     "billing_account": "012345-6789AB-CDEF01",
     "alert_email": "ada@example.com",
 }
-"""Variables of Terraform that enable every option."""
+"""The variables of Terraform that enable every option."""
 
 
 @pytest.fixture(scope="session")

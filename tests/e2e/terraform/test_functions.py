@@ -27,7 +27,7 @@ def address(key: str) -> str:
 
 
 def as_list(blocks: Any) -> list[dict[str, Any]]:
-    """Blocks as a list; Terraform output of a single block has none."""
+    """Return blocks as a list. In Terraform's output, a single block is no list."""
     return blocks if isinstance(blocks, list) else [blocks]
 
 
@@ -83,7 +83,7 @@ def test_a_bundle_is_requested_in_its_uploaded_generation(deployment: Deployment
     assert source["generation"] == 1_700_000_000_000_007
 
 
-def test_concurrency_is_set_with_a_whole_processor(
+def test_concurrency_is_set_with_a_whole_cpu(
     state: State,
 ) -> None:
     for function in state.deployed().values():
@@ -124,7 +124,7 @@ def test_the_gateway_has_its_url_and_those_of_tools(state: State) -> None:
 
 def test_a_function_gets_its_settings_and_the_project(state: State) -> None:
     texts = f"gs://{PROJECT}-carrel-texts"
-    given = {
+    passed_settings = {
         **SETTINGS,
         "OPENAI_DIMENSION": "768",
         "VERTEX_DIMENSION": "768",
@@ -133,7 +133,7 @@ def test_a_function_gets_its_settings_and_the_project(state: State) -> None:
     }
     for key in [*state.of_kind("tool"), *state.of_kind("job")]:
         read = state.functions[key]["settings"]
-        expected = {name: value for name, value in given.items() if name in read}
+        expected = {name: value for name, value in passed_settings.items() if name in read}
         environment = state.deployed()[key]["service_config"]["environment_variables"]
         assert environment == expected | {"GOOGLE_CLOUD_PROJECT": PROJECT}
 
@@ -193,10 +193,10 @@ def test_instances_are_as_configured_or_declared(
     }
     assert changes == expected_changes
     deployment.apply(manifest(), **ALL_OPTIONS, **variables)
-    made = State.of(manifest()["functions"], deployment.resources()).deployed()
+    deployed = State.of(manifest()["functions"], deployment.resources()).deployed()
     instances = {
         key: (config["min_instance_count"], config["max_instance_count"])
-        for key, config in ((key, function["service_config"]) for key, function in made.items())
+        for key, config in ((key, function["service_config"]) for key, function in deployed.items())
     }
     assert instances["gateway"] == (1, 3)
     assert instances["search-kb"] == (0, 20)

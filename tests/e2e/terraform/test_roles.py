@@ -38,8 +38,8 @@ def test_jobs_write_only_to_the_first_database(state: State) -> None:
 def test_only_the_gateway_has_access_to_credentials(state: State) -> None:
     gateway = {(account("gateway"), "roles/datastore.user", "access")}
     roles = state.database_roles()
-    assert {grant for grant in roles if grant[2] == "access"} == gateway
-    assert {grant for grant in roles if grant[0] == account("gateway")} == gateway
+    assert gateway == {grant for grant in roles if grant[2] == "access"}
+    assert gateway == {grant for grant in roles if grant[0] == account("gateway")}
 
 
 def test_every_database_role_has_a_condition(state: State) -> None:
@@ -76,9 +76,9 @@ def test_each_function_has_its_own_account(state: State) -> None:
         key: function["service_config"]["service_account_email"]
         for key, function in state.deployed().items()
     }
-    assert {
+    assert accounts == {
         key: account(key).removeprefix("serviceAccount:") for key in state.functions
-    } == accounts
+    }
 
 
 def test_project_roles_are_the_declared_ones(state: State) -> None:
@@ -115,12 +115,12 @@ def test_the_deployer_can_grant_only_roles_of_functions(state: State) -> None:
         for resource in state.resources["google_project_iam_member"]
         if resource.values["role"] == "roles/resourcemanager.projectIamAdmin"
     ]
-    given = {
+    granted_roles = {
         role
         for function in state.functions.values()
         for role in [*function["databases"].values(), *function["project_roles"]]
     }
-    roles = ", ".join(f"'{role}'" for role in sorted(given))
+    roles = ", ".join(f"'{role}'" for role in sorted(granted_roles))
     attribute = "api.getAttribute('iam.googleapis.com/modifiedGrantsByRole', [])"
     assert power.block["condition"]["expression"] == f"{attribute}.hasOnly([{roles}])"
     assert power.values["member"] == account("deployer")

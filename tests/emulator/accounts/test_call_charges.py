@@ -90,9 +90,9 @@ async def test_a_settled_call_is_charged_and_recorded(store: AccessStore) -> Non
 
 async def test_a_record_without_notes_can_be_read(store: AccessStore, access: Connection) -> None:
     await store.calls.reserve(BILL, "one", NOON)
-    written = access.client.document("calls/c1")
-    assert (await written.get()).get("notes") == {}
-    await written.update({"notes": DELETE_FIELD, "of a later version": 1})
+    record = access.client.document("calls/c1")
+    assert (await record.get()).get("notes") == {}
+    await record.update({"notes": DELETE_FIELD, "of a later version": 1})
     read = await store.calls.get("c1")
     assert read
     assert read.bill == BILL
@@ -341,17 +341,19 @@ async def test_an_external_service_leaves_only_records_here(
     assert await money(store) == (100, 100)
 
 
-def lose_answers(access: Connection, monkeypatch: pytest.MonkeyPatch, *, heard: bool) -> None:
-    """Let commits land and their answers not.
+def lose_answers(
+    access: Connection, monkeypatch: pytest.MonkeyPatch, *, second_is_answered: bool
+) -> None:
+    """Let commits take effect, and lose the answers to them.
 
-    Google's client then sends them a second time, or, where none of that is `heard`, gives up.
+    Google's client then sends each commit a second time. It gives up if that answer is lost, too.
     """
     api = access.client._firestore_api  # noqa: SLF001 - where the network begins
     commit: Commit = api.commit
 
     async def commit_twice(**request: Any) -> Any:
         await commit(**request)
-        if heard:
+        if second_is_answered:
             return await commit(**request)
         raise ServiceUnavailable("no answer")  # type: ignore[no-untyped-call]
 
@@ -361,7 +363,7 @@ def lose_answers(access: Connection, monkeypatch: pytest.MonkeyPatch, *, heard: 
 async def test_a_call_with_lost_answers_is_charged_once(
     store: AccessStore, access: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lose_answers(access, monkeypatch, heard=True)
+    lose_answers(access, monkeypatch, second_is_answered=True)
     record = await store.calls.reserve(BILL, "one", NOON)
     assert record.attempt == 1
     assert record.holders == ("one",)
@@ -374,7 +376,7 @@ async def test_a_cancellation_with_a_lost_answer_refunds_once(
     store: AccessStore, access: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.calls.reserve(BILL, "one", NOON)
-    lose_answers(access, monkeypatch, heard=True)
+    lose_answers(access, monkeypatch, second_is_answered=True)
     assert await store.calls.cancel(FAILED, "one", SOON)
     assert await money(store) == (100, 100)
 
@@ -383,7 +385,7 @@ async def test_a_lost_reservation_is_shared_by_the_next_try(
     store: AccessStore, access: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as broken:
-        lose_answers(access, broken, heard=False)
+        lose_answers(access, broken, second_is_answered=False)
         with pytest.raises(Unavailable):
             await store.calls.reserve(BILL, "one", NOON)
     await store.calls.reserve(BILL, "two", SOON)
@@ -397,7 +399,7 @@ async def test_a_settlement_that_landed_unheard_is_not_charged_again(
 ) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     with monkeypatch.context() as broken:
-        lose_answers(access, broken, heard=False)
+        lose_answers(access, broken, second_is_answered=False)
         with pytest.raises(Unavailable):
             await store.calls.settle(PAID, 30, SOON)
     assert await store.calls.settle(PAID, 30, SOON) == 30

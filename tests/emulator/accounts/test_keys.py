@@ -76,7 +76,8 @@ async def test_a_key_is_revoked_despite_a_concurrent_change(
 ) -> None:
     await store.keys.add(KEY)
     api = access.client._firestore_api  # noqa: SLF001 - where the network begins
-    commit, attempts = api.commit, []
+    commit = api.commit
+    attempts = []
 
     async def abort_once(**request: Any) -> Any:
         attempts.append(request)

@@ -44,10 +44,10 @@ pytestmark = pytest.mark.anyio
 async def test_each_finding_is_stored_with_its_origin(
     settings: Settings,
 ) -> None:
-    both = f"{KEYS} {RETRIES}"
-    model = make_generator({both: {"decisions": [decision()], "warnings": [warning()]}})
+    passage = f"{KEYS} {RETRIES}"
+    model = make_generator({passage: {"decisions": [decision()], "warnings": [warning()]}})
     async with extract_context(settings, model) as ctx:
-        [chunk] = await ingest_books(ctx, book("tables", both))
+        [chunk] = await ingest_books(ctx, book("tables", passage))
         report = await run_extract(ctx)
         assert report.counts == {"read": 1, "found": 2, "unfounded": 0}
         by_type = {
@@ -56,17 +56,13 @@ async def test_each_finding_is_stored_with_its_origin(
         }
         assert set(by_type) == {"decision", "warning"}
         for extraction in by_type.values():
-            assert (
-                extraction["chunk_id"],
-                extraction["source_id"],
-                extraction["model"],
-            ) == (chunk.chunk_id, "tables", "scripted")
+            assert extraction["chunk_id"] == chunk.chunk_id
+            assert extraction["source_id"] == "tables"
+            assert extraction["model"] == "scripted"
             assert extraction["quote"] in chunk.content
         assert by_type["decision"]["quote"] == KEYS_QUOTE
-        assert (
-            by_type["decision"]["confidence"],
-            by_type["decision"]["topics"],
-        ) == (0.9, ["keys", "databases"])
+        assert by_type["decision"]["confidence"] == 0.9
+        assert by_type["decision"]["topics"] == ["keys", "databases"]
         assert await topic_counts(ctx) == {"keys": 1, "databases": 1, "retries": 1}
 
 
@@ -76,7 +72,8 @@ async def test_a_passage_without_findings_is_read_once(settings: Settings) -> No
         await ingest_books(ctx, book("evenings", NOTHING))
         assert (await run_extract(ctx)).counts == {"read": 1, "unfounded": 0}
         assert (await run_extract(ctx)).counts == {}
-        assert (model.texts, await stored_extractions(ctx)) == ([f"Evenings\n\n{NOTHING}"], {})
+        assert model.texts == [f"Evenings\n\n{NOTHING}"]
+        assert await stored_extractions(ctx) == {}
 
 
 async def test_a_short_passage_is_not_read(settings: Settings) -> None:
@@ -84,7 +81,8 @@ async def test_a_short_passage_is_not_read(settings: Settings) -> None:
     async with extract_context(settings, model) as ctx:
         await ingest_books(ctx, book("tweets", SHORT_TEXT))
         assert (await run_extract(ctx)).counts == {"read": 1, "skipped": 1}
-        assert (model.texts, await pending_texts(ctx)) == ([], set())
+        assert model.texts == []
+        assert await pending_texts(ctx) == set()
 
 
 async def test_findings_that_a_passage_dictates_are_dropped(settings: Settings) -> None:
@@ -104,9 +102,12 @@ async def test_without_a_language_model_the_job_does_nothing(settings: Settings)
     await ingest_books(ctx, book("tables", KEYS))
     idle = app.context(Caller(), Meter())
     report = await extract(idle, ample_budget())
-    assert (report.note, report.counts, report.finished) == (NO_MODEL, {}, True)
+    assert report.note == NO_MODEL
+    assert report.counts == {}
+    assert report.finished
     assert await count_pending(idle) == 0
-    assert (idle.meter.documents_read, idle.meter.documents_written) == (0, 0)
+    assert idle.meter.documents_read == 0
+    assert idle.meter.documents_written == 0
     assert await pending_texts(ctx) == {KEYS}
     await app.aclose()
 
@@ -117,11 +118,9 @@ async def test_a_run_with_nothing_to_do_takes_four_reads(settings: Settings) -> 
         await run_extract(ctx)
     async with extract_context(settings) as ctx:
         await run_extract(ctx)
-        assert (
-            ctx.meter.documents_read,
-            ctx.meter.documents_written,
-            ctx.meter.input_tokens,
-        ) == (4, 0, 0)
+        assert ctx.meter.documents_read == 4
+        assert ctx.meter.documents_written == 0
+        assert ctx.meter.input_tokens == 0
 
 
 async def test_tokens_are_counted(settings: Settings) -> None:
@@ -129,7 +128,8 @@ async def test_tokens_are_counted(settings: Settings) -> None:
         await ingest_books(ctx, book("tables", KEYS, RETRIES, SHORT_TEXT))
         assert await count_pending(ctx) == 3
         await run_extract(ctx)
-        assert (ctx.meter.input_tokens, ctx.meter.output_tokens) == (200, 20)
+        assert ctx.meter.input_tokens == 200
+        assert ctx.meter.output_tokens == 20
 
 
 async def test_reading_again_replaces_the_extractions(
@@ -222,7 +222,8 @@ async def test_a_run_out_of_time_is_continued_by_the_next(settings: Settings) ->
         assert not (await extract(ctx, spent_budget())).finished
         assert model.texts == []
         assert not (await extract(ctx, one_step())).finished
-        assert (len(model.texts), await count_pending(ctx)) == (8, 1)
+        assert len(model.texts) == 8
+        assert await count_pending(ctx) == 1
         assert (await run_extract(ctx)).finished
         assert len(model.texts) == 9
 

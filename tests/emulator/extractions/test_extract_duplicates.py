@@ -118,11 +118,11 @@ async def test_of_duplicates_in_a_passage_the_more_certain_stays(
 
 async def test_another_type_is_never_a_duplicate(settings: Settings) -> None:
     content = {"title": "Natural or surrogate key?", "description": "The surrogate, with the code."}
-    both = {
+    expected_originals = {
         "decisions": [decision()],
         "warnings": [warning("We took the surrogate", content=content)],
     }
-    async with extract_context(settings, make_generator({KEYS: both})) as ctx:
+    async with extract_context(settings, make_generator({KEYS: expected_originals})) as ctx:
         await ingest_books(ctx, book("one", KEYS))
         assert (await run_extract(ctx)).counts["found"] == 2
 
@@ -169,11 +169,11 @@ async def test_no_duplicate_of_an_unstored_original_remains(
     """The original was edited while it was read, so the duplicate is read again."""
     async with extract_context(settings) as ingesting:
         await ingest_books(ingesting, book("one", KEYS), book("other", AGAIN))
-        moved: list[bool] = []
+        has_moved: list[bool] = []
 
         async def edited(findings: Any) -> Any:
-            if not moved:
-                moved.append(True)
+            if not has_moved:
+                has_moved.append(True)
                 await ingest_books(ingesting, book("one", NOTHING))
             return findings
 

@@ -63,7 +63,7 @@ asyncio.run(run_job(JOB, app))
 
 
 def passages() -> list[Source]:
-    """Books of one passage; every third repeats the one before."""
+    """Return books of one passage each. Every third passage repeats the one before."""
     texts = [
         f"{'Once more: ' * (n % 3 == 2)}{KEYS} This is what {_word(n)} said of tables and keys."
         for n in range(PASSAGES)
@@ -89,7 +89,7 @@ def model() -> ScriptedGenerator:
 
 
 async def stored_state(ctx: Context) -> dict[str, Any]:
-    """Everything that the job writes, without times."""
+    """Return everything that the job writes, without times."""
     extractions = await documents(ctx, "extractions")
     chunks = await documents(ctx, "chunks")
     return {
@@ -121,27 +121,29 @@ async def run_to_the_end(settings: Settings, hours: int = 0) -> Report:
 
 
 async def test_a_killed_run_is_completed_by_the_next(settings: Settings, ctx: Context) -> None:
-    calm = settings.model_copy(
-        update={"google_cloud_project": f"{settings.google_cloud_project}-calm"}
+    other_settings = settings.model_copy(
+        update={"google_cloud_project": f"{settings.google_cloud_project}-undisturbed"}
     )
-    calm_app = App(calm, embedder=WordEmbedder())
-    undisturbed = calm_app.context(Caller(), Meter())
+    undisturbed_app = App(other_settings, embedder=WordEmbedder())
+    undisturbed = undisturbed_app.context(Caller(), Meter())
     for context in (ctx, undisturbed):
         await ingest_books(context, *passages())
-    report = await run_to_the_end(calm)
-    assert (report.counts["read"], report.counts["duplicates"]) == (PASSAGES, 10)
+    report = await run_to_the_end(other_settings)
+    assert report.counts["read"] == PASSAGES
+    assert report.counts["duplicates"] == 10
     for hours, commit in enumerate(COMMITS):
         kill_run(settings, commit, hours)
     pending = await ChunkQueue(ctx.database).count_pending("extract")
     assert pending == 6
     last = await run_to_the_end(settings, len(COMMITS))
-    assert (last.counts["read"], last.finished) == (pending, True)
+    assert last.counts["read"] == pending
+    assert last.finished
     assert await stored_state(undisturbed) == await stored_state(ctx)
-    await calm_app.aclose()
+    await undisturbed_app.aclose()
 
 
 def kill_run(settings: Settings, commit: int, hours: int) -> None:
-    """Kill a run after so many commits. The hours let the lease of the last run expire."""
+    """Kill a run after a commit. The hours let the lease of the last run expire."""
     process = subprocess.run(
         [sys.executable, "-c", KILLED_RUN, str(commit), str(hours)],
         cwd=ROOT,
@@ -154,5 +156,5 @@ def kill_run(settings: Settings, commit: int, hours: int) -> None:
 
 
 def _word(number: int) -> str:
-    """Return a word for a passage; every third passage has the word of the one before."""
+    """Return a word for a passage. Every third passage has the word of the one before."""
     return NAMES.split()[number - number // 3 - (number % 3 == 2)]

@@ -61,7 +61,7 @@ async def list_visible(ctx: Context) -> list[str]:
 
 
 async def stored_state(ctx: Context) -> dict[str, dict[str, dict[str, Any]]]:
-    """Everything that upkeep may change, without vectors."""
+    """Return everything that upkeep may change, without vectors."""
     collections = {
         name: await documents(ctx, name)
         for name in ("extractions", "gone_extractions", "topics", "chunks")
@@ -85,7 +85,8 @@ async def test_the_most_certain_duplicate_is_promoted(
     ]
     topic = await Topics(ctx.database).get("rye")
     assert topic
-    assert (topic.total, topic.counts[ExtractionType.DECISION]) == (1, 1)
+    assert topic.total == 1
+    assert topic.counts[ExtractionType.DECISION] == 1
     chunk = (await documents(ctx, "chunks"))[promoted.chunk_id]
     assert chunk["extracted"][promoted.extraction_id]["topics"] == ["bread", "rye"]
 
@@ -99,7 +100,7 @@ async def test_duplicates_are_promoted_until_none_is_left(
         visible_ids += await list_visible(ctx)
         await delete_extractions(ctx, extraction)
         await ExtractionUpkeep(ctx.database).process_deletions()
-    assert [extraction.extraction_id for extraction in order] == visible_ids
+    assert visible_ids == [extraction.extraction_id for extraction in order]
     assert await documents(ctx, "extractions") == {}
     assert await ExtractionUpkeep(ctx.database).delete_empty_topics() == 2
     assert await documents(ctx, "topics") == {}
@@ -111,10 +112,13 @@ async def test_processing_deletions_again_changes_nothing(
     await delete_extractions(ctx, duplicated[0])
     assert await ExtractionUpkeep(ctx.database).count_deletions() == 2
     await ExtractionUpkeep(ctx.database).process_deletions()
-    before, read, written = await stored_state(ctx), meter.documents_read, meter.documents_written
+    before = await stored_state(ctx)
+    read_before = meter.documents_read
+    written_before = meter.documents_written
     assert await ExtractionUpkeep(ctx.database).process_deletions() == {"settled": 0}
     assert await ExtractionUpkeep(ctx.database).delete_empty_topics() == 0
-    assert (meter.documents_read - read, meter.documents_written - written) == (2, 0)
+    assert meter.documents_read - read_before == 2
+    assert meter.documents_written - written_before == 0
     assert await stored_state(ctx) == before
 
 
@@ -171,8 +175,8 @@ async def test_an_orphan_that_changed_since_it_was_read_stays(
 
 async def test_a_page_starts_after_the_last_id(ctx: Context, duplicated: list[Extraction]) -> None:
     page = await ExtractionUpkeep(ctx.database).page("")
-    rest = await ExtractionUpkeep(ctx.database).page(page[1].id)
-    assert [snapshot.id for snapshot in page[2:]] == [snapshot.id for snapshot in rest]
+    second_page = await ExtractionUpkeep(ctx.database).page(page[1].id)
+    assert [snapshot.id for snapshot in page[2:]] == [snapshot.id for snapshot in second_page]
     assert len(duplicated) + 1 == len(page)
 
 
@@ -180,8 +184,8 @@ async def test_of_very_many_duplicates_one_is_promoted(
     ctx: Context, duplicated: list[Extraction]
 ) -> None:
     first, *_ = duplicated
-    more = {f"more-{n}" for n in range(MAX_DUPLICATES)}
-    for name in more:
+    duplicate_ids = {f"more-{n}" for n in range(MAX_DUPLICATES)}
+    for name in duplicate_ids:
         data = {"type": "decision", "topics": [], "facets": [], "confidence": 0.1}
         hanging = {"chunk_id": "elsewhere", "source_id": "s", "duplicate_of": first.extraction_id}
         await set_fields(ctx, f"extractions/{name}", data | hanging)

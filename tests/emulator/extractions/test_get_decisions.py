@@ -62,7 +62,8 @@ async def test_a_decision_is_returned_with_its_source(
         "confidence": 0.9,
         "quote": "Knead the dough unti",
     }
-    assert (result, list(result)) == (expected, list(expected))
+    assert result == expected
+    assert list(result) == list(expected)
 
 
 async def test_optional_fields_without_a_value_are_omitted(
@@ -70,18 +71,19 @@ async def test_optional_fields_without_a_value_are_omitted(
 ) -> None:
     await store_extractions(ctx, make_extraction(chunks[0], decision(considerations=())))
     [result] = (await call_result(app, "get_decisions"))["results"]
-    assert ("recommended_approach" in result, result["considerations"]) == (False, [])
+    assert "recommended_approach" not in result
+    assert result["considerations"] == []
 
 
 async def test_metadata_has_the_query_and_the_sources_to_cite(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
-    places = ((3, 0.9), (0, 0.8), (4, 0.7), (1, 0.6))
+    order = ((3, 0.9), (0, 0.8), (4, 0.7), (1, 0.6))
     await store_extractions(
         ctx,
         *(
-            make_extraction(chunks[at], decision(), confidence=confidences)
-            for at, confidences in places
+            make_extraction(chunks[index], decision(), confidence=confidence)
+            for index, confidence in order
         ),
     )
     assert (await call_result(app, "get_decisions"))["metadata"] == {
@@ -112,7 +114,8 @@ async def test_each_tool_returns_its_own_type(
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_the_tools_are_public_and_read_only(name: str) -> None:
-    assert (TOOLS[name].tier, TOOLS[name].effect) == (Tier.PUBLIC, Effect.READ)
+    assert TOOLS[name].tier == Tier.PUBLIC
+    assert TOOLS[name].effect == Effect.READ
 
 
 async def test_pages_are_in_order_of_confidence_without_repeats(
@@ -133,7 +136,8 @@ async def test_pages_are_in_order_of_confidence_without_repeats(
         pages = await all_pages(app, "get_decisions", limit=limit)
         assert [extraction.extraction_id for extraction in ordered] == result_ids(pages)
         counts = [page["metadata"]["result_count"] for page in pages]
-        assert (sum(counts), max(counts) <= limit) == (11, True)
+        assert sum(counts) == 11
+        assert max(counts) <= limit
 
 
 async def test_paging_survives_deletions_and_additions(
@@ -158,7 +162,8 @@ async def test_a_page_is_limited_in_size(ctx: Context, app: App, chunks: list[Ch
     await store_extractions(ctx, *extractions)
     pages = await all_pages(app, "get_patterns", limit=30)
     assert {extraction.extraction_id for extraction in extractions} == set(result_ids(pages))
-    assert (1 < len(pages) <= 3, len(result_ids(pages))) == (True, 30)
+    assert 1 < len(pages) <= 3
+    assert len(result_ids(pages)) == 30
 
 
 async def test_titles_are_current(ctx: Context, app: App, chunks: list[Chunk]) -> None:
@@ -181,10 +186,8 @@ async def test_extractions_of_a_deleted_source_are_not_returned(
     )
     await ctx.database.document("sources", "baking").delete()
     result = await call_result(app, "get_decisions")
-    assert (
-        result_ids([result]),
-        result["metadata"]["result_count"],
-    ) == ([extraction.extraction_id], 1)
+    assert result_ids([result]) == [extraction.extraction_id]
+    assert result["metadata"]["result_count"] == 1
 
 
 async def test_extractions_of_a_deleted_passage_are_not_returned(
@@ -195,7 +198,8 @@ async def test_extractions_of_a_deleted_passage_are_not_returned(
     await store_sources(ctx, replace(BAKING, sections=BAKING.sections[1:]))
     assert result_ids([await call_result(app, "get_decisions")]) == [extraction.extraction_id]
     unknown = await call_result(app, "get_decisions", topic="bread")
-    assert (unknown["results"], unknown["metadata"]["nearest_topics"]) == ([], [])
+    assert unknown["results"] == []
+    assert unknown["metadata"]["nearest_topics"] == []
 
 
 async def test_duplicates_are_not_returned(ctx: Context, app: App, chunks: list[Chunk]) -> None:
@@ -214,7 +218,8 @@ async def test_duplicates_are_not_returned(ctx: Context, app: App, chunks: list[
 async def test_an_empty_base_says_what_is_missing(app: App, name: str) -> None:
     for arguments in ({}, {"topic": "bread"}, {"query": "bread"}):
         result = await call_result(app, name, **arguments)
-        assert (result["results"], result["metadata"]["result_count"]) == ([], 0)
+        assert result["results"] == []
+        assert result["metadata"]["result_count"] == 0
         assert "language model" in result["metadata"]["message"]
         assert f"There are no {name.removeprefix('get_')}" in result["metadata"]["message"]
 
@@ -242,7 +247,8 @@ async def test_invalid_arguments_are_refused_by_name(
     app: App, name: str, field: str, value: object
 ) -> None:
     error = await call_error(app, name, **{field: value})
-    assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {field})
+    assert error.code == "VALIDATION_ERROR"
+    assert set(error.details) == {field}
 
 
 async def test_a_cursor_belongs_to_its_call(ctx: Context, app: App, chunks: list[Chunk]) -> None:
@@ -257,7 +263,8 @@ async def test_a_cursor_belongs_to_its_call(ctx: Context, app: App, chunks: list
     ]
     for other in others:
         error = await call_error(app, "get_decisions", cursor=cursor, **other)
-        assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {"cursor"})
+        assert error.code == "VALIDATION_ERROR"
+        assert set(error.details) == {"cursor"}
     error = await call_error(app, "get_patterns", cursor=cursor)
     assert error.code == "VALIDATION_ERROR"
 
@@ -278,9 +285,9 @@ async def test_a_list_of_one_source_takes_one_round_trip(
     await store_extractions(
         ctx, *(make_extraction(chunks[0], decision(f"d{n}"), "bread") for n in range(4))
     )
-    one = {"source_id": "baking"}
-    assert await cost_of_read(app, "get_decisions", **one) == (1, 4 + 1)
-    assert await cost_of_read(app, "get_decisions", **one, topic="bread") == (1, 4 + 1)
+    source_filter = {"source_id": "baking"}
+    assert await cost_of_read(app, "get_decisions", **source_filter) == (1, 4 + 1)
+    assert await cost_of_read(app, "get_decisions", **source_filter, topic="bread") == (1, 4 + 1)
 
 
 async def test_an_empty_answer_takes_two_reads(app: App) -> None:

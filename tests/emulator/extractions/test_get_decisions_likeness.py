@@ -95,5 +95,5 @@ async def test_the_extraction_that_answers_comes_first(
     await store_extractions(ctx, *extractions.values())
     result = await call_result(app, name, query=query)
     assert [extractions[key].extraction_id for key in expected] == result_ids([result])
-    nearest, other = (item["similarity"] for item in result["results"])
+    nearest, other = (hit["similarity"] for hit in result["results"])
     assert 1 >= nearest > other >= 0

@@ -72,10 +72,10 @@ async def test_pages_are_in_order_of_similarity_without_repeats(
     ctx: Context, app: App, decisions: list[Extraction], limit: int
 ) -> None:
     pages_walked = await all_pages(app, "get_decisions", query=QUERY, limit=limit)
-    results = [(hit["similarity"], hit["id"]) for page in pages_walked for hit in page["results"]]
+    hits = [(hit["similarity"], hit["id"]) for page in pages_walked for hit in page["results"]]
     expected = await rank_by_brute_force(ctx, decisions)
-    assert [score for score, _ in expected] == pytest.approx([score for score, _ in results])
-    assert sorted(name for _, name in expected) == sorted(name for _, name in results)
+    assert [score for score, _ in expected] == pytest.approx([score for score, _ in hits])
+    assert sorted(name for _, name in expected) == sorted(name for _, name in hits)
     assert {len(page["results"]) for page in pages_walked[:-1]} <= {limit}
 
 
@@ -88,38 +88,39 @@ async def test_paging_by_similarity_survives_changes(
         extraction for extraction in decisions if extraction.extraction_id != first_ids[-1]
     ]
     nearer = [decision(QUERY, options=(str(n),)) for n in range(30)]
-    new = [
+    new_decisions = [
         replace(decisions[0], extraction_id=f"decision-new{n}", content=content)
         for n, content in enumerate(nearer)
     ]
-    await store_extractions(ctx, *remaining, *new)
+    await store_extractions(ctx, *remaining, *new_decisions)
     cursor = first["metadata"]["next_cursor"]
-    rest = []
+    later_ids = []
     while cursor:
         page = await call_result(app, "get_decisions", query=QUERY, limit=10, cursor=cursor)
-        rest += result_ids([page])
+        later_ids += result_ids([page])
         cursor = page["metadata"].get("next_cursor")
-    assert {extraction.extraction_id for extraction in decisions} == {*first_ids, *rest}
-    assert len(decisions) == len(first_ids) + len(rest)
+    assert {extraction.extraction_id for extraction in decisions} == {*first_ids, *later_ids}
+    assert len(decisions) == len(first_ids) + len(later_ids)
 
 
-@pytest.mark.parametrize("most", [100, pytest.param(MAX_NEAREST, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("limit", [100, pytest.param(MAX_NEAREST, marks=pytest.mark.slow)])
 async def test_paging_ends_at_the_most_neighbours(
-    ctx: Context, app: App, monkeypatch: pytest.MonkeyPatch, most: int
+    ctx: Context, app: App, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
     """The copies are written directly: a thousand of them take a while."""
-    monkeypatch.setattr(pages, "MAX_NEAREST", most)
+    monkeypatch.setattr(pages, "MAX_NEAREST", limit)
     [chunk, *_] = await store_sources(ctx, BAKING)
     await store_extractions(ctx, make_extraction(chunk, decision("rye"), "bread"))
     [(name, data)] = (await documents(ctx, "extractions")).items()
     client = ctx.database.client
-    for start in range(0, most + 10, 101):
+    for start in range(0, limit + 10, 101):
         batch = client.batch()
         for number in range(start, start + 101):
             batch.set(client.document(f"extractions/{name}-{number:04}"), data)
         await batch.commit()
-    pages_walked = await all_pages(app, "get_decisions", query="rye", limit=most // 10)
-    assert (len(result_ids(pages_walked)), len(set(result_ids(pages_walked)))) == (most, most)
+    pages_walked = await all_pages(app, "get_decisions", query="rye", limit=limit // 10)
+    assert len(result_ids(pages_walked)) == limit
+    assert len(set(result_ids(pages_walked))) == limit
     assert "narrow by topic" in pages_walked[-1]["metadata"]["message"]
     assert not any("message" in page["metadata"] for page in pages_walked[:-1])
 

@@ -102,14 +102,16 @@ async def test_metadata_has_the_topic_and_the_search_type(
     assert (metadata["query"], metadata["search_type"]) == expected
 
 
-@pytest.mark.parametrize("more", [{}, {"query": "sea"}, {"source_id": "baking"}])
+@pytest.mark.parametrize("query_arguments", [{}, {"query": "sea"}, {"source_id": "baking"}])
 async def test_an_unknown_topic_suggests_the_nearest(
-    ctx: Context, app: App, chunks: list[Chunk], more: dict[str, Any]
+    ctx: Context, app: App, chunks: list[Chunk], query_arguments: dict[str, Any]
 ) -> None:
     await store_decisions(ctx, chunks)
-    result = await call_result(app, "get_decisions", topic="Kubernetties", **more)
+    result = await call_result(app, "get_decisions", topic="Kubernetties", **query_arguments)
     metadata = result["metadata"]
-    assert (result["results"], metadata["sources_cited"], metadata["result_count"]) == ([], [], 0)
+    assert result["results"] == []
+    assert metadata["sources_cited"] == []
+    assert metadata["result_count"] == 0
     assert metadata["nearest_topics"] == ["kubernetes"]
     for part in ("'kubernetties'", "'kubernetes'", "list_topics"):
         assert part in metadata["message"]
@@ -168,13 +170,14 @@ async def test_a_source_without_extractions_says_so(
         assert "Leave source_id out" in result["metadata"]["message"]
 
 
-@pytest.mark.parametrize("more", [{}, {"topic": "bread"}, {"query": "bread"}])
+@pytest.mark.parametrize("query_arguments", [{}, {"topic": "bread"}, {"query": "bread"}])
 async def test_an_unknown_source_is_not_found(
-    ctx: Context, app: App, chunks: list[Chunk], more: dict[str, Any]
+    ctx: Context, app: App, chunks: list[Chunk], query_arguments: dict[str, Any]
 ) -> None:
     await store_decisions(ctx, chunks)
-    error = await call_error(app, "get_decisions", source_id="nowhere", **more)
-    assert (error.code, error.details) == ("NOT_FOUND", {"source_id": "nowhere"})
+    error = await call_error(app, "get_decisions", source_id="nowhere", **query_arguments)
+    assert error.code == "NOT_FOUND"
+    assert error.details == {"source_id": "nowhere"}
     assert "list_sources" in error.message
 
 

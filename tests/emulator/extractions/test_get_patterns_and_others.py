@@ -164,4 +164,5 @@ async def test_optional_fields_without_a_value_are_omitted(
 
 async def test_optional_lists_without_a_value_are_empty(ctx: Context, app: App) -> None:
     result = await get_result(ctx, app, "get_methodologies", methodology())
-    assert (result["prerequisites"], result["outputs"]) == ([], [])
+    assert result["prerequisites"] == []
+    assert result["outputs"] == []

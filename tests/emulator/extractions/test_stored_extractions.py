@@ -121,7 +121,8 @@ async def test_a_chunk_lists_its_extractions_and_leaves_the_queue(
         extractions[0].extraction_id: ("decision", ["bread"]),
         extractions[1].extraction_id: ("warning", []),
     }
-    assert (data["extraction_schema"], "extract" in data["pending"]) == (SCHEMA_VERSION, False)
+    assert data["extraction_schema"] == SCHEMA_VERSION
+    assert "extract" not in data["pending"]
 
 
 async def test_topics_are_counted_by_type(ctx: Context, chunks: list[Chunk]) -> None:
@@ -143,12 +144,12 @@ async def test_new_extractions_replace_earlier_ones(ctx: Context, chunks: list[C
         make_extraction(chunks[0], decision(), "bread"),
         make_extraction(chunks[0], warning(), "rye"),
     )
-    new = [
+    new_extractions = [
         make_extraction(chunks[0], warning(), "bread", "oats"),
         make_extraction(chunks[0], pattern(), "rye"),
     ]
-    await store_extractions(ctx, *new)
-    assert {extraction.extraction_id for extraction in new} == await stored_ids(ctx)
+    await store_extractions(ctx, *new_extractions)
+    assert {extraction.extraction_id for extraction in new_extractions} == await stored_ids(ctx)
     assert await topic_counts(ctx) == {
         "bread": {"warning": 1, "total": 1},
         "oats": {"warning": 1, "total": 1},
@@ -163,13 +164,13 @@ async def test_an_unchanged_extraction_is_not_written_again(
     await store_extractions(ctx, same, make_extraction(chunks[0], warning(), "bread"))
     before = (await snapshots(ctx, "extractions"))[same.extraction_id]
     chunk = await pending_chunk(ctx, chunks[0].chunk_id)
-    written = meter.documents_written
+    written_before = meter.documents_written
     later = replace(same, extracted_at=same.extracted_at + timedelta(days=1))
     await replace_extractions(ctx, chunk, [later, make_extraction(chunks[0], pattern(), "bread")])
     after = (await snapshots(ctx, "extractions"))[same.extraction_id]
     assert before.update_time == after.update_time
     pattern_chunk_warning_and_mark_topic = 5
-    assert pattern_chunk_warning_and_mark_topic == meter.documents_written - written
+    assert pattern_chunk_warning_and_mark_topic == meter.documents_written - written_before
 
 
 @pytest.mark.parametrize(
@@ -206,7 +207,9 @@ async def test_a_former_duplicate_without_topics_is_visible(
 async def test_a_chunk_without_extractions_has_none(ctx: Context, chunks: list[Chunk]) -> None:
     await store_extractions(ctx, make_extraction(chunks[0], decision(), "bread"))
     await replace_extractions(ctx, await pending_chunk(ctx, chunks[0].chunk_id), [])
-    assert (await stored_ids(ctx), await topic_counts(ctx), await page(ctx)) == (set(), {}, [])
+    assert await stored_ids(ctx) == set()
+    assert await topic_counts(ctx) == {}
+    assert await page(ctx) == []
 
 
 async def test_nothing_is_stored_for_a_chunk_edited_meanwhile(
@@ -218,7 +221,8 @@ async def test_nothing_is_stored_for_a_chunk_edited_meanwhile(
         await replace_extractions(ctx, chunk, [make_extraction(chunks[0], decision(), "bread")])
         == 0
     )
-    assert (await stored_ids(ctx), await topic_counts(ctx)) == (set(), {})
+    assert await stored_ids(ctx) == set()
+    assert await topic_counts(ctx) == {}
 
 
 async def test_counts_stay_exact_if_two_runs_store_the_same(
@@ -278,9 +282,9 @@ async def test_a_page_starts_after_a_deleted_extraction(ctx: Context, chunks: li
     await store_extractions(
         ctx, *(extraction for extraction in extractions if extraction != first[-1])
     )
-    rest = await page(ctx, after=page_key(first[-1]))
+    second_page = await page(ctx, after=page_key(first[-1]))
     expected = sorted((extraction.extraction_id for extraction in extractions), reverse=True)
-    assert [extraction.extraction_id for extraction in (*first, *rest)] == expected
+    assert [extraction.extraction_id for extraction in (*first, *second_page)] == expected
 
 
 async def test_the_nearest_come_first(ctx: Context, chunks: list[Chunk], meter: Meter) -> None:
@@ -296,7 +300,8 @@ async def test_the_nearest_come_first(ctx: Context, chunks: list[Chunk], meter: 
     neighbours = await Extractions(ctx.database).nearest(vector, WARNING, "a", "baking", 2)
     assert extractions[0] == neighbours[0].extraction
     assert neighbours[0].similarity == pytest.approx(1.0)
-    assert (len(neighbours), meter.documents_read - read) == (2, 2)
+    assert len(neighbours) == 2
+    assert meter.documents_read - read == 2
 
 
 async def test_only_similar_extractions_of_the_type_are_found(
@@ -324,23 +329,21 @@ async def test_a_duplicate_is_stored_but_not_visible_or_counted(
     await store_extractions(ctx, first)
     extraction = make_extraction(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
     await store_extractions(ctx, extraction)
-    assert ([first], {first.extraction_id, extraction.extraction_id}) == (
-        await page(ctx),
-        await stored_ids(ctx),
-    )
+    assert await page(ctx) == [first]
+    assert {first.extraction_id, extraction.extraction_id} == await stored_ids(ctx)
     assert await topic_counts(ctx) == {"bread": {"decision": 1, "total": 1}}
     [vector] = await ctx.embedder.embed([first.content.text], Purpose.DOCUMENT)
     neighbours = await Extractions(ctx.database).nearest(vector, DECISION, None, None, 9)
     assert [neighbour.extraction for neighbour in neighbours] == [first]
 
 
-async def make_results(ctx: Context, first: Extraction, again: Extraction) -> list[StepResult]:
+async def make_results(ctx: Context, first: Extraction, duplicate: Extraction) -> list[StepResult]:
     """Make each extraction the only one of its chunk, as it is read now."""
     vectors = await ctx.embedder.embed([first.content.text] * 2, Purpose.DOCUMENT)
-    read = [await pending_chunk(ctx, extraction.chunk_id) for extraction in (first, again)]
+    read = [await pending_chunk(ctx, extraction.chunk_id) for extraction in (first, duplicate)]
     return [
         Extractions(ctx.database).replacement(chunk, [(extraction, vector)], "words")
-        for chunk, extraction, vector in zip(read, (first, again), vectors, strict=True)
+        for chunk, extraction, vector in zip(read, (first, duplicate), vectors, strict=True)
     ]
 
 
@@ -355,7 +358,8 @@ async def test_a_duplicate_is_stored_together_with_its_original(
         )
         == 2
     )
-    assert (await page(ctx), len(await stored_ids(ctx))) == ([first], 2)
+    assert await page(ctx) == [first]
+    assert len(await stored_ids(ctx)) == 2
 
 
 async def test_a_duplicate_of_an_unstored_original_is_not_stored(
@@ -366,7 +370,8 @@ async def test_a_duplicate_of_an_unstored_original_is_not_stored(
     results = await make_results(ctx, first, extraction)
     await set_fields(ctx, f"chunks/{first.chunk_id}", {"content_hash": "new"})
     assert await ChunkQueue(ctx.database).complete("extract", results) == 0
-    assert (await stored_ids(ctx), await topic_counts(ctx)) == (set(), {})
+    assert await stored_ids(ctx) == set()
+    assert await topic_counts(ctx) == {}
 
 
 async def test_a_duplicate_of_a_deleted_original_is_not_stored(
@@ -375,7 +380,8 @@ async def test_a_duplicate_of_a_deleted_original_is_not_stored(
     chunk = await pending_chunk(ctx, chunks[1].chunk_id)
     extraction = make_extraction(chunks[1], decision(), "bread", duplicate_of="decision-gone")
     assert await replace_extractions(ctx, chunk, [extraction]) == 0
-    assert (await stored_ids(ctx), await topic_counts(ctx)) == (set(), {})
+    assert await stored_ids(ctx) == set()
+    assert await topic_counts(ctx) == {}
     assert await ChunkQueue(ctx.database).count_pending("extract") == 5
 
 

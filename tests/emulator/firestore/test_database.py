@@ -97,8 +97,8 @@ async def test_a_query_costs_at_least_one_read(database: Database, meter: Meter)
 
 async def test_counting_reads_no_documents(database: Database, meter: Meter) -> None:
     await put_in(database, *"abcdefgh")
-    some = database.collection("notes").where(filter=FieldFilter("value", "==", 0))
-    assert await database.count(some) == 8
+    query = database.collection("notes").where(filter=FieldFilter("value", "==", 0))
+    assert await database.count(query) == 8
     assert counted(meter) == (1, 0, 1)
 
 
@@ -109,8 +109,8 @@ async def test_a_commit_is_one_round_trip(database: Database, meter: Meter) -> N
 
 
 async def test_a_commit_returns_its_update_time(database: Database) -> None:
-    [written] = await database.commit([setting(database, "a", 1)])
-    assert written.update_time == (await database.get(note(database, "a"))).update_time
+    [result] = await database.commit([setting(database, "a", 1)])
+    assert result.update_time == (await database.get(note(database, "a"))).update_time
 
 
 async def test_a_refused_commit_writes_nothing_and_counts_nothing(
@@ -128,13 +128,13 @@ async def test_a_refused_commit_writes_nothing_and_counts_nothing(
     assert meter.documents_written == 0
 
 
-@pytest.mark.parametrize("gone", [True, False])
+@pytest.mark.parametrize("is_deleted", [True, False])
 async def test_a_document_changed_since_its_read_is_a_conflict(
-    database: Database, *, gone: bool
+    database: Database, *, is_deleted: bool
 ) -> None:
     await put_in(database, "a")
     option = LastUpdateOption((await database.get(note(database, "a"))).update_time)
-    await (note(database, "a").delete() if gone else note(database, "a").set({"value": 1}))
+    await (note(database, "a").delete() if is_deleted else note(database, "a").set({"value": 1}))
     with pytest.raises(WriteConflict):
         await database.commit(
             [lambda batch: batch.update(note(database, "a"), {"value": 2}, option)]
@@ -147,11 +147,12 @@ async def test_only_conflicting_writes_are_skipped(database: Database, meter: Me
     read = [await note(database, name).get() for name in names]
     await note(database, "b").set({"value": 1})
     await note(database, "g").delete()
-    kept = await database.commit_skipping_conflicts(
+    committed_count = await database.commit_skipping_conflicts(
         [_update(database, snapshot) for snapshot in read]
     )
     expected = dict.fromkeys("acdefh", 2) | {"b": 1}
-    assert (6, await values(database)) == (kept, expected)
+    assert committed_count == 6
+    assert await values(database) == expected
     assert meter.documents_written == 6
 
 

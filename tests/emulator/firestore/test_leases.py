@@ -105,10 +105,10 @@ async def test_a_commit_renews_the_lease_with_one_more_write(ctx: Context, meter
     database = ctx.database
     moments = iter([NOON, NOON + timedelta(seconds=20)])
     await Leases(database).acquire("embed", 30, lambda: next(moments))
-    written = meter.documents_written
+    written_before = meter.documents_written
     await database.commit([writing(database, "a")])
     assert await expiry(database) == NOON + timedelta(seconds=50)
-    assert meter.documents_written - written == 2
+    assert meter.documents_written - written_before == 2
 
 
 async def test_a_run_without_its_lease_writes_nothing(database: Database, other: Database) -> None:

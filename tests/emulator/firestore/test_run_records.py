@@ -46,7 +46,8 @@ FAIL = Job(name="dust", title="Dust", run=fails, total=spent_budget, schedule=""
 
 def test_a_run_id_has_the_job_and_the_time() -> None:
     run = Run(run_id=new_run_id("embed", NOON), state=RunState.RUNNING)
-    assert (run.job, run.started_at) == ("embed", NOON)
+    assert run.job == "embed"
+    assert run.started_at == NOON
 
 
 def test_two_runs_of_one_second_have_different_ids() -> None:
@@ -59,9 +60,13 @@ async def test_a_run_records_its_counts_and_cost(ctx: Context, app: App) -> None
     (run,) = await Runs(ctx.database).latest("dust", 10)
     assert run.state is RunState.FINISHED
     assert run.ended_at
-    assert (run.progress, run.counts, run.note) == (3, {"dusted": 3}, "Mind the vase.")
-    assert (run.failures, run.failed) == (("shelf 3: too high",), 1)
-    assert (run.warnings, run.warned) == (("shelf 2: still grey",), 1)
+    assert run.progress == 3
+    assert run.counts == {"dusted": 3}
+    assert run.note == "Mind the vase."
+    assert run.failures == ("shelf 3: too high",)
+    assert run.failed == 1
+    assert run.warnings == ("shelf 2: still grey",)
+    assert run.warned == 1
     assert run.documents_read == 1
     assert report.cost.documents_read >= run.documents_read
     (stored,) = (await documents(ctx, "runs")).values()
@@ -72,7 +77,8 @@ async def test_a_stopped_run_records_its_error(ctx: Context, app: App) -> None:
     with pytest.raises(Unavailable):
         await run_job(FAIL, app)
     (run,) = await Runs(ctx.database).latest("dust", 10)
-    assert (run.state, run.error) == (RunState.STOPPED, "UNAVAILABLE: No duster.")
+    assert run.state == RunState.STOPPED
+    assert run.error == "UNAVAILABLE: No duster."
 
 
 async def test_the_latest_runs_come_first(ctx: Context) -> None:
@@ -91,8 +97,11 @@ async def test_the_next_run_marks_a_dead_one(ctx: Context, app: App) -> None:
     await ctx.database.commit([Runs(ctx.database).record(long_ago)])
     await run_job(DUST, app)
     latest, died = await Runs(ctx.database).latest("dust", 10)
-    assert (latest.state, died.state) == (RunState.FINISHED, RunState.DIED)
-    assert (died.run_id, died.progress, died.ended_at) == (dead, 7, None)
+    assert latest.state == RunState.FINISHED
+    assert died.state == RunState.DIED
+    assert died.run_id == dead
+    assert died.progress == 7
+    assert died.ended_at is None
 
 
 async def test_a_long_run_records_its_progress(ctx: Context, project: str) -> None:
@@ -102,7 +111,8 @@ async def test_a_long_run_records_its_progress(ctx: Context, project: str) -> No
         budget.progress(5)
         while not (runs := await Runs(ctx.database).latest("dust", 1)):
             pass
-        assert (runs[0].state, runs[0].progress) == (RunState.RUNNING, 5)
+        assert runs[0].state == RunState.RUNNING
+        assert runs[0].progress == 5
         return Report()
 
     await run_job(Job(name="dust", title="Dust", run=run, total=spent_budget, schedule=""), hasty)

@@ -56,9 +56,9 @@ class FixedReceipt:
 async def access(project: str) -> AsyncIterator[Access]:
     """The access control of the gateway."""
     settings = Settings(google_cloud_project=project, access_secrets=(SecretStr("s" * 32),))
-    opened = Access(settings)
-    yield opened
-    await opened.aclose()
+    access = Access(settings)
+    yield access
+    await access.aclose()
 
 
 async def line_and_record(

@@ -38,9 +38,9 @@ def time() -> SettableClock:
 @pytest.fixture
 async def access(project: str, time: SettableClock) -> AsyncIterator[Access]:
     settings = Settings(google_cloud_project=project, access_secrets=[SecretStr("s" * 32)])
-    opened = Access(settings, time)
-    yield opened
-    await opened.aclose()
+    access = Access(settings, time)
+    yield access
+    await access.aclose()
 
 
 @pytest.fixture
@@ -157,14 +157,14 @@ async def test_a_key_made_after_the_user_was_revoked_is_valid(
 
 
 async def test_a_token_ends_with_its_sign_in(access: Access, store: AccessStore) -> None:
-    one, other = (
+    first_token, second_token = (
         access.tokens.issue(user_id="anna", client_id="c", scopes=FULL_ACCESS, grant_id=grant)
         for grant in ("g-1", "g-2")
     )
     await store.database.commit([await store.accounts.end_grant_write("anna", "g-1")])
     with pytest.raises(Unauthorized, match="has ended"):
-        await identify_caller(access, one)
-    assert await identify_caller(access, other)
+        await identify_caller(access, first_token)
+    assert await identify_caller(access, second_token)
 
 
 async def test_a_keys_last_use_is_written_once_an_hour(
@@ -184,7 +184,8 @@ async def test_concurrent_calls_with_a_key_write_its_use_once(
 ) -> None:
     text, _ = await create_key(access, "anna")
     api = access.connection.client._firestore_api  # noqa: SLF001 - where the network begins
-    commit, commits = api.commit, []
+    commit = api.commit
+    commits = []
 
     async def count(**request: Any) -> Any:
         commits.append(request)

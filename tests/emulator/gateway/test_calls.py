@@ -31,9 +31,9 @@ PRICED = make_tool("look_up", price=1_000)
 async def access(project: str) -> AsyncIterator[Access]:
     """The access control of the gateway, at noon."""
     settings = Settings(google_cloud_project=project, access_secrets=(SecretStr("s" * 32),))
-    opened = Access(settings, SettableClock(NOON))
-    yield opened
-    await opened.aclose()
+    access = Access(settings, SettableClock(NOON))
+    yield access
+    await access.aclose()
 
 
 @pytest.fixture
@@ -45,7 +45,8 @@ def dispatcher() -> FakeDispatcher:
 async def test_a_call_is_recorded_with_the_gateways_clock(
     access: Access, dispatcher: FakeDispatcher
 ) -> None:
-    anna, arguments = Visitor(Caller.of("anna"), None), {"idempotency_key": "k"}
+    anna = Visitor(Caller.of("anna"), None)
+    arguments = {"idempotency_key": "k"}
     await access.pipeline(dispatcher).call(WRITING, arguments, anna)
     name = call_id(WRITING, arguments, anna)
     record = await AccessStore(access.connection).calls.get(name)

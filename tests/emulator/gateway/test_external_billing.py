@@ -78,8 +78,8 @@ async def billing(
     service: FakeBilling, access: Connection, clock: SettableClock
 ) -> AsyncIterator[ExternalBilling]:
     """Billing with that service."""
-    async with open_billing(service.url, access, clock) as opened:
-        yield opened
+    async with open_billing(service.url, access, clock) as billing:
+        yield billing
 
 
 @asynccontextmanager
@@ -87,9 +87,9 @@ async def open_billing(
     url: str, access: Connection, clock: SettableClock, *, seconds: float = 60.0
 ) -> AsyncIterator[ExternalBilling]:
     """Open billing with the service at a URL."""
-    opened = ExternalBilling(url, SecretStr(TOKEN), access, clock, timeout=seconds)
-    yield opened
-    await opened.aclose()
+    billing = ExternalBilling(url, SecretStr(TOKEN), access, clock, timeout=seconds)
+    yield billing
+    await billing.aclose()
 
 
 async def state(access: Connection) -> PaymentState | None:
@@ -199,12 +199,12 @@ async def test_concurrent_repeats_at_two_gateways_are_charged_once(
     assert service.balance == 970
 
 
-async def test_a_failed_repeat_keeps_the_hold_of_a_good_one(
+async def test_a_failed_repeat_keeps_the_hold_of_a_successful_one(
     billing: ExternalBilling, service: FakeBilling
 ) -> None:
-    faulty, good = await billing.reserve(BILL), await billing.reserve(BILL)
-    await billing.cancel(faulty, FAILED)
-    assert await billing.settle(good, 30, SUCCESS) == 30
+    failing_hold, successful_hold = await billing.reserve(BILL), await billing.reserve(BILL)
+    await billing.cancel(failing_hold, FAILED)
+    assert await billing.settle(successful_hold, 30, SUCCESS) == 30
     assert service.spent == 30
     assert service.holds == {}
 

@@ -184,11 +184,11 @@ async def test_an_instance_spends_its_lease_of_an_empty_bucket(
     instance: Callable[[], CallLimits], clock: SettableClock
 ) -> None:
     """The guarantee allows one block per instance."""
-    one, other = instance(), instance()
-    assert await count_accepted(one, ANNA, Effect.READ, 1) == 1
+    first_instance, second_instance = instance(), instance()
+    assert await count_accepted(first_instance, ANNA, Effect.READ, 1) == 1
     clock.now += MINUTE
-    assert await count_accepted(other, ANNA, Effect.READ, 70) == 60
-    assert await count_accepted(one, ANNA, Effect.READ, 70) == 9
+    assert await count_accepted(second_instance, ANNA, Effect.READ, 70) == 60
+    assert await count_accepted(first_instance, ANNA, Effect.READ, 70) == 9
 
 
 async def test_concurrent_calls_share_a_lease(clock: SettableClock) -> None:
@@ -261,7 +261,9 @@ async def test_no_interleaving_of_instances_breaks_the_guarantee(
     capacity: int, steps: list[tuple[float, list[int]]]
 ) -> None:
     """At most N + N * T calls and a block per instance are accepted in any T minutes."""
-    clock, store, rate = SettableClock(NOON), Buckets(), Rate(capacity, MINUTE)
+    clock = SettableClock(NOON)
+    store = Buckets()
+    rate = Rate(capacity, MINUTE)
     instances = [LeasedBuckets(store.lease, clock) for _ in range(4)]
     accepted_at: list[datetime] = []
     for pause, calls in steps:

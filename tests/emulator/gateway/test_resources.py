@@ -142,7 +142,8 @@ async def test_a_rate_limit_says_when_to_retry(
     settings = Settings(
         google_cloud_project=project, access_secrets=[SecretStr("s" * 32)], reads_per_minute=1
     )
-    access, anna = Access(settings, SettableClock(NOON)), Visitor(Caller.of("anna"), "user:anna")
+    access = Access(settings, SettableClock(NOON))
+    anna = Visitor(Caller.of("anna"), "user:anna")
     calls = access.pipeline(FakeDispatcher(lambda *_: {}))
     catalog = Catalog([make_tool("list_books", resource=BOOK, links=LISTED)])
     async with Client(mcp_server(catalog, calls, local_visitor=anna), mode=mode) as client:

@@ -134,7 +134,8 @@ async def test_the_official_client_signs_in_refreshes_and_calls(
 ) -> None:
     add_protected_endpoint(server)
     document = server.documents.add("https://program.example/client.json", REDIRECT)
-    storage, browser = Memory(), Browser(server)
+    storage = Memory()
+    browser = Browser(server)
     provider = OAuthClientProvider(
         RESOURCE,
         OAuthClientMetadata(client_name="Official", redirect_uris=[AnyUrl(REDIRECT)]),

@@ -78,8 +78,10 @@ async def test_a_form_that_is_too_large_is_rejected(
 async def test_empty_values_and_twenty_parameters_are_accepted(
     endpoints: dict[str, httpx2.AsyncClient], path: str
 ) -> None:
-    many = b"&".join(b"a%d=b" % number for number in range(20))
-    answer = await send(endpoints, path, b"state=&state=a&" + many, f"{FORM};charset=UTF-8")
+    twenty_parameters = b"&".join(b"a%d=b" % number for number in range(20))
+    answer = await send(
+        endpoints, path, b"state=&state=a&" + twenty_parameters, f"{FORM};charset=UTF-8"
+    )
     assert not any(words in answer.text for words in ("is repeated", "are not valid"))
 
 
@@ -93,7 +95,7 @@ async def test_a_query_is_read_by_the_same_rules(
 
 
 async def test_a_slow_body_times_out() -> None:
-    sent: list[Message] = []
+    sent_messages: list[Message] = []
     parts = iter([{"type": "http.request", "body": b"a", "more_body": True}])
 
     async def receive() -> Message:
@@ -103,8 +105,8 @@ async def test_a_slow_body_times_out() -> None:
         raise AssertionError
 
     async def send(message: Message) -> None:
-        sent.append(message)
+        sent_messages.append(message)
 
     scope = {"type": "http", "method": "POST", "path": "/token", "headers": []}
     await BodyLimit(PlainTextResponse("never"), lambda _: 9, timeout=0.1)(scope, receive, send)
-    assert sent[0]["status"] == 408
+    assert sent_messages[0]["status"] == 408

@@ -100,7 +100,7 @@ async def test_safe_uris_can_be_registered_published_and_shown(
 ) -> None:
     for uris in (SAFE[:10], SAFE[10:]):
         client = await server.register(redirect_uris=uris)
-        assert [str(uri) for uri in client.redirect_uris or []] == uris
+        assert uris == [str(uri) for uri in client.redirect_uris or []]
     document = {"client_id": URL, "redirect_uris": SAFE}
     assert parse_client(json.dumps(document).encode(), URL)
     assert all(Destination.of(uri).label for uri in SAFE)

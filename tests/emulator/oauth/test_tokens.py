@@ -203,11 +203,11 @@ async def test_a_refresh_may_request_fewer_scopes_but_not_more(
     token = parse_tokens(await server.exchange(client, code)).refresh_token
     answer = await server.refresh(client, token, scope="carrel:read carrel:write")
     assert parse_error(answer) == (400, "invalid_scope")
-    both = await server.sign_in(client)
-    narrowed = parse_tokens(await server.refresh(client, both.refresh_token, scope="carrel:read"))
+    tokens = await server.sign_in(client)
+    narrowed = parse_tokens(await server.refresh(client, tokens.refresh_token, scope="carrel:read"))
     assert narrowed.scope == "carrel:read"
     restored = parse_tokens(await server.refresh(client, narrowed.refresh_token))
-    assert restored.scope == both.scope
+    assert restored.scope == tokens.scope
 
 
 async def test_concurrent_refreshes_return_the_same_token(
@@ -259,7 +259,8 @@ async def test_old_ended_grants_are_deleted_when_a_sign_in_ends(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     assert ACCESS_TOKEN_LIFETIME < MAX_TOKEN_REMAINDER
-    store, now = server.store, await server.store.accounts.server_time()
+    store = server.store
+    now = await server.store.accounts.server_time()
     ended = {"over": now - timedelta(seconds=1), "recent": now + timedelta(minutes=30)}
     reference = store.database.document("accounts", PERSON.user_id)
     await store.database.commit([lambda batch: batch.set(reference, {"ended_grants": ended})])
@@ -312,9 +313,9 @@ async def test_an_internal_error_is_reported_without_details(
 async def test_an_unreachable_database_is_reported_in_time(
     project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with authorization_server(project) as alive:
-        client = await alive.register()
-        code = await alive.issue_code(client.client_id)
+    async with authorization_server(project) as server:
+        client = await server.register()
+        code = await server.issue_code(client.client_id)
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", f"127.0.0.1:{free_port()}")
     async with authorization_server(project, seconds=0.2) as dead:
         for answer in (

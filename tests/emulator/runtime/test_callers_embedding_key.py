@@ -40,7 +40,7 @@ def request(key: str | None) -> CallRequest:
 
 
 @asynccontextmanager
-async def open_app(server: FakeOpenAI, **more: Any) -> AsyncIterator[App]:
+async def open_app(server: FakeOpenAI, **options: Any) -> AsyncIterator[App]:
     """Open an app whose calls embed with their callers' keys."""
     defaults: dict[str, Any] = {
         "embedding_provider": "openai",
@@ -50,7 +50,7 @@ async def open_app(server: FakeOpenAI, **more: Any) -> AsyncIterator[App]:
         "openai_api_key": SecretStr(OURS),
         "openai_key_of_caller": True,
     }
-    app = App(Settings(**(defaults | more)))
+    app = App(Settings(**(defaults | options)))
     yield app
     await app.aclose()
 

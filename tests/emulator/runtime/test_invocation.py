@@ -71,8 +71,8 @@ TOOL = Tool(
 )
 
 
-def hanging(monotonic: Monotonic) -> Tool[In, Out]:
-    """It never answers, and a minute is over at once."""
+def hanging_tool(monotonic: Monotonic) -> Tool[In, Out]:
+    """Return a tool that never answers. A call of it advances the clock by a minute."""
 
     async def hang(_args: In, _context: Context) -> Out:
         monotonic.advance(60)
@@ -82,11 +82,11 @@ def hanging(monotonic: Monotonic) -> Tool[In, Out]:
     return replace(TOOL, run=hang)
 
 
-def writing(tool: Tool[In, Out]) -> Tool[In, Out]:
+def writing_tool(tool: Tool[In, Out]) -> Tool[In, Out]:
     return replace(tool, effect=Effect.WRITE)
 
 
-def raising(error: Exception) -> Tool[In, Out]:
+def failing_tool(error: Exception) -> Tool[In, Out]:
     async def fail(_args: In, _context: Context) -> Out:
         raise error
 
@@ -116,7 +116,9 @@ async def test_a_result_comes_with_a_receipt(app: App) -> None:
 async def test_a_receipt_counts_documents_and_round_trips(app: App) -> None:
     tool = replace(TOOL, run=look_around, effect=Effect.WRITE)
     receipt = (await invoke(tool, request(word="so"), app)).receipt
-    assert (receipt.documents_read, receipt.documents_written, receipt.round_trips) == (3, 1, 3)
+    assert receipt.documents_read == 3
+    assert receipt.documents_written == 1
+    assert receipt.round_trips == 3
 
 
 async def test_a_receipt_times_only_the_parts_used(
@@ -127,10 +129,12 @@ async def test_a_receipt_times_only_the_parts_used(
         return Out(words=[])
 
     tool = replace(TOOL, run=embed, capabilities=frozenset({Capability.EMBEDDING}))
-    first, again = [(await invoke(tool, request(word="so"), app)).receipt for _ in range(2)]
+    first, second = [(await invoke(tool, request(word="so"), app)).receipt for _ in range(2)]
     assert first.embedding_ms is not None
     assert 0 <= first.embedding_ms <= first.milliseconds
-    assert (first.bm25_ms, first.price, again.embedding_ms) == (None, None, None)
+    assert first.bm25_ms is None
+    assert first.price is None
+    assert second.embedding_ms is None
 
 
 async def test_several_uses_of_a_part_are_added_up(
@@ -152,8 +156,8 @@ async def test_a_receipt_has_the_handlers_price(app: App) -> None:
     assert answer.receipt.price == 42
 
 
-def too_late(error: dict[str, Any]) -> str:
-    """Return the message of an error, having checked that it names the time, which began before."""
+def timeout_message(error: dict[str, Any]) -> str:
+    """Return the message of a timeout without its duration, after checking the duration."""
     pattern = r"repeat_word did not finish within (60|5\d\.\d|5\d) s"
     message, count = re.subn(pattern, "It did not finish", error["message"])
     assert count == 1, error
@@ -161,34 +165,37 @@ def too_late(error: dict[str, Any]) -> str:
 
 
 async def test_a_read_that_takes_too_long_may_be_skipped(app: App, monotonic: Monotonic) -> None:
-    error = await call_error(hanging(monotonic), request(60, word="so"), app)
-    assert too_late(error) == "It did not finish: continue without it, or call it again in 5 s."
-    assert (error["code"], error["details"]) == ("UNAVAILABLE", {"tool": "repeat_word"})
+    error = await call_error(hanging_tool(monotonic), request(60, word="so"), app)
+    assert (
+        timeout_message(error) == "It did not finish: continue without it, or call it again in 5 s."
+    )
+    assert error["code"] == "UNAVAILABLE"
+    assert error["details"] == {"tool": "repeat_word"}
     assert error["retry_after"] == 5
 
 
 async def test_a_write_that_times_out_early_did_nothing(app: App, monotonic: Monotonic) -> None:
-    error = await call_error(writing(hanging(monotonic)), request(60, word="so"), app)
+    error = await call_error(writing_tool(hanging_tool(monotonic)), request(60, word="so"), app)
     assert error["details"] == {"tool": "repeat_word", "outcome": "nothing_done"}
-    assert too_late(error) == "It did not finish. Nothing was stored: call it again in 5 s."
+    assert timeout_message(error) == "It did not finish. Nothing was stored: call it again in 5 s."
 
 
 async def test_a_write_that_times_out_late_is_unknown(app: App, monotonic: Monotonic) -> None:
     async def write_and_hang(args: In, ctx: Context) -> Out | Outcome[Out]:
         await look_around(args, ctx)
-        return await hanging(monotonic).run(args, ctx)
+        return await hanging_tool(monotonic).run(args, ctx)
 
-    tool = writing(replace(TOOL, run=write_and_hang))
+    tool = writing_tool(replace(TOOL, run=write_and_hang))
     error = await call_error(tool, request(60, word="so"), app)
     assert error["details"] == {"tool": "repeat_word", "outcome": "unknown"}
     expected = (
         "It did not finish. It is unknown whether it took effect: check before you call it again."
     )
-    assert too_late(error) == expected
+    assert timeout_message(error) == expected
 
 
 async def test_a_call_past_its_deadline_is_not_run(app: App) -> None:
-    error = await call_error(writing(TOOL), request(-3600, word="so"), app)
+    error = await call_error(writing_tool(TOOL), request(-3600, word="so"), app)
     assert error["details"] == {"tool": "repeat_word", "outcome": "nothing_done"}
     assert error["message"] == (
         "repeat_word was not run: no time was left. Nothing was stored: call it again in 5 s."
@@ -199,8 +206,9 @@ async def test_an_unavailable_read_has_advice(
     app: App,
 ) -> None:
     failure = Unavailable("The oven is off.", details={"oven": "off"}, retry_after=9)
-    error = await call_error(raising(failure), request(word="so"), app)
-    assert (error["details"], error["retry_after"]) == ({"oven": "off"}, 9)
+    error = await call_error(failing_tool(failure), request(word="so"), app)
+    assert error["details"] == {"oven": "off"}
+    assert error["retry_after"] == 9
     assert error["message"] == (
         "The oven is off. Continue without repeat_word, or call it again in 9 s."
     )
@@ -209,8 +217,9 @@ async def test_an_unavailable_read_has_advice(
 @pytest.mark.parametrize("outcome", ["nothing_done", "unknown"])
 async def test_a_write_may_state_its_outcome(app: App, outcome: str) -> None:
     failure = Unavailable("The oven is off.", details={"outcome": outcome})
-    error = await call_error(writing(raising(failure)), request(word="so"), app)
-    assert (error["details"], error["retry_after"]) == ({"outcome": outcome}, 5)
+    error = await call_error(writing_tool(failing_tool(failure)), request(word="so"), app)
+    assert error["details"] == {"outcome": outcome}
+    assert error["retry_after"] == 5
 
 
 async def test_a_write_with_an_unknown_outcome_says_so(
@@ -220,14 +229,14 @@ async def test_a_write_with_an_unknown_outcome_says_so(
         await look_around(args, ctx)
         raise Unavailable("Off.")
 
-    tool = writing(replace(TOOL, run=write_and_fail))
+    tool = writing_tool(replace(TOOL, run=write_and_fail))
     error = await call_error(tool, request(word="so"), app)
     assert error["details"] == {"outcome": "unknown"}
     assert "Off. It is unknown whether repeat_word took effect: check before" in error["message"]
 
 
 async def test_a_timeout_inside_the_handler_is_a_fault(app: App) -> None:
-    error = await call_error(raising(TimeoutError(SECRET)), request(word="so"), app)
+    error = await call_error(failing_tool(TimeoutError(SECRET)), request(word="so"), app)
     assert error["code"] == "INTERNAL_ERROR"
 
 
@@ -237,8 +246,9 @@ async def test_a_timeout_inside_the_handler_is_a_fault(app: App) -> None:
 async def test_a_fault_reveals_only_the_call_id(
     app: App, error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    error_body = await call_error(raising(error), request(word="so"), app)
-    assert (error_body["code"], error_body["details"]) == ("INTERNAL_ERROR", {"call_id": "call-7"})
+    error_body = await call_error(failing_tool(error), request(word="so"), app)
+    assert error_body["code"] == "INTERNAL_ERROR"
+    assert error_body["details"] == {"call_id": "call-7"}
     assert "call-7" in error_body["message"]
     assert SECRET not in json.dumps(error_body) + capsys.readouterr().err
 
@@ -246,14 +256,12 @@ async def test_a_fault_reveals_only_the_call_id(
 async def test_a_fault_is_logged_with_its_stack(
     app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await call_error(raising(RuntimeError(SECRET)), request(word="so"), app)
+    await call_error(failing_tool(RuntimeError(SECRET)), request(word="so"), app)
     logged = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     fault = next(entry for entry in logged if entry["message"] == "fault")
-    assert (fault["severity"], fault["error"], fault["call_id"]) == (
-        "ERROR",
-        "RuntimeError",
-        "call-7",
-    )
+    assert fault["severity"] == "ERROR"
+    assert fault["error"] == "RuntimeError"
+    assert fault["call_id"] == "call-7"
     assert fault["stack"][-1].endswith(" fail")
 
 
@@ -262,7 +270,7 @@ async def test_a_fault_is_logged_with_its_stack(
     [Conflict("It is taken.", details={"word": "taken"}), RateLimited("Wait.", retry_after=9)],
 )
 async def test_a_failure_is_answered_unchanged(app: App, failure: Conflict) -> None:
-    assert failure.to_wire() == await call_error(raising(failure), request(word="so"), app)
+    assert failure.to_wire() == await call_error(failing_tool(failure), request(word="so"), app)
 
 
 async def test_each_invalid_argument_is_reported(app: App) -> None:
@@ -329,7 +337,7 @@ async def test_only_the_first_problems_are_listed(app: App) -> None:
 
 
 async def test_too_many_arguments_are_refused_at_once(app: App) -> None:
-    many = {f"k{n}": 0 for n in range(100_000)}
-    for arguments in (many, {"word": many}, {"word": [many]}):
+    many_arguments = {f"k{n}": 0 for n in range(100_000)}
+    for arguments in (many_arguments, {"word": many_arguments}, {"word": [many_arguments]}):
         error = await call_error(TOOL, request(**arguments), app)
         assert error["details"] == {"arguments": "an object has more than 100 fields"}

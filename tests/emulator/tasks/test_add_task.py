@@ -34,7 +34,7 @@ def test_description_excludes_notes_and_quotes() -> None:
 
 
 async def test_result_has_the_stored_task(app: App) -> None:
-    added = await expect_result(
+    result = await expect_result(
         app,
         "add_task",
         title="  Buy flour \t",
@@ -52,7 +52,7 @@ async def test_result_has_the_stored_task(app: App) -> None:
         "created_at": WHEN,
         "updated_at": WHEN,
     }
-    assert added == {
+    assert result == {
         "task": task,
         "changed": ["title", "description", "priority", "due_date", "status"],
         "undo": {"tool": "delete_task", "arguments": {"task_id": "1"}},
@@ -61,14 +61,14 @@ async def test_result_has_the_stored_task(app: App) -> None:
 
 
 async def test_title_is_enough(app: App) -> None:
-    added = await expect_result(app, "add_task", title="Rest")
-    assert added["task"]["priority"] == "Medium"
-    assert not {"description", "due_date", "completed_at"} & added["task"].keys()
-    assert added["changed"] == ["title", "priority", "status"]
+    result = await expect_result(app, "add_task", title="Rest")
+    assert result["task"]["priority"] == "Medium"
+    assert not {"description", "due_date", "completed_at"} & result["task"].keys()
+    assert result["changed"] == ["title", "priority", "status"]
 
 
 async def test_blanks_and_nulls_count_as_missing(app: App) -> None:
-    added = await expect_result(
+    result = await expect_result(
         app,
         "add_task",
         title="Rest",
@@ -78,20 +78,20 @@ async def test_blanks_and_nulls_count_as_missing(app: App) -> None:
         tasks=None,
         idempotency_key=None,
     )
-    assert added["changed"] == ["title", "priority", "status"]
+    assert result["changed"] == ["title", "priority", "status"]
 
 
 async def test_nulls_and_defaults_beside_tasks_are_ignored(
     app: App,
 ) -> None:
-    nothing: dict[str, Any] = {"title": None, "priority": "Medium", "due_date": None}
-    added = await expect_result(app, "add_task", tasks=[{"title": "Rest"}], **nothing)
-    assert [result["success"] for result in added["results"]] == [True]
+    defaults: dict[str, Any] = {"title": None, "priority": "Medium", "due_date": None}
+    answer = await expect_result(app, "add_task", tasks=[{"title": "Rest"}], **defaults)
+    assert [result["success"] for result in answer["results"]] == [True]
 
 
 async def test_undo_deletes_the_task(app: App) -> None:
-    added = await expect_result(app, "add_task", title="Rest")
-    await undo(app, added)
+    result = await expect_result(app, "add_task", title="Rest")
+    await undo(app, result)
     assert await list_ids(app) == []
 
 
@@ -161,8 +161,8 @@ async def test_invalid_priority_has_its_own_code(app: App, priority: Any) -> Non
 
 @pytest.mark.parametrize("priority", ["High", "high", "HIGH", " high "])
 async def test_case_of_a_priority_is_ignored(app: App, priority: str) -> None:
-    added = await expect_result(app, "add_task", title="x", priority=priority)
-    assert added["task"]["priority"] == "High"
+    result = await expect_result(app, "add_task", title="x", priority=priority)
+    assert result["task"]["priority"] == "High"
 
 
 @pytest.mark.parametrize(
@@ -188,9 +188,11 @@ async def test_any_calendar_date_is_accepted(app: App, day: str) -> None:
 
 
 async def test_longest_texts_are_accepted(app: App) -> None:
-    title, description = "👩🏽‍🍳"[:1] * 255, "ß" * 1_000
-    added = await expect_result(app, "add_task", title=f" {title} ", description=description)
-    assert (title, description) == (added["task"]["title"], added["task"]["description"])
+    title = "👩🏽‍🍳"[:1] * 255
+    description = "ß" * 1_000
+    result = await expect_result(app, "add_task", title=f" {title} ", description=description)
+    assert result["task"]["title"] == title
+    assert result["task"]["description"] == description
 
 
 async def test_several_tasks_are_added_in_order(app: App) -> None:
@@ -201,17 +203,20 @@ async def test_several_tasks_are_added_in_order(app: App) -> None:
         tasks=[{"title": "one", "priority": "low"}, {"title": "two", "due_date": "2026-03-12"}],
     )
     assert answer.result
-    one, two = answer.result["results"]
-    assert (set(answer.result), answer.result["failed"]) == ({"results", "failed"}, 0)
-    assert (one["success"], two["success"]) == (True, True)
-    assert tuple(one["task"][name] for name in ("task_id", "title", "priority")) == (
+    first, second = answer.result["results"]
+    assert set(answer.result) == {"results", "failed"}
+    assert answer.result["failed"] == 0
+    assert first["success"] is True
+    assert second["success"] is True
+    assert tuple(first["task"][name] for name in ("task_id", "title", "priority")) == (
         "2",
         "one",
         "Low",
     )
-    assert (two["task"]["task_id"], two["task"]["due_date"]) == ("3", "2026-03-12")
-    assert two["undo"] == {"tool": "delete_task", "arguments": {"task_id": "3"}}
-    assert "error" not in one
+    assert second["task"]["task_id"] == "3"
+    assert second["task"]["due_date"] == "2026-03-12"
+    assert second["undo"] == {"tool": "delete_task", "arguments": {"task_id": "3"}}
+    assert "error" not in first
     assert await list_ids(app) == ["3", "2", "1"]
 
 
@@ -226,9 +231,10 @@ async def test_invalid_item_does_not_stop_the_others(app: App) -> None:
         "just a title",
         None,
     ]
-    added = await expect_result(app, "add_task", tasks=[{"title": "a"}, *invalid, {"title": "b"}])
-    first, *failures, last = added["results"]
-    assert (first["task"]["task_id"], last["task"]["task_id"]) == ("1", "2")
+    answer = await expect_result(app, "add_task", tasks=[{"title": "a"}, *invalid, {"title": "b"}])
+    first, *failures, last = answer["results"]
+    assert first["task"]["task_id"] == "1"
+    assert last["task"]["task_id"] == "2"
     assert [result["error"]["code"] for result in failures] == [
         "invalid_priority",
         "invalid_date",
@@ -241,23 +247,25 @@ async def test_invalid_item_does_not_stop_the_others(app: App) -> None:
 
 
 async def test_nothing_is_added_if_all_items_are_invalid(app: App) -> None:
-    added = await expect_result(app, "add_task", tasks=[{"title": ""}, {}])
-    assert [result["success"] for result in added["results"]] == [False, False]
+    answer = await expect_result(app, "add_task", tasks=[{"title": ""}, {}])
+    assert [result["success"] for result in answer["results"]] == [False, False]
     assert await add_tasks(app, "the first") == ["1"]
 
 
 async def test_same_key_adds_once(app: App) -> None:
     batch: dict[str, Any] = {"tasks": [{"title": "a"}, {"title": "b"}], "idempotency_key": "k"}
-    first, again = [await call_at(app, "add_task", **batch) for _ in range(2)]
-    assert first.result == again.result
-    assert (first.receipt.replayed, again.receipt.replayed) == (None, True)
+    first, repeated = [await call_at(app, "add_task", **batch) for _ in range(2)]
+    assert first.result == repeated.result
+    assert first.receipt.replayed is None
+    assert repeated.receipt.replayed is True
     assert await list_ids(app) == ["2", "1"]
 
 
 async def test_key_reused_for_another_task_is_refused(app: App) -> None:
     await expect_result(app, "add_task", title="a", idempotency_key="k")
     error = await expect_error(app, "add_task", title="b", idempotency_key="k")
-    assert (error["code"], "idempotency_key" in error["message"]) == ("invalid_input", True)
+    assert error["code"] == "invalid_input"
+    assert "idempotency_key" in error["message"]
 
 
 async def test_adding_takes_two_round_trips(app: App) -> None:
@@ -265,5 +273,6 @@ async def test_adding_takes_two_round_trips(app: App) -> None:
     for number in (1, 25):
         tasks = [{"title": f"{n}"} for n in range(number)]
         receipt = (await call_at(app, "add_task", tasks=tasks)).receipt
-        assert (receipt.round_trips, receipt.documents_read) == (2, 1)
+        assert receipt.round_trips == 2
+        assert receipt.documents_read == 1
         assert number + counter_and_answer == receipt.documents_written

@@ -31,31 +31,29 @@ async def test_completed_task_has_its_time(app: App) -> None:
     await add_tasks(app, "Rest")
     completed = await expect_result(app, "complete_task", now=LATER, task_id="1")
     task = completed["task"]
-    assert (task["status"], task["completed_at"]) == ("completed", "2026-03-10T13:00:00Z")
-    assert (
-        task["created_at"],
-        task["updated_at"],
-    ) == ("2026-03-10T12:00:00Z", "2026-03-10T13:00:00Z")
+    assert task["status"] == "completed"
+    assert task["completed_at"] == "2026-03-10T13:00:00Z"
+    assert task["created_at"] == "2026-03-10T12:00:00Z"
+    assert task["updated_at"] == "2026-03-10T13:00:00Z"
     expected_undo = {"tool": "complete_task", "arguments": {"task_id": "1", "completed": False}}
-    assert (completed["changed"], completed["undo"]) == (["status"], expected_undo)
+    assert completed["changed"] == ["status"]
+    assert completed["undo"] == expected_undo
     assert await list_all(app) == [task | {"overdue": False}]
 
 
 async def test_completing_twice_changes_nothing(app: App) -> None:
     await add_tasks(app, "Rest")
     first = await expect_result(app, "complete_task", task_id="1")
-    again = await expect_result(app, "complete_task", now=LATER, task_id="1")
-    assert again == {"task": first["task"], "changed": []}
+    repeated = await expect_result(app, "complete_task", now=LATER, task_id="1")
+    assert repeated == {"task": first["task"], "changed": []}
 
 
 async def test_completed_task_is_reopened(app: App) -> None:
     await add_tasks(app, "Rest")
     await expect_result(app, "complete_task", task_id="1")
     reopened = await expect_result(app, "complete_task", now=LATER, task_id="1", completed=False)
-    assert (
-        reopened["task"]["status"],
-        reopened["task"]["updated_at"],
-    ) == ("open", "2026-03-10T13:00:00Z")
+    assert reopened["task"]["status"] == "open"
+    assert reopened["task"]["updated_at"] == "2026-03-10T13:00:00Z"
     assert "completed_at" not in reopened["task"]
     assert reopened["undo"]["arguments"] == {"task_id": "1", "completed": True}
 
@@ -105,7 +103,8 @@ async def test_key_is_stored_even_if_nothing_changed(app: App) -> None:
 async def test_missing_task_is_not_found(app: App, number: str) -> None:
     await add_tasks(app, "Rest")
     error = await expect_error(app, "complete_task", task_id=number)
-    assert (error["code"], error["details"]) == ("not_found", {"task_id": number})
+    assert error["code"] == "not_found"
+    assert error["details"] == {"task_id": number}
     assert "list_tasks" in error["message"]
 
 
@@ -131,7 +130,8 @@ async def test_deleted_task_error_offers_restore(app: App) -> None:
 )
 async def test_id_must_be_a_positive_integer(app: App, task_id: Any) -> None:
     error = await expect_error(app, "complete_task", task_id=task_id)
-    assert (error["code"], list(error["details"])) == ("invalid_input", ["task_id"])
+    assert error["code"] == "invalid_input"
+    assert list(error["details"]) == ["task_id"]
 
 
 @pytest.mark.parametrize("task_id", ["1", " 1 ", 1, 1.0])
@@ -155,7 +155,8 @@ async def test_number_is_accepted_as_id(app: App, task_id: Any) -> None:
 async def test_invalid_argument_is_named(app: App, arguments: dict[str, Any], field: str) -> None:
     await add_tasks(app, "Rest")
     error = await expect_error(app, "complete_task", **arguments)
-    assert (error["code"], list(error["details"])) == ("invalid_input", [field])
+    assert error["code"] == "invalid_input"
+    assert list(error["details"]) == [field]
     assert await list_ids(app, status="open") == ["1"]
 
 
@@ -175,8 +176,11 @@ async def test_several_tasks_have_a_result_each(app: App) -> None:
         True,
     ]
     four, two, three, invalid, missing, same, one = completed["results"]
-    assert (four["task"]["task_id"], four["changed"], four) == ("4", ["status"], same)
-    assert (set(two), two["changed"]) == ({"success", "task", "changed"}, [])
+    assert four["task"]["task_id"] == "4"
+    assert four["changed"] == ["status"]
+    assert four == same
+    assert set(two) == {"success", "task", "changed"}
+    assert two["changed"] == []
     assert [result["error"]["code"] for result in (three, invalid, missing)] == [
         "not_found",
         "invalid_input",
@@ -209,8 +213,8 @@ async def test_concurrent_calls_change_tasks_together(
     ]
     answers = await asyncio.gather(*calls)
     assert [answer.error for answer in answers] == [None] * 12
-    one, two = await list_all(app)
-    assert one["status"] == two["status"]
+    first_task, second_task = await list_all(app)
+    assert first_task["status"] == second_task["status"]
     changes = [
         result["changed"]
         for answer in answers
@@ -222,15 +226,15 @@ async def test_concurrent_calls_change_tasks_together(
 
 async def test_completing_takes_two_round_trips(app: App) -> None:
     await expect_result(app, "add_task", tasks=[{"title": f"{number}"} for number in range(25)])
-    one = (await call_at(app, "complete_task", task_id="1")).receipt
-    many = [str(number) for number in range(1, 26)]
-    all_at_once = (await call_at(app, "complete_task", task_ids=many)).receipt
-    assert (one.round_trips, one.documents_read, one.documents_written) == (2, 1, 1 + 1)
-    assert (
-        all_at_once.round_trips,
-        all_at_once.documents_read,
-        all_at_once.documents_written,
-    ) == (2, 25, 24 + 1)
+    single_receipt = (await call_at(app, "complete_task", task_id="1")).receipt
+    task_ids = [str(number) for number in range(1, 26)]
+    all_at_once = (await call_at(app, "complete_task", task_ids=task_ids)).receipt
+    assert single_receipt.round_trips == 2
+    assert single_receipt.documents_read == 1
+    assert single_receipt.documents_written == 1 + 1
+    assert all_at_once.round_trips == 2
+    assert all_at_once.documents_read == 25
+    assert all_at_once.documents_written == 24 + 1
 
 
 async def test_completed_reopened_and_completed_is_three_changes(app: App) -> None:

@@ -28,14 +28,10 @@ async def test_deleted_task_is_unlisted_and_restorable(
 ) -> None:
     await add_tasks(app, "one", "two")
     deleted = await expect_result(app, "delete_task", task_id="1")
-    assert (
-        deleted["task"]["status"],
-        deleted["task"]["restorable_until"],
-    ) == ("deleted", "2026-04-09T12:00:00Z")
-    assert (
-        deleted["changed"],
-        deleted["undo"],
-    ) == (["status"], {"tool": "restore_task", "arguments": {"task_id": "1"}})
+    assert deleted["task"]["status"] == "deleted"
+    assert deleted["task"]["restorable_until"] == "2026-04-09T12:00:00Z"
+    assert deleted["changed"] == ["status"]
+    assert deleted["undo"] == {"tool": "restore_task", "arguments": {"task_id": "1"}}
     assert await list_ids(app) == ["2"]
     assert await list_all(app, status="deleted") == [deleted["task"] | {"overdue": False}]
 
@@ -44,7 +40,8 @@ async def test_deleting_twice_is_not_found(app: App) -> None:
     await add_tasks(app, "one")
     await expect_result(app, "delete_task", task_id="1")
     error = await expect_error(app, "delete_task", task_id="1")
-    assert (error["code"], error["details"]) == ("not_found", {"task_id": "1"})
+    assert error["code"] == "not_found"
+    assert error["details"] == {"task_id": "1"}
     assert "restore_task can bring it back" in error["message"]
 
 
@@ -74,7 +71,8 @@ async def test_missing_and_foreign_tasks_are_not_found(app: App) -> None:
 @pytest.mark.parametrize("task_id", ["x", "0", "", None])
 async def test_invalid_id_is_refused(app: App, task_id: str | None) -> None:
     error = await expect_error(app, "delete_task", task_id=task_id)
-    assert (error["code"], list(error["details"])) == ("invalid_input", ["task_id"])
+    assert error["code"] == "invalid_input"
+    assert list(error["details"]) == ["task_id"]
 
 
 async def test_undo_restores_the_task(app: App) -> None:
@@ -86,4 +84,6 @@ async def test_undo_restores_the_task(app: App) -> None:
 async def test_deleting_takes_two_round_trips(app: App) -> None:
     await add_tasks(app, "one")
     receipt = (await call_at(app, "delete_task", task_id="1")).receipt
-    assert (receipt.round_trips, receipt.documents_read, receipt.documents_written) == (2, 1, 2)
+    assert receipt.round_trips == 2
+    assert receipt.documents_read == 1
+    assert receipt.documents_written == 2

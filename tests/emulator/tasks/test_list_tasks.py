@@ -27,15 +27,15 @@ TODAY = NOON.date().isoformat()
 
 
 async def fill(app: App, count: int, **fields: Any) -> None:
-    """Add this many tasks."""
+    """Add a number of equal tasks."""
     for first in range(0, count, 25):
         numbers = range(first, min(first + 25, count))
         tasks = [{"title": f"task {number}", **fields} for number in numbers]
         await expect_result(app, "add_task", tasks=tasks)
 
 
-async def household(app: App) -> None:
-    """Seven tasks: 1 to 5 are open, 6 is completed, 7 is deleted."""
+async def add_household(app: App) -> None:
+    """Add seven tasks: 1 to 5 are open, 6 is completed, and 7 is deleted."""
     for title, priority, due_date in (
         ("Bake bread", "Low", None),
         ("Buy flour", "High", "2026-03-09"),
@@ -93,12 +93,12 @@ async def test_new_list_is_empty(app: App) -> None:
 async def test_filters_combine_and_newest_come_first(
     app: App, arguments: dict[str, Any], expected: str
 ) -> None:
-    await household(app)
+    await add_household(app)
     assert await list_ids(app, **arguments) == list(expected)
 
 
 async def test_tasks_say_whether_they_are_overdue(app: App) -> None:
-    await household(app)
+    await add_household(app)
     assert [task["overdue"] for task in await list_all(app)] == [
         False,
         False,
@@ -108,7 +108,8 @@ async def test_tasks_say_whether_they_are_overdue(app: App) -> None:
         False,
     ]
     [deleted] = await list_all(app, status="deleted")
-    assert (deleted["overdue"], deleted["restorable_until"]) == (False, "2026-04-09T12:00:00Z")
+    assert deleted["overdue"] is False
+    assert deleted["restorable_until"] == "2026-04-09T12:00:00Z"
 
 
 async def test_words_match_in_any_case_and_width(app: App) -> None:
@@ -138,7 +139,8 @@ async def test_today_depends_on_the_time_zone(app: App) -> None:
         ("Etc/GMT+12", "2026-03-10", ["1"]),
     ):
         answer = await expect_result(app, "list_tasks", now=late, overdue=True, time_zone=zone)
-        assert (today, zone or "UTC") == (answer["today"], answer["time_zone"])
+        assert answer["today"] == today
+        assert answer["time_zone"] == zone or "UTC"
         assert [task["task_id"] for task in answer["tasks"]] == expected
 
 
@@ -147,7 +149,8 @@ async def test_time_zone_setting_is_the_default(app: App) -> None:
     late = datetime(2026, 3, 10, 23, 30, tzinfo=UTC)
     for zone, today in ((None, "2026-03-11"), ("UTC", "2026-03-10")):
         answer = await expect_result(app, "list_tasks", now=late, time_zone=zone)
-        assert (today, zone or "Asia/Tokyo") == (answer["today"], answer["time_zone"])
+        assert answer["today"] == today
+        assert answer["time_zone"] == zone or "Asia/Tokyo"
 
 
 @pytest.mark.parametrize(
@@ -178,16 +181,18 @@ async def test_invalid_argument_is_named(
     app: App, arguments: dict[str, Any], code: str, field: str
 ) -> None:
     error = await expect_error(app, "list_tasks", **arguments)
-    assert (code, [field]) == (error["code"], list(error["details"]))
+    assert error["code"] == code
+    assert list(error["details"]) == [field]
 
 
 async def test_two_invalid_dates_are_invalid_date(app: App) -> None:
     error = await expect_error(app, "list_tasks", due_from="x", due_to="y")
-    assert (error["code"], list(error["details"])) == ("invalid_date", ["due_from", "due_to"])
+    assert error["code"] == "invalid_date"
+    assert list(error["details"]) == ["due_from", "due_to"]
 
 
 async def test_tasks_of_other_users_are_not_listed(app: App) -> None:
-    await household(app)
+    await add_household(app)
     for status in ("all", "deleted"):
         assert await list_ids(app, "ben", status=status) == []
 
@@ -200,16 +205,17 @@ async def test_pages_show_each_task_once_during_changes(
     await add_tasks(app, "meanwhile")
     await expect_result(app, "complete_task", task_ids=["7", "3"])
     cursor = page["next_cursor"]
-    rest = await expect_result(app, "list_tasks", limit=100, cursor=cursor)
-    assert [task["task_id"] for task in page["tasks"] + rest["tasks"]] == list("7654321")
-    assert "next_cursor" not in rest
+    last_page = await expect_result(app, "list_tasks", limit=100, cursor=cursor)
+    assert [task["task_id"] for task in page["tasks"] + last_page["tasks"]] == list("7654321")
+    assert "next_cursor" not in last_page
 
 
 async def test_cursor_is_valid_for_its_arguments_only(app: App) -> None:
     await fill(app, 5)
     cursor = (await expect_result(app, "list_tasks", limit=2))["next_cursor"]
     error = await expect_error(app, "list_tasks", status="open", cursor=cursor)
-    assert (error["code"], list(error["details"])) == ("invalid_input", ["cursor"])
+    assert error["code"] == "invalid_input"
+    assert list(error["details"]) == ["cursor"]
 
 
 async def test_full_last_page_has_no_cursor(app: App) -> None:
@@ -227,7 +233,9 @@ async def test_long_tasks_make_short_pages(app: App) -> None:
 async def test_page_reads_one_task_more_than_it_shows(app: App) -> None:
     await fill(app, 30)
     receipt = (await call_at(app, "list_tasks", limit=10, priority="Medium")).receipt
-    assert (receipt.round_trips, receipt.documents_read, receipt.documents_written) == (1, 11, 0)
+    assert receipt.round_trips == 1
+    assert receipt.documents_read == 11
+    assert receipt.documents_written == 0
 
 
 async def test_search_for_rare_words_is_bounded(app: App) -> None:
@@ -235,14 +243,13 @@ async def test_search_for_rare_words_is_bounded(app: App) -> None:
     await fill(app, MAX_READS + 20)
     answer = await call_at(app, "list_tasks", query="needle")
     assert answer.result
-    assert (answer.result["tasks"], "next_cursor" in answer.result) == ([], True)
-    assert (
-        answer.receipt.round_trips,
-        answer.receipt.documents_read,
-    ) == (MAX_READS // BATCH_SIZE, MAX_READS)
+    assert answer.result["tasks"] == []
+    assert "next_cursor" in answer.result
+    assert answer.receipt.round_trips == MAX_READS // BATCH_SIZE
+    assert answer.receipt.documents_read == MAX_READS
     cursor = answer.result["next_cursor"]
-    rest = await expect_result(app, "list_tasks", query="needle", cursor=cursor)
-    assert [task["task_id"] for task in rest["tasks"]] == ["1"]
+    last_page = await expect_result(app, "list_tasks", query="needle", cursor=cursor)
+    assert [task["task_id"] for task in last_page["tasks"]] == ["1"]
 
 
 async def test_expired_tasks_leave_no_empty_pages(app: App) -> None:

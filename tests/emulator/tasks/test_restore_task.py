@@ -34,18 +34,19 @@ async def test_task_is_restored_open_or_completed(
     completed = await expect_result(app, "complete_task", task_id="2")
     for task_id, status in (("1", "open"), ("2", "completed")):
         await expect_result(app, "delete_task", task_id=task_id)
-        back = await expect_result(app, "restore_task", task_id=task_id)
-        assert (back["task"]["status"], back["changed"]) == (status, ["status"])
-        assert back["undo"] == {"tool": "delete_task", "arguments": {"task_id": task_id}}
-        assert "restorable_until" not in back["task"]
+        restored = await expect_result(app, "restore_task", task_id=task_id)
+        assert restored["task"]["status"] == status
+        assert restored["changed"] == ["status"]
+        assert restored["undo"] == {"tool": "delete_task", "arguments": {"task_id": task_id}}
+        assert "restorable_until" not in restored["task"]
     assert completed["task"] | {"overdue": False} == (await list_all(app))[0]
     assert await list_ids(app, status="deleted") == []
 
 
 async def test_task_that_is_not_deleted_stays_as_it_is(app: App) -> None:
-    added = await expect_result(app, "add_task", title="one")
-    back = await expect_result(app, "restore_task", now=LAST_MOMENT, task_id="1")
-    assert back == {"task": added["task"], "changed": []}
+    new_task = await expect_result(app, "add_task", title="one")
+    restored = await expect_result(app, "restore_task", now=LAST_MOMENT, task_id="1")
+    assert restored == {"task": new_task["task"], "changed": []}
 
 
 async def test_task_is_restorable_for_thirty_days(app: App) -> None:
@@ -111,4 +112,6 @@ async def test_restoring_takes_two_round_trips(app: App) -> None:
     await add_tasks(app, "one")
     await expect_result(app, "delete_task", task_id="1")
     receipt = (await call_at(app, "restore_task", task_id="1")).receipt
-    assert (receipt.round_trips, receipt.documents_read, receipt.documents_written) == (2, 1, 2)
+    assert receipt.round_trips == 2
+    assert receipt.documents_read == 1
+    assert receipt.documents_written == 2

@@ -85,11 +85,13 @@ def apply_call(model: Model, name: str, arguments: dict[str, Any]) -> dict[str, 
 
 def expected_ids(model: Model, arguments: dict[str, Any]) -> list[str]:
     """Return the ids that `list_tasks` must return."""
-    status, overdue = arguments.get("status", "all"), arguments.get("overdue")
+    status = arguments.get("status", "all")
+    overdue = arguments.get("overdue")
     words = arguments.get("query", "").lower().split()
 
     def belongs(task: dict[str, Any]) -> bool:
-        due, is_open = task["due_date"], task["status"] == "open"
+        due = task["due_date"]
+        is_open = task["status"] == "open"
         text = f"{task['title']} {task['description'] or ''}".lower()
         return all(
             (
@@ -121,13 +123,14 @@ async def test_stored_list_equals_its_model(
     script: list[tuple[tuple[str, dict[str, Any]], bool]],
     queries: list[dict[str, Any]],
 ) -> None:
-    user, model = next(_USERS), list[dict[str, Any]]()
+    user = next(_USERS)
+    model = list[dict[str, Any]]()
     for (name, arguments), is_undone in script:
         states = [visible(task) for task in model]
         undo = await check_call(app, user, model, name, arguments)
         if is_undone and undo and name != "add_task":
             await check_call(app, user, model, undo["tool"], undo["arguments"])
-            assert [visible(task) for task in model] == states
+            assert states == [visible(task) for task in model]
     for query in queries:
         assert await list_ids(app, user, **query) == expected_ids(model, query)
 
@@ -144,11 +147,11 @@ async def check_call(
         assert answer.error.code == expected
         return None
     assert answer.result, answer.error
-    task, changed = answer.result["task"], answer.result["changed"]
+    task, changed_names = answer.result["task"], answer.result["changed"]
     number = int(task["task_id"])
     before = states[number - 1] if number <= len(states) else {}
     assert visible(expected) == visible(task)
-    assert {name for name in FIELDS if before.get(name) != task.get(name)} == set(changed)
-    assert bool(changed) == ("undo" in answer.result)
+    assert {name for name in FIELDS if before.get(name) != task.get(name)} == set(changed_names)
+    assert bool(changed_names) == ("undo" in answer.result)
     undo: dict[str, Any] | None = answer.result.get("undo")
     return undo

@@ -54,14 +54,12 @@ async def test_only_the_given_field_changes(
     before = await expect_result(app, "add_task", **FULL)
     after = await update(app, **{field: value})
     expected = before["task"] | {field: stored, "updated_at": "2026-03-10T13:00:00Z"}
-    assert {name: item for name, item in expected.items() if item} == after["task"]
+    assert after["task"] == {name: text for name, text in expected.items() if text}
     arguments = {"task_id": "1", field: before["task"][field]}
-    assert (
-        after["changed"],
-        after["undo"],
-    ) == ([field], {"tool": "update_task", "arguments": arguments})
+    assert after["changed"] == [field]
+    assert after["undo"] == {"tool": "update_task", "arguments": arguments}
     [task] = await list_all(app)
-    assert after["task"] == {name: item for name, item in task.items() if name != "overdue"}
+    assert after["task"] == {name: task[name] for name in task if name != "overdue"}
 
 
 async def test_undo_can_be_undone(app: App) -> None:
@@ -85,10 +83,8 @@ async def test_same_values_change_nothing(app: App) -> None:
 async def test_only_differing_fields_are_reported(app: App) -> None:
     await expect_result(app, "add_task", **FULL)
     after = await update(app, title="Bake", priority="Low")
-    assert (
-        after["changed"],
-        after["undo"]["arguments"],
-    ) == (["priority"], {"task_id": "1", "priority": "High"})
+    assert after["changed"] == ["priority"]
+    assert after["undo"]["arguments"] == {"task_id": "1", "priority": "High"}
 
 
 async def test_completed_task_can_be_changed(app: App) -> None:
@@ -119,7 +115,8 @@ async def test_invalid_argument_is_named(
 ) -> None:
     before = await expect_result(app, "add_task", **FULL)
     error = await expect_error(app, "update_task", **({"task_id": "1"} | arguments))
-    assert (code, [field]) == (error["code"], list(error["details"]))
+    assert error["code"] == code
+    assert list(error["details"]) == [field]
     assert await list_all(app) == [before["task"] | {"overdue": False}]
 
 
@@ -135,10 +132,8 @@ async def test_missing_deleted_and_foreign_tasks_are_not_found(app: App) -> None
     missing = await expect_error(app, "update_task", task_id="3", title="x")
     foreign = await expect_error(app, "update_task", "ben", task_id="1", title="x")
     assert [error["code"] for error in (deleted, missing, foreign)] == ["not_found"] * 3
-    assert ("restore_task" in deleted["message"], "restore_task" in missing["message"]) == (
-        True,
-        False,
-    )
+    assert "restore_task" in deleted["message"]
+    assert "restore_task" not in missing["message"]
 
 
 async def test_null_and_missing_are_different_arguments(app: App) -> None:
@@ -147,7 +142,8 @@ async def test_null_and_missing_are_different_arguments(app: App) -> None:
     error = await expect_error(
         app, "update_task", task_id="1", title="Fry", due_date=None, idempotency_key="k"
     )
-    assert (error["code"], "idempotency_key" in error["message"]) == ("invalid_input", True)
+    assert error["code"] == "invalid_input"
+    assert "idempotency_key" in error["message"]
 
 
 async def test_same_key_is_replayed(app: App) -> None:
@@ -185,4 +181,6 @@ async def test_concurrent_changes_of_fields_all_apply(app: App) -> None:
 async def test_updating_takes_two_round_trips(app: App) -> None:
     await add_tasks(app, "Bake")
     receipt = (await call_at(app, "update_task", task_id="1", title="Fry")).receipt
-    assert (receipt.round_trips, receipt.documents_read, receipt.documents_written) == (2, 1, 2)
+    assert receipt.round_trips == 2
+    assert receipt.documents_read == 1
+    assert receipt.documents_written == 2

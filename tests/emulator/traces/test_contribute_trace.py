@@ -115,7 +115,8 @@ async def test_longest_and_shortest_values_are_accepted(app: App, longest: dict[
 
 async def test_long_texts_of_distinct_words_fit_one_commit(app: App) -> None:
     words = [f"wörd{number}ჰ" for number in range(9_000)]
-    context, solution = " ".join(words[:4_500])[:50_000], " ".join(words[4_500:])[:50_000]
+    context = " ".join(words[:4_500])[:50_000]
+    solution = " ".join(words[4_500:])[:50_000]
     trace_id = await contribute(app, context_text=context, solution_text=solution)
     assert await search_ids(app, query="wörd7ჰ") == [trace_id]
 
@@ -156,11 +157,12 @@ async def test_missing_arguments_are_named(app: App) -> None:
     assert set(error.details) == {"title", "context_text", "solution_text"}
 
 
-@pytest.mark.parametrize("nothing", ["\x1f", "\u200b\u200e\u2060\ufeff\u00ad"], ids=ascii)
+@pytest.mark.parametrize("invisible_text", ["\x1f", "\u200b\u200e\u2060\ufeff\u00ad"], ids=ascii)
 @pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
-async def test_invisible_text_is_refused(app: App, field: str, nothing: str) -> None:
-    error = await call_error(app, "contribute_trace", **sample(0, **{field: nothing}))
-    assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {field})
+async def test_invisible_text_is_refused(app: App, field: str, invisible_text: str) -> None:
+    error = await call_error(app, "contribute_trace", **sample(0, **{field: invisible_text}))
+    assert error.code == "VALIDATION_ERROR"
+    assert set(error.details) == {field}
 
 
 @pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
@@ -177,7 +179,8 @@ async def test_terminal_control_characters_are_refused(
     """Text must not control the terminal of its readers."""
     arguments = sample(0, **{field: f"before {character} after"})
     error = await call_error(app, "contribute_trace", **arguments)
-    assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {field})
+    assert error.code == "VALIDATION_ERROR"
+    assert set(error.details) == {field}
 
 
 @pytest.mark.parametrize(
@@ -191,7 +194,8 @@ async def test_invisible_and_bidi_characters_are_refused(
 ) -> None:
     """They can disguise code, or carry text that only models read."""
     error = await call_error(app, "contribute_trace", **sample(0, **{field: f"a{character}b"}))
-    assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {field})
+    assert error.code == "VALIDATION_ERROR"
+    assert set(error.details) == {field}
 
 
 async def test_concurrent_calls_with_one_key_store_one_trace(app: App) -> None:
@@ -205,11 +209,9 @@ async def test_concurrent_calls_with_one_key_store_one_trace(app: App) -> None:
     assert len(await stored_documents(app, "traces")) == 2
     assert (await tag_counts(app))["packaging"] == 1
     repeated_answer = await call(app, "contribute_trace", **arguments)
-    assert (
-        repeated_answer.result,
-        repeated_answer.text,
-        repeated_answer.receipt.replayed,
-    ) == (answers[0].result, answers[0].text, True)
+    assert repeated_answer.result == answers[0].result
+    assert repeated_answer.text == answers[0].text
+    assert repeated_answer.receipt.replayed is True
 
 
 async def test_key_reused_for_another_trace_conflicts(app: App) -> None:
@@ -224,7 +226,8 @@ async def test_nothing_is_stored_while_embedding_is_down(app: App, embedder: Wor
     embedder.down = True
     answer = await call(app, "contribute_trace", **sample(0))
     assert answer.error
-    assert (answer.error.code, answer.error.details["outcome"]) == ("UNAVAILABLE", "nothing_done")
+    assert answer.error.code == "UNAVAILABLE"
+    assert answer.error.details["outcome"] == "nothing_done"
     assert answer.error.retry_after
     assert await stored_documents(app, "traces") == {}
     embedder.down = False
@@ -245,7 +248,8 @@ async def test_contribution_takes_three_round_trips(app: App) -> None:
 async def test_undo_removes_the_trace(app: App) -> None:
     result = await call_result(app, "contribute_trace", **sample(0))
     await undo(app, result)
-    assert (await tag_counts(app), await search_ids(app, query=sample(0)["title"])) == ({}, [])
+    assert await tag_counts(app) == {}
+    assert await search_ids(app, query=sample(0)["title"]) == []
 
 
 async def test_concurrent_contributions_are_all_stored(app: App) -> None:
@@ -264,10 +268,8 @@ async def test_screening_and_comparison_run_in_threads(
     threads: dict[str, set[threading.Thread]] = {}
 
     def record_threads(module: ModuleType, name: str) -> None:
-        function, calls = (
-            getattr(module, name),
-            threads.setdefault(f"{module.__name__}.{name}", set()),
-        )
+        function = getattr(module, name)
+        calls = threads.setdefault(f"{module.__name__}.{name}", set())
 
         def recorded(*arguments: Any) -> Any:
             calls.add(threading.current_thread())

@@ -73,17 +73,18 @@ async def test_withdrawn_trace_is_no_duplicate(app: App) -> None:
 async def test_copy_may_supersede_its_original(app: App) -> None:
     trace_id = await contribute(app, NUMBER)
     result = await call_result(app, "contribute_trace", **COPY, supersedes=trace_id)
-    assert (result["duplicate"], result["similar"]) == (False, [])
+    assert result["duplicate"] is False
+    assert result["similar"] == []
     assert await search_ids(app, query=COPY["title"]) == [result["trace_id"]]
 
 
 async def test_superseded_trace_is_no_duplicate(
     app: App,
 ) -> None:
-    former = await contribute(app, NUMBER)
-    await contribute(app, 20, supersedes=former)
+    superseded_id = await contribute(app, NUMBER)
+    await contribute(app, 20, supersedes=superseded_id)
     result = await call_result(app, "contribute_trace", "ben", **COPY)
-    assert former != result["trace_id"]
+    assert superseded_id != result["trace_id"]
 
 
 async def test_copy_of_a_flagged_trace_is_warned(app: App) -> None:
@@ -110,7 +111,8 @@ async def test_key_replays_the_answer_of_a_duplicate(
     answer, repeated_answer = [
         await call(app, "contribute_trace", "ben", **arguments) for _ in range(2)
     ]
-    assert (repeated_answer.result, repeated_answer.receipt.replayed) == (answer.result, True)
+    assert repeated_answer.result == answer.result
+    assert repeated_answer.receipt.replayed is True
 
 
 async def test_supersedes_overrides_other_duplicates(app: App) -> None:
@@ -129,7 +131,8 @@ async def test_withdrawn_trace_is_not_restored_beside_its_copy(
     await call_result(app, "withdraw_trace", trace_id=original_id)
     copy_id = await contribute(app)
     error = await call_error(app, "withdraw_trace", trace_id=original_id, withdrawn=False)
-    assert (error.code, error.details) == ("CONFLICT", {"duplicate": copy_id})
+    assert error.code == "CONFLICT"
+    assert error.details == {"duplicate": copy_id}
     await call_result(app, "withdraw_trace", trace_id=copy_id)
     assert (await call_result(app, "withdraw_trace", trace_id=original_id, withdrawn=False))[
         "changed"
@@ -137,8 +140,10 @@ async def test_withdrawn_trace_is_not_restored_beside_its_copy(
 
 
 async def test_trace_cannot_be_amended_into_a_duplicate(app: App) -> None:
-    own_id, other_id = await contribute(app), await contribute(app, 1, "ben")
+    own_id = await contribute(app)
+    other_id = await contribute(app, 1, "ben")
     error = await call_error(app, "amend_trace", trace_id=own_id, **sample(1))
-    assert (error.code, error.details) == ("CONFLICT", {"duplicate": other_id})
+    assert error.code == "CONFLICT"
+    assert error.details == {"duplicate": other_id}
     new_fields = {"solution_text": f"{sample(0)['solution_text']} That is all."}
     assert (await call_result(app, "amend_trace", trace_id=own_id, **new_fields))["changed"]

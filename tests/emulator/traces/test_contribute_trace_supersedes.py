@@ -46,28 +46,32 @@ async def chain(app: App, length: int) -> list[str]:
 
 
 async def test_own_superseded_trace_leaves_search(app: App) -> None:
-    former, successor = await chain(app, 2)
-    assert await is_found(app, former, successor) == [False, True]
-    assert (await call_result(app, "get_trace", STRANGER, trace_id=former))["trace_id"] == former
+    superseded_id, successor_id = await chain(app, 2)
+    assert await is_found(app, superseded_id, successor_id) == [False, True]
+    assert (await call_result(app, "get_trace", STRANGER, trace_id=superseded_id))[
+        "trace_id"
+    ] == superseded_id
 
 
 async def test_withdrawn_successor_brings_the_trace_back(app: App) -> None:
-    former, successor = await chain(app, 2)
-    await withdraw(app, successor)
-    assert await is_found(app, former, successor) == [True, False]
-    assert "superseded_by" not in await call_result(app, "get_trace", STRANGER, trace_id=former)
-    await withdraw(app, successor, withdrawn=False)
-    assert await is_found(app, former, successor) == [False, True]
+    superseded_id, successor_id = await chain(app, 2)
+    await withdraw(app, successor_id)
+    assert await is_found(app, superseded_id, successor_id) == [True, False]
+    assert "superseded_by" not in await call_result(
+        app, "get_trace", STRANGER, trace_id=superseded_id
+    )
+    await withdraw(app, successor_id, withdrawn=False)
+    assert await is_found(app, superseded_id, successor_id) == [False, True]
 
 
 async def test_undo_brings_the_superseded_trace_back(app: App) -> None:
-    [former] = await chain(app, 1)
+    [superseded_id] = await chain(app, 1)
     result = await call_result(
-        app, "contribute_trace", **sample(1, tags=["orange"], supersedes=former)
+        app, "contribute_trace", **sample(1, tags=["orange"], supersedes=superseded_id)
     )
-    assert former == result["supersedes"]
+    assert superseded_id == result["supersedes"]
     await undo(app, result)
-    assert await is_found(app, former) == [True]
+    assert await is_found(app, superseded_id) == [True]
 
 
 async def test_only_the_last_of_a_chain_is_found(app: App) -> None:
@@ -94,63 +98,68 @@ async def test_withdrawn_middle_of_a_chain_changes_nothing(app: App) -> None:
 async def test_superseding_twice_names_the_successor(
     app: App,
 ) -> None:
-    [former] = await chain(app, 1)
-    successor = await contribute(app, 1, title="Oranges", tags=["orange"], supersedes=former)
-    error = await call_error(app, "contribute_trace", **sample(2, supersedes=former))
-    assert (error.code, list(error.details)) == ("CONFLICT", ["supersedes"])
+    [superseded_id] = await chain(app, 1)
+    successor = await contribute(app, 1, title="Oranges", tags=["orange"], supersedes=superseded_id)
+    error = await call_error(app, "contribute_trace", **sample(2, supersedes=superseded_id))
+    assert error.code == "CONFLICT"
+    assert list(error.details) == ["supersedes"]
     assert f"is replaced by {successor}" in error.message
 
 
 async def test_superseded_trace_of_another_user_stays(app: App) -> None:
-    [former] = await chain(app, 1)
+    [superseded_id] = await chain(app, 1)
     successor = await contribute(
-        app, 1, "ben", title="Oranges again", tags=["orange"], supersedes=former
+        app, 1, "ben", title="Oranges again", tags=["orange"], supersedes=superseded_id
     )
-    assert await is_found(app, former, successor) == [True, True]
-    assert "superseded_by" not in await call_result(app, "get_trace", STRANGER, trace_id=former)
+    assert await is_found(app, superseded_id, successor) == [True, True]
+    assert "superseded_by" not in await call_result(
+        app, "get_trace", STRANGER, trace_id=superseded_id
+    )
     assert (await call_result(app, "get_trace", STRANGER, trace_id=successor))[
         "supersedes"
-    ] == former
+    ] == superseded_id
     await call_result(app, "withdraw_trace", "ben", trace_id=successor)
     await call_result(app, "withdraw_trace", "ben", trace_id=successor, withdrawn=False)
-    assert await is_found(app, former, successor) == [True, True]
+    assert await is_found(app, superseded_id, successor) == [True, True]
 
 
 async def test_missing_trace_cannot_be_superseded(app: App) -> None:
     [only_id] = await chain(app, 1)
     error = await call_error(app, "contribute_trace", **sample(1, supersedes="missing"))
-    assert (error.code, list(await stored_documents(app, "traces"))) == ("NOT_FOUND", [only_id])
+    assert error.code == "NOT_FOUND"
+    assert list(await stored_documents(app, "traces")) == [only_id]
     assert "search_traces" in error.message
 
 
 async def test_trace_withdrawn_by_another_user_is_not_found(app: App) -> None:
-    [former] = await chain(app, 1)
-    await withdraw(app, former)
-    error = await call_error(app, "contribute_trace", "ben", **sample(1, supersedes=former))
+    [superseded_id] = await chain(app, 1)
+    await withdraw(app, superseded_id)
+    error = await call_error(app, "contribute_trace", "ben", **sample(1, supersedes=superseded_id))
     assert error.code == "NOT_FOUND"
 
 
 async def test_own_withdrawn_trace_cannot_be_superseded(app: App) -> None:
-    [former] = await chain(app, 1)
-    await withdraw(app, former)
-    error = await call_error(app, "contribute_trace", **sample(1, supersedes=former))
+    [superseded_id] = await chain(app, 1)
+    await withdraw(app, superseded_id)
+    error = await call_error(app, "contribute_trace", **sample(1, supersedes=superseded_id))
     assert error.code == "CONFLICT"
     assert "is withdrawn" in error.message
 
 
 async def test_rewording_may_supersede_the_own_trace(app: App) -> None:
     """A trace is no duplicate of the one that it supersedes."""
-    [former] = await chain(app, 1)
+    [superseded_id] = await chain(app, 1)
     better: dict[str, Any] = {"title": f"Oranges: {sample(0)['title']}", "tags": ["orange"]}
-    successor = await contribute(app, 0, **better, supersedes=former)
-    assert await is_found(app, former, successor) == [False, True]
+    successor = await contribute(app, 0, **better, supersedes=superseded_id)
+    assert await is_found(app, superseded_id, successor) == [False, True]
 
 
 async def test_own_flagged_trace_cannot_be_superseded(app: App) -> None:
-    [former] = await chain(app, 1)
-    await add_votes(app, former, 2, **SPAM)
-    error = await call_error(app, "contribute_trace", **sample(1, supersedes=former))
-    assert ("CONFLICT", "amend it" in error.message) == (error.code, True)
+    [superseded_id] = await chain(app, 1)
+    await add_votes(app, superseded_id, 2, **SPAM)
+    error = await call_error(app, "contribute_trace", **sample(1, supersedes=superseded_id))
+    assert error.code == "CONFLICT"
+    assert "amend it" in error.message
 
 
 async def test_restoring_a_successor_cannot_hide_a_flagged_trace(app: App) -> None:
@@ -158,11 +167,14 @@ async def test_restoring_a_successor_cannot_hide_a_flagged_trace(app: App) -> No
     await withdraw(app, trace_ids[1])
     await add_votes(app, trace_ids[0], 2, **SPAM)
     error = await call_error(app, "withdraw_trace", trace_id=trace_ids[1], withdrawn=False)
-    assert (error.code, error.details) == ("CONFLICT", {"supersedes": trace_ids[0]})
+    assert error.code == "CONFLICT"
+    assert error.details == {"supersedes": trace_ids[0]}
 
 
 async def test_flagged_trace_cannot_be_copied_by_superseding(app: App) -> None:
-    flagged_id, other_id = await contribute(app), await contribute(app, 1, "ben")
+    flagged_id = await contribute(app)
+    other_id = await contribute(app, 1, "ben")
     await add_votes(app, flagged_id, 2, **SPAM)
     answer = await call_result(app, "contribute_trace", **sample(0, supersedes=other_id))
-    assert (answer["duplicate"], answer["trace_id"]) == (True, flagged_id)
+    assert answer["duplicate"] is True
+    assert answer["trace_id"] == flagged_id

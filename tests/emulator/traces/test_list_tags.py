@@ -105,13 +105,15 @@ async def test_cursor_is_valid_for_its_prefix_only(app: App) -> None:
         {"cursor": "!"},
     ):
         error = await call_error(app, "list_tags", STRANGER, **invalid)
-        assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {"cursor"})
+        assert error.code == "VALIDATION_ERROR"
+        assert set(error.details) == {"cursor"}
 
 
 @pytest.mark.parametrize("limit", [0, -1, 301, "5", None])
 async def test_invalid_limit_is_named(app: App, limit: object) -> None:
     error = await call_error(app, "list_tags", STRANGER, limit=limit)
-    assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {"limit"})
+    assert error.code == "VALIDATION_ERROR"
+    assert set(error.details) == {"limit"}
 
 
 async def test_unused_tag_is_not_listed(app: App) -> None:
@@ -119,7 +121,8 @@ async def test_unused_tag_is_not_listed(app: App) -> None:
     await call_result(app, "amend_trace", trace_id=amended_id, tags=["new"])
     assert await tag_counts(app) == {"both": 1, "gone": 1, "new": 1}
     await call_result(app, "withdraw_trace", trace_id=withdrawn_id)
-    assert (await tag_counts(app), (await list_tags(app))["total"]) == ({"new": 1}, 1)
+    assert await tag_counts(app) == {"new": 1}
+    assert (await list_tags(app))["total"] == 1
     await call_result(app, "withdraw_trace", trace_id=withdrawn_id, withdrawn=False)
     assert await tag_counts(app) == {"both": 1, "gone": 1, "new": 1}
 
@@ -168,4 +171,5 @@ async def test_count_matches_what_search_finds(app: App) -> None:
 async def test_list_takes_one_round_trip(app: App) -> None:
     await contribute_with_tags(app, ["a", "b"])
     receipt = (await call(app, "list_tags", STRANGER)).receipt
-    assert (receipt.round_trips, receipt.documents_read) == (1, 2 + 1)
+    assert receipt.round_trips == 1
+    assert receipt.documents_read == 2 + 1

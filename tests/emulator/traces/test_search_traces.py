@@ -107,21 +107,24 @@ async def test_empty_base_has_no_results(app: App) -> None:
     for arguments in ({"query": "anything"}, {"tags": ["python"]}, {"query": "x", "tags": ["y"]}):
         answer = await call(app, "search_traces", STRANGER, **arguments)
         assert answer.result
-        assert (answer.result["results"], answer.result["matches"]) == ([], False)
+        assert answer.result["results"] == []
+        assert answer.result["matches"] is False
         assert str(answer.text).startswith(NO_MATCHES)
 
 
 async def test_text_without_results_is_one_sentence(app: App) -> None:
     answer = await call(app, "search_traces", STRANGER, query="anything")
     assert answer.result
-    assert (answer.text, answer.result["message"]) == (NO_MATCHES, NO_MATCHES)
+    assert answer.text == NO_MATCHES
+    assert answer.result["message"] == NO_MATCHES
 
 
 async def test_without_match_the_nearest_three_are_shown(app: App) -> None:
     await contribute_samples(app, *range(8))
     answer = await call(app, "search_traces", STRANGER, query="lattice quantum chromodynamics")
     assert answer.result
-    assert (answer.result["matches"], len(answer.result["results"])) == (False, 3)
+    assert answer.result["matches"] is False
+    assert len(answer.result["results"]) == 3
     assert "next_cursor" not in answer.result
     assert str(answer.text).startswith(NO_MATCHES)
 
@@ -131,10 +134,8 @@ async def test_without_match_the_nearest_three_are_shown(app: App) -> None:
 )
 async def test_query_or_tags_are_required(app: App, arguments: dict[str, Any]) -> None:
     error = await call_error(app, "search_traces", STRANGER, **arguments)
-    assert (
-        error.code,
-        error.message,
-    ) == ("VALIDATION_ERROR", "Please provide a query, tags, or both to search.")
+    assert error.code == "VALIDATION_ERROR"
+    assert error.message == "Please provide a query, tags, or both to search."
     assert "query" in error.details
 
 
@@ -197,7 +198,8 @@ async def test_unknown_tag_is_named_with_a_suggestion(app: App) -> None:
 )
 async def test_invalid_argument_is_named(app: App, invalid: dict[str, Any], field: str) -> None:
     error = await call_error(app, "search_traces", STRANGER, **({"query": "x"} | invalid))
-    assert (error.code, field in error.details) == ("VALIDATION_ERROR", True)
+    assert error.code == "VALIDATION_ERROR"
+    assert field in error.details
 
 
 @pytest.mark.parametrize(
@@ -271,15 +273,13 @@ async def test_only_words_are_searched_while_embedding_is_down(
     ids_by_query_and_tags = await search_ids(app, query="asyncio", tags=["python"])
     embedder.down = False
     assert answer.result, answer.error
-    assert (
-        answer.result["results"][0]["trace_id"],
-        answer.result["matches"],
-    ) == (trace_ids[0], True)
+    assert answer.result["results"][0]["trace_id"] == trace_ids[0]
+    assert answer.result["matches"] is True
     assert "score" not in answer.result["results"][0]
     assert "embedding provider" in answer.result["message"]
     assert "score" not in str(answer.text)
     assert set(ids_by_tags) == {trace_ids[0], trace_ids[2]}
-    assert [trace_ids[2]] == ids_by_query_and_tags
+    assert ids_by_query_and_tags == [trace_ids[2]]
 
 
 async def test_search_takes_at_most_three_round_trips(app: App) -> None:

@@ -58,14 +58,22 @@ class History:
             await self.contribute()
             return
         action = self.chance.choice(
-            (self.contribute, self.amend, self.amend, self.back, self.hide, self.show, self.vote)
+            (
+                self.contribute,
+                self.amend,
+                self.amend,
+                self.restore_revision,
+                self.hide,
+                self.show,
+                self.vote,
+            )
         )
         await action()
 
     async def contribute(self) -> None:
         """Contribute a trace that may supersede another."""
-        former = {"supersedes": self.chance.choice(self.trace_ids)} if self._often() else {}
-        result = await self._call("contribute_trace", **self._texts(), **former)
+        supersession = {"supersedes": self.chance.choice(self.trace_ids)} if self._often() else {}
+        result = await self._call("contribute_trace", **self._texts(), **supersession)
         if result and not result["duplicate"]:
             self.trace_ids.append(result["trace_id"])
 
@@ -75,8 +83,8 @@ class History:
         names = self.chance.sample(sorted(texts), self.chance.randint(1, len(texts)))
         await self._change("amend_trace", **{name: texts[name] for name in names})
 
-    async def back(self) -> None:
-        """Bring back an earlier revision, if there is one."""
+    async def restore_revision(self) -> None:
+        """Restore an earlier revision, if there is one."""
         await self._change("amend_trace", revision=self.chance.randint(1, 3))
 
     async def hide(self) -> None:
@@ -177,7 +185,9 @@ async def test_concurrent_vote_is_not_overwritten(app: App) -> None:
     trace_id = await contribute(app)
     database = _database(app)
     stored_vote = await Traces(database).get_vote(trace_id, "ben")
-    assert (stored_vote.vote, stored_vote.text, stored_vote.revision) == (None, None, 0)
+    assert stored_vote.vote is None
+    assert stored_vote.text is None
+    assert stored_vote.revision == 0
     await vote(app, trace_id, "ben")
     current = await Traces(database).get_vote(trace_id, "ben")
     assert current.vote
@@ -192,13 +202,15 @@ async def test_record_of_a_newer_version_is_read(app: App, ctx: Context) -> None
     client = app.connection.client
     await client.document("contributors/ben").set({"up": 3, "down": 1, "since": "2027"})
     record = await Traces(ctx.database).get_record("ben")
-    assert (record.up, record.down) == (3, 1)
+    assert record.up == 3
+    assert record.down == 1
 
 
 async def test_record_with_one_count_is_read(app: App, ctx: Context) -> None:
     await app.connection.client.document("contributors/ben").set({"down": 1})
     record = await Traces(ctx.database).get_record("ben")
-    assert (record.up, record.down) == (0, 1)
+    assert record.up == 0
+    assert record.down == 1
 
 
 def _database(app: App) -> Database:

@@ -49,13 +49,14 @@ async def test_repeatedly_killed_process_completes(settings: Settings, project: 
         assert run_until_killed(project, commits) == -signal.SIGKILL
     day.now += ROUND_INTERVAL
     report = await trust(job_context(app), ample_budget())
-    assert (report.finished, report.failures) == (True, [])
+    assert report.finished
+    assert report.failures == []
     await assert_tallies(app)
     await app.aclose()
 
 
 def run_until_killed(project: str, commits: int) -> int:
-    """Run the job until so many commits, and return the exit code."""
+    """Run the job until it is killed after a number of commits, and return the exit code."""
     return subprocess.run(
         [sys.executable, "-c", KILLED_TRUST, str(commits)],
         cwd=ROOT,

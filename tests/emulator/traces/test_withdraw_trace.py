@@ -51,7 +51,8 @@ async def test_only_its_contributor_reads_a_withdrawn_trace(app: App) -> None:
         error = await call_error(app, "get_trace", user, trace_id=trace_id)
         assert error.code == "NOT_FOUND"
     trace = await call_result(app, "get_trace", ANNA, trace_id=trace_id)
-    assert ("withdrawn", sample(0)["solution_text"]) == (trace["status"], trace["solution_text"])
+    assert trace["status"] == "withdrawn"
+    assert sample(0)["solution_text"] == trace["solution_text"]
     assert await tag_counts(app) == {"python": 1, "asyncio": 1}
 
 
@@ -73,8 +74,8 @@ async def test_withdrawn_and_missing_traces_look_the_same(app: App) -> None:
 async def test_result_has_status_and_undo(app: App) -> None:
     trace_id = await contribute(app)
     common = {"trace_id": trace_id, "title": sample(0)["title"], "changed": True}
-    back = {"tool": "withdraw_trace", "arguments": {"trace_id": trace_id, "withdrawn": False}}
-    assert await withdraw(app, trace_id) == common | {"status": "withdrawn", "undo": back}
+    undo = {"tool": "withdraw_trace", "arguments": {"trace_id": trace_id, "withdrawn": False}}
+    assert await withdraw(app, trace_id) == common | {"status": "withdrawn", "undo": undo}
     expected_undo = {
         "tool": "withdraw_trace",
         "arguments": {"trace_id": trace_id, "withdrawn": True},
@@ -133,7 +134,8 @@ async def test_restoring_a_public_trace_changes_nothing(app: App) -> None:
 async def test_only_its_contributor_withdraws_a_trace(app: App) -> None:
     trace_id = await contribute(app)
     error = await call_error(app, "withdraw_trace", "ben", trace_id=trace_id)
-    assert (error.code, error.details) == ("FORBIDDEN", {"trace_id": trace_id})
+    assert error.code == "FORBIDDEN"
+    assert error.details == {"trace_id": trace_id}
     await withdraw(app, trace_id)
     error = await call_error(app, "withdraw_trace", "ben", trace_id=trace_id, withdrawn=False)
     assert error.code == "NOT_FOUND"
@@ -156,7 +158,8 @@ async def test_trace_is_withdrawn_while_embedding_is_down(app: App, embedder: Wo
     answer = await call(app, "withdraw_trace", trace_id=trace_id, withdrawn=False)
     embedder.down = False
     assert answer.error
-    assert (answer.error.code, answer.error.details["outcome"]) == ("UNAVAILABLE", "nothing_done")
+    assert answer.error.code == "UNAVAILABLE"
+    assert answer.error.details["outcome"] == "nothing_done"
     assert (await withdraw(app, trace_id, withdrawn=False))["changed"]
 
 

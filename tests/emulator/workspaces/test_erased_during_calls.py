@@ -44,7 +44,7 @@ UNKNOWN = "0" * 32
 
 
 class ErasingEmbedder(WordEmbedder):
-    """Erases the workspace `notes` completely during the first embedding for a purpose."""
+    """An embedder that erases the workspace `notes` during the first embedding for a purpose."""
 
     def __init__(self, purpose: Purpose, settings: Settings) -> None:
         super().__init__()
@@ -82,15 +82,18 @@ async def test_a_partly_erased_workspace_is_not_found(app: App) -> None:
 
 @pytest.mark.parametrize("text", [TEXT, BREAD])
 async def test_an_upload_finishes_an_erasure_first(app: App, text: str) -> None:
-    old = await upload_text(app, "notes", COMET)
+    erased_document = await upload_text(app, "notes", COMET)
     await upload_text(app, "notes")
     ctx = job_context(app)
     assert await make_erasure(ctx, "notes").begin()
     result = await upload_text(app, "notes", text)
-    assert (False, len(text.split("\n\n"))) == (result["known"], result["considered"])
+    assert result["known"] is False
+    assert len(text.split("\n\n")) == result["considered"]
     whole = await extract_result(app, QUESTION, scope="task", task_id="notes", top_k=20)
     assert sorted(text.split("\n\n")) == sorted(whole["contexts"])
-    error = await extract_error(app, QUESTION, document=old["document"], task_id="notes")
+    error = await extract_error(
+        app, QUESTION, document=erased_document["document"], task_id="notes"
+    )
     assert error.code == "NOT_FOUND"
     assert orphans(await read_all_documents(ctx.database.client)) == []
     assert 4 + len(text.split("\n\n")) == len(await write_times(ctx, "users/"))
@@ -102,7 +105,8 @@ async def test_an_upload_erased_meanwhile_leaves_nothing(
     embedder = ErasingEmbedder(Purpose.DOCUMENT, settings)
     app = App(settings, embedder=embedder)
     error = await extract_error(app, QUESTION, materials=TEXT, task_id="notes")
-    assert (embedder.done, error.code) == (True, "CONFLICT")
+    assert embedder.done
+    assert error.code == "CONFLICT"
     assert await write_times(job_context(app), "users/") == {}
     assert (await upload_text(app, "notes"))["contexts"][0] == MAST
     await app.aclose()
@@ -117,9 +121,9 @@ async def test_a_search_during_an_erasure_is_whole_or_not_found(
     app = App(settings, embedder=embedder)
     document = (await upload_text(app, "notes"))["document"]
     embedder.done = False
-    named = {"document": document, "materials": TEXT, "scope": "task"}
+    targets = {"document": document, "materials": TEXT, "scope": "task"}
     field = "scope" if target == "task" else target
-    arguments = {field: named[field], "task_id": "notes", "top_k": 20}
+    arguments = {field: targets[field], "task_id": "notes", "top_k": 20}
     answer = await call_extract(app, "What happened to the mast?", **arguments)
     assert embedder.done
     await app.aclose()
@@ -159,7 +163,7 @@ async def test_an_overtaken_erasure_deletes_no_later_upload(app: App, commits: i
 
 
 class OvertakenEmbedder(WordEmbedder):
-    """During the third batch, the workspace is erased and another upload of the text begins."""
+    """An embedder that, during the third batch, erases the workspace and begins another upload."""
 
     def __init__(self, settings: Settings, text: str) -> None:
         super().__init__()
@@ -193,4 +197,4 @@ async def test_an_erased_and_repeated_upload_is_never_half_visible(
     answer = await call_extract(app, "passage 3", scope="task", task_id="notes", top_k=20)
     passages = [path for path in await write_times(job_context(app)) if "/passages/" in path]
     await app.aclose()
-    assert (answer.result is None) or 3 * 32 == len(passages)
+    assert (answer.result is None) or len(passages) == 3 * 32

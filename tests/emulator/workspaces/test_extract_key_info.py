@@ -19,12 +19,10 @@ async def test_the_passage_that_answers_comes_first_verbatim(app: App) -> None:
     assert result["contexts"][0] == BREAD
     first = result["passages"][0]
     assert TEXT[first["start"] : first["end"]] == BREAD
-    assert (
-        first["position"],
-        result["considered"],
-        result["known"],
-        result["status"],
-    ) == (2, 4, False, "ready")
+    assert first["position"] == 2
+    assert result["considered"] == 4
+    assert result["known"] is False
+    assert result["status"] == "ready"
 
 
 async def test_a_known_text_gives_the_same_answer(app: App) -> None:

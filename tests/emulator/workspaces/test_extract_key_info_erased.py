@@ -50,16 +50,16 @@ DOWN.down = True
 
 
 ERASURE_SECONDS: Final = 60.0
-"""The seconds within which an erasure of some pages ends, even beside another writer."""
+"""An erasure of a few pages ends within this time, even beside another writer."""
 
 
 class Killed(Exception):
-    """Stands for a process that is killed."""
+    """An exception that stands for a kill of the process."""
 
 
 @pytest.fixture
 async def open_app(project: str) -> AsyncIterator[Open]:
-    """Makes apps; each number has its own database."""
+    """A function that makes apps. Each number has its own database."""
     apps: list[App] = []
 
     def make_app(
@@ -90,17 +90,19 @@ async def erase(app: App, task: str = "default") -> None:
             pass
 
 
-async def erase_and_begin(other: App, broken: App) -> None:
+async def erase_and_begin(erasing_app: App, broken_app: App) -> None:
     """Erase the workspace, then begin an upload that cannot be completed."""
-    await erase(other)
-    assert await error_code(broken, materials=TEXT) == "UNAVAILABLE"
+    await erase(erasing_app)
+    assert await error_code(broken_app, materials=TEXT) == "UNAVAILABLE"
 
 
 @pytest.fixture
 async def expected(open_app: Open) -> ExpectedState:
     """The answer and the stored documents without any erasure."""
-    calm = open_app(-1)
-    return await extract_result(calm, QUERY, materials=TEXT), await stored_contents(calm)
+    undisturbed_app = open_app(-1)
+    return await extract_result(undisturbed_app, QUERY, materials=TEXT), await stored_contents(
+        undisturbed_app
+    )
 
 
 async def assert_whole_or_gone(app: App, expected: ExpectedState) -> None:
@@ -108,17 +110,14 @@ async def assert_whole_or_gone(app: App, expected: ExpectedState) -> None:
     answer, documents_expected = expected
     project_id = app.settings.google_cloud_project
     documents = await stored_contents(app)
-    erasing = documents.get("default", {}).get("erasing")
-    if not erasing and documents.get(f"default/documents/{ID}", {}).get("status") == "ready":
-        assert (project_id, difference(documents_expected, documents)) == (project_id, {})
+    is_erasing = documents.get("default", {}).get("erasing")
+    if not is_erasing and documents.get(f"default/documents/{ID}", {}).get("status") == "ready":
+        assert difference(documents_expected, documents) == {}, project_id
     else:
         await assert_not_found(app, TEXT)
     result = await extract_result(app, QUERY, materials=TEXT)
-    assert (project_id, answer | {"known": result["known"]}) == (project_id, result)
-    assert (
-        project_id,
-        difference(documents_expected, await stored_contents(app)),
-    ) == (project_id, {})
+    assert answer | {"known": result["known"]} == result, project_id
+    assert difference(documents_expected, await stored_contents(app)) == {}, project_id
 
 
 @SOME_OR_ALL
@@ -127,19 +126,19 @@ async def test_a_document_erased_during_its_upload_is_gone(
 ) -> None:
     conflicts = 0
     for commits in range(0, 20, step):
-        other = open_app(commits)
-        arriving = open_app(commits, after(commits, partial(erase, other)))
-        answer = await ask(arriving, materials=TEXT)
-        if arriving.commits < commits:
+        other_app = open_app(commits)
+        uploading_app = open_app(commits, after(commits, partial(erase, other_app)))
+        answer = await ask(uploading_app, materials=TEXT)
+        if uploading_app.commits < commits:
             break
-        documents = await stored_contents(other)
+        documents = await stored_contents(other_app)
         if answer.error:
             conflicts += 1
-            assert (commits, answer.error.code) == (commits, "CONFLICT")
+            assert answer.error.code == "CONFLICT", commits
             assert "again" in answer.error.message
-        if answer.error or commits == arriving.commits:
-            assert (commits, documents) == (commits, {})
-        await assert_whole_or_gone(other, expected)
+        if answer.error or commits == uploading_app.commits:
+            assert documents == {}, commits
+        await assert_whole_or_gone(other_app, expected)
     assert conflicts >= 3 / step
 
 
@@ -149,14 +148,14 @@ async def test_a_document_erased_while_deferred_is_gone(
     step: int,
 ) -> None:
     for commits in range(2, 20, step):
-        other = open_app(commits, short=True)
-        arriving = open_app(commits, after(commits, partial(erase, other)), short=True)
-        answer = await ask(arriving, materials=TEXT)
-        if arriving.commits < commits:
+        other_app = open_app(commits, short=True)
+        uploading_app = open_app(commits, after(commits, partial(erase, other_app)), short=True)
+        answer = await ask(uploading_app, materials=TEXT)
+        if uploading_app.commits < commits:
             break
-        assert (commits, await stored_contents(other)) == (commits, {})
-        assert answer.error is None or "CONFLICT" == answer.error.code
-        assert await error_code(other, document=ID) == "NOT_FOUND"
+        assert await stored_contents(other_app) == {}, commits
+        assert answer.error is None or answer.error.code == "CONFLICT"
+        assert await error_code(other_app, document=ID) == "NOT_FOUND"
     assert commits > 4
 
 
@@ -165,13 +164,13 @@ async def test_a_document_erased_while_resumed_is_gone(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
     for commits in range(1, 20, step):
-        other = open_app(commits, short=True)
-        assert (await extract_result(other, QUERY, materials=TEXT))["status"] == "pending"
-        asking = open_app(commits, after(commits, partial(erase, other)))
-        answer = await ask(asking, document=ID)
-        if asking.commits < commits:
+        other_app = open_app(commits, short=True)
+        assert (await extract_result(other_app, QUERY, materials=TEXT))["status"] == "pending"
+        asking_app = open_app(commits, after(commits, partial(erase, other_app)))
+        answer = await ask(asking_app, document=ID)
+        if asking_app.commits < commits:
             break
-        assert (commits, await stored_contents(other)) == (commits, {})
+        assert await stored_contents(other_app) == {}, commits
         assert answer.error is None or answer.error.code in ("CONFLICT", "NOT_FOUND")
         await assert_whole_or_gone(open_app(commits), expected)
     assert commits > 3
@@ -182,15 +181,15 @@ async def test_a_document_erased_during_the_job_is_gone(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
     for commits in range(1, 20, step):
-        other = open_app(commits, short=True)
-        assert (await extract_result(other, QUERY, materials=TEXT))["status"] == "pending"
-        running = open_app(commits, after(commits, partial(erase, other)))
-        report = await run_job(INGEST_MATERIALS, running)
-        if running.commits < commits:
+        other_app = open_app(commits, short=True)
+        assert (await extract_result(other_app, QUERY, materials=TEXT))["status"] == "pending"
+        job_app = open_app(commits, after(commits, partial(erase, other_app)))
+        report = await run_job(INGEST_MATERIALS, job_app)
+        if job_app.commits < commits:
             break
         assert isinstance(report, Report)
-        assert (commits, await stored_contents(other)) == (commits, {})
-        assert (commits, report.failures) == (commits, [])
+        assert await stored_contents(other_app) == {}, commits
+        assert report.failures == [], commits
         await assert_whole_or_gone(open_app(commits), expected)
     assert commits > 3
 
@@ -200,11 +199,11 @@ async def test_an_upload_during_an_erasure_is_whole_or_gone(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
     for commits in range(1, 20, step):
-        other = open_app(commits)
-        await extract_result(other, QUERY, materials=TEXT)
-        erasing = open_app(commits, after(commits, partial(ask, other, materials=TEXT)))
-        await erase(erasing)
-        if erasing.commits < commits:
+        other_app = open_app(commits)
+        await extract_result(other_app, QUERY, materials=TEXT)
+        erasing_app = open_app(commits, after(commits, partial(ask, other_app, materials=TEXT)))
+        await erase(erasing_app)
+        if erasing_app.commits < commits:
             break
         await assert_whole_or_gone(open_app(commits), expected)
     assert commits > 4
@@ -215,11 +214,11 @@ async def test_another_upload_during_an_erasure_is_whole_or_gone(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
     for commits in range(1, 20, step):
-        other = open_app(commits)
-        await extract_result(other, QUERY, materials=make_text(3, first=500))
-        erasing = open_app(commits, after(commits, partial(ask, other, materials=TEXT)))
-        await erase(erasing)
-        if erasing.commits < commits:
+        other_app = open_app(commits)
+        await extract_result(other_app, QUERY, materials=make_text(3, first=500))
+        erasing_app = open_app(commits, after(commits, partial(ask, other_app, materials=TEXT)))
+        await erase(erasing_app)
+        if erasing_app.commits < commits:
             break
         await assert_whole_or_gone(open_app(commits), expected)
     assert commits > 4
@@ -230,10 +229,13 @@ async def test_a_call_never_continues_another_upload(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
     for commits in range(2, 20, step):
-        other, broken = open_app(commits), open_app(commits, down=True)
-        arriving = open_app(commits, after(commits, partial(erase_and_begin, other, broken)))
-        await ask(arriving, materials=TEXT)
-        if arriving.commits < commits:
+        other_app = open_app(commits)
+        broken_app = open_app(commits, down=True)
+        uploading_app = open_app(
+            commits, after(commits, partial(erase_and_begin, other_app, broken_app))
+        )
+        await ask(uploading_app, materials=TEXT)
+        if uploading_app.commits < commits:
             break
         await assert_whole_or_gone(open_app(commits), expected)
     assert commits > 4
@@ -244,11 +246,11 @@ async def test_the_job_never_continues_another_upload(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
     for commits in range(1, 20, step):
-        other, broken = open_app(commits, short=True), open_app(commits, down=True)
-        assert (await extract_result(other, QUERY, materials=TEXT))["status"] == "pending"
-        running = open_app(commits, after(commits, partial(erase_and_begin, other, broken)))
-        await run_job(INGEST_MATERIALS, running)
-        if running.commits < commits:
+        other_app, broken_app = open_app(commits, short=True), open_app(commits, down=True)
+        assert (await extract_result(other_app, QUERY, materials=TEXT))["status"] == "pending"
+        job_app = open_app(commits, after(commits, partial(erase_and_begin, other_app, broken_app)))
+        await run_job(INGEST_MATERIALS, job_app)
+        if job_app.commits < commits:
             break
         await assert_whole_or_gone(open_app(commits), expected)
     assert commits > 3
@@ -260,33 +262,30 @@ async def test_an_answer_of_an_erased_workspace_is_not_stored(
     step: int,
 ) -> None:
     for commits in range(2, 20, step):
-        other = open_app(commits)
-        arriving = open_app(commits, after(commits, partial(erase, other)))
-        await ask(arriving, materials=TEXT, idempotency_key="k")
-        if arriving.commits < commits:
+        other_app = open_app(commits)
+        uploading_app = open_app(commits, after(commits, partial(erase, other_app)))
+        await ask(uploading_app, materials=TEXT, idempotency_key="k")
+        if uploading_app.commits < commits:
             break
-        assert (commits, await stored_answers(other)) == (commits, [])
+        assert await stored_answers(other_app) == [], commits
     assert commits > 4
 
 
 @SOME_OR_ALL
 async def test_two_erasures_at_once_both_end(open_app: Open, step: int) -> None:
     for commits in range(1, 20, step):
-        other = open_app(commits)
-        await extract_result(other, QUERY, materials=TEXT, idempotency_key="k")
-        erasing = open_app(commits, after(commits, partial(erase, other)))
-        await erase(erasing)
-        if erasing.commits < commits:
+        other_app = open_app(commits)
+        await extract_result(other_app, QUERY, materials=TEXT, idempotency_key="k")
+        erasing_app = open_app(commits, after(commits, partial(erase, other_app)))
+        await erase(erasing_app)
+        if erasing_app.commits < commits:
             break
-        assert (
-            commits,
-            await stored_contents(other),
-            await stored_answers(other),
-        ) == (commits, {}, [])
+        assert await stored_contents(other_app) == {}, commits
+        assert await stored_answers(other_app) == [], commits
     assert commits > 4
-    await extract_result(other, QUERY, materials=TEXT)
-    await asyncio.gather(*(erase(app) for app in (other, open_app(commits), other)))
-    assert await stored_contents(other) == {}
+    await extract_result(other_app, QUERY, materials=TEXT)
+    await asyncio.gather(*(erase(app) for app in (other_app, open_app(commits), other_app)))
+    assert await stored_contents(other_app) == {}
 
 
 @pytest.mark.slow
@@ -295,58 +294,61 @@ async def test_a_partly_erased_workspace_can_be_purged(
     open_app: Open, expected: ExpectedState, then: str
 ) -> None:
     for commits in range(1, 20):
-        app, dying = open_app(commits), open_app(commits, after(commits, die))
+        app = open_app(commits)
+        killed_app = open_app(commits, after(commits, die))
         await extract_result(app, QUERY, materials=TEXT)
         with suppress(Killed):
-            await erase(dying)
-        if dying.commits < commits:
+            await erase(killed_app)
+        if killed_app.commits < commits:
             break
         await assert_not_found(app, TEXT)
         if then == "purge":
             await run_job(PURGE, app)
-            assert (commits, await stored_contents(app)) == (commits, {})
+            assert await stored_contents(app) == {}, commits
         await assert_whole_or_gone(app, expected)
     assert commits > 4
 
 
-async def die_while_erasing(dying: App) -> None:
+async def die_while_erasing(app: App) -> None:
     with suppress(Killed):
-        await erase(dying)
+        await erase(app)
 
 
 @SOME_OR_ALL
 async def test_an_erasure_ends_beside_one_that_died(open_app: Open, step: int) -> None:
     for commits in range(1, 20, step):
-        other, dying = open_app(commits), open_app(commits, after(commits, die))
-        await extract_result(other, QUERY, materials=TEXT)
-        erasing = open_app(commits, before(commits, partial(die_while_erasing, dying)))
+        other_app = open_app(commits)
+        killed_app = open_app(commits, after(commits, die))
+        await extract_result(other_app, QUERY, materials=TEXT)
+        erasing_app = open_app(commits, before(commits, partial(die_while_erasing, killed_app)))
         async with asyncio.timeout(ERASURE_SECONDS):
-            await erase(erasing)
-        assert (commits, await stored_contents(other)) == (commits, {})
-        if erasing.commits < commits:
+            await erase(erasing_app)
+        assert await stored_contents(other_app) == {}, commits
+        if erasing_app.commits < commits:
             break
     assert commits > 4
 
 
-async def race(open_on: Open, arrived: int, erased: int) -> int:
+async def race(open_on: Open, upload_commit: int, erasure_commit: int) -> int:
     """Upload a text, erase it during the upload, and let both continue at the same time.
 
     Args:
         open_on: Makes apps for one database.
-        arrived: The commit of the upload after which the erasure begins.
-        erased: The commit of the erasure before which it pauses.
+        upload_commit: The commit of the upload after which the erasure begins.
+        erasure_commit: The commit of the erasure before which the erasure pauses.
 
     Returns:
         The number of commits of the erasure.
     """
-    paused, finished = asyncio.Event(), asyncio.Event()
+    paused = asyncio.Event()
+    finished = asyncio.Event()
     erasures: list[asyncio.Task[None]] = []
 
     async def pause() -> None:
         paused.set()
         await finished.wait()
 
-    erasing_app = open_on(before(erased, pause))
+    erasing_app = open_on(before(erasure_commit, pause))
 
     async def erase_all() -> None:
         await erase(erasing_app)
@@ -356,14 +358,14 @@ async def race(open_on: Open, arrived: int, erased: int) -> int:
         try:
             return await send()
         finally:
-            if commit == arrived:
+            if commit == upload_commit:
                 erasures.append(asyncio.create_task(erase_all()))
                 await paused.wait()
-            elif commit > arrived:
+            elif commit > upload_commit:
                 finished.set()
 
     answer = await ask(open_on(around), materials=TEXT)
-    assert answer.error is None or "CONFLICT" == answer.error.code
+    assert answer.error is None or answer.error.code == "CONFLICT"
     finished.set()
     async with asyncio.timeout(ERASURE_SECONDS):
         await erasures[0]
@@ -371,12 +373,12 @@ async def race(open_on: Open, arrived: int, erased: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arrived", [2, 3, 4])
+@pytest.mark.parametrize("upload_commit", [2, 3, 4])
 async def test_an_erasure_ends_beside_an_upload(
-    open_app: Open, expected: ExpectedState, arrived: int
+    open_app: Open, expected: ExpectedState, upload_commit: int
 ) -> None:
     for commits in range(1, 20):
-        erasure_commits = await race(partial(open_app, commits), arrived, commits)
+        erasure_commits = await race(partial(open_app, commits), upload_commit, commits)
         await assert_whole_or_gone(open_app(commits), expected)
         if erasure_commits < commits:
             break

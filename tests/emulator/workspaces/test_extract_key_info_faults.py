@@ -74,7 +74,7 @@ async def app(fake: FakeOpenAI, project: str) -> AsyncIterator[App]:
 
 @pytest.fixture
 async def open_app(fake: FakeOpenAI, project: str) -> AsyncIterator[Open]:
-    """Makes further apps for the same database with other settings."""
+    """A function that makes more apps for the same database, with other settings."""
     apps: list[App] = []
 
     def instance(**fields: Any) -> App:
@@ -118,13 +118,15 @@ async def test_a_model_that_stays_down_is_an_outage(
     assert_says_to_call_again(error)
     await assert_not_found(app, TEXT)
     stored = await texts_with_vectors(app)
-    assert {paragraph(number) for number in range(FIRST_BATCH)} == stored
-    fake.usual, before = OK, len(embedded_passages(fake))
+    assert stored == {paragraph(number) for number in range(FIRST_BATCH)}
+    fake.usual = OK
+    before = len(embedded_passages(fake))
     result = await extract_result(app, QUERY, materials=TEXT)
-    assert (PARAGRAPHS, paragraph(31)) == (result["considered"], result["contexts"][0])
-    assert [paragraph(number) for number in range(FIRST_BATCH, PARAGRAPHS)] == embedded_passages(
-        fake
-    )[before:]
+    assert result["considered"] == PARAGRAPHS
+    assert result["contexts"][0] == paragraph(31)
+    assert embedded_passages(fake)[before:] == [
+        paragraph(number) for number in range(FIRST_BATCH, PARAGRAPHS)
+    ]
 
 
 async def test_an_outage_leaves_the_same_documents(
@@ -157,15 +159,15 @@ async def test_a_refused_passage_is_named_by_its_characters(app: App, fake: Fake
     await assert_not_found(app, TEXT)
     fake.refuses = ""
     result = await extract_result(app, QUERY, materials=TEXT)
-    assert paragraph(31) == result["contexts"][0]
+    assert result["contexts"][0] == paragraph(31)
 
 
 async def test_a_query_without_a_vector_is_ranked_by_words(app: App, fake: FakeOpenAI) -> None:
     first = await extract_result(app, QUERY, materials=TEXT)
     fake.usual = refusal(429, retry_after="600")
-    for where in ({"materials": TEXT}, {"document": first["document"]}, {"scope": "task"}):
-        result = await extract_result(app, "In which room is thing 12?", **where)
-        assert paragraph(12) == result["contexts"][0]
+    for target in ({"materials": TEXT}, {"document": first["document"]}, {"scope": "task"}):
+        result = await extract_result(app, "In which room is thing 12?", **target)
+        assert result["contexts"][0] == paragraph(12)
         assert "ranked by words alone" in result["message"]
         assert result["status"] == "ready"
 
@@ -176,7 +178,7 @@ async def test_a_new_text_without_a_query_vector_is_ranked_by_words(
     fake.script.extend([OK, OK])
     fake.usual = refusal(429, retry_after="600")
     result = await extract_result(app, QUERY, materials=TEXT)
-    assert paragraph(31) == result["contexts"][0]
+    assert result["contexts"][0] == paragraph(31)
     assert "ranked by words alone" in result["message"]
 
 
@@ -189,7 +191,8 @@ async def test_a_time_out_with_a_hanging_model_asks_to_repeat(
     answer = await ask(app, seconds=20, materials=TEXT)
     assert_says_to_call_again(answer.error)
     await assert_not_found(app, TEXT)
-    fake.usual, before = OK, len(embedded_passages(fake))
+    fake.usual = OK
+    before = len(embedded_passages(fake))
     stored = await texts_with_vectors(app)  # a write that was under way may follow
     await extract_result(app, QUERY, materials=TEXT)
     assert not stored & set(embedded_passages(fake)[before:])
@@ -206,7 +209,9 @@ async def test_a_repeated_call_continues_after_a_slow_model(
     fake.usual = Reply(alter=slow)
     result = (await ask(app, seconds=100, materials=LONG)).result
     assert result
-    assert (result["status"], result["contexts"], result["known"]) == ("pending", [], False)
+    assert result["status"] == "pending"
+    assert result["contexts"] == []
+    assert result["known"] is False
     assert result["ask_again_after"] > 0
     stored = await texts_with_vectors(app)
     assert set(embedded_passages(fake)) == stored
@@ -215,14 +220,16 @@ async def test_a_repeated_call_continues_after_a_slow_model(
     before = len(embedded_passages(fake))
     answer = await ask(app, seconds=100, document=result["document"])
     assert answer.result
-    assert (answer.result["status"], answer.result["known"]) == ("pending", True)
+    assert answer.result["status"] == "pending"
+    assert answer.result["known"] is True
     assert answer.receipt.price == 0
-    new = embedded_passages(fake)[before:]
-    assert new
-    assert LONG.split("\n\n")[: -len(new) - 1 : -1] == new
+    new_passages = embedded_passages(fake)[before:]
+    assert new_passages
+    assert LONG.split("\n\n")[: -len(new_passages) - 1 : -1] == new_passages
     fake.usual = OK
     ready = await extract_result(app, QUERY, document=result["document"])
-    assert ("ready", paragraph(31)) == (ready["status"], ready["contexts"][0])
+    assert ready["status"] == "ready"
+    assert ready["contexts"][0] == paragraph(31)
     assert sorted(LONG.split("\n\n")) == sorted(embedded_passages(fake))
 
 
@@ -238,7 +245,8 @@ async def test_a_repeated_call_in_an_outage_loses_nothing(
     assert_says_to_call_again((await ask(app, seconds=1_000, document=ID)).error)
     fake.usual = OK
     ready = await extract_result(app, QUERY, document=ID)
-    assert (ready["status"], ready["known"]) == ("ready", True)
+    assert ready["status"] == "ready"
+    assert ready["known"] is True
 
 
 async def test_a_text_uploaded_twice_at_once_is_stored_once(
@@ -247,7 +255,7 @@ async def test_a_text_uploaded_twice_at_once_is_stored_once(
     expected = await extract_result(calm_app, QUERY, materials=TEXT)
     other = open_app()
     answers = await asyncio.gather(
-        *(extract_result(one, QUERY, materials=TEXT) for one in (app, other, app, other))
+        *(extract_result(caller, QUERY, materials=TEXT) for caller in (app, other, app, other))
     )
     assert [answer | {"known": False} for answer in answers] == [expected] * 4
     assert await stored_contents(calm_app) == await stored_contents(app)
@@ -259,7 +267,7 @@ async def test_a_call_sent_twice_at_once_is_run_once(
     expected = await extract_result(calm_app, QUERY, materials=TEXT)
     other = open_app()
     errors: dict[str, Any] = {"materials": TEXT, "idempotency_key": "k"}
-    answers = await asyncio.gather(*(ask(one, **errors) for one in (app, other) * 2))
+    answers = await asyncio.gather(*(ask(caller, **errors) for caller in (app, other) * 2))
     assert [answer.result for answer in answers] == [expected] * 4
     assert sum(not answer.receipt.replayed for answer in answers) == 1
     assert await stored_contents(calm_app) == await stored_contents(app)
@@ -271,8 +279,8 @@ async def test_simultaneous_texts_share_equal_passages(app: App, fake: FakeOpenA
     stored = await stored_contents(app)
     passages = [name for name in stored if "/passages/" in name]
     assert len(passages) == PARAGRAPHS + 1
-    both = {f"document:{content_id(TEXT)}", f"document:{content_id(other)}"}
-    assert sum(both <= stored[name]["facets"] for name in passages) == 20
+    expected_keys = {f"document:{content_id(TEXT)}", f"document:{content_id(other)}"}
+    assert sum(expected_keys <= stored[name]["facets"] for name in passages) == 20
     assert {
         stored[f"default/documents/{content_id(text)}"]["status"] for text in (TEXT, other)
     } == {DocumentStatus.READY.value}
@@ -284,9 +292,11 @@ async def test_simultaneous_texts_share_equal_passages(app: App, fake: FakeOpenA
 
 async def test_a_key_the_model_refuses_is_no_outage(fake: FakeOpenAI, open_app: Open) -> None:
     fake.keys = {"right"}
-    wrong, right = (open_app(openai_api_key=SecretStr(key)) for key in ("wrong", "right"))
-    answer = await ask(wrong, materials=TEXT, caller=READER)
+    app_with_wrong_key, app_with_right_key = (
+        open_app(openai_api_key=SecretStr(key)) for key in ("wrong", "right")
+    )
+    answer = await ask(app_with_wrong_key, materials=TEXT, caller=READER)
     assert answer.error
     assert answer.error.code not in ("UNAVAILABLE", "VALIDATION_ERROR")
-    await assert_not_found(right, TEXT)
-    assert (await extract_result(right, QUERY, materials=TEXT))["status"] == "ready"
+    await assert_not_found(app_with_right_key, TEXT)
+    assert (await extract_result(app_with_right_key, QUERY, materials=TEXT))["status"] == "ready"

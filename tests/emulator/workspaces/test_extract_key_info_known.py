@@ -45,12 +45,12 @@ pytestmark = pytest.mark.anyio
 
 
 class RecordingEmbedder(WordEmbedder):
-    """Records what it embedded.
+    """An embedder that records the texts that it embeds.
 
     Attributes:
-        passages: Of materials.
-        queries: Questions.
-        largest: The most texts that it was sent at once.
+        passages: The embedded passages of materials.
+        queries: The embedded questions.
+        largest: The largest number of texts that it was sent at once.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class RecordingEmbedder(WordEmbedder):
         self.largest = 0
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """Embed and record."""
+        """Record the texts, and embed them."""
         (self.passages if purpose is Purpose.DOCUMENT else self.queries).extend(texts)
         self.largest = max(self.largest, len(texts))
         return await super().embed(texts, purpose)
@@ -75,12 +75,12 @@ def embedder() -> RecordingEmbedder:
 
 @pytest.fixture
 async def open_app(project: str, embedder: RecordingEmbedder) -> AsyncIterator[Callable[..., App]]:
-    """Makes apps with other settings for one database."""
+    """A function that makes apps with other settings for one database."""
     apps: list[App] = []
 
     def make_app(**settings: Any) -> App:
-        chosen = Settings(google_cloud_project=project, **settings)
-        apps.append(App(chosen, embedder=embedder))
+        app_settings = Settings(google_cloud_project=project, **settings)
+        apps.append(App(app_settings, embedder=embedder))
         return apps[-1]
 
     yield make_app
@@ -97,14 +97,16 @@ async def stored(app: App, name: str, task: str = "default") -> dict[str, dict[s
 async def test_a_known_text_embeds_only_the_query(app: App, embedder: RecordingEmbedder) -> None:
     await extract_result(app, "rye", materials=TEXT)
     answer = await call_extract(app, "comet", materials=TEXT)
-    assert (len(embedder.passages), embedder.queries) == (4, ["rye", "comet"])
+    assert len(embedder.passages) == 4
+    assert embedder.queries == ["rye", "comet"]
     assert answer.receipt.documents_written == 0
 
 
 async def test_a_repeated_query_embeds_nothing(app: App, embedder: RecordingEmbedder) -> None:
     for _ in range(2):
         await extract_result(app, "rye", materials=TEXT)
-    assert (len(embedder.passages), embedder.queries) == (4, ["rye"])
+    assert len(embedder.passages) == 4
+    assert embedder.queries == ["rye"]
 
 
 async def test_shared_passages_are_embedded_and_stored_once(
@@ -124,14 +126,12 @@ async def test_known_passages_have_the_positions_of_the_new_text(
     app: App, embedder: RecordingEmbedder
 ) -> None:
     await extract_result(app, "rye", materials=TEXT)
-    back = "\n\n".join(TEXT.split("\n\n")[::-1])
-    result = await extract_result(app, "What does rye bread need?", materials=back)
-    assert (
-        result["known"],
-        result["contexts"][0],
-        result["passages"][0]["position"],
-        len(embedder.passages),
-    ) == (False, BREAD, 3, 4)
+    reversed_text = "\n\n".join(TEXT.split("\n\n")[::-1])
+    result = await extract_result(app, "What does rye bread need?", materials=reversed_text)
+    assert result["known"] is False
+    assert result["contexts"][0] == BREAD
+    assert result["passages"][0]["position"] == 3
+    assert len(embedder.passages) == 4
 
 
 async def test_workspaces_share_nothing(app: App, embedder: RecordingEmbedder) -> None:
@@ -147,7 +147,8 @@ async def test_passages_are_embedded_thirty_two_at_a_time(
 ) -> None:
     text = "\n\n".join(f"Line {number}." for number in range(70))
     await extract_result(app, "line", materials=text)
-    assert (len(embedder.passages), embedder.largest) == (70, 32)
+    assert len(embedder.passages) == 70
+    assert embedder.largest == 32
 
 
 SHARED = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8)
@@ -163,7 +164,8 @@ SHARED = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8)
 async def test_no_passage_of_a_workspace_is_embedded_twice(
     app: App, embedder: RecordingEmbedder, uploads: list[list[str]]
 ) -> None:
-    task, before = uuid.uuid4().hex, len(embedder.passages)
+    task = uuid.uuid4().hex
+    before = len(embedder.passages)
     for letters in uploads:
         text = "\n\n".join(f"passage {letter}" for letter in letters)
         await extract_result(app, "passage", materials=text, task_id=task)
@@ -178,7 +180,7 @@ LONG = "\n\n".join(f"Line {number} of a long log." for number in range(100))
 
 
 async def call_with_deadline(app: App, seconds: float, **arguments: Any) -> CallAnswer:
-    """Call the tool with a deadline in so many seconds."""
+    """Call the tool with a deadline in `seconds`."""
     request = make_call_request(TOOL, READER, arguments)
     late = request.model_copy(update={"deadline": time.time() + seconds})
     return await invoke(TOOL, late, app)
@@ -189,24 +191,22 @@ async def test_a_text_beyond_the_limit_is_embedded_by_a_job(
 ) -> None:
     app = open_app(extract_materials_characters=1_000)
     result = await extract_result(app, "line 7", materials=LONG)
-    assert (
-        result["status"],
-        result["contexts"],
-        result["passages"],
-        result["known"],
-    ) == ("pending", [], [], False)
+    assert result["status"] == "pending"
+    assert result["contexts"] == []
+    assert result["passages"] == []
+    assert result["known"] is False
     assert 0 < result["ask_again_after"] <= 600
     assert result["document"] in str(await stored(app, "documents"))
-    assert (embedder.passages, "document" in result["message"]) == ([], True)
+    assert embedder.passages == []
+    assert "document" in result["message"]
     report = await ingest_materials(app.context(Caller(), Meter()), ample_budget())
-    assert (report.finished, len(embedder.passages)) == (True, 100)
+    assert report.finished
+    assert len(embedder.passages) == 100
     ready = await extract_result(app, "line 7", document=result["document"])
-    assert (
-        ready["status"],
-        ready["contexts"][0],
-        ready["known"],
-        ready["considered"],
-    ) == ("ready", "Line 7 of a long log.", True, 100)
+    assert ready["status"] == "ready"
+    assert ready["contexts"][0] == "Line 7 of a long log."
+    assert ready["known"] is True
+    assert ready["considered"] == 100
     assert "ask_again_after" not in ready
     assert await extract_result(app, "line 7", materials=LONG) == ready
     assert len(embedder.passages) == 100
@@ -215,7 +215,8 @@ async def test_a_text_beyond_the_limit_is_embedded_by_a_job(
 async def test_job_and_call_embed_alike(
     open_app: Callable[..., App],
 ) -> None:
-    small, large = open_app(extract_materials_characters=1_000), open_app()
+    small = open_app(extract_materials_characters=1_000)
+    large = open_app()
     await extract_result(small, "line 7", materials=LONG, task_id="job")
     await ingest_materials(small.context(Caller(), Meter()), ample_budget())
     by_job = await extract_result(small, "line 7", materials=LONG, task_id="job")
@@ -227,8 +228,8 @@ async def test_job_and_call_embed_alike(
 async def test_a_text_as_long_as_the_limit_is_answered_at_once(
     open_app: Callable[..., App],
 ) -> None:
-    for most, status in ((len(LONG), "ready"), (len(LONG) - 1, "pending")):
-        app = open_app(extract_materials_characters=most)
+    for limit, status in ((len(LONG), "ready"), (len(LONG) - 1, "pending")):
+        app = open_app(extract_materials_characters=limit)
         result = await extract_result(app, "line", materials=LONG, task_id=status)
         assert status == result["status"]
 
@@ -255,10 +256,8 @@ async def test_scope_task_omits_pending_texts(open_app: Callable[..., App]) -> N
     shared = "Line 7 of a long log.\n\nA short text."
     await extract_result(app, "line", materials=shared)
     result = await extract_result(app, "Line 8 of a long log", scope="task")
-    assert (
-        result["considered"],
-        set(result["contexts"]),
-    ) == (2, {"Line 7 of a long log.", "A short text."})
+    assert result["considered"] == 2
+    assert set(result["contexts"]) == {"Line 7 of a long log.", "A short text."}
 
 
 async def test_scope_task_with_a_pending_text_is_pending(
@@ -267,7 +266,8 @@ async def test_scope_task_with_a_pending_text_is_pending(
     app = open_app(extract_materials_characters=1_000)
     await extract_result(app, "bread", materials=BREAD)
     result = await extract_result(app, "line", materials=LONG, scope="task")
-    assert (result["status"], result["contexts"]) == ("pending", [])
+    assert result["status"] == "pending"
+    assert result["contexts"] == []
 
 
 async def test_a_call_without_time_fails_or_is_pending(
@@ -285,7 +285,8 @@ async def test_a_call_without_time_fails_or_is_pending(
         result = await extract_result(
             app, "passage 7 of very many", document=answer.result["document"]
         )
-    assert (result["status"], result["contexts"][0]) == ("ready", "Passage 7 of very many.")
+    assert result["status"] == "ready"
+    assert result["contexts"][0] == "Passage 7 of very many."
     assert len(set(embedder.passages)) == 2_000
     assert len(embedder.passages) <= 2_000 + 2 * 32
 
@@ -296,7 +297,8 @@ async def test_the_receipt_has_the_times_of_embedding_and_bm25(app: App) -> None
     assert first.bm25_ms is not None
     assert 0 <= first.embedding_ms + first.bm25_ms <= first.milliseconds + 1
     second = (await call_extract(app, "comet", materials=TEXT)).receipt
-    assert (second.embedding_ms, second.bm25_ms is not None) == (None, True)
+    assert second.embedding_ms is None
+    assert second.bm25_ms is not None
     assert second.documents_written == 0
 
 
@@ -304,12 +306,10 @@ async def test_audit_facts_are_sizes_scores_and_hashes(app: App) -> None:
     answer = await call_extract(app, "comet's tail", materials=TEXT, task_id="stars")
     assert answer.result is not None
     notes = answer.receipt.notes
-    assert (
-        answer.receipt.task,
-        notes["passages"],
-        notes["document"],
-    ) == ("stars", 4, answer.result["document"])
-    assert [passage["score"] for passage in answer.result["passages"]] == notes["scores"]
+    assert answer.receipt.task == "stars"
+    assert notes["passages"] == 4
+    assert notes["document"] == answer.result["document"]
+    assert notes["scores"] == [passage["score"] for passage in answer.result["passages"]]
     text = str(answer.receipt.model_dump()).lower()
     assert not [word for word in ("comet", "tail", "rye", "boat") if word in text]
 
@@ -351,4 +351,5 @@ async def test_scope_task_says_how_many_texts_still_wait(open_app: Callable[...,
     assert "still being embedded: 1." in error.message
     await extract_result(app, "comet", materials=COMET)
     result = await extract_result(app, "bread", scope="task")
-    assert (result["considered"], "still being embedded" in result["message"]) == (1, True)
+    assert result["considered"] == 1
+    assert "still being embedded" in result["message"]

@@ -47,14 +47,14 @@ async def proxy() -> AsyncIterator[TcpProxy]:
 
 
 def make_settings(project: str, number: int) -> Settings:
-    """Settings with an own database."""
+    """Return the settings of a separate database."""
     return Settings(google_cloud_project=f"{project}-{number}")
 
 
-async def disconnect(proxy: TcpProxy, how: str, monotonic: Monotonic) -> None:
+async def disconnect(proxy: TcpProxy, fault: str, monotonic: Monotonic) -> None:
     """Refuse connections, which the client here retries at once, or hang until the deadline."""
-    await getattr(proxy, how)()
-    if how == "hang":
+    await getattr(proxy, fault)()
+    if fault == "hang":
         monotonic.advance_soon(DEADLINE)
 
 
@@ -85,19 +85,19 @@ async def test_a_missing_database_is_an_outage_without_embedding(
 
 
 @SOME_OR_ALL
-@pytest.mark.parametrize("how", ["refuse", "hang"])
+@pytest.mark.parametrize("fault", ["refuse", "hang"])
 async def test_a_database_lost_after_any_commit_is_an_outage(
-    project: str, how: str, step: int, monotonic: Monotonic
+    project: str, fault: str, step: int, monotonic: Monotonic
 ) -> None:
-    calm = WatchedApp(make_settings(project, -1), embedder=WordEmbedder())
-    expected = await extract_result(calm, QUERY, materials=TEXT)
-    expected_documents = await stored_contents(calm)
-    await calm.aclose()
+    undisturbed_app = WatchedApp(make_settings(project, -1), embedder=WordEmbedder())
+    expected = await extract_result(undisturbed_app, QUERY, materials=TEXT)
+    expected_documents = await stored_contents(undisturbed_app)
+    await undisturbed_app.aclose()
 
     async def lose_database_after(commits: int) -> None:
         settings = make_settings(project, commits)
         async with emulator_proxy() as proxy:
-            lose_database = partial(disconnect, proxy, how, monotonic)
+            lose_database = partial(disconnect, proxy, fault, monotonic)
             app = WatchedApp(settings, after(commits, lose_database), embedder=WordEmbedder())
             answer = await ask(connect(app, proxy), seconds=DEADLINE, materials=TEXT)
             assert app.commits >= commits
@@ -108,19 +108,16 @@ async def test_a_database_lost_after_any_commit_is_an_outage(
         documents = await stored_contents(working_app)
         # A commit that was under way may have landed since.
         if documents.get(f"default/documents/{content_id(TEXT)}", {}).get("status") == "ready":
-            assert (commits, difference(expected_documents, documents)) == (commits, {})
+            assert difference(expected_documents, documents) == {}, commits
         else:
             await assert_not_found(working_app, TEXT)
         result = await extract_result(working_app, QUERY, materials=TEXT)
-        assert expected | {"known": result["known"]} == result
-        assert (
-            commits,
-            difference(expected_documents, await stored_contents(working_app)),
-        ) == (commits, {})
+        assert result == expected | {"known": result["known"]}
+        assert difference(expected_documents, await stored_contents(working_app)) == {}, commits
         await working_app.aclose()
 
-    assert calm.commits > 4
-    for commits in range(0, calm.commits, step):
+    assert undisturbed_app.commits > 4
+    for commits in range(0, undisturbed_app.commits, step):
         await lose_database_after(commits)
 
 

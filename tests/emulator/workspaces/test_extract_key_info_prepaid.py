@@ -47,7 +47,7 @@ FULL_PRICE: Final = None
 
 
 class Killed(Exception):
-    """Stands for a process that is killed."""
+    """An exception that stands for a kill of the process."""
 
 
 async def die() -> None:
@@ -56,7 +56,7 @@ async def die() -> None:
 
 @pytest.fixture
 async def open_app(project: str) -> AsyncIterator[Open]:
-    """Makes apps; each number has its own database."""
+    """A function that makes apps. Each number has its own database."""
     apps: list[WatchedApp] = []
 
     def make_app(
@@ -101,15 +101,15 @@ async def test_an_immediate_answer_costs_each_time(open_app: Open) -> None:
     assert await status_and_price(app, document=content_id(text)) == ("ready", FULL_PRICE)
 
 
-@pytest.mark.parametrize("where", [{"document": ID}, {"materials": TEXT}])
+@pytest.mark.parametrize("target", [{"document": ID}, {"materials": TEXT}])
 async def test_the_first_answer_of_a_deferred_text_is_prepaid(
-    open_app: Open, where: dict[str, str]
+    open_app: Open, target: dict[str, str]
 ) -> None:
     app = open_app()
     assert await status_and_price(app, materials=TEXT) == ("pending", FULL_PRICE)
     await run_job(INGEST_MATERIALS, app)
-    assert await status_and_price(app, **where) == ("ready", FREE)
-    assert await status_and_price(app, **where) == ("ready", FULL_PRICE)
+    assert await status_and_price(app, **target) == ("ready", FREE)
+    assert await status_and_price(app, **target) == ("ready", FULL_PRICE)
 
 
 async def test_a_pending_text_is_asked_again_for_free(open_app: Open) -> None:
@@ -127,7 +127,7 @@ async def test_one_of_many_simultaneous_answers_is_prepaid(
     await status_and_price(app, materials=TEXT)
     await run_job(INGEST_MATERIALS, app)
     answers = await asyncio.gather(
-        *(status_and_price(one, document=ID) for one in (app, open_app()) * 3)
+        *(status_and_price(caller, document=ID) for caller in (app, open_app()) * 3)
     )
     assert [answer for answer in answers if answer != ("ready", FULL_PRICE)] == [("ready", FREE)]
 
@@ -138,17 +138,17 @@ async def test_a_resumed_call_never_restores_a_prepayment(
     step: int,
 ) -> None:
     for commits in range(1, 20, step):
-        other = open_app(commits)
-        assert await status_and_price(other, materials=TEXT) == ("pending", FULL_PRICE)
+        other_app = open_app(commits)
+        assert await status_and_price(other_app, materials=TEXT) == ("pending", FULL_PRICE)
         answers: list[tuple[str, int | None]] = []
-        asking = open_app(commits, after(commits, partial(ask_and_append, other, answers)))
-        await ask_and_append(asking, answers)
-        if asking.commits < commits:
+        asking_app = open_app(commits, after(commits, partial(ask_and_append, other_app, answers)))
+        await ask_and_append(asking_app, answers)
+        if asking_app.commits < commits:
             break
         # A call during the embedding by another one is pending and free.
         assert {("pending", FREE), ("ready", FREE), ("ready", FULL_PRICE)}.issuperset(answers)
-        assert (commits, answers.count(("ready", FREE))) == (commits, 1)
-        assert await status_and_price(other, document=ID) == ("ready", FULL_PRICE)
+        assert answers.count(("ready", FREE)) == 1, commits
+        assert await status_and_price(other_app, document=ID) == ("ready", FULL_PRICE)
     assert commits > 3
 
 
@@ -158,29 +158,29 @@ async def test_an_overtaken_upload_leaves_the_document_ready(
     step: int,
 ) -> None:
     for commits in range(2, 20, step):
-        other = open_app(commits)
-        bringing = open_app(commits, after(commits, partial(upload_and_ask, other)))
-        await status_and_price(bringing, materials=TEXT)
-        if bringing.commits < commits:
+        other_app = open_app(commits)
+        uploading_app = open_app(commits, after(commits, partial(upload_and_ask, other_app)))
+        await status_and_price(uploading_app, materials=TEXT)
+        if uploading_app.commits < commits:
             break
-        stored = (await stored_contents(other))[f"default/documents/{ID}"]
-        assert (commits, stored["status"]) == (commits, "ready")
+        stored = (await stored_contents(other_app))[f"default/documents/{ID}"]
+        assert stored["status"] == "ready", commits
     assert commits > 4
 
 
 @SOME_OR_ALL
 async def test_a_lost_answer_stays_prepaid(open_app: Open, step: int) -> None:
     for commits in range(1, 20, step):
-        other = open_app(commits)
-        assert await status_and_price(other, materials=TEXT) == ("pending", FULL_PRICE)
-        await run_job(INGEST_MATERIALS, other)
-        dying = open_app(commits, after(commits, die))
-        await ask(dying, document=ID, idempotency_key="k")
-        if dying.commits < commits:
+        other_app = open_app(commits)
+        assert await status_and_price(other_app, materials=TEXT) == ("pending", FULL_PRICE)
+        await run_job(INGEST_MATERIALS, other_app)
+        killed_app = open_app(commits, after(commits, die))
+        await ask(killed_app, document=ID, idempotency_key="k")
+        if killed_app.commits < commits:
             break
-        answer = await ask(other, document=ID, idempotency_key="k")
-        assert (commits, answer.receipt.price) == (commits, FREE)
-        assert await status_and_price(other, document=ID) == ("ready", FULL_PRICE)
+        answer = await ask(other_app, document=ID, idempotency_key="k")
+        assert answer.receipt.price == FREE, commits
+        assert await status_and_price(other_app, document=ID) == ("ready", FULL_PRICE)
     assert commits > 1
 
 
@@ -202,7 +202,7 @@ async def test_a_repeated_commit_changes_nothing(
             await status_and_price(app, materials=TEXT),
             await status_and_price(app, document=ID),
         ]
-        assert (commits, costs) == (commits, actual)
+        assert costs == actual, commits
         assert await stored_contents(app) == expected_documents
         if app.commits < commits:
             break

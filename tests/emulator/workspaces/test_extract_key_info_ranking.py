@@ -67,13 +67,13 @@ def settings(project: str) -> Settings:
 
 @pytest.fixture
 async def open_app(settings: Settings) -> AsyncIterator[Callable[..., App]]:
-    """Makes apps at other times or with other settings for one database."""
+    """A function that makes apps at other times or with other settings for one database."""
     apps: list[App] = []
 
     def make_app(moment: datetime | None = None, **changes: Any) -> App:
-        chosen = Settings(**(settings.model_dump(exclude_unset=True) | changes))
+        changed_settings = Settings(**(settings.model_dump(exclude_unset=True) | changes))
         clock = (lambda: moment) if moment else utc_now
-        apps.append(App(chosen, embedder=WordEmbedder(), clock=clock))
+        apps.append(App(changed_settings, embedder=WordEmbedder(), clock=clock))
         return apps[-1]
 
     yield make_app
@@ -82,7 +82,7 @@ async def open_app(settings: Settings) -> AsyncIterator[Callable[..., App]]:
 
 
 def make_filler(seed: str, passages: int) -> str:
-    """Return a text of so many passages, most of them different."""
+    """Return a text with a number of passages, most of them different."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     return "\n\n".join(" ".join(chance.choices(WORDS, k=7)) for _ in range(passages))
 
@@ -94,7 +94,8 @@ async def assert_same_in_all_ways(app: App, text: str, query: str) -> None:
     second = await extract_result(app, query, materials=text, **arguments)
     by_id = await extract_result(app, query, document=first["document"], **arguments)
     of_task = await extract_result(app, query, scope="task", **arguments)
-    assert (first["known"], second["known"]) == (False, True)
+    assert first["known"] is False
+    assert second["known"] is True
     assert first | {"known": True} == second
     assert second == by_id
     for name in ("contexts", "passages", "considered", "matches"):
@@ -137,7 +138,8 @@ async def test_more_passages_than_candidates_rank_the_same(app: App, passages: i
 async def test_memory_and_store_agree_with_the_local_model(
     settings: Settings, local_model: LocalEmbedder
 ) -> None:
-    app, text = App(settings, embedder=local_model), make_filler("shelf of the model", 80)
+    app = App(settings, embedder=local_model)
+    text = make_filler("shelf of the model", 80)
     for query in ("anchor in a storm", "oven of salt and yeast", "unheard"):
         first = await extract_result(app, query, materials=text, task_id=query[:5], top_k=20)
         result = await extract_result(
@@ -150,7 +152,8 @@ async def test_memory_and_store_agree_with_the_local_model(
 @few_examples
 @given(st.lists(TEXTS, min_size=1, max_size=5), QUERIES)
 async def test_a_workspace_is_ranked_as_one(app: App, texts: Sequence[str], query: str) -> None:
-    task_id, documents = uuid.uuid4().hex, {}
+    task_id = uuid.uuid4().hex
+    documents = {}
     for text in texts:
         result = await extract_result(app, query, materials=text, task_id=task_id)
         documents[result["document"]] = text
@@ -177,7 +180,8 @@ async def test_a_changed_passage_length_applies_to_a_new_upload(
 ) -> None:
     """The passages of the earlier splitting are gone."""
     text = " ".join(f"{sentence}." for sentence in make_filler("long", 60).split("\n\n"))
-    long, short = open_app(), open_app(extract_passage_characters=200)
+    long = open_app()
+    short = open_app(extract_passage_characters=200)
     await extract_result(long, "anchor storm", materials=text, top_k=MOST)
     first = await extract_result(short, "anchor storm", materials=text, top_k=MOST)
     second = await extract_result(short, "anchor storm", materials=text, top_k=MOST)
@@ -230,14 +234,14 @@ async def test_of_two_equal_scores_the_later_text_comes_first(
             app = open_app(NOON + timedelta(seconds=number))
             await extract_result(app, "sail", materials=text, task_id=task_id)
         result = await extract_result(open_app(NOON), "anchor storm", scope="task", task_id=task_id)
-        assert [order[1], order[0]] == result["contexts"]
+        assert result["contexts"] == [order[1], order[0]]
         assert len({passage["score"] for passage in result["passages"]}) == 1
 
 
 async def test_of_many_equal_scores_the_latest_come_first(
     open_app: Callable[..., App],
 ) -> None:
-    """As many spellings that words and vectors take as equal as the search by meaning returns."""
+    """There are as many spellings with equal scores as the search by meaning returns."""
     spellings = [
         "".join(letter.upper() if number >> n & 1 else letter for n, letter in enumerate("anchor"))
         for number in range(DENSE_CANDIDATES)
@@ -254,7 +258,8 @@ async def test_of_equal_scores_in_a_text_the_first_comes_first(app: App) -> None
     first = await extract_result(app, "anchor storm", materials=text)
     second = await extract_result(app, "anchor storm", materials=text)
     expected = [*text.split("\n\n")[1:], "an oven"]
-    assert (first["contexts"], second["contexts"]) == (expected, expected)
+    assert first["contexts"] == expected
+    assert second["contexts"] == expected
 
 
 @pytest.mark.parametrize("searched", [4, pytest.param(LIMIT, marks=pytest.mark.slow)])
@@ -267,8 +272,10 @@ async def test_only_a_truncated_workspace_says_so(
     full = await extract_result(app, "anchor", scope="task")
     await extract_result(app, "anchor", materials="one more anchor")
     beyond = await extract_result(app, "anchor", scope="task")
-    assert (searched, searched) == (full["considered"], beyond["considered"])
-    assert (full.get("message"), f"latest {LIMIT}" in beyond["message"]) == (None, True)
+    assert full["considered"] == searched
+    assert beyond["considered"] == searched
+    assert full.get("message") is None
+    assert f"latest {LIMIT}" in beyond["message"]
 
 
 async def test_matching_words_outrank_distant_vectors(app: App) -> None:

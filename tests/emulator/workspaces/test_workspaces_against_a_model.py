@@ -122,46 +122,49 @@ class WorkspaceModel:
     tasks: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
     embedded: Counter[str] = field(default_factory=Counter)
 
-    async def ask(self, user: str, name: str | None, query: str, **more: Any) -> CallAnswer:
-        named = {"task_id": name} if name is not None else {}
-        return await call_extract(self.app, query, Caller.of(user), top_k=20, **named, **more)
+    async def ask(self, user: str, name: str | None, query: str, **arguments: Any) -> CallAnswer:
+        task_id = {"task_id": name} if name is not None else {}
+        return await call_extract(
+            self.app, query, Caller.of(user), top_k=20, **task_id, **arguments
+        )
 
-    async def step(self, user: str, name: str | None, what: str, number: int, query: str) -> None:
+    async def step(self, user: str, name: str | None, action: str, number: int, query: str) -> None:
         """Take one step in a workspace, and check the answer."""
         task = safe_id(name or "default")
-        mine = self.tasks[user, task]
+        expected_texts = self.tasks[user, task]
         text = TEXTS[number % len(TEXTS)]
-        scope = {"scope": "task"} if what.endswith("task") else {}
-        match what:
+        scope = {"scope": "task"} if action.endswith("task") else {}
+        match action:
             case "upload" | "upload in task":
-                is_known = text in mine
-                self.embedded.update(passages(text) - passages(*mine))
-                mine.add(text)
+                is_known = text in expected_texts
+                self.embedded.update(passages(text) - passages(*expected_texts))
+                expected_texts.add(text)
                 answer = await self.ask(user, name, query, materials=text, **scope)
                 assert answer.result
-                assert (is_known, content_id(text)) == (
-                    answer.result["known"],
-                    answer.result["document"],
-                )
-                assert_answers(answer, task, mine if scope else {text})
+                assert answer.result["known"] == is_known
+                assert content_id(text) == answer.result["document"]
+                assert_answers(answer, task, expected_texts if scope else {text})
             case "document" | "in task":
                 document = DOCUMENTS[number]
                 answer = await self.ask(user, name, query, document=document, **scope)
-                if named := {candidate for candidate in mine if content_id(candidate) == document}:
-                    assert_answers(answer, task, mine if scope else named)
+                if matching_texts := {
+                    candidate for candidate in expected_texts if content_id(candidate) == document
+                }:
+                    assert_answers(answer, task, expected_texts if scope else matching_texts)
                 else:
                     never = await self.ask(user, name, query, document=DOCUMENTS[-1], **scope)
-                    assert (error_code(answer), answer.error) == ("NOT_FOUND", never.error)
+                    assert error_code(answer) == "NOT_FOUND"
+                    assert answer.error == never.error
             case "task":
                 answer = await self.ask(user, name, query, scope="task")
-                if mine:
-                    assert_answers(answer, task, mine)
+                if expected_texts:
+                    assert_answers(answer, task, expected_texts)
                 else:
                     assert error_code(answer) == "NOT_FOUND"
             case _:
-                if mine:
+                if expected_texts:
                     await erase(job_context(self.app), task, user)
-                    mine.clear()
+                    expected_texts.clear()
 
 
 def passages(*texts: str) -> Counter[str]:
@@ -205,8 +208,8 @@ async def test_each_workspace_answers_from_its_own_texts(
     project: str, script: list[tuple[str, str | None, str, int, str]]
 ) -> None:
     embedder = CountingEmbedder()
-    own = Settings(google_cloud_project=f"{project}-{next(_ROUNDS)}")
-    model = WorkspaceModel(App(own, embedder=embedder))
+    settings = Settings(google_cloud_project=f"{project}-{next(_ROUNDS)}")
+    model = WorkspaceModel(App(settings, embedder=embedder))
     for step in script:
         await model.step(*step)
     assert model.embedded == embedder.embedded
@@ -227,7 +230,7 @@ async def assert_stored(model: WorkspaceModel) -> None:
         expected |= {task} if texts else set()
         expected |= {f"{task}/documents/{content_id(text)}" for text in texts}
         expected |= {
-            f"{task}/parts/{content_id(text)}{rest}" for text in texts for rest in ("", ".0")
+            f"{task}/parts/{content_id(text)}{suffix}" for text in texts for suffix in ("", ".0")
         }
         expected |= {f"{task}/passages/{content_id(passage)}" for passage in passages(*texts)}
     assert {UPLOAD_ID.sub("", path) for path in contents} == expected

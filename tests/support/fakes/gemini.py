@@ -20,7 +20,7 @@ MAX_STRING_LENGTH: Final = 160
 """The maximum number of characters of strings in answers."""
 _SENTENCE: Final = re.compile(r"[^.!?\n]+[.!?]*")
 _FEW_WORDS: Final = {"name", "title", "topic", "topics", "keywords"}
-"""Fields whose value is a few words of the text rather than a sentence."""
+"""The fields whose value is a few words of the text rather than a sentence."""
 
 
 def embedded_text(body: dict[str, Any]) -> str:

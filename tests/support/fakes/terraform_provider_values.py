@@ -36,7 +36,7 @@ _FROM_THE_CLOUD: Final[dict[str, dict[str, str]]] = {
     },
     "google_project": {"number": PROJECT_NUMBER, "id": "projects/{project_id}"},
 }
-"""Templates of attributes that the cloud assigns and that other resources refer to, by type.
+"""The templates of attributes that the cloud assigns and that other resources refer to, by type.
 
 A template is filled with the resource's other attributes.
 """

@@ -223,7 +223,8 @@ class Bookkeeping(RuleBasedStateMachine):
 
     @rule(call_id=CALL_IDS, cost=AMOUNTS)
     def settle(self, call_id: str, cost: int) -> None:
-        previous_account, hold = self.account, self.account.held.get(call_id)
+        previous_account = self.account
+        hold = self.account.held.get(call_id)
         charge = min(cost, hold.amount) if hold else cost
         self.account = previous_account.settle(call_id, charge, self.now)
         difference = previous_account.balance - self.account.balance

@@ -68,7 +68,9 @@ def test_ended_grant_stays_ended(wait: timedelta, generation: int, further_wait:
 def test_generation_is_reissued_only_to_simultaneous_calls(
     steps: list[tuple[timedelta, int | None]],
 ) -> None:
-    grant, now, issue_times = NEW_GRANT, NOON, {0: NOON}
+    grant = NEW_GRANT
+    now = NOON
+    issue_times = {0: NOON}
     for wait, token_generation in steps:
         now += wait
         previous_grant = grant

@@ -52,7 +52,9 @@ def test_successful_call_is_charged_once_in_any_order(
     steps: list[str], ends: dict[str, str]
 ) -> None:
     """Each holder sends the call once: it reserves at its first step and ends at the next ones."""
-    ledger, started_holders, past_ends = NEW_LEDGER, set(), set()
+    ledger = NEW_LEDGER
+    started_holders = set()
+    past_ends = set()
     for holder in steps:
         if holder in started_holders:
             ledger = end_call(ledger, holder, ends[holder])

@@ -90,12 +90,14 @@ def test_a_bucket_is_never_full_sooner_than_its_period(rate: Rate) -> None:
 def test_instances_together_admit_the_guaranteed_number(
     rate: Rate, calls: list[tuple[float, int]]
 ) -> None:
-    """In any span of T minutes: N + N * T, and a block per instance."""
+    """At most N + N * T calls and a block per instance are accepted in any T minutes."""
     tokens_by_instance = [LocalTokens() for _ in range(INSTANCES)]
-    bucket, admission_times = TokenBucket(rate), []
+    bucket = TokenBucket(rate)
+    admission_times = []
     moments = accumulate(timedelta(seconds=pause) for pause, _ in calls)
     for time_since_noon, (_, instance) in zip(moments, calls, strict=True):
-        local_tokens, now = tokens_by_instance[instance], NOON + time_since_noon
+        local_tokens = tokens_by_instance[instance]
+        now = NOON + time_since_noon
         if not local_tokens.tokens or not local_tokens.spend(now, IDLE):
             lease, bucket = bucket.lease(now)
             local_tokens.add(lease, now)
@@ -113,12 +115,10 @@ def test_instances_together_admit_the_guaranteed_number(
 def test_lone_instance_gets_all_tokens_of_the_bucket(
     rate: Rate, calls: list[tuple[float, int]]
 ) -> None:
-    """Leasing in blocks costs a lone caller no call, except what lay idle and was given up."""
-    local_tokens, leased_bucket, reference_bucket = (
-        LocalTokens(),
-        TokenBucket(rate),
-        TokenBucket(Rate(rate.capacity, rate.period)),
-    )
+    """Leasing in blocks loses a lone caller no tokens, except those of an idle lease."""
+    local_tokens = LocalTokens()
+    leased_bucket = TokenBucket(rate)
+    reference_bucket = TokenBucket(Rate(rate.capacity, rate.period))
     moments = accumulate(timedelta(seconds=min(pause, 2)) for pause, _ in calls)
     for time_since_noon in moments:
         now = NOON + time_since_noon

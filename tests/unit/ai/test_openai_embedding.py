@@ -124,7 +124,7 @@ async def test_texts_are_sent_in_batches_of_32() -> None:
     with FakeOpenAI(Reply(pause=0.2), Reply(pause=0.1), openai.REVERSED) as server:
         vectors = await embed(server, texts)
     assert sorted(server.sizes) == [6, 32, 32]
-    assert [pytest.approx(expected(text)) for text in texts] == vectors
+    assert vectors == [pytest.approx(expected(text)) for text in texts]
 
 
 async def test_concurrency_is_limited_over_two_calls() -> None:
@@ -281,7 +281,7 @@ async def test_a_batch_that_is_too_large_is_halved() -> None:
     with FakeOpenAI() as server:
         server.max_characters = 1_000
         vectors = await embed(server, texts)
-    assert [pytest.approx(expected(text)) for text in texts] == vectors
+    assert vectors == [pytest.approx(expected(text)) for text in texts]
     assert [call.texts for call in server.calls].count([PROBE]) == 1
 
 
@@ -357,13 +357,13 @@ async def test_an_account_without_quota_is_not_retried(
     reply: Reply, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with FakeOpenAI(usual=reply) as server:
-        theirs = await expect_failure(server, CALLERS)
+        callers_failure = await expect_failure(server, CALLERS)
         assert capsys.readouterr().err == ""
-        ours = await expect_failure(server)
-    assert type(ours) is Unavailable
-    assert ours.retry_after == MAX_RETRY_AFTER
+        own_failure = await expect_failure(server)
+    assert type(own_failure) is Unavailable
+    assert own_failure.retry_after == MAX_RETRY_AFTER
     assert "top it up" in capsys.readouterr().err
-    assert errors.PaymentRequired is type(theirs)
+    assert errors.PaymentRequired is type(callers_failure)
     assert len(server.calls) == 2
 
 

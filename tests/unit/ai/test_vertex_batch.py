@@ -373,7 +373,7 @@ async def test_a_file_is_written_and_read_in_blocks(
 async def test_lines_are_yielded_in_groups(files: BatchFiles, storage: FakeCloudStorage) -> None:
     lines = [b"%d\n" % number for number in range(2 * MAX_LINES)] + [b"an end without a break"]
     storage.put("bulk", "work/a", b"".join(lines))
-    assert [some async for some in files.lines("a")] == [
+    assert [group async for group in files.lines("a")] == [
         lines[:MAX_LINES],
         lines[MAX_LINES:-1],
         lines[-1:],

@@ -245,7 +245,8 @@ async def test_a_cancelled_probe_is_replaced(monotonic: Monotonic) -> None:
     with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:
         async with open_embedder(server, breaker=breaker) as embedder:
             await fail(embedder, FAILURE_THRESHOLD)
-            server.usual, server.on_hang = HANG, partial(monotonic.advance_soon, 1)
+            server.usual = HANG
+            server.on_hang = partial(monotonic.advance_soon, 1)
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(embedder.embed(["one"], Purpose.QUERY), 1)
             server.usual = Reply()

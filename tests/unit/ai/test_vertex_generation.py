@@ -168,7 +168,8 @@ async def test_instructions_in_a_text_stay_enclosed() -> None:
 
 
 async def test_an_answer_in_two_parts_is_joined() -> None:
-    beginning, remainder = json.dumps(VALID_NOTE)[:15], json.dumps(VALID_NOTE)[15:]
+    beginning = json.dumps(VALID_NOTE)[:15]
+    remainder = json.dumps(VALID_NOTE)[15:]
     with FakeVertex(text_reply(beginning, remainder)) as server:
         assert (await note(server)).value.subject == "bees"
 

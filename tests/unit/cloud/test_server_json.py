@@ -29,13 +29,13 @@ def load_json(path: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def server() -> dict[str, Any]:
-    """The server as it is described."""
+    """The content of `server.json`."""
     return load_json(ROOT / "server.json")
 
 
 @pytest.fixture
 def project() -> dict[str, Any]:
-    """What `pyproject.toml` says."""
+    """The project table of `pyproject.toml`."""
     project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     return project
 

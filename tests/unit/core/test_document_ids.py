@@ -23,8 +23,8 @@ names = st.text().filter(str.strip)
 @example("\ud800")
 @example("\u0661")
 def test_any_name_becomes_a_valid_id(name: str) -> None:
-    made = safe_id(name)
-    assert LEGAL.fullmatch(made)
+    document_id = safe_id(name)
+    assert LEGAL.fullmatch(document_id)
 
 
 @given(st.from_regex(LEGAL, fullmatch=True))

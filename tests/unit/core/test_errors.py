@@ -49,8 +49,8 @@ def test_the_docstring_lists_every_error_with_its_code(kind: type[CarrelError]) 
 
 @every_leaf
 def test_the_wire_form_has_all_attributes(kind: type[CarrelError]) -> None:
-    sent = kind("Say how.", details={"field": "why"}, retry_after=2.5)
-    wire_error = WireError.model_validate_json(json.dumps(sent.to_wire()))
+    error = kind("Say how.", details={"field": "why"}, retry_after=2.5)
+    wire_error = WireError.model_validate_json(json.dumps(error.to_wire()))
     assert http_status(wire_error.code) == kind.status
     assert wire_error.model_dump() == {
         "code": kind.code,

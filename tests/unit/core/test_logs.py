@@ -12,9 +12,9 @@ SECRET = "what-nobody-may-read"
 
 
 def test_a_librarys_message_is_not_logged() -> None:
-    written = io.StringIO()
+    output = io.StringIO()
     logger = logging.getLogger("a.library")
-    handler = logging.StreamHandler(written)
+    handler = logging.StreamHandler(output)
     logger.addHandler(handler)
     try:
         int(SECRET)
@@ -22,10 +22,10 @@ def test_a_librarys_message_is_not_logged() -> None:
         logger.exception("dropped %r", SECRET, stack_info=True, extra={"content": SECRET})
     finally:
         logger.removeHandler(handler)
-    line = json.loads(written.getvalue())
+    line = json.loads(output.getvalue())
     assert line["message"] == "library"
     assert line["logger"] == "a.library"
     assert line["severity"] == "ERROR"
     assert line["error"] == "ValueError"
     assert line["where"].startswith(__file__)
-    assert SECRET not in written.getvalue()
+    assert SECRET not in output.getvalue()

@@ -176,7 +176,7 @@ def certificate(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(certificate: Path) -> Iterator[DocumentServer]:
-    """Where the client's document is."""
+    """The server of the client's document."""
     with DocumentServer(certificate) as document_server:
         yield document_server
 

@@ -120,8 +120,8 @@ def test_the_trace_is_passed_on_unchanged() -> None:
 
 def test_a_trace_without_a_span_is_passed_on_with_one() -> None:
     with bind_trace(make_headers(("x-cloud-trace-context", TRACE_ID)), "shelf"):
-        taken = parse_trace(Headers(traceparent_header()))
-    assert taken is not None
-    assert taken.trace_id == TRACE_ID
-    assert not taken.sampled
-    assert taken.span_id is not None
+        trace = parse_trace(Headers(traceparent_header()))
+    assert trace is not None
+    assert trace.trace_id == TRACE_ID
+    assert not trace.sampled
+    assert trace.span_id is not None

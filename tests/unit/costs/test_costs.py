@@ -105,7 +105,8 @@ def plan() -> DeploymentPlan:
 
 
 def test_a_daily_allowance_expires_each_day() -> None:
-    steady_use, use_on_one_day = MonthlyAmount(10.0), MonthlyAmount(0.0, 10 * DAYS_PER_MONTH, 1)
+    steady_use = MonthlyAmount(10.0)
+    use_on_one_day = MonthlyAmount(0.0, 10 * DAYS_PER_MONTH, 1)
     assert make_price(free=10, period="day").charge(steady_use) == 0.0
     assert make_price(free=10, period="day").charge(use_on_one_day) == pytest.approx(
         10 * DAYS_PER_MONTH - 10
@@ -150,7 +151,8 @@ def test_an_unsupported_schedule_is_rejected(schedule: str) -> None:
 
 
 def test_twice_the_calls_take_twice_the_reads(plan: DeploymentPlan) -> None:
-    usual_bill, doubled_bill = monthly_bill(plan), monthly_bill(replace(plan, calls_per_day=20))
+    usual_bill = monthly_bill(plan)
+    doubled_bill = monthly_bill(replace(plan, calls_per_day=20))
     jobs_read = 5 * DAYS_PER_MONTH
     read = usual_bill["Firestore reads"].amount - jobs_read
     assert doubled_bill["Firestore reads"].amount - jobs_read == pytest.approx(2 * read)
@@ -169,10 +171,8 @@ def test_a_day_of_calls_is_the_usual_mix(plan: DeploymentPlan) -> None:
 
 
 def test_vector_index_entries_count_as_reads_in_firestore(plan: DeploymentPlan) -> None:
-    bill, bill_without_index_reads = (
-        monthly_bill(plan),
-        monthly_bill(replace(plan, index_read_share=0.0)),
-    )
+    bill = monthly_bill(plan)
+    bill_without_index_reads = monthly_bill(replace(plan, index_read_share=0.0))
     assert index_reads(plan).month == pytest.approx(18 * DAYS_PER_MONTH)
     difference = bill["Firestore reads"].amount - bill_without_index_reads["Firestore reads"].amount
     assert difference == pytest.approx(18 * DAYS_PER_MONTH)
@@ -189,7 +189,9 @@ def test_the_second_database_has_no_free_tier(plan: DeploymentPlan) -> None:
 
 def test_rare_calls_pay_for_cold_starts(plan: DeploymentPlan) -> None:
     # A search takes 0.15 + 0.5 s, a write 0.05 + 0.5 s. The gateway waits for both and starts, too.
-    searches, writes, job = 9 * 0.7, 1 * 0.6, 1.0
+    searches = 9 * 0.7
+    writes = 1 * 0.6
+    job = 1.0
     gateway = 10 * 1.7  # 1.0 + 0.01 + (0.9 * 0.65 + 0.1 * 0.55) = 1.65
     assert monthly_bill(plan)["CPU"].amount == pytest.approx(
         (searches + writes + gateway + job) * DAYS_PER_MONTH
@@ -277,10 +279,10 @@ def test_index_rules_come_from_the_index_file() -> None:
 def test_every_price_has_a_source_and_a_date() -> None:
     prices = price_list()
     assert date.fromisoformat(prices.read)
-    for item in prices.prices.values():
-        assert item.source.startswith("https://"), item
-        assert item.every in {"day", "month"}, item
-        assert item.verified or item.note, item
+    for price in prices.prices.values():
+        assert price.source.startswith("https://"), price
+        assert price.every in {"day", "month"}, price
+        assert price.verified or price.note, price
 
 
 def test_comparing_extractions_grows_quadratically() -> None:

@@ -81,8 +81,8 @@ def test_a_cycle_of_aliases_is_one_topic() -> None:
 @given(names)
 def test_a_canonical_topic_is_its_own_canonical_form(name: str) -> None:
     for aliases in ({}, CONFIGURED_ALIASES):
-        once = canonical_topic(name, aliases)
-        assert canonical_topic(once, aliases) == once
+        canonical_name = canonical_topic(name, aliases)
+        assert canonical_topic(canonical_name, aliases) == canonical_name
 
 
 @given(names)

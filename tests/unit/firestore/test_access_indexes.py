@@ -46,7 +46,7 @@ def test_expiring_collections_have_a_ttl_policy() -> None:
         for override in OVERRIDES
         if "ttl" in override
     }
-    assert {(name, "expires_at") for name in EXPIRING_COLLECTIONS} == ttl_fields
+    assert ttl_fields == {(name, "expires_at") for name in EXPIRING_COLLECTIONS}
 
 
 def test_fields_without_queries_are_not_indexed() -> None:

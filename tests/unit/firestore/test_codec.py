@@ -84,9 +84,9 @@ STORED_VOLUME: dict[str, Any] = {
 
 
 def test_a_record_is_written_without_its_id() -> None:
-    written = CODEC.write(VOLUME)
-    assert written == STORED_VOLUME
-    assert [type(written[name]) for name in ("kind", "due", "scopes")] == [str, str, list]
+    document = CODEC.write(VOLUME)
+    assert document == STORED_VOLUME
+    assert [type(document[name]) for name in ("kind", "due", "scopes")] == [str, str, list]
 
 
 def test_a_record_is_read_as_it_was_written() -> None:

@@ -238,8 +238,8 @@ def test_each_side_of_an_or_needs_its_index(cities: BaseQuery) -> None:
 
 def test_an_and_over_an_or_is_multiplied_out(cities: BaseQuery) -> None:
     either = Or([FieldFilter("a", "==", 1), FieldFilter("b", "==", 1)])
-    both = And([FieldFilter("c", "==", 1), either])
-    assert missing_indexes(cities.where(filter=both).order_by("d")) == [
+    condition = And([FieldFilter("c", "==", 1), either])
+    assert missing_indexes(cities.where(filter=condition).order_by("d")) == [
         "a ASCENDING, c ASCENDING, d ASCENDING",
         "b ASCENDING, c ASCENDING, d ASCENDING",
     ]
@@ -318,8 +318,8 @@ def test_subfields_inherit_the_exemption_of_their_map(cities: BaseQuery) -> None
 
 
 def test_a_star_exempts_every_field_that_has_no_override(cities: BaseQuery) -> None:
-    kept = override("a", {"queryScope": "COLLECTION", "order": "ASCENDING"})
-    file = make_file(overrides=(override("*"), kept))
+    field_override = override("a", {"queryScope": "COLLECTION", "order": "ASCENDING"})
+    file = make_file(overrides=(override("*"), field_override))
     assert missing_indexes(add_filters(cities, "a ==", "b =="), file) == ["b ASCENDING"]
 
 

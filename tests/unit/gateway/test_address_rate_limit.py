@@ -52,7 +52,9 @@ async def test_number_of_remembered_addresses_is_limited() -> None:
 
 
 async def test_one_address_cannot_take_all_slots() -> None:
-    release, all_slots_taken, request_numbers = asyncio.Event(), asyncio.Event(), itertools.count(1)
+    release = asyncio.Event()
+    all_slots_taken = asyncio.Event()
+    request_numbers = itertools.count(1)
 
     async def answer_when_released(scope: Scope, receive: Receive, send: Send) -> None:
         if next(request_numbers) == MAX_CONCURRENT_REQUESTS:

@@ -18,7 +18,7 @@ DEEP = f"lists and objects nested more than {MAX_DEPTH} levels deep"
 
 
 def nested(depth: int) -> Any:
-    """Return a number in so many lists."""
+    """Return a number inside `depth` nested lists."""
     value: Any = 0
     for _ in range(depth):
         value = [value]

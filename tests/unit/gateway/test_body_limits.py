@@ -1,4 +1,4 @@
-"""Bodies: read whole, in so much time, and checked before anybody parses them."""
+"""The gateway reads request bodies whole, within a time limit, and checks them before parsing."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class BodyReader:
     """An app that reads its request.
 
     Attributes:
-        bodies: What it read.
-        messages: In how many messages it came.
+        bodies: The bodies that it has read.
+        messages: The number of messages in which they came.
     """
 
     def __init__(self) -> None:
-        """Read nothing yet."""
+        """Start without bodies."""
         self.bodies: list[bytes] = []
         self.messages = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read, and answer with nothing."""
+        """Read a body, and answer with an empty one."""
 
         async def receive_and_count() -> Message:
             self.messages += 1

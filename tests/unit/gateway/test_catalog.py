@@ -15,7 +15,8 @@ from tests.support.fake_catalog import SHELF, make_tool
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
 
-ANYONE, MEMBER = Caller(), Caller.of("u-1")
+ANYONE = Caller()
+MEMBER = Caller.of("u-1")
 
 
 def test_catalog_has_every_tool_in_order() -> None:

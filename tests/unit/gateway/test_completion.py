@@ -40,7 +40,8 @@ PRAISE = Prompt(
     ),
     text=lambda _: "Praise.",
 )
-PROMPT, TEMPLATE = PromptReference(name="praise"), ResourceTemplateReference(uri=SHELF.uri)
+PROMPT = PromptReference(name="praise")
+TEMPLATE = ResourceTemplateReference(uri=SHELF.uri)
 TWO_ADAS: list[dict[str, Any]] = [
     {"name": "Ada", "id": "a-1", "count": 3},
     {"name": "Adam", "id": None, "count": 1},
@@ -54,7 +55,7 @@ def names_reply(items: list[dict[str, Any]], total: int) -> Reply:
 
 @asynccontextmanager
 async def connect_client(server: ToolServer, mode: str = "2026-07-28") -> AsyncIterator[Client]:
-    """A client of a gateway whose completing tool is served by this."""
+    """Connect a client to a gateway whose completing tool is on `server`."""
     dispatcher = HttpDispatcher({"complete_name": server.url})
     try:
         async with Client(make_server(dispatcher, prompts=[PRAISE]), mode=mode) as client:

@@ -184,7 +184,7 @@ def post_headers(body: Mapping[str, Any], version: str) -> list[tuple[str, str]]
 
 @asynccontextmanager
 async def sdk_app() -> AsyncIterator[ASGIApp]:
-    """The SDK's own app of the same server."""
+    """Open the SDK's own app for the same server."""
     app = make_server().streamable_http_app(
         stateless_http=True, json_response=True, transport_security=SECURITY
     )
@@ -221,39 +221,41 @@ async def test_a_message_is_answered_as_by_the_sdk(name: str, version: str) -> N
     body = REQUESTS[name]
     if version == MODERN and "params" in body:
         body = body | {"params": body["params"] | {"_meta": ENVELOPE}}
-    ours, theirs = await answers(body, post_headers(body, version))
-    assert ours.status_code == theirs.status_code
-    assert comparable(ours) == comparable(theirs)
+    response, sdk_response = await answers(body, post_headers(body, version))
+    assert response.status_code == sdk_response.status_code
+    assert comparable(response) == comparable(sdk_response)
 
 
 @pytest.mark.parametrize("name", WRONG_MESSAGES)
 async def test_a_wrong_message_has_the_code_of_the_sdk(name: str) -> None:
-    ours, theirs = await answers(WRONG_MESSAGES[name], [*LIST.items()])
-    assert (ours.status_code, theirs.status_code) == (400, 400)
-    assert rpc_error(ours)["code"] == rpc_error(theirs)["code"]
-    assert "Send one object" in rpc_error(ours)["message"]
+    response, sdk_response = await answers(WRONG_MESSAGES[name], [*LIST.items()])
+    assert response.status_code == 400
+    assert sdk_response.status_code == 400
+    assert rpc_error(response)["code"] == rpc_error(sdk_response)["code"]
+    assert "Send one object" in rpc_error(response)["message"]
 
 
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'{"a": 1,}'])
 async def test_text_other_than_json_has_the_code_of_the_sdk(body: bytes, version: str) -> None:
-    ours, theirs = await answers(body, [("mcp-protocol-version", version)])
-    assert (ours.status_code, theirs.status_code) == (400, 400)
-    assert rpc_error(ours)["code"] == rpc_error(theirs)["code"]
-    assert rpc_error(ours)["message"].endswith("Correct it and send it again.")
+    response, sdk_response = await answers(body, [("mcp-protocol-version", version)])
+    assert response.status_code == 400
+    assert sdk_response.status_code == 400
+    assert rpc_error(response)["code"] == rpc_error(sdk_response)["code"]
+    assert rpc_error(response)["message"].endswith("Correct it and send it again.")
 
 
 @pytest.mark.parametrize("name", WRONG_ENVELOPES)
 async def test_a_wrong_envelope_gets_advice(name: str) -> None:
     body, headers = WRONG_ENVELOPES[name]
-    ours, theirs = await answers(body, headers)
-    expected = rpc_error(theirs)
-    assert ours.status_code == theirs.status_code == 400
-    assert ours.json()["id"] == theirs.json()["id"]
-    assert rpc_error(ours)["code"] == expected["code"]
-    assert rpc_error(ours).get("data") == expected.get("data")
-    assert rpc_error(ours)["message"].startswith(f"{expected['message']}. ")
-    assert rpc_error(ours)["message"].endswith(".")
+    response, sdk_response = await answers(body, headers)
+    expected = rpc_error(sdk_response)
+    assert response.status_code == sdk_response.status_code == 400
+    assert response.json()["id"] == sdk_response.json()["id"]
+    assert rpc_error(response)["code"] == expected["code"]
+    assert rpc_error(response).get("data") == expected.get("data")
+    assert rpc_error(response)["message"].startswith(f"{expected['message']}. ")
+    assert rpc_error(response)["message"].endswith(".")
 
 
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
@@ -269,12 +271,15 @@ async def test_a_wrong_header_has_the_status_of_the_sdk(
     version: str, header: dict[str, str], status: int, advice: str
 ) -> None:
     content = json.dumps(message("tools/list", _meta=ENVELOPE)).encode()
-    sent = [*(HEADERS | dict(post_headers(message("tools/list"), version)) | header).items()]
+    request_headers = [
+        *(HEADERS | dict(post_headers(message("tools/list"), version)) | header).items()
+    ]
     async with sdk_app() as app:
-        theirs = await post_content(app, content, sent)
-    ours = await post_content(McpEndpoint(make_server(), SECURITY), content, sent)
-    assert (ours.status_code, theirs.status_code) == (status, status)
-    assert advice in rpc_error(ours)["message"]
+        sdk_response = await post_content(app, content, request_headers)
+    response = await post_content(McpEndpoint(make_server(), SECURITY), content, request_headers)
+    assert response.status_code == status
+    assert sdk_response.status_code == status
+    assert advice in rpc_error(response)["message"]
 
 
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])

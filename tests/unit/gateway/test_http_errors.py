@@ -80,17 +80,17 @@ async def test_an_error_the_caller_can_act_on_is_answered() -> None:
 
 
 async def test_started_response_is_not_restarted() -> None:
-    sent: list[Message] = []
+    sent_messages: list[Message] = []
 
     async def send(message: Message) -> None:
-        sent.append(message)
+        sent_messages.append(message)
 
     async def receive() -> Message:
         raise AssertionError
 
     start: Message = {"type": "http.response.start", "status": 200, "headers": []}
     await ErrorMiddleware(FailingApp(RuntimeError(SECRET), start))({"type": "http"}, receive, send)
-    assert sent == [start]
+    assert sent_messages == [start]
 
 
 @pytest.mark.parametrize("response_to", RESPONSES.values(), ids=RESPONSES)

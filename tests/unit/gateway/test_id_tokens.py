@@ -81,7 +81,7 @@ async def dispatcher(
 def send_call(
     dispatcher: HttpDispatcher, declaration: Declaration, call_request: CallRequest
 ) -> SendCall:
-    """Sends the call to the function."""
+    """A function that sends the call to the tool's function."""
     return lambda: dispatcher.call(declaration, call_request)
 
 

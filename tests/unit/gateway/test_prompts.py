@@ -65,7 +65,7 @@ def parse_calls(text: str) -> list[tuple[str, dict[str, Any]]]:
 
 def test_all_prompts_are_listed_in_order() -> None:
     names = ["explore_topic", "author_deep_dive", "compare_sources", "weekly_review"]
-    assert [prompt.name for prompt in PROMPTS] == names
+    assert names == [prompt.name for prompt in PROMPTS]
 
 
 @with_every_prompt

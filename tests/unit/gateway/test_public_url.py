@@ -41,7 +41,8 @@ async def test_local_gateway_accepts_ipv6(host: str, status: int) -> None:
         local_user="local",
         access_secrets=[SecretStr("s" * 32)],
     )
-    access, dispatcher = Access(settings), FakeDispatcher(lambda *_: {})
+    access = Access(settings)
+    dispatcher = FakeDispatcher(lambda *_: {})
     app = mcp_app(access, dispatcher, mcp_server(CATALOG, access.pipeline(dispatcher)))
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app)) as client:
         headers = {**HEADERS, "origin": f"http://{host}"}

@@ -51,10 +51,10 @@ def dump_links(result: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_each_item_becomes_a_lean_link_in_order() -> None:
-    usual = {"type": "resource_link", "mime_type": "application/json"}
+    common_fields = {"type": "resource_link", "mime_type": "application/json"}
     assert dump_links(BOOKS) == [
-        {"uri": "carrel://book/a", "name": "A", **usual},
-        {"uri": "carrel://book/b", "name": "b", **usual},
+        {"uri": "carrel://book/a", "name": "A", **common_fields},
+        {"uri": "carrel://book/b", "name": "b", **common_fields},
     ]
 
 

@@ -35,7 +35,7 @@ def make_page(field: str, *names: str, next_cursor: str | None = None) -> dict[s
 
 
 def library(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Two pages of books, and one of shelves."""
+    """Answer with two pages of books, or with one page of shelves."""
     match tool, arguments:
         case "list_books", {"cursor": "2/ü"}:
             return make_page("books", "C")

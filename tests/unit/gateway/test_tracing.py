@@ -41,18 +41,18 @@ def modern(url: str, headers: dict[str, str | None]) -> httpx2.Response:
     return post_modern(url, "tools/call", headers, name="say", arguments={})
 
 
-class Party:
-    """An MCP server whose handler logs once all who were invited are there."""
+class MeetingServer:
+    """An MCP server whose handler waits for a number of concurrent calls before it logs."""
 
-    def __init__(self, guests: int) -> None:
-        self._all_there = asyncio.Barrier(guests)
+    def __init__(self, calls: int) -> None:
+        self._barrier = asyncio.Barrier(calls)
 
     def server(self) -> Server[Any]:
         """Return the server."""
-        return Server("party", on_call_tool=self._say, on_list_tools=self._list)
+        return Server("meeting", on_call_tool=self._say, on_list_tools=self._list)
 
     async def _say(self, _context: object, _params: object) -> types.CallToolResult:
-        await self._all_there.wait()
+        await self._barrier.wait()
         log.info("said")
         return types.CallToolResult(content=[])
 
@@ -63,9 +63,9 @@ class Party:
 
 
 @asynccontextmanager
-async def serve_party(guests: int) -> AsyncIterator[str]:
-    """The address of a party's endpoint, traced as the gateway is."""
-    app = Party(guests).server().streamable_http_app(stateless_http=True, json_response=True)
+async def serve_meeting(calls: int) -> AsyncIterator[str]:
+    """Serve a `MeetingServer` with the gateway's tracing, and yield its URL."""
+    app = MeetingServer(calls).server().streamable_http_app(stateless_http=True, json_response=True)
     app.add_middleware(Tracing, project="shelf")
     with socket.create_server(("127.0.0.1", 0)) as listening_socket:
         server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
@@ -83,7 +83,7 @@ async def test_calls_at_the_same_time_each_log_their_own_trace(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     headers: list[dict[str, str | None]] = [trace("a"), trace("b"), {}, {"traceparent": "no trace"}]
-    async with serve_party(len(headers)) as url:
+    async with serve_meeting(len(headers)) as url:
         replies = await asyncio.gather(
             *(asyncio.to_thread(send_call, url, header) for header in headers)
         )

@@ -41,7 +41,7 @@ DOCUMENT: dict[str, Any] = {
     "response_types": ["code"],
     "token_endpoint_auth_method": "none",
 }
-"""As Claude Code's is."""
+"""A metadata document like that of Claude Code."""
 INVALID: list[tuple[str, dict[str, Any]]] = [
     ("client_id", {"client_id": f"{URL}?"}),
     ("client_id", {"client_id": URL.replace("client.example", "Client.example")}),
@@ -70,7 +70,7 @@ def clock() -> SettableClock:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[DocumentServer]:
-    """Where the client's document is."""
+    """The server of the client's document."""
     certificate = write_named_certificate(tmp_path / "client.pem", HOST)
     with DocumentServer(certificate, make_page(DOCUMENT)) as document_server:
         yield document_server
@@ -78,13 +78,13 @@ def server(tmp_path: Path) -> Iterator[DocumentServer]:
 
 @pytest.fixture
 def fetch(server: DocumentServer, tmp_path: Path) -> SafeFetch:
-    """Reaches that server."""
+    """A fetcher that connects to that server."""
     return make_fetcher(server, tmp_path / "client.pem")
 
 
 @pytest.fixture
 def documents(fetch: SafeFetch, clock: SettableClock) -> ClientDocuments:
-    """What is tested."""
+    """The cache under test."""
     return ClientDocuments(fetch, clock)
 
 

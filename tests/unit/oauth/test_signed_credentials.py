@@ -59,14 +59,14 @@ def test_well_formed_text_without_a_signature_is_rejected(
 
 @given(grants, clients, clients, generations)
 def test_credential_is_valid_for_its_client_only(
-    grant: str, mine: str, yours: str, generation: int
+    grant: str, own_client: str, other_client: str, generation: int
 ) -> None:
-    code = make_code(KEYRING, grant, mine)
-    token = make_refresh_token(KEYRING, grant, generation, mine)
-    expected = (grant, (grant, generation)) if mine == yours else (None, None)
+    code = make_code(KEYRING, grant, own_client)
+    token = make_refresh_token(KEYRING, grant, generation, own_client)
+    expected = (grant, (grant, generation)) if own_client == other_client else (None, None)
     assert (
-        parse_code(KEYRING, code, yours),
-        parse_refresh_token(KEYRING, token, yours),
+        parse_code(KEYRING, code, other_client),
+        parse_refresh_token(KEYRING, token, other_client),
     ) == expected
 
 
@@ -88,7 +88,8 @@ def test_a_generation_cannot_be_raised(generation: int, forged_generation: int) 
 
 
 def test_a_rotation_keeps_all_valid_until_the_old_secret_goes() -> None:
-    code, token = make_code(KEYRING, GRANT, "c"), make_refresh_token(KEYRING, GRANT, 3, "c")
+    code = make_code(KEYRING, GRANT, "c")
+    token = make_refresh_token(KEYRING, GRANT, 3, "c")
     client_id = make_client_id(KEYRING, NAME)
     for keyring, holds in (
         (Keyring([NEW_SECRET, OLD_SECRET]), True),
@@ -103,10 +104,10 @@ def test_a_rotation_keeps_all_valid_until_the_old_secret_goes() -> None:
 def test_only_a_valid_secret_is_replaced_by_the_newest(client_id: str, guess: str) -> None:
     rotated_keyring = Keyring([NEW_SECRET, OLD_SECRET])
     valid_fields = {"client_id": client_id, "client_secret": make_client_secret(KEYRING, client_id)}
-    wrong = {"client_id": client_id, "client_secret": guess}
+    wrong_credentials = {"client_id": client_id, "client_secret": guess}
     newest = make_client_secret(rotated_keyring, client_id)
     assert with_newest_secret(rotated_keyring, valid_fields) == valid_fields | {
         "client_secret": newest
     }
-    assert with_newest_secret(rotated_keyring, wrong) == wrong
+    assert with_newest_secret(rotated_keyring, wrong_credentials) == wrong_credentials
     assert with_newest_secret(rotated_keyring, {}) == {}

@@ -117,8 +117,8 @@ async def test_a_call_works_in_the_task_of_its_credential(
 async def test_a_call_knows_its_deadline(app: App, ctx: Context) -> None:
     deadlines: list[float | None] = []
 
-    def work(own: Context) -> Outcome[Notes]:
-        deadlines.append(own.deadline)
+    def work(call_context: Context) -> Outcome[Notes]:
+        deadlines.append(call_context.deadline)
         return Outcome(NO_NOTES)
 
     await measure_receipt(app, work, ANNA)
@@ -130,9 +130,9 @@ async def test_a_call_knows_its_deadline(app: App, ctx: Context) -> None:
 
 async def test_facts_survive_serialization() -> None:
     notes = {"known": True, "passages": 7, "score": 0.5, "rounded": 1.0, "ids": ["a", 1]}
-    sent = CallAnswer(result={}, receipt=Receipt(task="thesis", notes=notes))
-    received = CallAnswer.model_validate_json(sent.model_dump_json())
-    assert received == sent
+    call_answer = CallAnswer(result={}, receipt=Receipt(task="thesis", notes=notes))
+    received = CallAnswer.model_validate_json(call_answer.model_dump_json())
+    assert received == call_answer
     assert [type(fact) for fact in received.receipt.notes.values()] == [
         bool,
         int,

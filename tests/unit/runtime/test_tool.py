@@ -46,7 +46,7 @@ class Book(Result):
 
 
 class Out(Result):
-    """What was found."""
+    """The books that were found."""
 
     best: Book = Field(description="The best one.")
     others: dict[str, Book] = Field(description="The others by id.")

@@ -15,7 +15,7 @@ FLOOR = 0.005
 
 
 def seconds(part: str, length: int) -> float:
-    """Return the shortest processor time, of three, to screen a text of repeated parts."""
+    """Return the shortest CPU time of three attempts to screen a text of repeated parts."""
     text = (part * (length // len(part) + 1))[:length]
     times: list[float] = []
     for _ in range(3):

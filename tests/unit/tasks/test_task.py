@@ -48,7 +48,8 @@ def test_transition_without_change_returns_itself() -> None:
 
 
 def test_deleted_task_expires_after_the_period() -> None:
-    deleted_task, end = TASK.delete(NOON), NOON + RESTORE_PERIOD
+    deleted_task = TASK.delete(NOON)
+    end = NOON + RESTORE_PERIOD
     moment = timedelta(microseconds=1)
     assert not deleted_task.is_expired(end - moment)
     assert deleted_task.is_expired(end)

@@ -193,10 +193,9 @@ def test_order_of_arguments_is_ignored() -> None:
     data = trace_set()
     traces = {trace["id"]: trace_terms(trace) for trace in data["traces"]}
     pairs = [
-        (trace_terms(copy), traces[copy["of"] if "of" in copy else copy["near"]])
-        for copy in data["duplicates"] + data["siblings"]
+        (trace_terms(trace), traces[trace["of"] if "of" in trace else trace["near"]])
+        for trace in data["duplicates"] + data["siblings"]
     ]
 
-    assert [is_near_duplicate(other, one) for one, other in pairs] == [
-        is_near_duplicate(one, other) for one, other in pairs
-    ]
+    for copy, original in pairs:
+        assert is_near_duplicate(original, copy) == is_near_duplicate(copy, original)

@@ -150,12 +150,10 @@ def test_weight_is_half_to_less_than_one_vote(ups: int, downs: int) -> None:
 
 
 def test_good_record_weighs_most() -> None:
-    newcomer, short_record, bad_record, good_record = (
-        ContributorRecord(),
-        ContributorRecord(1),
-        ContributorRecord(10, 90),
-        ContributorRecord(90, 10),
-    )
+    newcomer = ContributorRecord()
+    short_record = ContributorRecord(1)
+    bad_record = ContributorRecord(10, 90)
+    good_record = ContributorRecord(90, 10)
     assert newcomer.weight < short_record.weight < good_record.weight
     assert bad_record.weight < good_record.weight
     assert BEST > good_record.weight

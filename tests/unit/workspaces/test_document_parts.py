@@ -19,9 +19,10 @@ MIB: Final = 1024 * 1024
 
 
 def make_passages(count: int, words: int) -> list[ParsedPassage]:
-    """Passages of incompressible words whose original text differs from the cleaned one."""
+    """Make passages of incompressible words whose original text differs from the cleaned one."""
     generator = random.Random(6)  # noqa: S311 - no secret
-    passages, end = [], 0
+    passages = []
+    end = 0
     for position in range(1, count + 1):
         counts = Counter(f"{generator.getrandbits(64):x}" for _ in range(words))
         clean = " ".join(counts)

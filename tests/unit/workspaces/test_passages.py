@@ -36,9 +36,9 @@ SCRIPTS = (
 LAYOUT = (*LINE_ENDS, "\n\n", "\r\n\r\n", "\n \n", "\t", "- item\n", "| a | b |\n", "    x = 1\n")
 ODDITIES = ("A\xa0.", "e\u0301", "\u0301" * 40, "\ud800", "os.path ", "x" * 50, "\x00", "\x1f")
 SIGNS = ('"', "(", ")", "\xa0", "\u3000", "\u0600", "\u0d4e", "\u200b", "\ufeff", "\u202e", "\xad")
-# What texts are made of, and what breaks them, more often than chance would bring it.
+# Ordinary and difficult parts of texts. Random characters would rarely form them.
 PIECES = PROSE + SCRIPTS + LAYOUT + ODDITIES + SIGNS
-# What a text of nothing else might take more time for than in proportion to its length.
+# Texts that repeat one of these might take more time than in proportion to their length.
 CLUSTERS = ("e" + "\u0301" * 30, "\u0600", "\u200d", "\u200b", "🇩", "ที่", "\x00", "\ud800")
 SPACES = (" ", "\n", "\n" + " " * 99, "\r\nx", "a\n\n", "A\xa0.")
 HOSTILE = ("x", "他", "他。", "a. ", "“a.” ", "».", "(", "1.", *SPACES, *CLUSTERS)
@@ -68,7 +68,7 @@ def sentences(count: int) -> str:
 
 
 def noise(size: int) -> bytes:
-    """Random bytes, the same every time."""
+    """Return random bytes, the same ones for each size."""
     return hashlib.shake_256(b"noise").digest(size)
 
 
@@ -177,12 +177,13 @@ def test_a_sentence_that_ends_as_a_passage_is_full_is_in_it() -> None:
 def test_a_sentence_over_the_limit_is_cut_after_a_word() -> None:
     words = [f"w{number}" for number in range(1000)]
     pieces = passages(" ".join(words))
-    assert [word for passage in pieces for word in passage.split()] == words
+    assert words == [word for passage in pieces for word in passage.split()]
     assert all(len(passage) > 1490 for passage in pieces[:-1])
 
 
 def test_a_sentence_stays_whole_after_a_short_one() -> None:
-    short_sentences, long_sentence = sentences(8), "word " * 250 + "end."
+    short_sentences = sentences(8)
+    long_sentence = "word " * 250 + "end."
     assert passages(f"{short_sentences} {long_sentence}") == [short_sentences, long_sentence]
 
 
@@ -288,7 +289,7 @@ def test_a_limit_that_holds_no_token_is_refused() -> None:
 
 
 def seconds(part: str, length: int) -> float:
-    """Return the least processor time of three attempts for a text of repeated parts."""
+    """Return the least CPU time of three attempts for a text of repeated parts."""
     text = (part * (length // len(part) + 1))[:length]
     durations: list[float] = []
     for _ in range(3):
