@@ -137,13 +137,14 @@ def test_other_html_is_not_taken_for_a_notebook() -> None:
     assert not recognizes(page.encode())
 
 
-@pytest.mark.parametrize(
-    ("rest", "reason"),
-    [
-        ("</div></body></html>", "has no highlights and no notes"),
-        ("<![broken[", "is not valid HTML: unknown status keyword 'broken' in marked section"),
-    ],
-)
-def test_notebook_without_text_or_markup_is_refused(tmp_path: Path, rest: str, reason: str) -> None:
-    ((_, given),) = read_problems(write_file(tmp_path, "empty.html", HEAD + rest))
-    assert given.removesuffix("; export it again") == reason
+def test_notebook_without_highlights_is_refused(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "empty.html", HEAD + "</div></body></html>")
+    assert read_problems(path) == [("empty.html", "has no highlights and no notes")]
+
+
+@pytest.mark.parametrize("repeated", ["<!--", "<div ", "&", "<![", "</"])
+def test_broken_markup_of_a_megabyte_is_read(tmp_path: Path, repeated: str) -> None:
+    """HTML parsers that look for an end again and again would need hours."""
+    broken = repeated * (1_000_000 // len(repeated))
+    source = read_notebook(tmp_path, highlight("Page 1", "Reef early."), broken)
+    assert source.text.startswith("Reef early.")

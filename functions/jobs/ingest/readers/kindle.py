@@ -18,7 +18,7 @@ LANGUAGES: Final = "English, German, Spanish, French, Italian, Portuguese and Du
 """The languages of the headings that are read."""
 
 
-class Kind(Enum):
+class AnnotationKind(Enum):
     """What a reader left in a book, with the words for it in headings."""
 
     BOOKMARK = "bookmark lesezeichen marcador signet segnalibro bladwijzer"
@@ -29,7 +29,7 @@ class Kind(Enum):
     )
 
 
-_KINDS: Final = {word: kind for kind in Kind for word in kind.value.split()}
+_KINDS: Final = {word: kind for kind in AnnotationKind for word in kind.value.split()}
 _MONTH_NAMES: Final = """
 january february march april may june july august september october november december
 januar februar märz april mai juni juli august september oktober november dezember
@@ -98,18 +98,18 @@ class Annotation:
         chapter: The title of its chapter.
     """
 
-    kind: Kind | None
+    kind: AnnotationKind | None
     text: str
     position: Position = Position()
     added_at: datetime | None = None
     chapter: str | None = None
 
 
-def parse_kind(heading: str) -> Kind | None:
+def parse_kind(heading: str) -> AnnotationKind | None:
     """Return the kind that the beginning of a heading names, in any of the languages."""
     words = set(_WORD.findall(normalise(heading)))
     kinds = {_KINDS[word] for word in words & _KINDS.keys()}
-    return next((kind for kind in Kind if kind in kinds), None)
+    return next((kind for kind in AnnotationKind if kind in kinds), None)
 
 
 def parse_position(heading: str) -> Position:

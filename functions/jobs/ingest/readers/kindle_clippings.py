@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -25,13 +25,13 @@ from functions.jobs.ingest.readers.decoding import (
 )
 from functions.jobs.ingest.readers.fields import clean, headline, to_one_line
 from functions.jobs.ingest.readers.formats import Format, Identity
-from functions.jobs.ingest.readers.kindle import Annotation, Kind
+from functions.jobs.ingest.readers.kindle import Annotation, AnnotationKind
 from functions.jobs.ingest.readers.kindle_merging import make_sections
 from shared.core.ids import safe_id
 from shared.knowledge.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 MAX_BYTES: Final = 32 * MEGABYTE
 NAME: Final = "My Clippings.txt"
@@ -69,21 +69,18 @@ def records(file: SourceFile) -> Iterator[Record]:
         Unreadable: It has no clippings.
     """
     text = clean(read_text(file.path, MAX_BYTES))
-    books: dict[str, _BookEntries] = {}
-    faulty: list[tuple[int, str]] = []
-    for line, entry in _entries(text):
-        title_line, heading, content = entry
+    entries: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    faulty: list[int] = []
+    for line, (title_line, heading, content) in _entries(text):
         if heading.startswith("-"):
-            _add(books, title_line, heading, content)
+            entries[title_line].append((heading, content))
         else:
-            faulty.append(
-                (line, "has no line such as `- Your Highlight on page 12 | Added on ...`")
-            )
-    if not books:
+            faulty.append(line)
+    if not entries:
         raise Unreadable(f"is not a {NAME} of a Kindle: rename it, to read it as text")
-    for line, reason in faulty:
-        yield f"{file.name} line {line}", partial(_fail, reason)
-    for source_id, book in books.items():
+    for line in faulty:
+        yield f"{file.name} line {line}", _without_heading
+    for source_id, book in _books(entries).items():
         if book.annotations or book.faults:
             yield f"{file.name}: {headline(book.title, 80)}", partial(_source, source_id, book)
 
@@ -103,13 +100,22 @@ def _entries(text: str) -> Iterator[tuple[int, tuple[str, str, str]]]:
             start = end.end()
 
 
-def _add(books: dict[str, _BookEntries], title_line: str, heading: str, content: str) -> None:
-    """Add an entry to its book."""
-    title, author = _parse_title(title_line)
-    book = books.setdefault(_source_id(title, author), _BookEntries(title, author))
+def _books(entries: Mapping[str, list[tuple[str, str]]]) -> dict[str, _BookEntries]:
+    """Return the books by the ids of their sources, from the entries by their title lines."""
+    books: dict[str, _BookEntries] = {}
+    for title_line, parts in entries.items():
+        title, author = _parse_title(title_line)
+        book = books.setdefault(_source_id(title, author), _BookEntries(title, author))
+        for heading, content in parts:
+            _add(book, heading, content)
+    return books
+
+
+def _add(book: _BookEntries, heading: str, content: str) -> None:
+    """Add an entry to its book; bookmarks are left out."""
     first, *others = _PARTS.split(heading)
     kind = kindle.parse_kind(first)
-    if kind is Kind.BOOKMARK or (not content and kind is not Kind.HIGHLIGHT):
+    if kind is AnnotationKind.BOOKMARK or (not content and kind is not AnnotationKind.HIGHLIGHT):
         return
     if not content or _LIMIT.fullmatch(content):
         book.faults["limit"] += 1
@@ -134,8 +140,8 @@ def _source_id(title: str, author: str | None) -> str:
     return safe_id(f"kindle-{hashlib.sha256(name.encode()).hexdigest()[:16]}")
 
 
-def _fail(reason: str) -> Source:
-    raise Unreadable(reason)
+def _without_heading() -> Source:
+    raise Unreadable("has no line such as `- Your Highlight on page 12 | Added on ...`")
 
 
 def _source(source_id: str, book: _BookEntries) -> Source:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers.kindle import (
     Annotation,
-    Kind,
+    AnnotationKind,
     Position,
     make_section,
     normalise,
@@ -37,12 +38,12 @@ def make_sections(annotations: Sequence[Annotation]) -> list[Section]:
     order = {id(item): index for index, item in enumerate(annotations)}
     longest_first = sorted(annotations, key=lambda item: len(item.text), reverse=True)
     for annotation in longest_first:
-        if annotation.kind is not Kind.NOTE:
+        if annotation.kind is not AnnotationKind.NOTE:
             highlights.add(annotation, order[id(annotation)])
     notes: dict[int, list[Annotation]] = defaultdict(list)
     alone: list[tuple[int, Annotation]] = []
     for index, note in enumerate(annotations):
-        if note.kind is Kind.NOTE:
+        if note.kind is AnnotationKind.NOTE:
             target = highlights.target_of(note, index)
             if target is None:
                 alone.append((index, note))
@@ -148,11 +149,12 @@ def _letters(text: str) -> str:
 
 def _latest(notes: Sequence[Annotation]) -> list[Annotation]:
     """Return the notes about one highlight, without former versions of a later one."""
-    return [
-        note
-        for index, note in enumerate(notes)
-        if not any(_letters(note.text) in _letters(later.text) for later in notes[index + 1 :])
-    ]
+    latest: dict[str, Annotation] = {}
+    for note in reversed(notes):
+        letters = _letters(note.text)
+        if not any(letters in later for later in islice(latest, _MAX_COMPARED)):
+            latest[letters] = note
+    return list(reversed(latest.values()))
 
 
 def _without_former_versions(

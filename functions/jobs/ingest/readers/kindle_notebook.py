@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import partial
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +23,7 @@ from functions.jobs.ingest.readers.decoding import (
 )
 from functions.jobs.ingest.readers.fields import clean, headline, to_one_line
 from functions.jobs.ingest.readers.formats import Format
-from functions.jobs.ingest.readers.kindle import Annotation, Kind
+from functions.jobs.ingest.readers.kindle import Annotation, AnnotationKind
 from functions.jobs.ingest.readers.text_files import source_id_of
 from shared.knowledge.source import Source
 
@@ -42,6 +42,8 @@ _MARKS: Final = tuple(
     re.compile(rf"<\w+[^<>]{{0,200}}\bclass\s*=\s*[\"'](?:{names})[\"']".encode(), re.IGNORECASE)
     for names in (_TITLE, f"notebookfor|{_CHAPTER}|{_HEADING}")
 )
+_TAG: Final = re.compile(r"<[^<>]*>")
+_CLASS: Final = re.compile(r"\bclass\s*=\s*[\"']([^\"'<>]*)", re.IGNORECASE)
 _PAGE_ALONE: Final = re.compile(r"\w+\s+\d+")
 _CHARACTERS_PER_LOCATION: Final = 100
 _SLACK: Final = 10
@@ -79,41 +81,36 @@ def _source(file: SourceFile) -> Source:
     )
 
 
-class _NotebookParser(HTMLParser):
-    """Collects the texts of elements with known classes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.parts: list[tuple[str, list[str]]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin a part, or a line."""
-        names = (dict(attrs).get("class") or "").casefold().split()
-        known = _CLASSES.intersection(names)
-        if known:
-            self.parts.append((min(known), []))
-        elif tag in {"br", "p"} and self.parts:
-            self.parts[-1][1].append("\n")
-
-    def handle_data(self, data: str) -> None:
-        """Add text to the part; a line break in the markup is a space."""
-        if self.parts:
-            self.parts[-1][1].append(re.sub(r"\s+", " ", data))
-
-
 def _parse_parts(text: str) -> list[tuple[str, str]]:
-    """Return the class and the text of each part.
+    """Return the class and the text of each part, in a time that grows with the length.
 
-    Raises:
-        Unreadable: The markup is too broken for the parser.
+    The parser of the standard library takes the square of it for a file of unclosed comments.
     """
-    parser = _NotebookParser()
-    try:
-        parser.feed(text)
-        parser.close()
-    except AssertionError as error:  # the parser's answer to some declarations
-        raise Unreadable(f"is not valid HTML: {error}; export it again") from error
-    return [(name, _clean_lines("".join(pieces))) for name, pieces in parser.parts]
+    parts: list[tuple[str, list[str]]] = []
+    is_code = False
+    for piece in _pieces(text):
+        if tag := _TAG.fullmatch(piece):
+            element = tag[0].strip("</> \t\n").partition(" ")[0].casefold()
+            is_code = element in {"script", "style"} and not piece.startswith("</")
+            attribute = _CLASS.search(piece)
+            names = attribute[1].casefold().split() if attribute else []
+            if part_names := _CLASSES.intersection(names):
+                parts.append((min(part_names), []))
+            elif parts and element in {"br", "p"}:
+                parts[-1][1].append("\n")
+        elif parts and not is_code:
+            parts[-1][1].append(re.sub(r"\s+", " ", unescape(piece)))
+    return [(name, _clean_lines("".join(pieces))) for name, pieces in parts]
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Yield the tags of a page, and the texts between them."""
+    end = 0
+    for tag in _TAG.finditer(text):
+        yield text[end : tag.start()]
+        yield tag[0]
+        end = tag.end()
+    yield text[end:]
 
 
 def _clean_lines(text: str) -> str:
@@ -132,7 +129,7 @@ def _annotations(parts: Sequence[tuple[str, str]]) -> Iterator[Annotation]:
         elif name == _TEXT:
             annotation = _annotation(heading, section, text)
             heading = ""
-            if text and annotation.kind is not Kind.BOOKMARK:
+            if text and annotation.kind is not AnnotationKind.BOOKMARK:
                 yield annotation
 
 
@@ -143,7 +140,9 @@ def _annotation(heading: str, section: str, text: str) -> Annotation:
     """
     beginning, _, rest = heading.partition(" - ")
     kind_name, has_colour, _ = beginning.partition("(")
-    kind = kindle.parse_kind(kind_name) or (Kind.HIGHLIGHT if has_colour else Kind.NOTE)
+    kind = kindle.parse_kind(kind_name) or (
+        AnnotationKind.HIGHLIGHT if has_colour else AnnotationKind.NOTE
+    )
     chapter, _, place = rest.rpartition(" > ")
     if _PAGE_ALONE.fullmatch(chapter):
         chapter, place = "", rest
@@ -155,7 +154,11 @@ def _join_notes(annotations: Sequence[Annotation]) -> list[AnnotationWithNotes]:
     """Join each note to the highlight before it, unless it is too far from it."""
     joined: list[AnnotationWithNotes] = []
     for annotation in annotations:
-        if annotation.kind is Kind.NOTE and joined and _is_about(annotation, joined[-1][0]):
+        if (
+            annotation.kind is AnnotationKind.NOTE
+            and joined
+            and _is_about(annotation, joined[-1][0])
+        ):
             joined[-1][1].append(annotation)
         else:
             joined.append((annotation, []))
@@ -164,7 +167,7 @@ def _join_notes(annotations: Sequence[Annotation]) -> list[AnnotationWithNotes]:
 
 def _is_about(note: Annotation, highlight: Annotation) -> bool:
     """Return whether a note is where the highlight ends, which the notebook does not say."""
-    if highlight.kind is Kind.NOTE or note.chapter != highlight.chapter:
+    if highlight.kind is AnnotationKind.NOTE or note.chapter != highlight.chapter:
         return False
     start, end = highlight.position, note.position
     if start.start is not None and end.start is not None:

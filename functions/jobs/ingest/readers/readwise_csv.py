@@ -102,11 +102,11 @@ def _rows(text: str) -> Iterator[Row]:
     # A cell may be a whole article; the limit of the module is 128 KB.
     csv.field_size_limit(MAX_BYTES)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    known = {name.casefold(): name for name in COLUMNS}
+    spellings = {name.casefold(): name for name in COLUMNS}
     line = 1
     try:
         names = [to_one_line(name) for name in next(rows, [])]
-        columns = [known.get(name.casefold(), name) for name in names]
+        columns = [spellings.get(name.casefold(), name) for name in names]
         if not {TEXT, TITLE} <= set(columns):
             raise Unreadable(_OTHER.format(", ".join(COLUMNS)))
         line = rows.line_num + 1
