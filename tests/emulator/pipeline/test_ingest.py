@@ -258,11 +258,11 @@ async def test_book_larger_than_a_commit_is_stored_whole(ctx: Context, tmp_path:
 
 async def test_broken_item_is_reported_and_the_rest_is_stored(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, "a.md", REEF)
-    write_file(tmp_path, "b.md", b"caf\xe9")
+    write_file(tmp_path, "b.md", b"caf\0")
     write_export(tmp_path, make_book(highlights=None), make_book(user_book_id=8))
     report = await run_ingest(ctx)
     assert report.failures == [
-        Failure("b.md", "is not UTF-8: byte 0xe9 at position 3; save it as UTF-8"),
+        Failure("b.md", "is not text: there is a NUL byte at position 3"),
         Failure("export.json: Walden", "has no `highlights`"),
     ]
     assert (report.finished, report.counts["read"]) == (True, 2)

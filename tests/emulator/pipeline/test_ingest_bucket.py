@@ -285,10 +285,10 @@ async def test_broken_file_is_reported_once_and_blocks_no_other(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     upload(storage, "a.md", REEF)
-    upload(storage, "b.md", b"caf\xe9")
+    upload(storage, "b.md", b"caf\0")
     upload(storage, "c.jsonl", record_lines(x="One.") + "{broken\n")
     expected = {
-        (f"{ADDRESS}/b.md", "is not UTF-8: byte 0xe9 at position 3; save it as UTF-8"),
+        (f"{ADDRESS}/b.md", "is not text: there is a NUL byte at position 3"),
         (
             f"{ADDRESS}/c.jsonl line 2",
             "is not JSON: Expecting property name enclosed in double quotes (column 2)",
@@ -304,7 +304,7 @@ async def test_broken_file_deletes_nothing(app: App, ctx: Context, storage: Stor
     upload(storage, "a.md", REEF)
     upload(storage, "c.jsonl", record_lines(x="One.", y="Two."))
     await run_ingest(app)
-    upload(storage, "a.md", b"caf\xe9")
+    upload(storage, "a.md", b"caf\0")
     upload(storage, "c.jsonl", record_lines(z="Three.") + "{broken\n")
     await run_ingest(app)
     assert await chunk_texts(ctx) == ["One.", REEF, "Three.", "Two."]

@@ -116,8 +116,8 @@ async def test_listing_without_sizes_is_read(
 async def test_control_characters_in_a_name_are_not_printed(
     app: App, storage: FakeCloudStorage
 ) -> None:
-    storage.put(BUCKET, "notes/\x1b[2J\nForged: \x9b2J\u202egpj.md", b"\xe9")
-    reason = "is not UTF-8: byte 0xe9 at position 0; save it as UTF-8"
+    storage.put(BUCKET, "notes/\x1b[2J\nForged: \x9b2J\u202egpj.md", b"\0")
+    reason = "is not text: there is a NUL byte at position 0"
     name = f"{ADDRESS}/[2J Forged: 2Jgpj.md"
     assert [Failure(name, reason)] == (await run_ingest(app)).failures
 

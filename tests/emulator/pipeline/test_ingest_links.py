@@ -59,8 +59,8 @@ async def run(ctx: Context, path: Path) -> dict[str, int]:
 async def links_by_title(ctx: Context) -> dict[str, list[str]]:
     """Return the titles of the sources that each source links to."""
     sources = await documents(ctx, "sources")
-    shown = [await get_source(GetSourceIn(source_id=name), ctx) for name in sorted(sources)]
-    return {out.title: [linked.title for linked in out.links_to] for out in shown}
+    outs = [await get_source(GetSourceIn(source_id=name), ctx) for name in sorted(sources)]
+    return {out.title: [linked.title for linked in out.links_to] for out in outs}
 
 
 async def test_a_vault_is_found_with_clean_texts_and_links(ctx: Context, vault: Path) -> None:
