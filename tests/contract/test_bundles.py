@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from functions.jobs.ingest.readers import pdf_program
 from infra.build.bundles import excluded_modules
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
@@ -21,7 +23,15 @@ from tests.support.gateway_process import SECRET
 if TYPE_CHECKING:
     from infra.build.functions import Function
 
-EVERYWHERE = {"infra", "numpy", "onnxruntime", "google.genai", "google.cloud.aiplatform_v1"}
+DOCUMENTS = {"lxml", "pypdfium2", "trafilatura"}
+EVERYWHERE = {
+    *DOCUMENTS,
+    "infra",
+    "numpy",
+    "onnxruntime",
+    "google.genai",
+    "google.cloud.aiplatform_v1",
+}
 ALONE = {*EVERYWHERE, "mcp", "mcp_types", "shared.accounts", "jwt"}
 UNWANTED = {"gateway": EVERYWHERE, "tool": ALONE, "job": ALONE}
 """The modules that a function of each kind does not load at its start."""
@@ -87,6 +97,24 @@ def test_only_bulk_embedding_requires_aiplatform() -> None:
         )
     }
     assert bundles == {"embed", "reembed"}
+
+
+def test_only_ingest_requires_what_reads_documents() -> None:
+    """A trafilatura with what it needs is 50 MB, and reads what strangers wrote."""
+    bundles = {}
+    for function in functions():
+        modules = import_closure(function.main, excluded_modules(function)).other_modules
+        names = {re.split(r"[^\w-]", line)[0] for line in find_requirements(modules)}
+        if DOCUMENTS & names:
+            bundles[function.name] = DOCUMENTS & names
+    assert bundles == {"ingest": DOCUMENTS}
+
+
+def test_the_bundle_of_ingest_has_the_program_that_reads_pdf() -> None:
+    """It runs in a process of its own, so nothing calls it."""
+    (ingest,) = (function for function in functions() if function.name == "ingest")
+    program = ROOT.joinpath(*pdf_program.__name__.split(".")).with_suffix(".py")
+    assert program in import_closure(ingest.main).files
 
 
 def test_the_gateway_reads_its_catalogue_once() -> None:

@@ -90,10 +90,10 @@ def stored_ids(collection: str) -> set[str]:
 
 def test_warnings_and_unsupported_files_exit_with_0(tmp_path: Path) -> None:
     write_file(tmp_path, "note.md", "---\ndate: soon\n---\nReef the mainsail early.")
-    write_file(tmp_path, "paper.pdf", "%PDF")
+    write_file(tmp_path, "paper.docx", "PK")
     code, output, errors = run_ingest(tmp_path)
     assert code == 0, errors
-    assert "\ningest: Not read: 1 .pdf.\n" in output.partition("\nindex: ")[2]
+    assert "\ningest: Not read: 1 .docx.\n" in output.partition("\nindex: ")[2]
     assert "ingest: warning: note.md: line 2: date: “soon” is not an ISO 8601 date" in errors
 
 

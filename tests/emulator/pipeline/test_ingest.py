@@ -284,19 +284,19 @@ async def test_partly_stored_item_is_a_warning(ctx: Context, tmp_path: Path) -> 
 
 async def test_unsupported_files_are_counted_by_kind(ctx: Context, tmp_path: Path) -> None:
     names = [
-        "a.pdf",
-        "b.PDF",
-        "x/c.pdf",
-        "d.docx",
-        "e.docx",
+        "a.docx",
+        "b.DOCX",
+        "x/c.docx",
+        "d.xlsx",
+        "e.xlsx",
         "README",
         "1. A title.md",
         "2. No title",
     ]
-    for name in [*names, ".hidden.pdf", ".obsidian/plugins/f.css"]:
+    for name in [*names, ".hidden.docx", ".obsidian/plugins/f.css"]:
         write_file(tmp_path, name, REEF)
     report = await run_ingest(ctx)
-    assert report.note == "Not read: 3 .pdf, 2 .docx, 2 without an ending."
+    assert report.note == "Not read: 3 .docx, 2 .xlsx, 2 without an ending."
     assert (report.counts["read"], report.failures) == (1, [])
 
 

@@ -88,12 +88,12 @@ async def test_files_of_every_kind_are_ingested(app: App, ctx: Context, storage:
     upload(storage, "deep/er/b.txt", DOUGH)
     upload(storage, "c.jsonl", record_lines(x="One.", y="Two."))
     upload(storage, "d.json", '[{"user_book_id": 7, "highlights": [{"id": 1, "text": "Three."}]}]')
-    for name in ("e.pdf", ".hidden.md", ".git/f.md", "empty/"):
+    for name in ("e.docx", ".hidden.md", ".git/f.md", "empty/"):
         upload(storage, name, "Not read.")
     storage.put(BUCKET, "notes-2024/g.md", "Of another folder.")
     report = await run_ingest(app)
     counts = Counter({"sources": 5, "created": 5, "read": 5})
-    assert Report(counts, note="Not read: 1 .pdf.") == report
+    assert Report(counts, note="Not read: 1 .docx.") == report
     assert await chunk_texts(ctx) == [f"# Sails\n\n{REEF}", DOUGH, "One.", "Three.", "Two."]
     assert storage.calls["download"] == 4
 
@@ -275,10 +275,10 @@ async def test_partly_stored_file_is_one_warning(app: App, ctx: Context, storage
 
 
 async def test_unsupported_objects_are_counted(app: App, storage: Storage) -> None:
-    for name in ("a.md", "b.pdf", "x/c.PDF", "d.docx", ".hidden.pdf", "x/"):
+    for name in ("a.md", "b.docx", "x/c.DOCX", "d.xlsx", ".hidden.docx", "x/"):
         upload(storage, name, REEF)
     report = await run_ingest(app)
-    assert (report.counts["read"], report.note) == (1, "Not read: 2 .pdf, 1 .docx.")
+    assert (report.counts["read"], report.note) == (1, "Not read: 2 .docx, 1 .xlsx.")
 
 
 async def test_broken_file_is_reported_once_and_blocks_no_other(
