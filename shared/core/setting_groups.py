@@ -107,7 +107,8 @@ class AccessSettings(SettingGroup):
     default_role: Literal["reader", "editor", "owner"] = Field(
         default="reader",
         description="The role of users to whom `carrel accounts role` gave none: a reader reads the"
-        " knowledge base, an editor also saves notes, an owner changes and forgets everything.",
+        " knowledge base, an editor also saves notes and links, an owner changes and forgets"
+        " everything.",
     )
 
     @property

@@ -49,6 +49,7 @@ def test_a_reader_changes_nothing_whatever_id_they_guess(
             ("save_note", {"source_id": source_id, "revision": 1, "text": "Mine."}),
             ("save_note", {"source_id": source_id, "revision": 1, "restore_revision": 1}),
             ("edit_source", {"source_id": source_id, "revision": 1, "title": "Mine"}),
+            ("save_link", {"url": f"https://client.example/{source_id}"}),
             *(
                 ("forget", target | {"forgotten": forgotten})
                 for target in ({"source_id": source_id}, {"chunk_id": chunk_id})
@@ -60,9 +61,9 @@ def test_a_reader_changes_nothing_whatever_id_they_guess(
             answers.add((tool, error["data"]["code"], error["message"]))
             assert carrel.ask(None, tool, **arguments).status_code == 401
     assert {(tool, code) for tool, code, _ in answers} == {
-        (tool, "FORBIDDEN") for tool in ("save_note", "edit_source", "forget")
+        (tool, "FORBIDDEN") for tool in ("save_note", "save_link", "edit_source", "forget")
     }
-    assert len(answers) == 3
+    assert len(answers) == 4
     after = carrel.ask(reader, "get_source", source_id=note["source_id"], detail="full").json()
     assert after["result"]["structuredContent"] == before["result"]["structuredContent"]
 
