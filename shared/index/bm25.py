@@ -69,14 +69,6 @@ class Postings:
         """Whether no document is missing."""
         return self.df <= len(self.entries)
 
-    @property
-    def has_days(self) -> bool:
-        """Whether `days` counts every document.
-
-        It does not if the postings were written by an earlier release.
-        """
-        return self.df == sum(self.days.values())
-
 
 def pack(tf: int, length: int) -> int:
     """Pack a term's frequency and its document's length into one integer.

@@ -38,7 +38,8 @@ class Kind(StrEnum):
 POSTINGS_ONLY: Final = frozenset({Kind.CARD, Kind.POSITION})
 """Kinds that the database cannot filter by. Each entry in a document's `facets` is an entry of the
 vector index with the whole vector. Almost every chunk has a card, so filtering by it leaves out
-almost nothing; its postings and the chunks themselves show which have none."""
+almost nothing; its postings and the chunks themselves show which have none. While a large import
+waits for cards, a search for chunks with cards may miss some, and its answer says so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
+from google.cloud.firestore import LastUpdateOption
 
 from shared.core.dates import utc_now
 from shared.extractions.extracted_chunks import removal_writes
@@ -141,8 +141,8 @@ class Indexing:
     async def requeue(self, now: datetime) -> int:
         """Queue every chunk to be indexed again, and return their number.
 
-        Compact vectors are removed and computed again: an earlier release, if it ran in the
-        meantime, changed vectors without updating them.
+        Costs a read and a write for each chunk, and indexing it again as much, but for the
+        postings that change. A run that is killed meanwhile begins anew.
         """
         last, count = "", 0
         while True:
@@ -165,7 +165,7 @@ class Indexing:
 
     def _requeue(self, chunk_id: str, now: datetime) -> Write:
         reference = self._database.document(documents.COLLECTION, chunk_id)
-        change = {f"pending.{STEP}": now, COMPACT: DELETE_FIELD}
+        change = {f"pending.{STEP}": now}
         return lambda batch: batch.update(reference, change)
 
     def _reference(self, ref: PostingsRef) -> AsyncDocumentReference:

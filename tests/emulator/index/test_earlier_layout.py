@@ -74,14 +74,3 @@ async def test_earlier_chunks_are_clustered(earlier: Context) -> None:
     pages = [page async for page in Clusterings(earlier.database).embedded_pages(*space)]
     vectors = {chunk.chunk_id: chunk.vector for page in pages for chunk in page}
     assert {name: to_compact(data["embedding"]) for name, data in stored.items()} == vectors
-
-
-async def test_indexing_again_replaces_compact_vectors(earlier: Context) -> None:
-    """An earlier release that runs again for a while changes vectors but not their copies."""
-    await index(earlier, ample_budget())
-    chunk_id = next(iter(await chunks(earlier)))
-    await set_fields(earlier, f"chunks/{chunk_id}", {"embedding_f16": to_compact([1.0, 0.0])})
-    await set_fields(earlier, "meta/lexicon", {"layout": DELETE_FIELD})
-    await index(earlier, ample_budget())
-    data = (await chunks(earlier))[chunk_id]
-    assert data["embedding_f16"] == to_compact(data["embedding"])

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from google.cloud.firestore import DELETE_FIELD
 from pydantic import ValidationError
 
 from functions.tools.knowledge.get_recent.tool import EMPTY_MESSAGE, In, get_recent
@@ -149,13 +148,12 @@ async def test_deleted_passages_are_neither_listed_nor_in_the_activity(ctx: Cont
     assert {item.source_id for item in out.activity.top_sources} == {"sails", "yeast"}
 
 
-async def truncate_june(ctx: Context, **fields: Any) -> None:
+async def truncate_june(ctx: Context) -> None:
     """Drop all entries from the postings of June but those of one source."""
     june = ctx.database.client.document("facets/month:2024-06")
     data = (await june.get()).to_dict() or {}
     entries = {name: entry for name, entry in data["postings"].items() if "bread" in name}
-    truncated = {"postings": entries, "since": min(entries.values()), "held": len(entries)}
-    await june.update(truncated | fields)
+    await june.update({"postings": entries, "since": min(entries.values()), "held": len(entries)})
 
 
 async def test_days_missing_from_postings_are_counted(ctx: Context, app: App) -> None:
@@ -171,18 +169,6 @@ async def test_days_missing_from_postings_are_counted(ctx: Context, app: App) ->
     assert out.activity.total == 5
     assert out.activity.partial
     assert cost_of_read(meter) == (2, 5 + (1 + 1) + 2 + 1)
-
-
-async def test_the_database_counts_a_month_of_an_earlier_release(ctx: Context, app: App) -> None:
-    await diary(ctx)
-    await truncate_june(ctx, days=DELETE_FIELD)
-    own, meter = make_metered_context(app)
-    out = await get_recent(In(), own)
-    assert out.activity is not None
-    assert out.activity.total == 5
-    assert sum(item.chunks for item in out.activity.timeline) == 3
-    assert out.activity.partial
-    assert cost_of_read(meter) == (2, 5 + (1 + 1) + 2 + 1 + 1)
 
 
 async def test_documents_read_do_not_grow_with_the_period(ctx: Context, app: App) -> None:

@@ -91,11 +91,10 @@ async def count_activity(span: DateSpan, ctx: Context, *, by_month: bool) -> Act
     months = {facet.key: month_postings for facet, month_postings in postings.facets.items()}
     units = _split_by_month(span) if by_month else _split_by_day(span)
     counts = [_count(unit, months) for unit in units.values()]
-    is_exact = is_indexed and all(_is_exact(unit, months) for unit in units.values())
     per_source = _per_source(months, span)
     busiest = dict(_sort_by_count(per_source)[:MAX_SOURCES])
     total, sources = await asyncio.gather(
-        _total(span, sum(counts) if is_exact else None, ctx),
+        _total(span, sum(counts) if is_indexed else None, ctx),
         Sources(ctx.database).get_all(list(busiest)),
     )
     per_author = Counter[str]()
@@ -153,21 +152,13 @@ def _covers(months: Months, unit: DateSpan) -> bool:
     return postings is None or postings.complete or postings.since <= unit.microseconds.start
 
 
-def _is_exact(unit: DateSpan, months: Months) -> bool:
-    """Return whether `_count` counts every indexed chunk of a day or a month."""
-    postings = months.get(unit.months[0])
-    return postings is None or postings.has_days or _covers(months, unit)
-
-
 def _count(unit: DateSpan, months: Months) -> int:
+    """Count the indexed chunks of a day or a month."""
     postings = months.get(unit.months[0])
     if postings is None:
         return 0
-    if postings.has_days:
-        first, last = unit.first.isoformat(), unit.last.isoformat()
-        return sum(count for day, count in postings.days.items() if first <= day <= last)
-    moments = unit.microseconds
-    return sum(date in moments for date in postings.entries.values())
+    first, last = unit.first.isoformat(), unit.last.isoformat()
+    return sum(count for day, count in postings.days.items() if first <= day <= last)
 
 
 def _per_source(months: Months, span: DateSpan) -> Counter[str]:
