@@ -43,6 +43,9 @@ async def test_every_field_of_a_chunk_is_returned(ctx: Context) -> None:
         "readwise_url": "https://readwise.io/open/11",
         "source_url": "https://example.com/bread",
         "highlight_url": "https://example.com/bread#11",
+        "page": None,
+        "chapter": None,
+        "location": None,
     }
 
 
