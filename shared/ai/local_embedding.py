@@ -1,30 +1,36 @@
 """Embedding on this machine: no network, no key, no cost.
 
-These choices were measured on two cores.
+The following choices were measured on two cores.
 
-Truncation at 256 tokens (about 1,100 characters of English). nDCG@10 of SciFact's 809 training
-claims over 5,183 abstracts, 71% of which are longer:
+Texts are truncated at 256 tokens, about 1,100 characters of English. The table shows the nDCG@10 of
+SciFact's 809 training claims over 5,183 abstracts, 71% of which are longer than that:
 
                                     all    relevant abstract long (618)   short (191)
     first 256 tokens              0.661                           0.672         0.624
     first 512 tokens              0.659                           0.665         0.642
     256-token windows, averaged   0.659                           0.679         0.594
 
-Neither alternative is better over all claims, and for 512 tokens they take 2.8 and 2 times as long.
-The cost of truncation: with its last sentence as the query, an abstract of 300 to 384 tokens has a
-mean reciprocal rank of 0.68, and 0.81 with either alternative; with its first sentence, 0.73
-against 0.71 and 0.72. So chunks should fit.
+Neither alternative is better over all claims. For a text of 512 tokens, the alternatives take 2.8
+and 2 times as long. Truncation costs accuracy at the end of a text: for abstracts of 300 to 384
+tokens with their last sentence as the query, the mean reciprocal rank is 0.68, and 0.81 with either
+alternative. With their first sentence as the query, it is 0.73, and 0.71 and 0.72 with the
+alternatives. So chunks should fit into 256 tokens.
 
-Two texts at once, with one thread each. A text of 16 and 256 tokens takes 2.6 and 24.7 ms with two
-spinning threads, 3.7 and 27.5 ms with two that do not spin, 4.7 and 43.4 ms with one thread. Two
-texts at once with one thread each reach 46 texts of 256 tokens a second, two spinning threads 44,
-two that do not spin 40, since threads that share a text wait for each other. On a busy machine,
-spinning halves the speed.
+Two texts are embedded at once, with one thread each. The alternative is to embed one text at a time
+with two threads, which may spin while they wait:
 
-CPU time of a text of 240 tokens, relative to two texts at once with one thread each: two
-threads for one text 1.15, and for batches of 4, 8 and 16 texts of similar length, padded to the
-longest, 1.17, 1.29 and 1.35. The weights are int8, but the network computes in float32 near the
-peak of the CPU, so batches save nothing.
+                               16 tokens   256 tokens   texts of 256 tokens per second
+    one thread per text           4.7 ms      43.4 ms                               46
+    two spinning threads          2.6 ms      24.7 ms                               44
+    two threads without spin      3.7 ms      27.5 ms                               40
+
+Two threads are slower in total, because threads that share a text wait for each other. On a busy
+machine, spinning halves the speed.
+
+Texts are not embedded in batches. A text of 240 tokens takes 1.17, 1.29 and 1.35 times as much CPU
+time in batches of 4, 8 and 16 texts of similar length, padded to the longest, and 1.15 times as
+much with two threads for one text. The weights are int8, but the network computes in float32 near
+the peak of the CPU, so batches save nothing.
 """
 
 from __future__ import annotations
@@ -52,9 +58,9 @@ and a query waits for a few texts of a large batch rather than for all of them."
 
 
 class LocalEmbedder:
-    """An embedding model in this process, loaded with the first text.
+    """An embedding model in this process, which is loaded for the first text.
 
-    Its own worker threads embed, so that the event loop stays free.
+    Separate worker threads embed, so that the event loop is not blocked.
     """
 
     model = "all-MiniLM-L6-v2-onnx-int8"

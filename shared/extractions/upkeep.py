@@ -159,7 +159,7 @@ class ExtractionUpkeep:
         topics = duplicate.get("topics")
         facet_ids = facets(kind, topics, duplicate.get("source_id"))
         yield put_if_unchanged(duplicate, {"facets": facet_ids, "duplicate_of": DELETE_FIELD})
-        before = _extracted(chunk)
+        before = _read_summaries(chunk)
         entry = {name: value for name, value in before[duplicate.id].items() if name != "duplicate"}
         after = {**before, duplicate.id: {**entry, "topics": topics}}
         yield put_if_unchanged(chunk, {"extracted": after})
@@ -248,10 +248,10 @@ def _chunk_id(extraction: Snapshot) -> str:
 def _is_listed(extraction: Snapshot, chunks: dict[str, Snapshot]) -> bool:
     """Return whether the chunk of an extraction exists and lists it."""
     chunk = chunks.get(_chunk_id(extraction))
-    return chunk is not None and extraction.id in _extracted(chunk)
+    return chunk is not None and extraction.id in _read_summaries(chunk)
 
 
-def _extracted(chunk: Snapshot) -> ExtractionSummaries:
+def _read_summaries(chunk: Snapshot) -> ExtractionSummaries:
     return (chunk.to_dict() or {}).get("extracted") or {}
 
 

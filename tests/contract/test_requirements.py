@@ -185,7 +185,7 @@ def test_trace_tools_take_the_listed_arguments(
 ) -> None:
     [tool] = (tool for tool in tools() if tool.name == name)
     fields = tool.input.model_fields
-    assert required == [field_name for field_name, field in fields.items() if field.is_required()]
+    assert [field_name for field_name, field in fields.items() if field.is_required()] == required
     defaults = {
         field_name: fields[field_name].get_default(call_default_factory=True)
         for field_name in others

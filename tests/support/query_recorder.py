@@ -75,10 +75,10 @@ def shapes_in(directory: Path) -> frozenset[QueryShape]:
 
 def _observe(observer: Callable[[QueryShape], None]) -> None:
     for kind in _KINDS:
-        setattr(kind, _METHOD, _observed(unwrap(vars(kind)[_METHOD]), observer))
+        setattr(kind, _METHOD, _with_observer(unwrap(vars(kind)[_METHOD]), observer))
 
 
-def _observed(
+def _with_observer(
     method: Callable[..., Any], observer: Callable[[QueryShape], None]
 ) -> Callable[..., Any]:
     @wraps(method)

@@ -1,4 +1,4 @@
-"""Edits of sources through the gateway: who may edit which."""
+"""Edits of sources through the gateway, by users with different roles."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def test_an_editor_edits_only_their_own_notes(
     text = "The spare oar is in the attic of the boat house."
     note = result(carrel, author, "save_note", text=text)["structuredContent"]
     target = {"source_id": note["source_id"]}
-    refused = result(carrel, other, "edit_source", **target, revision=1, tags=["boats"])
-    assert refused["isError"]
-    assert "carrel accounts role edits.other owner" in str(refused)
-    assert "oar" not in str(refused)
+    rejection = result(carrel, other, "edit_source", **target, revision=1, tags=["boats"])
+    assert rejection["isError"]
+    assert "carrel accounts role edits.other owner" in str(rejection)
+    assert "oar" not in str(rejection)
     edited = result(carrel, author, "edit_source", **target, revision=1, tags=["boats"])
     assert edited["structuredContent"]["revision"] == 2
-    late = result(carrel, owner, "edit_source", **target, revision=1, title="Oars")
-    assert late["isError"]
-    assert "revision 2" in str(late)
+    late_edit = result(carrel, owner, "edit_source", **target, revision=1, title="Oars")
+    assert late_edit["isError"]
+    assert "revision 2" in str(late_edit)
     edited = result(carrel, owner, "edit_source", **target, revision=2, title="Oars")
     assert edited["structuredContent"]["title"] == "Oars"
     undo = edited["structuredContent"]["undo"]

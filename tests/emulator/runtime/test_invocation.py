@@ -270,7 +270,7 @@ async def test_a_fault_is_logged_with_its_stack(
     [Conflict("It is taken.", details={"word": "taken"}), RateLimited("Wait.", retry_after=9)],
 )
 async def test_a_failure_is_answered_unchanged(app: App, failure: Conflict) -> None:
-    assert failure.to_wire() == await call_error(failing_tool(failure), request(word="so"), app)
+    assert await call_error(failing_tool(failure), request(word="so"), app) == failure.to_wire()
 
 
 async def test_each_invalid_argument_is_reported(app: App) -> None:

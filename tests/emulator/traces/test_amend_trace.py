@@ -42,10 +42,10 @@ async def read(app: App, trace_id: str) -> dict[str, Any]:
 async def test_only_given_fields_change(app: App, new_fields: dict[str, Any]) -> None:
     trace_id = await contribute(app)
     result = await amend(app, trace_id, **new_fields)
-    assert sorted(new_fields) == sorted(result["changed"])
+    assert sorted(result["changed"]) == sorted(new_fields)
     assert result["revision"] == 2
     trace = await read(app, trace_id)
-    assert sample(0, **new_fields) == {name: trace[name] for name in TEXTS}
+    assert {name: trace[name] for name in TEXTS} == sample(0, **new_fields)
     assert trace["revision"] == 2
 
 
@@ -86,7 +86,7 @@ async def test_undo_can_be_undone(app: App) -> None:
     amendment = await amend(app, trace_id, solution_text="Worse.", tags=["x"])
     undone = await undo(app, amendment)
     trace = await read(app, trace_id)
-    assert sample(0) == {name: trace[name] for name in TEXTS}
+    assert {name: trace[name] for name in TEXTS} == sample(0)
     await undo(app, undone)
     assert (await read(app, trace_id))["solution_text"] == "Worse."
 

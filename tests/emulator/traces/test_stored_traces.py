@@ -51,9 +51,9 @@ class History:
     async def event(self) -> None:
         """Make one to three random calls at once."""
         count = self.chance.choice((1, 1, 1, 2, 3))
-        await asyncio.gather(*(self._one() for _ in range(count)))
+        await asyncio.gather(*(self._make_call() for _ in range(count)))
 
-    async def _one(self) -> None:
+    async def _make_call(self) -> None:
         if not self.trace_ids:
             await self.contribute()
             return
@@ -72,7 +72,9 @@ class History:
 
     async def contribute(self) -> None:
         """Contribute a trace that may supersede another."""
-        supersession = {"supersedes": self.chance.choice(self.trace_ids)} if self._often() else {}
+        supersession = (
+            {"supersedes": self.chance.choice(self.trace_ids)} if self._supersedes() else {}
+        )
         result = await self._call("contribute_trace", **self._texts(), **supersession)
         if result and not result["duplicate"]:
             self.trace_ids.append(result["trace_id"])
@@ -108,7 +110,7 @@ class History:
         assert answer.error is None or answer.error.code in {"NOT_FOUND", "CONFLICT"}
         return answer.result
 
-    def _often(self) -> bool:
+    def _supersedes(self) -> bool:
         return bool(self.trace_ids) and self.chance.random() < 0.3
 
     def _texts(self) -> dict[str, Any]:

@@ -78,7 +78,7 @@ async def damage(app: App, chance: random.Random) -> None:
     await set_fields(ctx, f"contributors/{chance.choice(PEOPLE[:2])}", record)
 
 
-async def documents_written(app: App) -> int:
+async def count_documents_written(app: App) -> int:
     """Run the job, and return how many documents it writes."""
     meter = Meter()
     assert (await trust(app.context(Caller(), meter), ample_budget())).failures == []
@@ -101,7 +101,7 @@ async def test_damaged_sums_are_repaired(app: App, clock: SettableClock, seed: i
     assert report.counts["records"] <= 2
     await assert_tallies(app)
     clock.now += ROUND_INTERVAL
-    assert await documents_written(app) == 1  # that the round has ended
+    assert await count_documents_written(app) == 1  # the note that the round has ended
 
 
 async def test_missing_record_is_restored(app: App) -> None:
@@ -174,10 +174,12 @@ async def test_vote_before_a_correction_is_kept(
         await set_fields(job_context(app), path, fields)
         clock.now += ROUND_INTERVAL
 
-        async def someone(name: str = path.replace("/", " ")) -> None:
+        async def vote_once(name: str = path.replace("/", " ")) -> None:
             await vote(app, trace_id, name)
 
-        racing_app = WatchedApp(settings, before(1, someone), clock=clock, embedder=WordEmbedder())
+        racing_app = WatchedApp(
+            settings, before(1, vote_once), clock=clock, embedder=WordEmbedder()
+        )
         assert (await trust(job_context(racing_app), ample_budget())).counts["busy"] == 1
         await racing_app.aclose()
         clock.now += ROUND_INTERVAL
@@ -195,7 +197,7 @@ async def test_runs_during_votes_lose_none(app: App, clock: SettableClock) -> No
             clock.now += ROUND_INTERVAL
             await trust(job_context(app), ample_budget())
 
-    async def people() -> None:
+    async def vote_and_damage() -> None:
         for number in range(10):
             await asyncio.gather(
                 *(
@@ -206,7 +208,7 @@ async def test_runs_during_votes_lose_none(app: App, clock: SettableClock) -> No
             if number == 4:
                 await damage(app, chance)
 
-    await asyncio.gather(run(), people())
+    await asyncio.gather(run(), vote_and_damage())
     clock.now += ROUND_INTERVAL
     await trust(job_context(app), ample_budget())
     await assert_tallies(app)
@@ -298,6 +300,6 @@ async def test_concurrent_runs_exclude_each_other(app: App) -> None:
 async def test_run_without_traces_does_nothing(app: App, clock: SettableClock) -> None:
     assert await trust(job_context(app), ample_budget()) == Report()
     clock.advance(days=1)
-    assert await documents_written(app) == 0
+    assert await count_documents_written(app) == 0
     assert await count_pending(job_context(app)) == 0
     assert set(await documents(job_context(app), "meta")) == {"trust"}

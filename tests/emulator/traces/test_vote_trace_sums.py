@@ -263,7 +263,7 @@ async def test_restored_revision_has_no_upvotes(app: App) -> None:
     trace = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
     assert trace["upvotes"] == 0
     assert trace["status"] == "pending"
-    assert sample(0)["solution_text"] == trace["solution_text"]
+    assert trace["solution_text"] == sample(0)["solution_text"]
     await assert_tallies(app)
 
 

@@ -52,7 +52,7 @@ async def test_only_its_contributor_reads_a_withdrawn_trace(app: App) -> None:
         assert error.code == "NOT_FOUND"
     trace = await call_result(app, "get_trace", ANNA, trace_id=trace_id)
     assert trace["status"] == "withdrawn"
-    assert sample(0)["solution_text"] == trace["solution_text"]
+    assert trace["solution_text"] == sample(0)["solution_text"]
     assert await tag_counts(app) == {"python": 1, "asyncio": 1}
 
 

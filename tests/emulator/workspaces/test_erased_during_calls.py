@@ -88,15 +88,15 @@ async def test_an_upload_finishes_an_erasure_first(app: App, text: str) -> None:
     assert await make_erasure(ctx, "notes").begin()
     result = await upload_text(app, "notes", text)
     assert result["known"] is False
-    assert len(text.split("\n\n")) == result["considered"]
+    assert result["considered"] == len(text.split("\n\n"))
     whole = await extract_result(app, QUESTION, scope="task", task_id="notes", top_k=20)
-    assert sorted(text.split("\n\n")) == sorted(whole["contexts"])
+    assert sorted(whole["contexts"]) == sorted(text.split("\n\n"))
     error = await extract_error(
         app, QUESTION, document=erased_document["document"], task_id="notes"
     )
     assert error.code == "NOT_FOUND"
     assert orphans(await read_all_documents(ctx.database.client)) == []
-    assert 4 + len(text.split("\n\n")) == len(await write_times(ctx, "users/"))
+    assert len(await write_times(ctx, "users/")) == 4 + len(text.split("\n\n"))
 
 
 async def test_an_upload_erased_meanwhile_leaves_nothing(

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 FAMILY: Final = "👩\u200d👩\u200d👧\u200d👦"
 MILLION: Final = 1_000_000
 
-# Language, question, the passage that answers, passages that do not.
+# The language, a question, the passage that answers it, and passages that do not.
 LANGUAGE_SAMPLES: Final[list[tuple[str, str, str, tuple[str, ...]]]] = [
     (
         "Chinese",
@@ -172,14 +172,14 @@ async def test_words_alone_find_the_answer_in_any_language(
     lexical_app: App, query: str, answer: str, others: tuple[str, ...]
 ) -> None:
     result = await call_twice(lexical_app, query, text_with_answer(answer, others))
-    assert answer == result["contexts"][0]
+    assert result["contexts"][0] == answer
     assert result["passages"][0]["position"] == 3
     assert result["considered"] == 4
 
 
 @pytest.mark.parametrize(
     ("query", "answer", "others"),
-    # Of Korean the local model knows so little that its noise is louder than the words.
+    # The local model knows so little Korean that its noise outweighs the words.
     [
         pytest.param(*sample[1:], id=sample[0])
         for sample in LANGUAGE_SAMPLES
@@ -190,7 +190,7 @@ async def test_an_english_model_keeps_the_answer_first(
     app: App, query: str, answer: str, others: tuple[str, ...]
 ) -> None:
     result = await call_twice(app, query, text_with_answer(answer, others))
-    assert answer == result["contexts"][0]
+    assert result["contexts"][0] == answer
 
 
 @pytest.mark.parametrize(

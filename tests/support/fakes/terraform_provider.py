@@ -68,8 +68,8 @@ class TerraformProvider:
     def _GetSchema(self, _: Any) -> Any:  # noqa: N802 - the protocol's name, like those below
         return message("GetSchema.Response")(
             provider=_schema(self._schema["provider"]),
-            resource_schemas=_named(self._schema["resources"]),
-            data_source_schemas=_named(self._schema["data_sources"]),
+            resource_schemas=_schemas_by_name(self._schema["resources"]),
+            data_source_schemas=_schemas_by_name(self._schema["data_sources"]),
         )
 
     def _PrepareProviderConfig(self, request: Any) -> Any:  # noqa: N802
@@ -145,7 +145,7 @@ def _reattach(address: str) -> dict[str, Any]:
     }
 
 
-def _named(blocks: dict[str, values.Block]) -> list[dict[str, Any]]:
+def _schemas_by_name(blocks: dict[str, values.Block]) -> list[dict[str, Any]]:
     return [{"key": name, "value": _schema(block)} for name, block in blocks.items()]
 
 

@@ -72,7 +72,7 @@ def planned(block: Block, value: Value) -> Value:
     for name, attribute in block.get("attributes", {}).items():
         if plan[name] is None and "computed" in attribute["is"]:
             plan[name] = _UNKNOWN
-    return plan | _nested(block, value, planned)
+    return plan | _apply_to_nested(block, value, planned)
 
 
 def applied(kind: str, block: Block, plan: Value) -> Value:
@@ -81,13 +81,13 @@ def applied(kind: str, block: Block, plan: Value) -> Value:
 
     def fill(nested_block: Block, value: Value) -> Value:
         attributes = nested_block.get("attributes", {})
-        known = {
+        attribute_values = {
             name: _placeholder(templates.get(name), name, attributes[name]["type"], plan)
             if isinstance(field, msgpack.ExtType)
             else field
             for name, field in value.items()
         }
-        return known | _nested(nested_block, known, fill)
+        return attribute_values | _apply_to_nested(nested_block, attribute_values, fill)
 
     return fill(block, plan)
 
@@ -112,7 +112,7 @@ def _placeholder(template: str | None, name: str, kind: Any, plan: Value) -> Any
     return {"number": 1, "bool": False}[kind]
 
 
-def _nested(block: Block, value: Value, change: Any) -> Value:
+def _apply_to_nested(block: Block, value: Value, change: Any) -> Value:
     """Apply a function to the nested blocks of a value."""
     changed_blocks: Value = {}
     for name, nested in block.get("blocks", {}).items():

@@ -28,7 +28,7 @@ def test_a_scope_implies_those_before_it(
     ],
 )
 def test_a_role_includes_those_before_it(role: Role, included_roles: set[Role]) -> None:
-    assert included_roles == {other_role for other_role in Role if role.includes(other_role)}
+    assert {other_role for other_role in Role if role.includes(other_role)} == included_roles
 
 
 def test_curating_needs_the_role_and_the_scope() -> None:

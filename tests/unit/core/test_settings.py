@@ -274,7 +274,7 @@ def test_a_port_that_browsers_leave_out_is_refused(url: str) -> None:
 def test_one_proxy_is_trusted_by_default_except_on_loopback(
     settings: dict[str, Any], count: int
 ) -> None:
-    assert count == Settings(**settings).proxy_count
+    assert Settings(**settings).proxy_count == count
 
 
 def test_all_web_pages_are_not_an_origin() -> None:

@@ -94,7 +94,7 @@ def make_page(document: object, **headers: str) -> Page:
     return Page(json.dumps(document).encode(), headers=header_names)
 
 
-def said(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+def log_lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     """Return the log lines without their time."""
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     return [{key: value for key, value in line.items() if key != "time"} for line in lines]
@@ -143,7 +143,7 @@ async def test_invalid_document_is_rejected(
     server.page = make_page(DOCUMENT | changes)
     assert await documents.get(URL) is None
     line = {"severity": "WARNING", "message": "client_document_refused"}
-    assert said(capsys) == [{**line, "host": HOST, "reason": reason}]
+    assert log_lines(capsys) == [{**line, "host": HOST, "reason": reason}]
 
 
 @pytest.mark.anyio
@@ -163,7 +163,7 @@ async def test_invalid_client_id_is_neither_fetched_nor_quoted(
 ) -> None:
     assert await documents.get("https://169.254.169.254/secret") is None
     line = {"severity": "WARNING", "message": "client_document_refused", "reason": "url"}
-    assert said(capsys) == [line]
+    assert log_lines(capsys) == [line]
 
 
 @pytest.mark.anyio

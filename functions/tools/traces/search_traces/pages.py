@@ -114,7 +114,7 @@ async def page_by_relevance(
     candidates = await _read_documents(ranking.hits, query, ctx)
     ordered = [
         (candidate, trace)
-        for candidate, trace in _moderated(candidates, ctx)
+        for candidate, trace in _moderate(candidates, ctx)
         if hit_fingerprint(candidate.id) not in previous
     ]
     has_matches = ranking.matches or bool(previous)
@@ -122,16 +122,16 @@ async def page_by_relevance(
     ranks = count(len(previous) + 1)
     hits = fit_page([_hit(trace, next(ranks), match.similarity) for match, trace in page])
     has_more = has_matches and len(hits) < len(ordered)
-    shown = [*previous, *(hit_fingerprint(hit.trace_id) for hit in hits)]
+    shown_fingerprints = [*previous, *(hit_fingerprint(hit.trace_id) for hit in hits)]
     return TracePage(
         hits=hits,
-        position=shown if has_more else None,
+        position=shown_fingerprints if has_more else None,
         matches=ranking.matches and bool(hits or previous),
         notes=await _notes(ranking, ctx),
     )
 
 
-def _moderated(
+def _moderate(
     candidates: Sequence[Candidate[Trace]], ctx: Context
 ) -> list[tuple[Candidate[Trace], Trace]]:
     """Order candidates by their moderated scores. Those that were not read are left out."""

@@ -149,7 +149,7 @@ async def upload(
         uploaded_at=ctx.clock(),
     )
     await EmbeddingSpace(ctx.database).claim(ctx.embedder)
-    with _refusals_located(parts):
+    with _locate_rejected_passage(parts):
         is_new_workspace, document = await _begin(document, record, workspace, ctx)
         stored = StoredPassages({}, frozenset())
         if not is_new_workspace:
@@ -179,7 +179,7 @@ async def resume(
     timer = EmbeddingTimer(len(passage_ids), ctx.deadline)
     if await _lease(record, document, workspace, ctx):
         try:
-            with _refusals_located(parts):
+            with _locate_rejected_passage(parts):
                 complete = await embed_stored_passages(
                     passage_ids, document, workspace, ctx, has_time=timer.has_time_for_batch
                 )
@@ -213,8 +213,8 @@ async def _lease(
 
 
 @contextmanager
-def _refusals_located(parts: Sequence[DocumentPart]) -> Iterator[None]:
-    """Tell the caller where in the document a refused passage is."""
+def _locate_rejected_passage(parts: Sequence[DocumentPart]) -> Iterator[None]:
+    """Tell the caller where in the document a rejected passage is."""
     try:
         yield
     except RejectedPassage as error:
