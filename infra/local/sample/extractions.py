@@ -77,7 +77,7 @@ class SampleExtractions(BaseModel):
 async def add_extractions(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
     """Store the extractions in `extractions.json` for the sample's chunks, where they differ.
 
-    The sample must be ingested. Afterwards none of its chunks is pending for the extract job.
+    The sample must be ingested. Afterwards none of its highlights is pending for the extract job.
     Highlights that are not in the export, because a user replaced it, are skipped. So are chunks
     whose extractions a model made.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -90,11 +91,14 @@ async def load_card(ctx: Context, highlight: int) -> dict[str, Any]:
 
 def test_every_chunk_of_every_highlight_has_one_card() -> None:
     expected = [
-        (page, part) for page, chunks in PAGES.items() for part in range(1, len(chunks) + 1)
+        (page, part)
+        for page, chunks in PAGES.items()
+        if "/open/" in page
+        for part in range(1, len(chunks) + 1)
     ]
     cards = KNOWLEDGE.cards
     parts = [(f"https://readwise.io/open/{card.highlight}", card.part) for card in cards]
-    assert (64, sorted(expected)) == (len(PAGES), sorted(parts))
+    assert (64, sorted(expected)) == (len(dict(expected)), sorted(parts))
 
 
 def test_no_two_cards_are_equal() -> None:
@@ -117,7 +121,8 @@ def test_clusters_have_stable_ids_and_short_names() -> None:
 async def test_cards_and_clusters_are_stored(ctx: Context, sample: Path) -> None:
     await add_knowledge(ctx, sample)
     chunks = await documents(ctx, "chunks")
-    assert ["knowledge_card" in data for data in chunks.values()] == [True] * 68
+    with_card = ["knowledge_card" in data for data in chunks.values()]
+    assert Counter(with_card) == {True: 68, False: 5}  # a note about a book, and four summaries
     memberships = [name for data in chunks.values() for name in data.get("cluster_id", [])]
     clusters = await Clusters(ctx.database).largest(20)
     expected = {name: memberships.count(name) for name in memberships}
