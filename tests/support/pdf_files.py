@@ -92,7 +92,7 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
     numbers = [objects.add() for _ in pages]
     for index, (number, lines) in enumerate(zip(numbers, pages, strict=True)):
         content = objects.add(_stream(packed_content or zlib.compress(_text_of(lines))))
-        shown = b""
+        pictures = b""
         if picture:
             size = b"/Width 1000 /Height %d" % (len(picture) // 1000)
             kind = b"/Type /XObject /Subtype /Image /ColorSpace /DeviceGray /BitsPerComponent 8"
@@ -100,7 +100,7 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
                 b"<< %b %b /Length %d >>\nstream\n%b\nendstream"
                 % (kind, size, len(picture), picture)
             )
-            shown = b"/XObject << /P %d 0 R >>" % copy
+            pictures = b"/XObject << /P %d 0 R >>" % copy
         own = [
             objects.add(_annotation(annotation))
             for annotation in annotations
@@ -110,7 +110,7 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
             number,
             b"<< /Type /Page /Parent %d 0 R /MediaBox [0 0 612 792] /Contents %d 0 R"
             b" /Resources << /Font << /F1 %d 0 R >> %b >> /Annots [%b] >>"
-            % (tree, content, font, shown, _references(own)),
+            % (tree, content, font, pictures, _references(own)),
         )
     objects.replace(
         tree, b"<< /Type /Pages /Kids [%b] /Count %d >>" % (_references(numbers), len(numbers))
