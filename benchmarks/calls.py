@@ -150,12 +150,14 @@ def _print(
     rows = []
     for name, seconds in durations.items():
         ratios = [f"{ratio(seconds, durations[floor]):.2f}" for floor in floors]
-        rows.append([name, milliseconds(seconds), *ratios, *_receipt_medians(methods.get(name))])
+        rows.append(
+            [name, milliseconds(seconds), *ratios, *_compute_receipt_medians(methods.get(name))]
+        )
     columns = ["method", "ms", *(f"to {floor}" for floor in floors)]
     print_table(title, [*columns, "in the tool", "round trips", "documents"], rows)
 
 
-def _receipt_medians(method: CallMethod | None) -> list[str]:
+def _compute_receipt_medians(method: CallMethod | None) -> list[str]:
     if method is None:
         return ["", "", ""]
     receipts = method.receipts[WARM_UP:]

@@ -77,12 +77,14 @@ class ClusteringResult:
 
 def cluster_scifact(size: int) -> ClusteringResult:
     """Cluster this many vectors, and again without a tenth of them."""
-    vectors = _vectors(size)
-    labels, seconds = _timed_clustering(vectors)
-    megabytes = _megabytes()
+    vectors = _make_vectors(size)
+    labels, seconds = _time_clustering(vectors)
+    megabytes = _measure_megabytes()
     subset = np.flatnonzero(np.random.default_rng(1).random(size) >= OMITTED_SHARE)
-    subset_labels, _ = _timed_clustering(vectors[subset])
-    return _result(labels, seconds, megabytes, _agreement(labels[subset], subset_labels))
+    subset_labels, _ = _time_clustering(vectors[subset])
+    return _make_result(
+        labels, seconds, megabytes, _compute_agreement(labels[subset], subset_labels)
+    )
 
 
 def cluster_sample(_: int) -> ClusteringResult:
@@ -91,17 +93,21 @@ def cluster_sample(_: int) -> ClusteringResult:
     embedder = LocalEmbedder()
     texts = [chunk.embedding_text for chunk in chunks]
     vectors = np.array(asyncio.run(embedder.embed(texts, Purpose.DOCUMENT)), np.float32)
-    labels, seconds = _timed_clustering(vectors)
-    reference_labels = _reference_labels([chunk.chunk_id for chunk in chunks])
-    return _result(labels, seconds, _megabytes(), _agreement(labels, reference_labels))
+    labels, seconds = _time_clustering(vectors)
+    reference_labels = _read_reference_labels([chunk.chunk_id for chunk in chunks])
+    return _make_result(
+        labels, seconds, _measure_megabytes(), _compute_agreement(labels, reference_labels)
+    )
 
 
-def _result(labels: Labels, seconds: float, megabytes: float, agreement: float) -> ClusteringResult:
+def _make_result(
+    labels: Labels, seconds: float, megabytes: float, agreement: float
+) -> ClusteringResult:
     noise = float((labels == NOISE).mean())
     return ClusteringResult(seconds, megabytes, int(labels.max()) + 1, noise, agreement)
 
 
-def _reference_labels(chunk_ids: list[str]) -> Labels:
+def _read_reference_labels(chunk_ids: list[str]) -> Labels:
     """Return the first cluster of each chunk in `knowledge.json`."""
     text = (FOLDER / "knowledge.json").read_text(encoding="utf-8")
     chunks_by_url = chunks_by_highlight(SAMPLE)
@@ -114,7 +120,7 @@ def _reference_labels(chunk_ids: list[str]) -> Labels:
     return labels
 
 
-def _vectors(size: int) -> Matrix:
+def _make_vectors(size: int) -> Matrix:
     vectors: Matrix = np.load(VECTORS)
     random = np.random.default_rng(0)
     copies = [vectors]
@@ -124,7 +130,7 @@ def _vectors(size: int) -> Matrix:
     return np.concatenate(copies)[:size]
 
 
-def _timed_clustering(vectors: Matrix) -> tuple[Labels, float]:
+def _time_clustering(vectors: Matrix) -> tuple[Labels, float]:
     started = time.perf_counter()
     clusters = find_clusters(vectors)
     seconds = time.perf_counter() - started
@@ -134,14 +140,14 @@ def _timed_clustering(vectors: Matrix) -> tuple[Labels, float]:
     return labels, seconds
 
 
-def _agreement(first: Labels, second: Labels) -> float:
+def _compute_agreement(first: Labels, second: Labels) -> float:
     from sklearn.metrics import adjusted_rand_score
 
     clustered = (first != NOISE) & (second != NOISE)
     return float(adjusted_rand_score(first[clustered], second[clustered]))
 
 
-def _megabytes() -> float:
+def _measure_megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

@@ -91,7 +91,7 @@ def scifact_vectors() -> dict[str, Vector]:
 async def fill_database(ctx: Context, chunks: int, vectors: dict[str, Vector]) -> KnowledgeBase:
     """Add about this many chunks: abstracts that have vectors, or copies of the sample."""
     has_scifact = SCIFACT.is_dir()
-    sources = _abstracts(vectors) if has_scifact else _sample_copies()
+    sources = _iterate_abstracts(vectors) if has_scifact else _iterate_sample_copies()
     ids: list[str] = []
     batch: list[ChunkedSource] = []
     while len(ids) < chunks:
@@ -103,18 +103,18 @@ async def fill_database(ctx: Context, chunks: int, vectors: dict[str, Vector]) -
     await embed_all(ctx)
     await index_all(ctx)
     name = "SciFact" if has_scifact else "the sample, repeated"
-    questions = _scifact_claims() if has_scifact else list(QUESTIONS)
+    questions = _read_scifact_claims() if has_scifact else list(QUESTIONS)
     return KnowledgeBase(f"{len(ids)} chunks of {name}", ids, questions)
 
 
-def _abstracts(vectors: dict[str, Vector]) -> Iterator[ChunkedSource]:
+def _iterate_abstracts(vectors: dict[str, Vector]) -> Iterator[ChunkedSource]:
     for source in read_sources(SCIFACT / "corpus.jsonl"):
         chunked_source = with_chunks(source)
         if all(chunk.embedding_text in vectors for chunk in chunked_source.chunks):
             yield chunked_source
 
 
-def _sample_copies() -> Iterator[ChunkedSource]:
+def _iterate_sample_copies() -> Iterator[ChunkedSource]:
     sample = list(read_sources(SAMPLE))
     copies = (
         replace(source, source_id=f"{source.source_id}-{number}")
@@ -129,6 +129,6 @@ def read_sources(path: Path) -> Iterator[Source]:
     return (item for item in read(path) if isinstance(item, Source))
 
 
-def _scifact_claims() -> list[str]:
+def _read_scifact_claims() -> list[str]:
     with (SCIFACT / "queries.jsonl").open(encoding="utf-8") as lines:
         return [json.loads(line)["text"] for line in lines]

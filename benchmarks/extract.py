@@ -128,14 +128,14 @@ class RankingMethods:
         document, contents = await embedded_document(case.materials, passages, self.ctx)
         corpus = corpus_in_memory(document, contents.parts, contents.texts, contents.vectors)
         rankings = {
-            HYBRID: await _hybrid(case, corpus, self.ctx),
-            SEMANTIC_ONLY: await _single_mode(case, corpus, Mode.SEMANTIC, self.ctx),
-            LEXICAL_ONLY: await _single_mode(case, corpus, Mode.LEXICAL, self.ctx),
-            PEER: self._peer(case, passages),
+            HYBRID: await _rank_hybrid(case, corpus, self.ctx),
+            SEMANTIC_ONLY: await _rank_in_mode(case, corpus, Mode.SEMANTIC, self.ctx),
+            LEXICAL_ONLY: await _rank_in_mode(case, corpus, Mode.LEXICAL, self.ctx),
+            PEER: self._rank_by_peer(case, passages),
         }
         for weight, app in self._apps_by_weight.items():
             ctx = app.context(Caller.of("reader"), Meter())
-            rankings[f"weight {weight}"] = await _hybrid(case, corpus, ctx)
+            rankings[f"weight {weight}"] = await _rank_hybrid(case, corpus, ctx)
         return rankings
 
     async def aclose(self) -> None:
@@ -143,7 +143,7 @@ class RankingMethods:
         for app in (self.app, *self._apps_by_weight.values()):
             await app.aclose()
 
-    def _peer(self, case: Case, passages: Sequence[ParsedPassage]) -> list[int]:
+    def _rank_by_peer(self, case: Case, passages: Sequence[ParsedPassage]) -> list[int]:
         def tokens(texts: list[str]) -> bm25s.tokenization.Tokenized:
             return bm25s.tokenize(texts, stopwords="en", stemmer=self._stemmer, show_progress=False)
 
@@ -156,12 +156,12 @@ class RankingMethods:
         ]
 
 
-async def _hybrid(case: Case, corpus: WorkspaceCorpus, ctx: Context) -> list[int]:
+async def _rank_hybrid(case: Case, corpus: WorkspaceCorpus, ctx: Context) -> list[int]:
     result = await rank_passages(case.query, corpus, len(case.materials), ctx)
     return [passage.location.span.start for passage in result.passages]
 
 
-async def _single_mode(case: Case, corpus: WorkspaceCorpus, mode: Mode, ctx: Context) -> list[int]:
+async def _rank_in_mode(case: Case, corpus: WorkspaceCorpus, mode: Mode, ctx: Context) -> list[int]:
     ranking = await rank(SearchQuery(case.query, mode, Selection()), corpus.corpus, ctx)
     ids = [hit.id for hit in ranking.hits]
     locations = corpus.locations(ids)
@@ -231,7 +231,7 @@ async def measure_quality(folder: Path) -> None:
         test_cases = cases(folder, distractors)
         rankings = [await methods.rank(case) for case in test_cases]
         ranks = {
-            name: _ranks(test_cases, [ranking[name] for ranking in rankings])
+            name: _rank_cases(test_cases, [ranking[name] for ranking in rankings])
             for name in rankings[0]
         }
         title = f"{folder.name}: {len(test_cases)} cases, the relevant abstract and {distractors}"
@@ -250,7 +250,7 @@ async def measure_quality(folder: Path) -> None:
     await embedder.aclose()
 
 
-def _ranks(test_cases: Sequence[Case], rankings: Sequence[Sequence[int]]) -> Ranks:
+def _rank_cases(test_cases: Sequence[Case], rankings: Sequence[Sequence[int]]) -> Ranks:
     ranks = [case.rank(starts) for case, starts in zip(test_cases, rankings, strict=True)]
     return Ranks([math.inf if rank is None else rank for rank in ranks])
 

@@ -81,7 +81,7 @@ class InstantEmbedder:
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:  # noqa: ARG002 - Embedder's signature
         """Draw the vectors, in about 0.05 ms each."""
-        return [_random_vector(text) for text in texts]
+        return [_make_random_vector(text) for text in texts]
 
     async def aclose(self) -> None:
         """Do nothing."""
@@ -140,7 +140,7 @@ class ToolCalls:
         costs: dict[str, CallCosts] = {}
         materials = make_materials(SIZES[size])
         for _ in range(ROUNDS[size]):
-            caller = self._new_caller()
+            caller = self._make_caller()
             questions = [next(self._questions) for _ in range(4)]
             longer_materials = materials + EXTRA_PARAGRAPH
             arguments_by_kind = {
@@ -153,7 +153,7 @@ class ToolCalls:
             for name, arguments in arguments_by_kind.items():
                 await self._call(caller, arguments, costs.setdefault(name, CallCosts()))
             costs[FIRST_CALL].embedding_cpu_seconds.append(
-                await self._embedding_cpu_seconds(materials)
+                await self._measure_embedding_cpu(materials)
             )
         return costs
 
@@ -161,14 +161,14 @@ class ToolCalls:
         """Load the model, open the connection, and warm up the emulator."""
         arguments = {"query": next(self._questions), "materials": make_materials(SIZES["10 kB"])}
         for _ in range(WARM_UP):
-            await self._call(self._new_caller(), arguments, CallCosts())
+            await self._call(self._make_caller(), arguments, CallCosts())
 
     async def aclose(self) -> None:
         """Close the app and the embedder."""
         await self.app.aclose()
         await self.embedder.aclose()
 
-    def _new_caller(self) -> Caller:
+    def _make_caller(self) -> Caller:
         self._users += 1
         return Caller.of(f"user-{self._users}")
 
@@ -185,7 +185,7 @@ class ToolCalls:
         costs.answers.append(answer)
         costs.embedded.append(self.embedder.texts - texts_before)
 
-    async def _embedding_cpu_seconds(self, materials: str) -> float:
+    async def _measure_embedding_cpu(self, materials: str) -> float:
         passages = parse_passages(materials, self.app.settings.extract_passage_characters)
         texts = list({passage.passage_id: passage.cleaned for passage in passages}.values())
         started = time.process_time()
@@ -224,7 +224,7 @@ async def _print_steps(app: App) -> None:
     print_table("each step alone, ms", ("", *durations_by_size), rows)
 
 
-def _random_vector(text: str) -> Vector:
+def _make_random_vector(text: str) -> Vector:
     generator = random.Random(text)  # noqa: S311 - no secret
     numbers = [generator.random() - 0.5 for _ in range(InstantEmbedder.dimension)]
     return unit_vector(numbers, InstantEmbedder.dimension)

@@ -66,13 +66,13 @@ class Case:
 def cases(folder: Path, distractors: Distractors) -> list[Case]:
     """Return a case for each claim with a relevant abstract, the same in each run."""
     generator = random.Random(distractors.value)  # noqa: S311 - no secret
-    abstracts = _rows(SCIFACT / "corpus.jsonl")
+    abstracts = _read_rows(SCIFACT / "corpus.jsonl")
     positions = {row["_id"]: position for position, row in enumerate(abstracts)}
     texts = [paragraph(row) for row in abstracts]
     nearest = _NearestAbstracts()
     relevant_by_claim = _read_relevance(folder / "qrels.tsv")
     result: list[Case] = []
-    for claim in _rows(folder / "queries.jsonl"):
+    for claim in _read_rows(folder / "queries.jsonl"):
         answers = [positions[abstract] for abstract in relevant_by_claim.get(claim["_id"], ())]
         if answers:
             relevant = generator.choice(answers)
@@ -83,7 +83,7 @@ def cases(folder: Path, distractors: Distractors) -> list[Case]:
             )
             irrelevant = [position for position in candidates if position not in answers]
             others = irrelevant[:DISTRACTOR_COUNT]
-            result.append(_case(claim["text"], relevant, others, texts, generator))
+            result.append(_make_case(claim["text"], relevant, others, texts, generator))
     return result
 
 
@@ -91,7 +91,7 @@ def make_materials(characters: int) -> str:
     """Join different abstracts, and cut the text at this length."""
     texts: list[str] = []
     length = 0
-    for row in _rows(SCIFACT / "corpus.jsonl"):
+    for row in _read_rows(SCIFACT / "corpus.jsonl"):
         texts.append(paragraph(row))
         length += len(texts[-1]) + len(SEPARATOR)
         if length > characters:
@@ -101,7 +101,7 @@ def make_materials(characters: int) -> str:
 
 def claims() -> Iterator[str]:
     """Yield SciFact's claims, each of which is a query."""
-    return (row["text"] for row in _rows(SCIFACT / "queries.jsonl"))
+    return (row["text"] for row in _read_rows(SCIFACT / "queries.jsonl"))
 
 
 def paragraph(row: dict[str, Any]) -> str:
@@ -119,7 +119,7 @@ class _NearestAbstracts:
         return [other for other in order if other != position]
 
 
-def _case(
+def _make_case(
     query: str, relevant: int, others: Sequence[int], texts: Sequence[str], generator: random.Random
 ) -> Case:
     order = [relevant, *others]
@@ -143,6 +143,6 @@ def _read_relevance(path: Path) -> dict[str, list[str]]:
     return relevant_by_claim
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def _read_rows(path: Path) -> list[dict[str, Any]]:
     with path.open(encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]

@@ -72,27 +72,27 @@ def read_pairs() -> dict[str, list[tuple[Content, Content]]]:
     sample = SampleExtractions.model_validate_json((FOLDER / "extractions.json").read_text("utf-8"))
     entries_by_kind: Mapping[str, Any] = json.loads(PAIRS.read_text("utf-8"))
     pairs_by_kind = {
-        kind: list(_pairs_with_sample(sample.extractions, entries))
+        kind: list(_iterate_pairs(sample.extractions, entries))
         for kind, entries in entries_by_kind.items()
     }
-    contents = [_content(row.type, row.content) for row in sample.extractions]
+    contents = [_to_content(row.type, row.content) for row in sample.extractions]
     pairs_by_kind["of the sample"] = [
         (first, second) for first, second in combinations(contents, 2) if first.type is second.type
     ]
     return pairs_by_kind
 
 
-def _pairs_with_sample(
+def _iterate_pairs(
     sample: Sequence[SampleExtraction], entries: Sequence[Mapping[str, Any]]
 ) -> Iterator[tuple[Content, Content]]:
     sample_contents = {(row.highlight, row.part, row.type): row.content for row in sample}
     for entry in entries:
         kind = ExtractionType(entry["type"])
         original = sample_contents[entry["highlight"], entry.get("part", 1), kind]
-        yield _content(kind, original), _content(kind, entry["content"])
+        yield _to_content(kind, original), _to_content(kind, entry["content"])
 
 
-def _content(kind: ExtractionType, fields: Mapping[str, Any]) -> Content:
+def _to_content(kind: ExtractionType, fields: Mapping[str, Any]) -> Content:
     return CONTENTS[kind].model_validate(fields)
 
 

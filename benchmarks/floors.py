@@ -208,24 +208,24 @@ class Floors:
                 query = extractions.page_query(
                     self._client, facet(ExtractionType.PATTERN), 26, None
                 )
-                return partial(self._with_sources, query)
+                return partial(self._load_with_sources, query)
             case "get_warnings":
-                vector = self._vector(arguments)
+                vector = self._get_vector(arguments)
                 neighbours = extractions.nearest_query(
                     self._client, facet(ExtractionType.WARNING), vector, 25
                 )
-                return partial(self._with_sources, neighbours)
+                return partial(self._load_with_sources, neighbours)
             case "search_traces":
-                question, vector = arguments["query"], self._vector(arguments)
+                question, vector = arguments["query"], self._get_vector(arguments)
                 return partial(
                     self._traces.hybrid, await self._traces.prepare(question, vector, Selection())
                 )
             case "get_trace":
                 return partial(self._get_trace, arguments["trace_id"])
             case _:
-                return partial(self._run_all, lambda: self._queries(tool))
+                return partial(self._run_all, lambda: self._list_queries(tool))
 
-    def _queries(self, tool: str) -> list[Query]:
+    def _list_queries(self, tool: str) -> list[Query]:
         """Return the queries of a tool that needs no more than queries."""
         client = self._client
         facets, tags = client.collection(KNOWLEDGE.facets), client.collection(TRACES.facets)
@@ -265,7 +265,7 @@ class Floors:
             [facet] = selection.facets
             query = newest_query(self._client.collection(CHUNKS), 11, [facet.id], ALL_DATES, None)
             return partial(self._run_all, lambda: [query.select(CHUNK_FIELDS)])
-        vector = self._vector(arguments)
+        vector = self._get_vector(arguments)
         search = await self._knowledge.prepare(arguments["query"], vector, selection)
         by_mode = {"semantic": self._knowledge.nearest, "lexical": self._knowledge.words}
         return partial(by_mode.get(arguments.get("mode", ""), self._knowledge.hybrid), search)
@@ -314,7 +314,7 @@ class Floors:
 
         return floor
 
-    async def _with_sources(self, query: Query) -> None:
+    async def _load_with_sources(self, query: Query) -> None:
         names = {snapshot.get("source_id") for snapshot in await _run(query)}
         await get_all(self._client, [self._client.document("sources", name) for name in names])
 
@@ -329,7 +329,7 @@ class Floors:
     async def _run_all(self, queries: Callable[[], list[Query]]) -> None:
         await asyncio.gather(*map(_run, queries()))
 
-    def _vector(self, arguments: dict[str, Any]) -> Vector:
+    def _get_vector(self, arguments: dict[str, Any]) -> Vector:
         return self._texts.vector(arguments["query"])
 
 

@@ -72,11 +72,11 @@ def http_request(host: str, revision: str) -> bytes:
 
 async def answer_calls(host: str, request: bytes) -> None:
     """Send all calls of a round to a server."""
-    calls = (_calls_of_connection(host, request) for _ in range(CONNECTIONS))
+    calls = (_send_calls(host, request) for _ in range(CONNECTIONS))
     await asyncio.gather(*calls)
 
 
-async def _calls_of_connection(host: str, request: bytes) -> None:
+async def _send_calls(host: str, request: bytes) -> None:
     name, _, port = host.partition(":")
     reader, writer = await asyncio.open_connection(name, int(port))
     for _ in range(CALLS_PER_CONNECTION):
@@ -93,7 +93,7 @@ async def _calls_of_connection(host: str, request: bytes) -> None:
 async def measure(hosts: Mapping[str, str], rounds: int) -> None:
     """Measure all servers in both kinds of revisions."""
     for revision in (MODERN, HANDSHAKE):
-        taken = await interleaved(_measurements(hosts, revision), rounds, warm_up=2)
+        taken = await interleaved(_make_measurements(hosts, revision), rounds, warm_up=2)
         rows = []
         for name, seconds in taken.items():
             rate = CONNECTIONS * CALLS_PER_CONNECTION / median(seconds)
@@ -102,7 +102,7 @@ async def measure(hosts: Mapping[str, str], rounds: int) -> None:
         print_table(f"Revision {revision}", columns, rows)
 
 
-def _measurements(hosts: Mapping[str, str], revision: str) -> dict[str, Measurement]:
+def _make_measurements(hosts: Mapping[str, str], revision: str) -> dict[str, Measurement]:
     def calls(host: str) -> Measurement:
         request = http_request(host, revision)
         return timed(lambda: answer_calls(host, request))

@@ -263,21 +263,32 @@ def print_tables(sizes: Sequence[int], figures: Mapping[int, Mapping[str, Figure
     print_table(
         f"Elapsed seconds by chunks, and their growth; at {largest:,}: the share of commits",
         ["", *size_columns, "growth", "commits", "chunks/s"],
-        [[label, *_times(job_runs, largest)] for label, job_runs in runs.items() if STEPS[label]],
+        [
+            [label, *_format_times(job_runs, largest)]
+            for label, job_runs in runs.items()
+            if STEPS[label]
+        ],
     )
     print_table(
         f"CPU seconds of the job's process, and their growth; at {largest:,}: documents per chunk",
         ["", *size_columns, "growth", "read", "written", "reported"],
-        [[label, *_costs(job_runs, largest)] for label, job_runs in runs.items() if STEPS[label]],
+        [
+            [label, *_format_costs(job_runs, largest)]
+            for label, job_runs in runs.items()
+            if STEPS[label]
+        ],
     )
     print_table(
         "Peak memory of the job's process in MiB, its growth, and KiB per chunk",
         ["", *size_columns, "growth", "KiB per chunk"],
-        [[label, *_memory(job_runs, largest - sizes[0])] for label, job_runs in runs.items()],
+        [
+            [label, *_format_memory(job_runs, largest - sizes[0])]
+            for label, job_runs in runs.items()
+        ],
     )
 
 
-def _times(runs: Sequence[Figures], chunks: int) -> list[str]:
+def _format_times(runs: Sequence[Figures], chunks: int) -> list[str]:
     durations = [run.seconds for run in runs]
     largest = runs[-1]
     return [
@@ -288,7 +299,7 @@ def _times(runs: Sequence[Figures], chunks: int) -> list[str]:
     ]
 
 
-def _costs(runs: Sequence[Figures], chunks: int) -> list[str]:
+def _format_costs(runs: Sequence[Figures], chunks: int) -> list[str]:
     durations = [run.cpu_seconds for run in runs]
     largest = runs[-1]
     return [
@@ -300,7 +311,7 @@ def _costs(runs: Sequence[Figures], chunks: int) -> list[str]:
     ]
 
 
-def _memory(runs: Sequence[Figures], added_chunks: int) -> list[str]:
+def _format_memory(runs: Sequence[Figures], added_chunks: int) -> list[str]:
     peaks = [run.peak for run in runs]
     kib_per_chunk = 1024 * (peaks[-1] - peaks[0]) / added_chunks if added_chunks else 0.0
     growth = f"{peaks[-1] / peaks[0]:.2f}"

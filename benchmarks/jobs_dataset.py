@@ -43,13 +43,13 @@ class HashingEmbedder:
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:  # noqa: ARG002 - Embedder's signature
         """Count the hashed words of each text."""
-        return [unit_vector(_counts(text), DIMENSION) for text in texts]
+        return [unit_vector(_count_words(text), DIMENSION) for text in texts]
 
     async def aclose(self) -> None:
         """Do nothing."""
 
 
-def _counts(text: str) -> list[int]:
+def _count_words(text: str) -> list[int]:
     counts = [1] * DIMENSION
     for word in text.casefold().split():
         counts[zlib.crc32(word.encode()) % DIMENSION] += 9
@@ -63,9 +63,9 @@ class StatelessModelServer(FakeVertex):
         """Reply to the jobs' prompts."""
         super().__init__(usual=Reply(pause=MODEL_LATENCY_SECONDS))
         self.answers |= {
-            "GeneratedCard": _card,
-            "Findings": _extractions,
-            "ClusterName": _cluster_name,
+            "GeneratedCard": _make_card,
+            "Findings": _make_extractions,
+            "ClusterName": _make_cluster_name,
         }
 
     def arrive(self, call: Call) -> Reply:
@@ -75,14 +75,14 @@ class StatelessModelServer(FakeVertex):
         return reply
 
 
-def _card(text: str) -> dict[str, Any]:
+def _make_card(text: str) -> dict[str, Any]:
     title, _, passage = text.partition("\n\n")
     words = passage.split()
     takeaways = [f"From {start}: {' '.join(words[start : start + 12])}" for start in (0, 12, 24)]
     return {"summary": f"On {title}"[:400], "takeaways": [line[:300] for line in takeaways]}
 
 
-def _extractions(text: str) -> dict[str, Any]:
+def _make_extractions(text: str) -> dict[str, Any]:
     passage = text.partition("\n\n")[2]
     if zlib.crc32(text.encode()) % PASSAGES_PER_EXTRACTION:
         return {}
@@ -92,7 +92,7 @@ def _extractions(text: str) -> dict[str, Any]:
     return {"warnings": [extraction]}
 
 
-def _cluster_name(text: str) -> dict[str, Any]:
+def _make_cluster_name(text: str) -> dict[str, Any]:
     keywords = text.partition("\n")[0].partition(": ")[2].split(", ")
     name = " ".join(["About", *" ".join(keywords).split()][:4])
     return {"name": name, "description": f"About {keywords[0]}.", "keywords": keywords[:8]}

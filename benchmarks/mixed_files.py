@@ -23,7 +23,7 @@ def write_mixed_files(folder: Path) -> None:
     with (SCIFACT / "corpus.jsonl").open(encoding="utf-8") as lines:
         abstracts = map(json.loads, lines)
         for number in range(NOTE_COUNT):
-            note = _note(number, list(islice(abstracts, 1 + number % 5)))
+            note = _make_note(number, list(islice(abstracts, 1 + number % 5)))
             (folder / f"2024-03-{1 + number % 28:02} Note {number}.md").write_text(note, "utf-8")
         for number in range(REPORT_COUNT):
             paragraphs = (f"{row['title']}\n\n{row['text']}" for row in islice(abstracts, 5))
@@ -32,18 +32,18 @@ def write_mixed_files(folder: Path) -> None:
             records = "\n".join(json.dumps(row) for row in islice(abstracts, 6))
             (folder / f"papers-{number}.jsonl").write_text(records, "utf-8")
         for number in range(EXPORT_COUNT):
-            book = json.dumps({"results": [_book(number, islice(abstracts, 8))]})
+            book = json.dumps({"results": [_make_book(number, islice(abstracts, 8))]})
             (folder / f"readwise-{number}.json").write_text(book, "utf-8")
 
 
-def _note(number: int, abstracts: list[dict[str, Any]]) -> str:
+def _make_note(number: int, abstracts: list[dict[str, Any]]) -> str:
     title = json.dumps(abstracts[0]["title"])
     tags = f"[science, tag{number % 9}]"
     body = "\n\n".join(f"## {row['title']}\n\n{row['text']}" for row in abstracts)
     return f"---\ntitle: {title}\nauthor: Author {number % 7}\ntags: {tags}\n---\n\n{body}\n"
 
 
-def _book(number: int, abstracts: Iterator[dict[str, Any]]) -> dict[str, Any]:
+def _make_book(number: int, abstracts: Iterator[dict[str, Any]]) -> dict[str, Any]:
     return {
         "user_book_id": 1_000 + number,
         "title": f"Book {number}",

@@ -101,7 +101,7 @@ def excerpts(paths: Sequence[Path]) -> Iterator[str]:
         )
 
 
-def _files(root: Path) -> list[Path]:
+def _find_files(root: Path) -> list[Path]:
     return sorted(
         path for path in root.rglob("*") if path.suffix in _TEXT_SUFFIXES and path.is_file()
     )
@@ -110,8 +110,8 @@ def _files(root: Path) -> list[Path]:
 def print_false_positives(scans: Sequence[Scan]) -> None:
     """Print the share of false positives, and their kinds."""
     # A sample of the files, to save time.
-    packages = _files(Path(sysconfig.get_paths()["purelib"]))[::_SAMPLING_INTERVAL]
-    own_files = [path for folder in _OWN_FOLDERS for path in _files(ROOT / folder)]
+    packages = _find_files(Path(sysconfig.get_paths()["purelib"]))[::_SAMPLING_INTERVAL]
+    own_files = [path for folder in _OWN_FOLDERS for path in _find_files(ROOT / folder)]
     own_files += ROOT.glob("*.t*")
     corpora = {
         "innocent samples": INNOCENT,
@@ -143,7 +143,7 @@ def _scan_seconds(text: str) -> float:
 
 def print_times() -> None:
     """Print the time to screen code, and the texts that are slowest to screen."""
-    text = "".join(path.read_text(encoding="utf-8") for path in _files(ROOT / "shared"))
+    text = "".join(path.read_text(encoding="utf-8") for path in _find_files(ROOT / "shared"))
     rows = [
         [
             f"{length:,} characters of code",

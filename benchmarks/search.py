@@ -88,8 +88,8 @@ async def measure(chunks: int, dimension: int, rounds: int) -> bool:
     for name, search in SEARCHES.items():
         prepared = [await _prepare(bare, texts, question, search) for question in questions]
         floor = {"dense only": bare.nearest, "words only": bare.words}.get(name, bare.hybrid)
-        measurements[name] = timed(_searching(app, search, questions, meters[name]))
-        measurements[f"bare {name}"] = timed(_repeating(floor, prepared))
+        measurements[name] = timed(_make_search(app, search, questions, meters[name]))
+        measurements[f"bare {name}"] = timed(_make_repetition(floor, prepared))
     seconds = await interleaved(measurements, rounds, warm_up=QUESTIONS)
     await app.aclose()
     _print_times(f"{chunks:,} chunks, {dimension} dimensions", seconds, meters)
@@ -104,7 +104,7 @@ async def _prepare(
     return await bare.prepare(question, texts.vector(question), selection)
 
 
-def _searching(
+def _make_search(
     app: App, search: Search, questions: Sequence[str], meters: list[Meter]
 ) -> Callable[[], Awaitable[object]]:
     remaining = cycle(questions)
@@ -117,14 +117,14 @@ def _searching(
     return search_once
 
 
-def _repeating(
+def _make_repetition(
     floor: Callable[[BareSearch], Awaitable[object]], prepared: Sequence[BareSearch]
 ) -> Callable[[], Awaitable[object]]:
     remaining = cycle(prepared)
     return lambda: floor(next(remaining))
 
 
-def _documents(meters: Sequence[Meter]) -> float:
+def _compute_mean_documents(meters: Sequence[Meter]) -> float:
     return mean(meter.documents_read for meter in meters)
 
 
@@ -137,7 +137,7 @@ def _print_times(
             milliseconds(seconds[name]),
             milliseconds(seconds[f"bare {name}"]),
             f"{ratio(seconds[name], seconds[f'bare {name}']):.2f}",
-            f"{_documents(meters[name]):.0f}",
+            f"{_compute_mean_documents(meters[name]):.0f}",
             f"{max(meter.round_trips for meter in meters[name])}",
         ]
         for name in SEARCHES
@@ -157,7 +157,9 @@ def _print_budgets(seconds: dict[str, list[float]], meters: dict[str, list[Meter
         ),
     ]
     for name, search in SEARCHES.items():
-        budgets.append((f"documents, {name}", search.max_documents, _documents(meters[name])))
+        budgets.append(
+            (f"documents, {name}", search.max_documents, _compute_mean_documents(meters[name]))
+        )
         trips = max(meter.round_trips for meter in meters[name][QUESTIONS:])
         budgets.append((f"round trips, {name}", MAX_ROUND_TRIPS, trips))
     rows = [

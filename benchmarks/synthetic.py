@@ -90,7 +90,7 @@ class SyntheticTexts:
         """Choose the vocabulary, and draw a vector for each word."""
         self.dimension = dimension
         numbers = np.random.default_rng(1).permutation(len(_SYLLABLES) ** 3)
-        words_with_terms = list(islice(_words_with_terms(numbers), WORDS))
+        words_with_terms = list(islice(_iterate_words_with_terms(numbers), WORDS))
         self.words = [word for word, _ in words_with_terms]
         self._terms = dict(words_with_terms)
         self._positions = {word: position for position, word in enumerate(self.words)}
@@ -139,7 +139,7 @@ class SyntheticTexts:
         return counts
 
 
-def _words_with_terms(numbers: Iterable[int]) -> Iterator[tuple[str, str]]:
+def _iterate_words_with_terms(numbers: Iterable[int]) -> Iterator[tuple[str, str]]:
     """Yield pseudo-words of three syllables, each with its term, and each term only once.
 
     A number below the cube of the number of syllables selects three syllables.
@@ -201,16 +201,16 @@ class SyntheticBase:
         """Add sources until there are this many chunks, with traces and tasks in proportion."""
         writer = BulkWriter(self._ctx.database.client)
         while len(self.chunk_ids) < chunk_count:
-            for document in self._source(len(self.chunk_ids) // CHUNKS_PER_SOURCE):
+            for document in self._build_source(len(self.chunk_ids) // CHUNKS_PER_SOURCE):
                 await writer.add(document)
         while self._trace_count < len(self.chunk_ids) // CHUNKS_PER_TRACE:
-            await writer.add(self._trace(self._trace_count))
-        for document in self._derived():
+            await writer.add(self._build_trace(self._trace_count))
+        for document in self._build_derived():
             await writer.add(document)
         await writer.flush()
         await self._add_tasks(len(self.chunk_ids) // CHUNKS_PER_TASK)
 
-    def _source(self, number: int) -> Iterator[Document]:
+    def _build_source(self, number: int) -> Iterator[Document]:
         """Yield the documents of a source, its chunks and their extractions."""
         tags = tuple(tag for tag, interval in TAGS.items() if number % interval == 0)
         title = f"Book {self.texts.words[number % WORDS]} {number}"
@@ -228,11 +228,11 @@ class SyntheticBase:
         )
         chunks = split_source(source, [[Span(0, len(text))] for text in texts])
         for position, chunk in zip(positions, chunks, strict=True):
-            yield from self._chunk(position, chunk)
+            yield from self._build_chunk(position, chunk)
         document = source_document(ChunkedSource(source, chunks), self._now)
         yield f"sources/{source.source_id}", document | {"created_at": self._now}
 
-    def _chunk(self, position: int, chunk: Chunk) -> Iterator[Document]:
+    def _build_chunk(self, position: int, chunk: Chunk) -> Iterator[Document]:
         subject = position % SUBJECTS
         dated_at = self._now - timedelta(
             days=position // CHUNKS_PER_DAY % 1_000, seconds=position % 3_600
@@ -241,11 +241,13 @@ class SyntheticBase:
         chunk = replace(
             chunk, dated_at=dated_at, knowledge_card=card, cluster_id=(f"cluster-{subject}",)
         )
-        state = self._state(chunk, f"{chunk.title} {chunk.content} {chunk.author}")
+        state = self._build_state(chunk, f"{chunk.title} {chunk.content} {chunk.author}")
         self._knowledge.add_document(chunk.chunk_id, state)
         self._cluster_sizes[subject] += 1
         extractions = (
-            [self._extraction(position, chunk)] if position % CHUNKS_PER_EXTRACTION == 0 else []
+            [self._build_extraction(position, chunk)]
+            if position % CHUNKS_PER_EXTRACTION == 0
+            else []
         )
         for extraction in extractions:
             vector = self.texts.vector(extraction.content.text)
@@ -267,13 +269,13 @@ class SyntheticBase:
         yield f"chunks/{chunk.chunk_id}", document
         self.chunk_ids.append(chunk.chunk_id)
 
-    def _state(self, document: Chunk | Trace, text: str) -> IndexedState:
+    def _build_state(self, document: Chunk | Trace, text: str) -> IndexedState:
         """Return the state that `indexed_state` would compute."""
         facets = {facet.id: name for facet, name in document.facets.items()}
         dated_at = to_microseconds(document.dated_at) if document.dated_at else 0
         return IndexedState(dict(self.texts.term_counts(text)), facets, dated_at)
 
-    def _extraction(self, position: int, chunk: Chunk) -> Extraction:
+    def _build_extraction(self, position: int, chunk: Chunk) -> Extraction:
         words = chunk.content.split()
         topics = tuple(f"topic {topic}" for topic in (position % 40, position % 7))
         if position % 2:
@@ -294,7 +296,7 @@ class SyntheticBase:
             extracted_at=self._now,
         )
 
-    def _trace(self, number: int) -> Document:
+    def _build_trace(self, number: int) -> Document:
         problem, solution = (
             self.texts.text(number % SUBJECTS, seed, self._words)
             for seed in (_TRACE_SEED + 2 * number, _TRACE_SEED + 2 * number + 1)
@@ -312,14 +314,14 @@ class SyntheticBase:
             created_at=self._now,
             updated_at=self._now - timedelta(minutes=number),
         )
-        state = self._state(trace, trace.indexed_text)
+        state = self._build_state(trace, trace.indexed_text)
         self._traces.add_document(trace.trace_id, state)
         vector = self.texts.vector(content.embedding_text)
         entry = TraceIndexEntry(vector, SyntheticEmbedder.model, state)
         self._trace_count += 1
         return f"traces/{trace.trace_id}", TRACE.write(trace) | entry.fields(trace)
 
-    def _derived(self) -> Iterator[Document]:
+    def _build_derived(self) -> Iterator[Document]:
         """Yield the documents derived from all chunks: postings, totals, clusters and topics."""
         for names, rebuilt in ((KNOWLEDGE, self._knowledge), (TRACES, self._traces)):
             for ref in rebuilt.refs():
@@ -327,7 +329,7 @@ class SyntheticBase:
             totals = {"documents": rebuilt.document_count, "length": rebuilt.total_length}
             yield "/".join(names.totals), totals | INDEX_VERSION
         for subject, size in self._cluster_sizes.items():
-            cluster = self._cluster(subject, size)
+            cluster = self._build_cluster(subject, size)
             yield f"clusters/cluster-{subject}", cluster_repository.document(cluster)
         for topic, counts in self._topics.items():
             data = {"name": topic, "counts": dict(counts), "total": counts.total()}
@@ -335,7 +337,7 @@ class SyntheticBase:
         space = {"model": SyntheticEmbedder.model, "dimension": self.texts.dimension}
         yield "meta/embedding", space
 
-    def _cluster(self, subject: int, size: int) -> ClusterWithCentroid:
+    def _build_cluster(self, subject: int, size: int) -> ClusterWithCentroid:
         words = [self.texts.words[position] for position in self.texts.typical_words(subject)[:8]]
         cluster = Cluster(
             f"cluster-{subject}",

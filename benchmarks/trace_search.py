@@ -65,15 +65,15 @@ DOWNVOTED: Final = VoteTally(downvotes=200, down=10_000)
 OLD: Final = NOW - timedelta(days=3_650)
 
 
-def _votes(trace: Trace) -> float:
+def _weigh_votes(trace: Trace) -> float:
     return VOTES_WEIGHT * (trace.tally.trust - trace.tally.doubt)
 
 
-def _validation(trace: Trace) -> float:
+def _weigh_validation(trace: Trace) -> float:
     return VALIDATION_BONUS * (trace.status is TraceStatus.VALIDATED)
 
 
-def _age(trace: Trace) -> float:
+def _weigh_age(trace: Trace) -> float:
     half_lives = (NOW - trace.updated_at).total_seconds() / HALF_LIFE_SECONDS
     return MAX_AGE_PENALTY * (1 - math.exp2(-half_lives))
 
@@ -85,11 +85,11 @@ def score_each(score: Callable[[float, Trace], float]) -> ScoreMethod:
 
 METHODS: Final[Mapping[str, ScoreMethod]] = {
     "relevance alone": score_each(lambda relevance, _: relevance),
-    "votes": score_each(lambda relevance, trace: relevance * (1 + _votes(trace))),
+    "votes": score_each(lambda relevance, trace: relevance * (1 + _weigh_votes(trace))),
     "votes, validation": score_each(
-        lambda relevance, trace: relevance * (1 + _votes(trace) + _validation(trace))
+        lambda relevance, trace: relevance * (1 + _weigh_votes(trace) + _weigh_validation(trace))
     ),
-    "age": score_each(lambda relevance, trace: relevance * (1 - _age(trace))),
+    "age": score_each(lambda relevance, trace: relevance * (1 - _weigh_age(trace))),
     "votes, validation, age (Carrel)": lambda hits, traces: moderate_scores(hits, traces, NOW),
     "peer: relevance + trust": score_each(lambda relevance, trace: relevance + trace.tally.trust),
     "peer: relevance * trust": score_each(
@@ -208,7 +208,9 @@ def _print(
         upvoted_first = [
             is_first
             for query in queries
-            for is_first in _upvoted_first(query.ranking(method, split), query, copies, upvoted)
+            for is_first in _check_upvoted_first(
+                query.ranking(method, split), query, copies, upvoted
+            )
         ]
         rows.append(
             [title, *(f"{gain:.3f}" for gain in gains), f"{100 * mean(upvoted_first):.0f} %"]
@@ -225,7 +227,7 @@ def _print(
     print_table(f"{len(traces)} traces, {len(queries)} questions", columns, rows)
 
 
-def _upvoted_first(
+def _check_upvoted_first(
     ranking: Sequence[str], query: Query, copies: Mapping[str, str], upvoted: set[str]
 ) -> list[bool]:
     """Return whether the upvoted one ranks higher, for each trace and copy that both answer."""

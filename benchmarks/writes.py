@@ -126,7 +126,7 @@ async def measure_tasks(app: App, clients: int) -> list[list[str]]:
 
     separate = await run_concurrently(clients, lambda number: add_tasks(f"owner-{number}"))
     shared = await run_concurrently(clients, lambda _: add_tasks("owner"))
-    task_numbers = _task_numbers(shared.answers)
+    task_numbers = _get_task_numbers(shared.answers)
     expected = set(range(1, clients * TASKS_PER_CLIENT + 1))
     duplicates = len(task_numbers) - len(set(task_numbers))
     errors = len(expected ^ set(task_numbers)) + duplicates
@@ -136,7 +136,7 @@ async def measure_tasks(app: App, clients: int) -> list[list[str]]:
     ]
 
 
-def _task_numbers(answers: Iterable[CallAnswer]) -> list[int]:
+def _get_task_numbers(answers: Iterable[CallAnswer]) -> list[int]:
     return [int((answer.result or {})["task"]["task_id"]) for answer in answers]
 
 

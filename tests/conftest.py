@@ -82,7 +82,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[OWN_ENVIRONMENTS] = "1"
         config.option.hypothesis_seed = config.option.hypothesis_seed or _SEED
     os.environ.setdefault("OPENBLAS_NUM_THREADS", _BLAS_THREADS)
-    if _only_unit_tests(config):
+    if _selects_only_unit_tests(config):
         return
     os.environ.setdefault("JAVA_TOOL_OPTIONS", _JAVA_OPTIONS)
     stack = config.stash[_EMULATOR] = ExitStack()
@@ -134,7 +134,7 @@ def _is_slow_run(config: pytest.Config) -> bool:
     return bool(config.option.markexpr == "slow")
 
 
-def _only_unit_tests(config: pytest.Config) -> bool:
+def _selects_only_unit_tests(config: pytest.Config) -> bool:
     folder = config.invocation_params.dir
     paths = [(folder / argument.partition("::")[0]).resolve() for argument in config.args]
     return bool(paths) and all(path.is_relative_to(_UNIT) for path in paths)

@@ -93,8 +93,8 @@ class MeasuredKnowledgeBase:
         path.write_text("\n".join(map(json.dumps, documents(size))), encoding="utf-8")
         self.project = f"bench-costs-{size}"
         self.embedder = TokenCountingEmbedder()
-        self._ingest_app = self._app(ingest_path=str(path))
-        self.app = self._app(readwise_token=SecretStr(TOKEN), readwise_url=readwise.base_url)
+        self._ingest_app = self._make_app(ingest_path=str(path))
+        self.app = self._make_app(readwise_token=SecretStr(TOKEN), readwise_url=readwise.base_url)
         self.entries = IndexEntries(self.app.connection.client)
 
     async def process_texts(self) -> dict[str, Figures]:
@@ -115,7 +115,7 @@ class MeasuredKnowledgeBase:
 
     async def measure_calls(self) -> list[Figures]:
         """Measure each kind of call in the usual mix, and return the means."""
-        inputs = await self._workload_inputs()
+        inputs = await self._load_workload_inputs()
         tools_by_name = {tool.name: tool for tool in tools()}
         figures = []
         for kind in MIX:
@@ -142,7 +142,7 @@ class MeasuredKnowledgeBase:
         await self._ingest_app.aclose()
         await self.app.aclose()
 
-    def _app(self, **fields: Any) -> App:
+    def _make_app(self, **fields: Any) -> App:
         settings = Settings(google_cloud_project=self.project, **fields)
         return App(settings, embedder=self.embedder, generator=FakeGenerator())
 
@@ -188,7 +188,7 @@ class MeasuredKnowledgeBase:
             "bytes": len(answer.model_dump_json()),
         }
 
-    async def _workload_inputs(self) -> WorkloadInputs:
+    async def _load_workload_inputs(self) -> WorkloadInputs:
         client = self.app.connection.client
         ids = {
             name: [snapshot.id async for snapshot in client.collection(name).limit(ROUNDS).stream()]
@@ -200,7 +200,7 @@ class MeasuredKnowledgeBase:
             **ids,
             tasks=[await self._add_task(number) for number in range(ROUNDS)],
             questions=(
-                f"{row['title']}, number {number}" for number, row in _numbered_cyclically(rows)
+                f"{row['title']}, number {number}" for number, row in _number_cyclically(rows)
             ),
             materials=[
                 "\n\n".join(
@@ -218,7 +218,7 @@ class MeasuredKnowledgeBase:
         return str((answer.result or {})["task"]["task_id"])
 
 
-def _numbered_cyclically(rows: Sequence[dict[str, Any]]) -> Any:
+def _number_cyclically(rows: Sequence[dict[str, Any]]) -> Any:
     return ((number, rows[number % len(rows)]) for number in count())
 
 
@@ -246,7 +246,7 @@ async def measure(sizes: Sequence[int], folder: Path) -> dict[str, Any]:
             "tool": kind.tool,
             "per_day": kind.per_day,
             "effect": effects[kind.tool],
-            "usage": _columns([figures["calls"][index] for figures in figures_by_size]),
+            "usage": _to_columns([figures["calls"][index] for figures in figures_by_size]),
         }
         for index, kind in enumerate(MIX)
     ]
@@ -260,22 +260,25 @@ async def measure(sizes: Sequence[int], folder: Path) -> dict[str, Any]:
         "sizes": list(sizes),
         "calls": calls,
         "gateway": gateway | {"answer_bytes": mean_answer_bytes},
-        "ingestion": _by_job([figures["ingestion"] for figures in figures_by_size]),
-        "idle": _by_job([figures["idle"] for figures in figures_by_size]),
+        "ingestion": _group_by_job([figures["ingestion"] for figures in figures_by_size]),
+        "idle": _group_by_job([figures["idle"] for figures in figures_by_size]),
         "stored": [figures["stored"] for figures in figures_by_size],
         "start": await start_seconds(),
         "image": image_megabytes(),
     }
 
 
-def _by_job(figures_by_size: Sequence[Mapping[str, Figures]]) -> dict[str, dict[str, list[float]]]:
+def _group_by_job(
+    figures_by_size: Sequence[Mapping[str, Figures]],
+) -> dict[str, dict[str, list[float]]]:
     """Return for each job its figures, each with one value per size."""
     return {
-        job: _columns([figures[job] for figures in figures_by_size]) for job in figures_by_size[0]
+        job: _to_columns([figures[job] for figures in figures_by_size])
+        for job in figures_by_size[0]
     }
 
 
-def _columns(rows: Sequence[Figures]) -> dict[str, list[float]]:
+def _to_columns(rows: Sequence[Figures]) -> dict[str, list[float]]:
     """Return the values of all rows for each figure."""
     return {name: [round(row[name], 4) for row in rows] for name in rows[0]}
 

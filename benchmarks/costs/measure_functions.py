@@ -112,13 +112,13 @@ def gateway_seconds(log: Path, calls: int = 200) -> Figures:
 
             for _ in range(WARM_UP):
                 timed_call()
-            cpu_at_start = _cpu_seconds(group_id)
+            cpu_at_start = _read_cpu_seconds(group_id)
             durations = [timed_call() for _ in range(calls)]
-            cpu_seconds = _cpu_seconds(group_id) - cpu_at_start
+            cpu_seconds = _read_cpu_seconds(group_id) - cpu_at_start
     return {"seconds": round(median(durations), 4), "cpu_seconds": round(cpu_seconds / calls, 4)}
 
 
-def _cpu_seconds(group_id: int) -> float:
+def _read_cpu_seconds(group_id: int) -> float:
     """Return the CPU seconds that a process group has used, as Linux reports them."""
     ticks = 0
     for path in Path("/proc").glob("[0-9]*/stat"):

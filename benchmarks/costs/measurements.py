@@ -141,9 +141,12 @@ def measurements_at(chunks: int) -> Measurements:
         on=content["measured"],
         calls=[_call(call, sizes, chunks) for call in content["calls"]],
         gateway=GatewayUsage(**content["gateway"]),
-        idle={name: _idle(figures, sizes, chunks) for name, figures in content["idle"].items()},
+        idle={
+            name: _interpolate_idle(figures, sizes, chunks)
+            for name, figures in content["idle"].items()
+        },
         ingestion={
-            name: _ingestion(figures, sizes, chunks)
+            name: _extrapolate_ingestion(figures, sizes, chunks)
             for name, figures in content["ingestion"].items()
         },
         stored=interpolate(sizes, content["stored"], chunks),
@@ -182,14 +185,18 @@ def _call(fields: Mapping[str, Any], sizes: Sequence[int], size: int) -> CallFig
     return CallFigures(usage=Usage(**usage), **unchanged)
 
 
-def _idle(fields: Mapping[str, Sequence[float]], sizes: Sequence[int], size: int) -> Usage:
+def _interpolate_idle(
+    fields: Mapping[str, Sequence[float]], sizes: Sequence[int], size: int
+) -> Usage:
     interpolated = _interpolate_all(fields, sizes, size)
     if interpolated["index_reads"]:
         interpolated["seconds"] = fields["seconds"][0]
     return Usage(**interpolated)
 
 
-def _ingestion(fields: Mapping[str, Sequence[float]], sizes: Sequence[int], size: int) -> Usage:
+def _extrapolate_ingestion(
+    fields: Mapping[str, Sequence[float]], sizes: Sequence[int], size: int
+) -> Usage:
     quadratic = fields["index_reads"][-1] * (size / sizes[-1]) ** 2
     return Usage(**_interpolate_all(fields, sizes, size) | {"index_reads": quadratic})
 

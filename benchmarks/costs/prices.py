@@ -121,12 +121,12 @@ def price_list() -> PriceList:
     return PriceList(
         read=content["read"],
         region=content["region"],
-        prices={name: _price(price) for name, price in content["prices"].items()},
+        prices={name: _to_price(price) for name, price in content["prices"].items()},
         vector_search_node=(node["least"], node["most"]),
     )
 
 
-def _price(fields: Mapping[str, Any]) -> Price:
+def _to_price(fields: Mapping[str, Any]) -> Price:
     free = fields["free"] or {"amount": 0, "every": "month"}
     unchanged = {name: value for name, value in fields.items() if name != "free"}
     return Price(free=free["amount"], every=free["every"], **unchanged)

@@ -75,9 +75,9 @@ def scale_tables() -> dict[str, str]:
     """Return the tables of `docs/scale.md` by name."""
     builders = {
         "load": _load_table,
-        "month": _month_table,
-        "flat": _vector_scan_table,
-        "assumed": _assumptions,
+        "month": _render_month_table,
+        "flat": _render_vector_scan_table,
+        "assumed": _list_assumptions,
     }
     return {name: "\n".join(build()) + "\n" for name, build in builders.items()}
 
@@ -85,46 +85,60 @@ def scale_tables() -> dict[str, str]:
 def _load_table() -> list[str]:
     """Return the table of peak load on each part."""
     return [
-        _table_head("at peak"),
-        *_table_rows(
-            ("calls a second", lambda scenario: _two_digits(scenario.peak)),
+        _render_table_head("at peak"),
+        *_render_table_rows(
+            ("calls a second", lambda scenario: _format_two_digits(scenario.peak)),
             (
                 "instances of the gateway",
-                lambda scenario: _two_digits(math.ceil(_gateway_instances(scenario))),
+                lambda scenario: _format_two_digits(
+                    math.ceil(_estimate_gateway_instances(scenario))
+                ),
             ),
             (
                 "instances of `search_kb`",
-                lambda scenario: _two_digits(math.ceil(_search_instances(scenario))),
+                lambda scenario: _format_two_digits(
+                    math.ceil(_estimate_search_instances(scenario))
+                ),
             ),
             (
                 "Firestore reads a second",
-                lambda scenario: _two_digits(_mean_call(scenario).reads * scenario.peak),
+                lambda scenario: _format_two_digits(
+                    _compute_mean_call(scenario).reads * scenario.peak
+                ),
             ),
             (
                 "Firestore writes a second",
-                lambda scenario: _two_digits(_mean_call(scenario).written * scenario.peak),
+                lambda scenario: _format_two_digits(
+                    _compute_mean_call(scenario).written * scenario.peak
+                ),
             ),
             (
                 "writes a second in `access`, at most",
-                lambda scenario: _two_digits(scenario.plan.measured.gateway.writes * scenario.peak),
+                lambda scenario: _format_two_digits(
+                    scenario.plan.measured.gateway.writes * scenario.peak
+                ),
             ),
             (
                 "minutes of the 500/50/5 ramp to get there",
-                lambda scenario: _two_digits(_ramp_minutes(scenario)),
+                lambda scenario: _format_two_digits(_compute_ramp_minutes(scenario)),
             ),
             (
                 "tokens to embed a minute, of 5,000,000",
-                lambda scenario: _two_digits(_mean_call(scenario).embedded * scenario.peak * 60),
+                lambda scenario: _format_two_digits(
+                    _compute_mean_call(scenario).embedded * scenario.peak * 60
+                ),
             ),
             (
                 "texts to embed a minute, of 30,000",
-                lambda scenario: _two_digits(_embedding_share(scenario) * scenario.peak * 60),
+                lambda scenario: _format_two_digits(
+                    _compute_embedding_share(scenario) * scenario.peak * 60
+                ),
             ),
         ),
     ]
 
 
-def _month_table() -> list[str]:
+def _render_month_table() -> list[str]:
     """Return the table of monthly costs."""
     bills = {scenario.title: monthly_bill(scenario.plan) for scenario in SCENARIOS}
     without_index_reads = {
@@ -134,20 +148,22 @@ def _month_table() -> list[str]:
     lowest, highest = price_list().vector_search_node
 
     def sum_costs(*titles: str) -> Callable[[UsageScenario], str]:
-        return lambda scenario: _dollars(sum(bills[scenario.title][title].cost for title in titles))
+        return lambda scenario: _format_dollars(
+            sum(bills[scenario.title][title].cost for title in titles)
+        )
 
     def with_vector_search(scenario: UsageScenario) -> str:
         cost = without_index_reads[scenario.title].cost
-        return f"{_dollars(cost + lowest)} to {_dollars(cost + highest)}"
+        return f"{_format_dollars(cost + lowest)} to {_format_dollars(cost + highest)}"
 
     return [
-        _table_head("a month, $"),
-        *_table_rows(
-            ("calls", lambda scenario: _two_digits(scenario.calls_per_day * DAYS_PER_MONTH)),
+        _render_table_head("a month, $"),
+        *_render_table_rows(
+            ("calls", lambda scenario: _format_two_digits(scenario.calls_per_day * DAYS_PER_MONTH)),
             ("Firestore reads", sum_costs("Firestore reads", "reads in `access`")),
             (
                 "of which entries of vector indexes",
-                lambda scenario: _percent(_index_read_share(scenario)),
+                lambda scenario: _format_percent(_compute_index_read_share(scenario)),
             ),
             ("Firestore writes", sum_costs("Firestore writes", "writes in `access`")),
             (
@@ -157,15 +173,21 @@ def _month_table() -> list[str]:
             ("Cloud Run", sum_costs("requests", "CPU", "memory")),
             ("embedding", sum_costs("embedding")),
             ("logs, and traffic of answers", sum_costs("logs", "answers")),
-            ("everything else", lambda scenario: _dollars(_remaining_cost(bills[scenario.title]))),
-            ("**total**", lambda scenario: f"**{_dollars(bills[scenario.title].cost)}**"),
-            ("per 1,000 calls", lambda scenario: _per_thousand(scenario, bills[scenario.title])),
+            (
+                "everything else",
+                lambda scenario: _format_dollars(_sum_remaining_cost(bills[scenario.title])),
+            ),
+            ("**total**", lambda scenario: f"**{_format_dollars(bills[scenario.title].cost)}**"),
+            (
+                "per 1,000 calls",
+                lambda scenario: _format_per_thousand(scenario, bills[scenario.title]),
+            ),
             ("with one small node of Vector Search instead", with_vector_search),
         ),
     ]
 
 
-def _vector_scan_table() -> list[str]:
+def _render_vector_scan_table() -> list[str]:
     """Return the table of the costs of vector scans by size of the knowledge base."""
     sizes = (1_000, 10_000, 100_000, 1_000_000)
     price = price_list().prices["firestore_reads"]
@@ -182,7 +204,7 @@ def _vector_scan_table() -> list[str]:
             f"{daily_call_usage(plan).read:.0f}",
             f"{entries:,.0f}",
             f"{plan.measured.stored / GIB:,.1f}",
-            f"{_two_digits(calls[0])} to {_two_digits(calls[1])}",
+            f"{_format_two_digits(calls[0])} to {_format_two_digits(calls[1])}",
         )
         return f"| {' | '.join(cells)} |"
 
@@ -197,7 +219,7 @@ def _vector_scan_table() -> list[str]:
     return [f"| {' | '.join(titles)} |", "|" + "---:|" * len(titles), *map(row, sizes)]
 
 
-def _assumptions() -> list[str]:
+def _list_assumptions() -> list[str]:
     """Return the list of assumptions."""
     mix = make_plan(SCENARIOS[0].chunks).measured.calls
     return [
@@ -224,59 +246,59 @@ def _assumptions() -> list[str]:
     ]
 
 
-def _mean_call(scenario: UsageScenario) -> Usage:
+def _compute_mean_call(scenario: UsageScenario) -> Usage:
     """Return the mean usage of a call in the mix."""
     return daily_call_usage(scenario.plan).times(1 / scenario.calls_per_day)
 
 
-def _embedding_share(scenario: UsageScenario) -> float:
+def _compute_embedding_share(scenario: UsageScenario) -> float:
     """Return the share of calls that embed."""
     mix = scenario.plan.measured
     return sum(call.per_day for call in mix.calls if call.usage.embedded) / mix.calls_in_mix
 
 
-def _gateway_instances(scenario: UsageScenario) -> float:
+def _estimate_gateway_instances(scenario: UsageScenario) -> float:
     measured = scenario.plan.measured
     tool_seconds = (
         sum(call.usage.seconds * call.per_day for call in measured.calls) / measured.calls_in_mix
     )
     gateway = measured.gateway
-    concurrency = _concurrency(scenario, "gateway")
+    concurrency = _get_concurrency(scenario, "gateway")
     return instances(
         scenario.peak, gateway.seconds + tool_seconds, gateway.cpu_seconds, concurrency
     )
 
 
-def _search_instances(scenario: UsageScenario) -> float:
+def _estimate_search_instances(scenario: UsageScenario) -> float:
     measured = scenario.plan.measured
     searches = [call for call in measured.calls if call.tool == "search_kb"]
     count = sum(call.per_day for call in searches)
     seconds = sum(call.usage.seconds * call.per_day for call in searches) / count
     cpu_seconds = sum(call.usage.cpu_seconds * call.per_day for call in searches) / count
     searches_per_second = scenario.peak * count / measured.calls_in_mix
-    concurrency = _concurrency(scenario, "search_kb")
+    concurrency = _get_concurrency(scenario, "search_kb")
     return instances(searches_per_second, seconds, cpu_seconds, concurrency)
 
 
-def _concurrency(scenario: UsageScenario, name: str) -> int:
+def _get_concurrency(scenario: UsageScenario, name: str) -> int:
     return next(
         function.concurrency for function in scenario.plan.functions if function.name == name
     )
 
 
-def _ramp_minutes(scenario: UsageScenario) -> float:
+def _compute_ramp_minutes(scenario: UsageScenario) -> float:
     """Return the minutes until traffic to the busiest collection may reach the peak."""
     if scenario.peak <= RAMP_START:
         return 0.0
     return 5 * math.ceil(math.log(scenario.peak / RAMP_START, 1.5))
 
 
-def _index_read_share(scenario: UsageScenario) -> float:
+def _compute_index_read_share(scenario: UsageScenario) -> float:
     plan = scenario.plan
     return index_reads(plan).month / monthly_bill(plan)["Firestore reads"].amount
 
 
-def _remaining_cost(bill: Bill) -> float:
+def _sum_remaining_cost(bill: Bill) -> float:
     listed_titles = {
         "Firestore reads",
         "reads in `access`",
@@ -294,7 +316,7 @@ def _remaining_cost(bill: Bill) -> float:
     return sum(row.cost for row in bill.rows if row.title not in listed_titles)
 
 
-def _per_thousand(scenario: UsageScenario, bill: Bill) -> str:
+def _format_per_thousand(scenario: UsageScenario, bill: Bill) -> str:
     return f"{1000 * bill.cost / (scenario.calls_per_day * DAYS_PER_MONTH):.2f}"
 
 
@@ -303,16 +325,16 @@ def table_row(title: str, cells: Iterable[str]) -> str:
     return f"| {' | '.join([title, *cells])} |"
 
 
-def _table_head(title: str) -> str:
+def _render_table_head(title: str) -> str:
     rule = "|---|" + "---:|" * len(SCENARIOS)
     return f"| {' | '.join([title, *(scenario.title for scenario in SCENARIOS)])} |\n{rule}"
 
 
-def _table_rows(*rows: tuple[str, Callable[[UsageScenario], str]]) -> Iterable[str]:
+def _render_table_rows(*rows: tuple[str, Callable[[UsageScenario], str]]) -> Iterable[str]:
     return [table_row(title, [cell(scenario) for scenario in SCENARIOS]) for title, cell in rows]
 
 
-def _two_digits(number: float) -> str:
+def _format_two_digits(number: float) -> str:
     """Format a number with two significant digits."""
     if not number:
         return "0"
@@ -321,9 +343,9 @@ def _two_digits(number: float) -> str:
     return f"{rounded:,.{max(0, digits)}f}"
 
 
-def _dollars(amount: float) -> str:
+def _format_dollars(amount: float) -> str:
     return f"{amount:,.2f}" if amount < 100 else f"{amount:,.0f}"
 
 
-def _percent(share: float) -> str:
+def _format_percent(share: float) -> str:
     return f"{share:.0%}"

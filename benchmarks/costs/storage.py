@@ -53,35 +53,39 @@ def load_index_rules(indexes: Mapping[str, Any], collection: str, dimension: int
 
 def document_bytes(path: str, data: Mapping[str, Any], index_rules: IndexRules) -> int:
     """Return the size of a document."""
-    return _name_bytes(path) + DOCUMENT_OVERHEAD + _map_bytes(data, index_rules)
+    return _count_name_bytes(path) + DOCUMENT_OVERHEAD + _count_map_bytes(data, index_rules)
 
 
 def index_bytes(path: str, data: Mapping[str, Any], index_rules: IndexRules) -> int:
     """Return the size of a document's entries in all indexes."""
     single_field = sum(
-        _single_field_bytes(path, name, value, index_rules)
+        _count_single_field_bytes(path, name, value, index_rules)
         for name, value in data.items()
         if not {name, "*"} & index_rules.exempt
     )
     return single_field + sum(
-        _composite_bytes(path, data, fields, index_rules) for fields in index_rules.composite
+        _count_composite_bytes(path, data, fields, index_rules) for fields in index_rules.composite
     )
 
 
-def _single_field_bytes(path: str, name: str, value: Any, index_rules: IndexRules) -> int:
+def _count_single_field_bytes(path: str, name: str, value: Any, index_rules: IndexRules) -> int:
     """Return the size of the single-field entries: two per value, one per array element."""
     if isinstance(value, Mapping):
         return sum(
-            _single_field_bytes(path, f"{name}.{key}", item, index_rules)
+            _count_single_field_bytes(path, f"{name}.{key}", item, index_rules)
             for key, item in value.items()
         )
-    entry_bytes = _name_bytes(path) + ENTRY_OVERHEAD + _text_bytes(name)
+    entry_bytes = _count_name_bytes(path) + ENTRY_OVERHEAD + _count_text_bytes(name)
     if isinstance(value, list):
-        return sum(entry_bytes + _value_bytes(item, index_rules) for item in value)
-    return 0 if isinstance(value, Vector) else 2 * (entry_bytes + _value_bytes(value, index_rules))
+        return sum(entry_bytes + _count_value_bytes(item, index_rules) for item in value)
+    return (
+        0
+        if isinstance(value, Vector)
+        else 2 * (entry_bytes + _count_value_bytes(value, index_rules))
+    )
 
 
-def _composite_bytes(
+def _count_composite_bytes(
     path: str, data: Mapping[str, Any], fields: Sequence[str], index_rules: IndexRules
 ) -> int:
     """Return the size of the entries in a composite index: one per element of an array field."""
@@ -90,27 +94,30 @@ def _composite_bytes(
     values = [data[name] for name in fields]
     arrays = [value for value in values if isinstance(value, list)]
     other_values = [value for value in values if not isinstance(value, list)]
-    entry_bytes = _name_bytes(path) + ENTRY_OVERHEAD
-    entry_bytes += sum(_value_bytes(value, index_rules) for value in other_values)
+    entry_bytes = _count_name_bytes(path) + ENTRY_OVERHEAD
+    entry_bytes += sum(_count_value_bytes(value, index_rules) for value in other_values)
     elements = [element for array in arrays for element in array]
     if not elements:
         return entry_bytes
-    return sum(entry_bytes + _value_bytes(element, index_rules) for element in elements)
+    return sum(entry_bytes + _count_value_bytes(element, index_rules) for element in elements)
 
 
-def _name_bytes(path: str) -> int:
-    return sum(map(_text_bytes, path.split("/"))) + NAME_OVERHEAD
+def _count_name_bytes(path: str) -> int:
+    return sum(map(_count_text_bytes, path.split("/"))) + NAME_OVERHEAD
 
 
-def _text_bytes(text: str) -> int:
+def _count_text_bytes(text: str) -> int:
     return len(text.encode()) + 1
 
 
-def _map_bytes(data: Mapping[str, Any], index_rules: IndexRules) -> int:
-    return sum(_text_bytes(name) + _value_bytes(value, index_rules) for name, value in data.items())
+def _count_map_bytes(data: Mapping[str, Any], index_rules: IndexRules) -> int:
+    return sum(
+        _count_text_bytes(name) + _count_value_bytes(value, index_rules)
+        for name, value in data.items()
+    )
 
 
-def _value_bytes(value: Any, index_rules: IndexRules) -> int:
+def _count_value_bytes(value: Any, index_rules: IndexRules) -> int:
     match value:
         case Vector():
             size = _SCALAR_BYTES * index_rules.dimension
@@ -119,11 +126,11 @@ def _value_bytes(value: Any, index_rules: IndexRules) -> int:
         case int() | float() | datetime():
             size = _SCALAR_BYTES
         case str():
-            size = _text_bytes(value)
+            size = _count_text_bytes(value)
         case bytes():
             size = len(value)
         case Mapping():
-            size = _map_bytes(value, index_rules) + DOCUMENT_OVERHEAD
+            size = _count_map_bytes(value, index_rules) + DOCUMENT_OVERHEAD
         case _:
-            size = sum(_value_bytes(item, index_rules) for item in value)
+            size = sum(_count_value_bytes(item, index_rules) for item in value)
     return size

@@ -64,7 +64,7 @@ def write_tables(page: Path, tables: Mapping[str, str], day: date) -> None:
         ValueError: The page does not have exactly one section for each table.
     """
     text = page.read_text("utf-8")
-    for name, table in {**tables, "computed": _origin_note(day)}.items():
+    for name, table in {**tables, "computed": _write_origin_note(day)}.items():
         pattern = rf"(?<=<!-- {name} -->\n).*?(?=<!-- /{name} -->)"
         text, count = re.subn(pattern, table.replace("\\", r"\\"), text, flags=re.DOTALL)
         if count != 1:
@@ -72,7 +72,7 @@ def write_tables(page: Path, tables: Mapping[str, str], day: date) -> None:
     page.write_text(text, "utf-8")
 
 
-def _origin_note(day: date) -> str:
+def _write_origin_note(day: date) -> str:
     """Return the sentences that say when, how and from what the tables were computed."""
     prices = price_list()
     return (
@@ -87,30 +87,30 @@ def costs_tables() -> dict[str, str]:
     """Return the tables of `docs/costs.md`, in Markdown, by name."""
     plans = [make_plan(size) for size in SIZES]
     tables = {
-        "month": _month_table(plans),
-        "ingestion": _ingestion_table(plans),
-        "remarks": [f"- {remark}" for remark in _remarks(plans)],
+        "month": _render_month_table(plans),
+        "ingestion": _render_ingestion_table(plans),
+        "remarks": [f"- {remark}" for remark in _write_remarks(plans)],
     }
     return {name: "\n".join(lines) + "\n" for name, lines in tables.items()}
 
 
-def _month_table(plans: Sequence[DeploymentPlan]) -> list[str]:
+def _render_month_table(plans: Sequence[DeploymentPlan]) -> list[str]:
     bills = [monthly_bill(plan) for plan in plans]
     bills_without_model = [monthly_bill(replace(plan, model=False)) for plan in plans]
     head = f"a month, {CALLS_PER_DAY} calls a day"
     amounts = [
-        table_row(title, (_number(bill[title].amount) for bill in bills))
+        table_row(title, (_round(bill[title].amount) for bill in bills))
         for title in ("Firestore reads", "Firestore writes", "requests", "CPU", "memory")
     ]
     amounts.insert(
         1,
         table_row(
             "of which vector index entries",
-            (_number(index_reads(plan).month) for plan in plans),
+            (_round(index_reads(plan).month) for plan in plans),
         ),
     )
     stored = (f"{plan.measured.stored / GIB:.2f}" for plan in plans)
-    tokens = (_number(bill["embedding"].amount) for bill in bills)
+    tokens = (_round(bill["embedding"].amount) for bill in bills)
     charged_titles = [
         title
         for title in (row.title for row in bills[0].rows)
@@ -119,27 +119,30 @@ def _month_table(plans: Sequence[DeploymentPlan]) -> list[str]:
     return [
         table_row(head, (f"{plan.chunks:,} chunks" for plan in plans)),
         table_row("---", ("---:" for _ in plans)),
-        *(_with_units(line) for line in amounts),
+        *(_replace_units(line) for line in amounts),
         table_row("GiB stored", stored),
         table_row("tokens embedded", tokens),
         *(
-            table_row(f"{title}, $", (_cents(bill[title].cost) for bill in bills))
+            table_row(f"{title}, $", (_format_cents(bill[title].cost) for bill in bills))
             for title in charged_titles
         ),
         table_row(
-            "total without a language model, $", (_cents(bill.cost) for bill in bills_without_model)
+            "total without a language model, $",
+            (_format_cents(bill.cost) for bill in bills_without_model),
         ),
-        table_row("**total, $**", (f"**{_cents(bill.cost)}**" for bill in bills)),
-        table_row("total without free tiers, $", (_cents(bill.list_price) for bill in bills)),
+        table_row("**total, $**", (f"**{_format_cents(bill.cost)}**" for bill in bills)),
+        table_row(
+            "total without free tiers, $", (_format_cents(bill.list_price) for bill in bills)
+        ),
     ]
 
 
-def _with_units(line: str) -> str:
+def _replace_units(line: str) -> str:
     """Replace the titles `CPU` and `memory`, as bills have them, by their units."""
     return line.replace("| CPU |", "| vCPU-seconds |").replace("| memory |", "| GiB-seconds |")
 
 
-def _ingestion_table(plans: Sequence[DeploymentPlan]) -> list[str]:
+def _render_ingestion_table(plans: Sequence[DeploymentPlan]) -> list[str]:
     bills = [first_ingestion(plan) for plan in plans]
     bills_without_model = [first_ingestion(replace(plan, model=False)) for plan in plans]
     return [
@@ -147,22 +150,23 @@ def _ingestion_table(plans: Sequence[DeploymentPlan]) -> list[str]:
         table_row("---", ("---:" for _ in plans)),
         table_row(
             "Firestore writes",
-            (_number(bill["Firestore writes"].amount) for bill in bills_without_model),
+            (_round(bill["Firestore writes"].amount) for bill in bills_without_model),
         ),
         table_row(
-            "tokens embedded", (_number(bill["embedding"].amount) for bill in bills_without_model)
+            "tokens embedded", (_round(bill["embedding"].amount) for bill in bills_without_model)
         ),
         table_row(
-            "without a language model, $", (_cents(bill.cost) for bill in bills_without_model)
+            "without a language model, $",
+            (_format_cents(bill.cost) for bill in bills_without_model),
         ),
         table_row(
             "with a language model (cards, cluster names, extractions), $",
-            (_cents(bill.cost) for bill in bills),
+            (_format_cents(bill.cost) for bill in bills),
         ),
     ]
 
 
-def _remarks(plans: Sequence[DeploymentPlan]) -> list[str]:
+def _write_remarks(plans: Sequence[DeploymentPlan]) -> list[str]:
     """Return remarks on the costs and on how to reduce them."""
     prices = price_list()
     bill = monthly_bill(plans[0])
@@ -172,7 +176,8 @@ def _remarks(plans: Sequence[DeploymentPlan]) -> list[str]:
         monthly_bill(plan).cost - monthly_bill(replace(plan, recovery=False)).cost for plan in plans
     ]
     most_frequent = max(
-        (function for function in plans[0].functions if function.schedule), key=_runs_per_month
+        (function for function in plans[0].functions if function.schedule),
+        key=_count_runs_per_month,
     ).name
     bill_with_hourly_job = monthly_bill(_reschedule(plans[0], most_frequent, "0 * * * *"))
     saved_cpu = bill["CPU"].amount - bill_with_hourly_job["CPU"].amount
@@ -193,7 +198,7 @@ def _remarks(plans: Sequence[DeploymentPlan]) -> list[str]:
         ),
         (
             "Firestore's free tier applies to the database created first. If that were `access`,"
-            f" the totals would be {_join_dollars([_free_tier_value(plan) for plan in plans])}"
+            f" the totals would be {_join_dollars([_sum_free_tier_value(plan) for plan in plans])}"
             " higher."
         ),
         (
@@ -207,8 +212,8 @@ def _remarks(plans: Sequence[DeploymentPlan]) -> list[str]:
             f" ${largest_bill.cost - bill_with_weekly_health.cost:.2f}."
         ),
         (
-            f"`{most_frequent}` runs most often. Running it hourly would save {_number(saved_cpu)}"
-            f" of {_number(bill['CPU'].amount)} vCPU-seconds. They are free either way, unless"
+            f"`{most_frequent}` runs most often. Running it hourly would save {_round(saved_cpu)}"
+            f" of {_round(bill['CPU'].amount)} vCPU-seconds. They are free either way, unless"
             " other projects on the same billing account use up the free tier."
         ),
         (
@@ -226,14 +231,14 @@ def _count_alerts() -> int:
     )
 
 
-def _free_tier_value(plan: DeploymentPlan) -> float:
+def _sum_free_tier_value(plan: DeploymentPlan) -> float:
     """Return the dollars that Firestore's free tier saves."""
     bill = monthly_bill(plan)
     rows = [bill[title] for title in ("Firestore reads", "Firestore writes", "storage")]
     return sum(row.list_price - row.cost for row in rows)
 
 
-def _runs_per_month(job: Function) -> float:
+def _count_runs_per_month(job: Function) -> float:
     return parse_schedule(job.schedule).per_month
 
 
@@ -248,13 +253,13 @@ def _reschedule(plan: DeploymentPlan, name: str, schedule: str) -> DeploymentPla
     )
 
 
-def _number(amount: float) -> str:
+def _round(amount: float) -> str:
     """Format an amount as a whole number with at most three significant digits."""
     digits = max(0, len(f"{amount:.0f}") - 3)
     return f"{round(amount, -digits):,.0f}"
 
 
-def _cents(dollars: float) -> str:
+def _format_cents(dollars: float) -> str:
     return f"{dollars:,.2f}"
 
 

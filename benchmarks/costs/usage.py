@@ -103,31 +103,33 @@ def monthly_items(plan: DeploymentPlan) -> list[Item]:
     """Return the billable items of a month."""
     gib = plan.measured.stored / GIB
     return [
-        *_firestore_items(plan),
+        *_list_firestore_items(plan),
         Item("storage", "firestore_storage", MonthlyAmount.of_month(gib)),
         Item(
-            "point-in-time recovery", "firestore_recovery", _evenly(gib if plan.recovery else 0.0)
+            "point-in-time recovery",
+            "firestore_recovery",
+            _spread_evenly(gib if plan.recovery else 0.0),
         ),
-        *_cloud_run_items(plan),
-        *_model_items(_daily_usage(plan).times(DAYS_PER_MONTH), model=plan.model),
-        *_fixed_items(plan),
+        *_list_cloud_run_items(plan),
+        *_list_model_items(_compute_daily_usage(plan).times(DAYS_PER_MONTH), model=plan.model),
+        *_list_fixed_items(plan),
     ]
 
 
 def ingestion_items(plan: DeploymentPlan) -> list[Item]:
     """Return the billable items of ingesting all passages on one day."""
-    usage = _ingestion_usage(plan)
+    usage = _sum_ingestion_usage(plan)
     memory = sum(
         plan.measured.ingestion[job.name].seconds * job.memory / 1024
         for job in plan.functions
-        if job.name in plan.measured.ingestion and _job_runs(job.name, plan)
+        if job.name in plan.measured.ingestion and _does_run(job.name, plan)
     )
     return [
         Item("Firestore reads", "firestore_reads", MonthlyAmount(0.0, usage.reads, 1)),
         Item("Firestore writes", "firestore_writes", MonthlyAmount(0.0, usage.written, 1)),
-        Item("CPU", "run_cpu", _evenly(usage.seconds)),
-        Item("memory", "run_memory", _evenly(memory)),
-        *_model_items(usage, model=plan.model),
+        Item("CPU", "run_cpu", _spread_evenly(usage.seconds)),
+        Item("memory", "run_memory", _spread_evenly(memory)),
+        *_list_model_items(usage, model=plan.model),
     ]
 
 
@@ -151,13 +153,13 @@ def instances(
 
 def index_reads(plan: DeploymentPlan) -> MonthlyAmount:
     """Return the reads of vector index entries."""
-    usage, days = _usage_of_occasional_jobs(plan)
-    return MonthlyAmount(_daily_usage(plan).index_reads, usage.index_reads, days)
+    usage, days = _compute_occasional_usage(plan)
+    return MonthlyAmount(_compute_daily_usage(plan).index_reads, usage.index_reads, days)
 
 
-def _firestore_items(plan: DeploymentPlan) -> list[Item]:
-    daily = _daily_usage(plan)
-    occasional, days = _usage_of_occasional_jobs(plan)
+def _list_firestore_items(plan: DeploymentPlan) -> list[Item]:
+    daily = _compute_daily_usage(plan)
+    occasional, days = _compute_occasional_usage(plan)
     reads = MonthlyAmount(daily.reads, occasional.reads, days)
     writes = MonthlyAmount(daily.written, occasional.written, days)
     gateway = plan.measured.gateway
@@ -172,45 +174,45 @@ def _firestore_items(plan: DeploymentPlan) -> list[Item]:
     ]
 
 
-def _daily_usage(plan: DeploymentPlan) -> Usage:
+def _compute_daily_usage(plan: DeploymentPlan) -> Usage:
     """Return the daily usage of calls, daily jobs and new passages."""
     runs = [
-        _idle(job, plan).times(parse_schedule(job.schedule).per_day)
-        for job in _jobs(plan, daily=True)
+        _get_idle_usage(job, plan).times(parse_schedule(job.schedule).per_day)
+        for job in _list_jobs(plan, daily=True)
     ]
     usage = (
         daily_call_usage(plan)
         + _sum(runs)
-        + _ingestion_usage(plan).times(plan.new_chunks / plan.chunks)
+        + _sum_ingestion_usage(plan).times(plan.new_chunks / plan.chunks)
     )
     return replace(usage, index_reads=usage.index_reads * plan.index_read_share)
 
 
-def _usage_of_occasional_jobs(plan: DeploymentPlan) -> tuple[Usage, float]:
+def _compute_occasional_usage(plan: DeploymentPlan) -> tuple[Usage, float]:
     """Return the usage of the jobs that do not run every day.
 
     Returns:
         The usage on a day with runs, and the number of such days per month. The runs of all these
         jobs are spread over the days of the most frequent one.
     """
-    schedules = [(job, parse_schedule(job.schedule)) for job in _jobs(plan, daily=False)]
+    schedules = [(job, parse_schedule(job.schedule)) for job in _list_jobs(plan, daily=False)]
     days = max((runs.days for _, runs in schedules), default=0.0)
-    usage = _sum(_idle(job, plan).times(runs.per_month / days) for job, runs in schedules)
+    usage = _sum(_get_idle_usage(job, plan).times(runs.per_month / days) for job, runs in schedules)
     return replace(usage, index_reads=usage.index_reads * plan.index_read_share), days
 
 
-def _cloud_run_items(plan: DeploymentPlan) -> list[Item]:
+def _list_cloud_run_items(plan: DeploymentPlan) -> list[Item]:
     """Return Cloud Run's requests, CPU seconds and GiB-seconds, and the logs and answers."""
     functions_by_name = {function.name: function for function in plan.functions}
     seconds_by_name = _call_seconds(plan, functions_by_name)
     runs = 0.0
-    for job in _jobs(plan):
+    for job in _list_jobs(plan):
         runs_per_month = parse_schedule(job.schedule).per_month
         runs += runs_per_month
-        run_seconds = plan.measured.start["job"] + _idle(job, plan).seconds
+        run_seconds = plan.measured.start["job"] + _get_idle_usage(job, plan).seconds
         seconds_by_name[job.name] = runs_per_month * _round_up(run_seconds)
     new_chunks_per_month = plan.new_chunks * DAYS_PER_MONTH
-    ingestion_seconds = _ingestion_usage(plan).seconds * new_chunks_per_month / plan.chunks
+    ingestion_seconds = _sum_ingestion_usage(plan).seconds * new_chunks_per_month / plan.chunks
     # The memory of the jobs that ingest is counted as 1 GiB.
     gib_seconds = ingestion_seconds + sum(
         seconds * functions_by_name[name].memory / 1024 for name, seconds in seconds_by_name.items()
@@ -219,11 +221,11 @@ def _cloud_run_items(plan: DeploymentPlan) -> list[Item]:
     # A call is a request to the gateway, and one to the tool's function.
     requests = calls * (2 + HANDSHAKES_PER_CALL) + runs
     return [
-        Item("requests", "run_requests", _evenly(requests)),
-        Item("CPU", "run_cpu", _evenly(sum(seconds_by_name.values()) + ingestion_seconds)),
-        Item("memory", "run_memory", _evenly(gib_seconds)),
-        Item("logs", "logs", _evenly(requests * LOG_BYTES_PER_REQUEST / GIB)),
-        Item("answers", "egress", _evenly(calls * plan.measured.gateway.answer_bytes / GIB)),
+        Item("requests", "run_requests", _spread_evenly(requests)),
+        Item("CPU", "run_cpu", _spread_evenly(sum(seconds_by_name.values()) + ingestion_seconds)),
+        Item("memory", "run_memory", _spread_evenly(gib_seconds)),
+        Item("logs", "logs", _spread_evenly(requests * LOG_BYTES_PER_REQUEST / GIB)),
+        Item("answers", "egress", _spread_evenly(calls * plan.measured.gateway.answer_bytes / GIB)),
     ]
 
 
@@ -235,22 +237,22 @@ def _call_seconds(
     gateway = plan.measured.gateway
     instance_seconds: dict[str, float] = {}
     tool_seconds = 0.0
-    for name, (share, usage) in _usage_by_tool(plan.measured).items():
+    for name, (share, usage) in _compute_usage_by_tool(plan.measured).items():
         per_day = plan.calls_per_day * share
         concurrency = functions_by_name[name].concurrency
-        daily_seconds = _instance_seconds(per_day, start["tool"], usage, concurrency)
+        daily_seconds = _compute_instance_seconds(per_day, start["tool"], usage, concurrency)
         instance_seconds[name] = DAYS_PER_MONTH * daily_seconds
-        tool_seconds += share * (usage.seconds + start["tool"] * _cold_start_share(per_day))
+        tool_seconds += share * (usage.seconds + start["tool"] * _compute_cold_start_share(per_day))
     # The gateway waits for the tool, so its calls last as long as the tool's.
     gateway_usage = Usage(seconds=gateway.seconds + tool_seconds, cpu_seconds=gateway.cpu_seconds)
     gateway_concurrency = functions_by_name["gateway"].concurrency
-    instance_seconds["gateway"] = DAYS_PER_MONTH * _instance_seconds(
+    instance_seconds["gateway"] = DAYS_PER_MONTH * _compute_instance_seconds(
         plan.calls_per_day, start["gateway"], gateway_usage, gateway_concurrency
     )
     return instance_seconds
 
 
-def _usage_by_tool(measured: Measurements) -> dict[str, tuple[float, Usage]]:
+def _compute_usage_by_tool(measured: Measurements) -> dict[str, tuple[float, Usage]]:
     """Return for each tool its share of the calls, and the mean usage of its calls."""
     totals: dict[str, tuple[float, Usage]] = {}
     for call in measured.calls:
@@ -260,7 +262,9 @@ def _usage_by_tool(measured: Measurements) -> dict[str, tuple[float, Usage]]:
     return {name: (share, usage.times(1 / share)) for name, (share, usage) in totals.items()}
 
 
-def _instance_seconds(per_day: float, start: float, usage: Usage, concurrency: int) -> float:
+def _compute_instance_seconds(
+    per_day: float, start: float, usage: Usage, concurrency: int
+) -> float:
     """Return the billed instance seconds per day.
 
     Frequent calls overlap, and share the instances that Cloud Run keeps for them. Rare calls come
@@ -277,10 +281,10 @@ def _instance_seconds(per_day: float, start: float, usage: Usage, concurrency: i
         return SECONDS_PER_DAY * instances(
             calls_per_second, usage.seconds, usage.cpu_seconds, concurrency
         )
-    return per_day * _round_up(usage.seconds + start * _cold_start_share(per_day))
+    return per_day * _round_up(usage.seconds + start * _compute_cold_start_share(per_day))
 
 
-def _cold_start_share(per_day: float) -> float:
+def _compute_cold_start_share(per_day: float) -> float:
     """Return the share of calls that cause a cold start."""
     return min(1.0, STARTS_PER_DAY / per_day) if per_day else 0.0
 
@@ -290,47 +294,53 @@ def _round_up(seconds: float) -> float:
     return math.ceil(round(seconds / BILLING_STEP_SECONDS, 6)) * BILLING_STEP_SECONDS
 
 
-def _model_items(usage: Usage, *, model: bool) -> list[Item]:
+def _list_model_items(usage: Usage, *, model: bool) -> list[Item]:
     share = 1.0 if model else 0.0
     return [
-        Item("embedding", "embedding", _evenly(usage.embedded)),
-        Item("language model, input", "generation_input", _evenly(usage.input_tokens * share)),
-        Item("language model, output", "generation_output", _evenly(usage.output_tokens * share)),
+        Item("embedding", "embedding", _spread_evenly(usage.embedded)),
+        Item(
+            "language model, input", "generation_input", _spread_evenly(usage.input_tokens * share)
+        ),
+        Item(
+            "language model, output",
+            "generation_output",
+            _spread_evenly(usage.output_tokens * share),
+        ),
     ]
 
 
-def _fixed_items(plan: DeploymentPlan) -> list[Item]:
+def _list_fixed_items(plan: DeploymentPlan) -> list[Item]:
     """Return the items that depend little on usage."""
     own_layers_mb = sum(plan.measured.image[function.kind] for function in plan.functions)
     images_gb = BASE_IMAGE_GB + own_layers_mb / 1000
     build_minutes = DEPLOYMENTS_PER_MONTH * len(plan.functions) * BUILD_MINUTES_PER_FUNCTION
-    starts = plan.calls_per_day * _cold_start_share(plan.calls_per_day) * DAYS_PER_MONTH
+    starts = plan.calls_per_day * _compute_cold_start_share(plan.calls_per_day) * DAYS_PER_MONTH
     return [
-        Item("schedules", "scheduler", _evenly(len(_jobs(plan)))),
-        Item("alerts", "alerting", _evenly(plan.alerts)),
-        Item("images", "images", _evenly(images_gb)),
-        Item("builds", "builds", _evenly(build_minutes)),
-        Item("secrets", "secret_versions", _evenly(SECRET_COUNT)),
-        Item("accesses of secrets", "secret_accesses", _evenly(starts * SECRET_COUNT)),
-        Item("bucket of deployments", "bucket", _evenly(BUNDLE_BUCKET_GB)),
+        Item("schedules", "scheduler", _spread_evenly(len(_list_jobs(plan)))),
+        Item("alerts", "alerting", _spread_evenly(plan.alerts)),
+        Item("images", "images", _spread_evenly(images_gb)),
+        Item("builds", "builds", _spread_evenly(build_minutes)),
+        Item("secrets", "secret_versions", _spread_evenly(SECRET_COUNT)),
+        Item("accesses of secrets", "secret_accesses", _spread_evenly(starts * SECRET_COUNT)),
+        Item("bucket of deployments", "bucket", _spread_evenly(BUNDLE_BUCKET_GB)),
     ]
 
 
-def _ingestion_usage(plan: DeploymentPlan) -> Usage:
+def _sum_ingestion_usage(plan: DeploymentPlan) -> Usage:
     """Return the usage of ingesting all passages, without jobs that need an absent model."""
-    return _sum(usage for name, usage in plan.measured.ingestion.items() if _job_runs(name, plan))
+    return _sum(usage for name, usage in plan.measured.ingestion.items() if _does_run(name, plan))
 
 
-def _job_runs(name: str, plan: DeploymentPlan) -> bool:
+def _does_run(name: str, plan: DeploymentPlan) -> bool:
     return plan.model or name not in JOBS_THAT_NEED_A_MODEL
 
 
-def _idle(job: Function, plan: DeploymentPlan) -> Usage:
+def _get_idle_usage(job: Function, plan: DeploymentPlan) -> Usage:
     """Return the usage of a run with nothing to do."""
     return plan.measured.idle.get(job.name, Usage())
 
 
-def _jobs(plan: DeploymentPlan, *, daily: bool | None = None) -> list[Function]:
+def _list_jobs(plan: DeploymentPlan, *, daily: bool | None = None) -> list[Function]:
     """Return all scheduled jobs, or only those that run daily, or only the others."""
     jobs = [function for function in plan.functions if function.schedule]
     return [job for job in jobs if daily is None or parse_schedule(job.schedule).daily is daily]
@@ -349,7 +359,7 @@ def _sum(usages: Iterable[Usage]) -> Usage:
     return reduce(add, usages, Usage())
 
 
-def _evenly(amount: float) -> MonthlyAmount:
+def _spread_evenly(amount: float) -> MonthlyAmount:
     return MonthlyAmount.of_month(amount)
 
 
@@ -398,10 +408,10 @@ def parse_schedule(schedule: str) -> Runs:
 
 def _count(text: str, first: int, last: int) -> int:
     """Count the values that a field of a schedule matches."""
-    return len(set().union(*(_values(part, first, last) for part in text.split(","))))
+    return len(set().union(*(_parse_values(part, first, last) for part in text.split(","))))
 
 
-def _values(part: str, first: int, last: int) -> set[int]:
+def _parse_values(part: str, first: int, last: int) -> set[int]:
     """Return the values of one element of a field: `*`, `*/15`, `5`, `5-9` or `5-9/2`."""
     span, _, step = part.partition("/")
     if span != "*":

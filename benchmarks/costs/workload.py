@@ -159,20 +159,22 @@ class CallKind:
     arguments: Callable[[WorkloadInputs, int], dict[str, Any]]
 
 
-def _search_arguments(arguments: dict[str, Any]) -> Callable[[WorkloadInputs, int], dict[str, Any]]:
+def _make_search_arguments(
+    arguments: dict[str, Any],
+) -> Callable[[WorkloadInputs, int], dict[str, Any]]:
     return lambda inputs, _: {"query": next(inputs.questions), **arguments}
 
 
-def _nth(ids: Sequence[str], number: int) -> str:
+def _pick_nth(ids: Sequence[str], number: int) -> str:
     """Return the nth item, cyclically."""
     return ids[number % len(ids)]
 
 
-def _no_arguments(_: WorkloadInputs, __: int) -> dict[str, Any]:
+def _make_no_arguments(_: WorkloadInputs, __: int) -> dict[str, Any]:
     return {}
 
 
-def _trace_arguments(inputs: WorkloadInputs, number: int) -> dict[str, Any]:
+def _make_trace_arguments(inputs: WorkloadInputs, number: int) -> dict[str, Any]:
     title, text = inputs.problems[number]
     return {"title": title, "context_text": text, "solution_text": text[::-1], "tags": ["science"]}
 
@@ -180,29 +182,39 @@ def _trace_arguments(inputs: WorkloadInputs, number: int) -> dict[str, Any]:
 _TAG: Final = {"filters": {"tags": ["seventh"]}}
 _AUTHOR: Final = {"filters": {"author": "Author 7"}}
 MIX: Final = (
-    CallKind("search_kb", "search_kb", 30, _search_arguments({})),
-    CallKind("search_kb, one tag", "search_kb", 10, _search_arguments(_TAG)),
-    CallKind("search_kb, one author", "search_kb", 5, _search_arguments(_AUTHOR)),
-    CallKind("get_chunk", "get_chunk", 15, lambda inputs, n: {"chunk_id": _nth(inputs.chunks, n)}),
+    CallKind("search_kb", "search_kb", 30, _make_search_arguments({})),
+    CallKind("search_kb, one tag", "search_kb", 10, _make_search_arguments(_TAG)),
+    CallKind("search_kb, one author", "search_kb", 5, _make_search_arguments(_AUTHOR)),
     CallKind(
-        "get_source", "get_source", 4, lambda inputs, n: {"source_id": _nth(inputs.sources, n)}
+        "get_chunk", "get_chunk", 15, lambda inputs, n: {"chunk_id": _pick_nth(inputs.chunks, n)}
     ),
-    CallKind("list_sources", "list_sources", 2, _no_arguments),
+    CallKind(
+        "get_source", "get_source", 4, lambda inputs, n: {"source_id": _pick_nth(inputs.sources, n)}
+    ),
+    CallKind("list_sources", "list_sources", 2, _make_no_arguments),
     CallKind("get_recent", "get_recent", 2, lambda _, __: {"period": "last_30_days"}),
-    CallKind("list_clusters", "list_clusters", 2, _no_arguments),
+    CallKind("list_clusters", "list_clusters", 2, _make_no_arguments),
     CallKind(
-        "get_cluster", "get_cluster", 1, lambda inputs, n: {"cluster_id": _nth(inputs.clusters, n)}
+        "get_cluster",
+        "get_cluster",
+        1,
+        lambda inputs, n: {"cluster_id": _pick_nth(inputs.clusters, n)},
     ),
-    CallKind("get_stats", "get_stats", 2, _no_arguments),
-    CallKind("get_warnings, by meaning", "get_warnings", 3, _search_arguments({})),
-    CallKind("list_topics", "list_topics", 1, _no_arguments),
-    CallKind("search_traces", "search_traces", 6, _search_arguments({})),
-    CallKind("get_trace", "get_trace", 3, lambda inputs, n: {"trace_id": _nth(inputs.traces, n)}),
-    CallKind("contribute_trace", "contribute_trace", 1, _trace_arguments),
+    CallKind("get_stats", "get_stats", 2, _make_no_arguments),
+    CallKind("get_warnings, by meaning", "get_warnings", 3, _make_search_arguments({})),
+    CallKind("list_topics", "list_topics", 1, _make_no_arguments),
+    CallKind("search_traces", "search_traces", 6, _make_search_arguments({})),
     CallKind(
-        "vote_trace", "vote_trace", 1, lambda inputs, n: _vote_arguments(_nth(inputs.traces, n))
+        "get_trace", "get_trace", 3, lambda inputs, n: {"trace_id": _pick_nth(inputs.traces, n)}
     ),
-    CallKind("list_tasks", "list_tasks", 5, _no_arguments),
+    CallKind("contribute_trace", "contribute_trace", 1, _make_trace_arguments),
+    CallKind(
+        "vote_trace",
+        "vote_trace",
+        1,
+        lambda inputs, n: _make_vote_arguments(_pick_nth(inputs.traces, n)),
+    ),
+    CallKind("list_tasks", "list_tasks", 5, _make_no_arguments),
     CallKind("add_task", "add_task", 2, lambda _, n: {"title": f"Read abstract {n}"}),
     CallKind("complete_task", "complete_task", 2, lambda inputs, n: {"task_id": inputs.tasks[n]}),
     CallKind(
@@ -221,7 +233,7 @@ MIX: Final = (
 """An estimate of a hundred usual calls: mostly searches and reads, some writes."""
 
 
-def _vote_arguments(trace_id: str) -> dict[str, Any]:
+def _make_vote_arguments(trace_id: str) -> dict[str, Any]:
     return {"trace_id": trace_id, "vote_type": "up"}
 
 

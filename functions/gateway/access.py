@@ -50,7 +50,7 @@ class Access:
         self.tokens = AccessTokens(self.keyring, issuer, resource, clock)
         self.callers = Callers(settings, self.keyring, self.tokens, self.connection, clock)
         self.limits = CallLimits(settings, self.connection, clock)
-        self.billing = self._billing()
+        self.billing = self._make_billing()
 
     def pipeline(self, dispatcher: Dispatcher) -> CallPipeline:
         """Make the pipeline of tool calls that go through this dispatcher."""
@@ -61,7 +61,7 @@ class Access:
         await self.billing.aclose()
         await self.connection.aclose()
 
-    def _billing(self) -> Billing:
+    def _make_billing(self) -> Billing:
         url, token = self.settings.billing_url, self.settings.billing_token
         if url is None:
             return LedgerBilling(self.connection, self.clock)

@@ -91,11 +91,14 @@ def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Star
     needs_sign_in = not settings.local_user
     app = Starlette(
         routes=[
-            Route(RESOURCE_PATH, _guard_endpoint(McpEndpoint(server, _security(settings)), access)),
+            Route(
+                RESOURCE_PATH,
+                _guard_endpoint(McpEndpoint(server, _make_security_settings(settings)), access),
+            ),
             Route("/health", health.answer, methods=["GET"]),
             *(sign_in_routes(access) if needs_sign_in else []),
         ],
-        exception_handlers={404: partial(_not_found, needs_sign_in=needs_sign_in)},
+        exception_handlers={404: partial(_answer_not_found, needs_sign_in=needs_sign_in)},
     )
     # A redirect would repeat an unverified Host.
     app.router.redirect_slashes = False
@@ -131,7 +134,7 @@ def _guard_endpoint(endpoint: ASGIApp, access: Access) -> ASGIApp:
     )
 
 
-def _not_found(_request: Request, _error: Exception, *, needs_sign_in: bool) -> JSONResponse:
+def _answer_not_found(_request: Request, _error: Exception, *, needs_sign_in: bool) -> JSONResponse:
     """Answer 404, upon which clients that look for a sign-in continue without one."""
     message = "This address does not exist. The URL for MCP clients ends with /mcp."
     return json_rpc_error(404, message if needs_sign_in else f"{message} It needs no sign-in.")
@@ -159,10 +162,10 @@ class PostOnly:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer with an explanation."""
-        await (_rejection(scope) or self._app)(scope, receive, send)
+        await (_reject_unless_json_post(scope) or self._app)(scope, receive, send)
 
 
-def _rejection(scope: Scope) -> JSONResponse | None:
+def _reject_unless_json_post(scope: Scope) -> JSONResponse | None:
     if scope["method"] != "POST":
         message = "This is an MCP endpoint: add its URL to an MCP client. It accepts only POST."
         return json_rpc_error(405, message, {"allow": "POST"})
@@ -171,7 +174,7 @@ def _rejection(scope: Scope) -> JSONResponse | None:
     return None
 
 
-def _security(settings: Settings) -> TransportSecuritySettings:
+def _make_security_settings(settings: Settings) -> TransportSecuritySettings:
     """Accept only the public host and origins, because others are DNS rebinding attacks."""
     return TransportSecuritySettings(
         allowed_hosts=allowed_hosts(settings),

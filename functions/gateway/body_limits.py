@@ -97,11 +97,11 @@ class BodyLimit:
         if body is None:
             message = f"This request is larger than {max_bytes:,} bytes."
             return json_rpc_error(413, f"{message} {self._advice(scope)}")
-        if problem := await self._problem(body):
+        if problem := await self._check_body(body):
             return json_rpc_error(400, problem)
         return partial(_replay, self._app, [body])
 
-    async def _problem(self, body: bytearray) -> str | None:
+    async def _check_body(self, body: bytearray) -> str | None:
         """Return the problem of a body, if any. Large bodies are checked in a thread."""
         if not self._find_problem:
             return None

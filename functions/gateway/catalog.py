@@ -102,7 +102,7 @@ class Catalog:
 
     def tools_for(self, caller: Caller) -> list[Declaration]:
         """Return the tools that this caller may call."""
-        return [tool for tool in self._allowed(caller) if not tool.internal]
+        return [tool for tool in self._list_allowed(caller) if not tool.internal]
 
     def find_forbidden(self, name: str, caller: Caller) -> Declaration | None:
         """Find the tool with this name, if the caller lacks the rights to call it."""
@@ -116,18 +116,18 @@ class Catalog:
 
     def resource_templates(self, caller: Caller) -> list[tuple[Declaration, ResourceTemplate]]:
         """Return the tools whose answers this caller may read as resources, with the templates."""
-        return [(tool, tool.resource) for tool in self._allowed(caller) if tool.resource]
+        return [(tool, tool.resource) for tool in self._list_allowed(caller) if tool.resource]
 
     def resource_listings(self, caller: Caller) -> list[tuple[Declaration, Links]]:
         """Return the tools whose pages make up the list of all resources."""
-        tools_with_links = [(tool, tool.links) for tool in self._allowed(caller) if tool.links]
+        tools_with_links = [(tool, tool.links) for tool in self._list_allowed(caller) if tool.links]
         return [(tool, links) for tool, links in tools_with_links if links.listed]
 
     def find_completer(self, kind: str, caller: Caller) -> Declaration | None:
         """Find the tool that completes names of this kind."""
-        return next((tool for tool in self._allowed(caller) if kind in tool.completes), None)
+        return next((tool for tool in self._list_allowed(caller) if kind in tool.completes), None)
 
-    def _allowed(self, caller: Caller) -> list[Declaration]:
+    def _list_allowed(self, caller: Caller) -> list[Declaration]:
         return [tool for tool in self._by_name.values() if tool.is_open_to(caller)]
 
     def _check_names(self, variable: str, names: Collection[str]) -> None:

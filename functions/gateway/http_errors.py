@@ -68,12 +68,12 @@ class ErrorMiddleware:
         try:
             await self._app(scope, receive, send_and_remember)
         except Exception as error:  # noqa: BLE001 - the boundary: every error becomes an answer
-            response = _logged_response(error)
+            response = _log_and_answer(error)
             if not has_started:
                 await response(scope, receive, send)
 
 
-def _logged_response(error: Exception) -> JSONResponse:
+def _log_and_answer(error: Exception) -> JSONResponse:
     if isinstance(error, ToolFailure):
         log.warning("refused", code=error.code, **error_fields(error))
         return error_response(error)

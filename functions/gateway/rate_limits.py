@@ -140,9 +140,9 @@ class CallLimits:
         """Enforce the limits of `settings`, with buckets in the database `access`."""
         reads, writes = settings.reads_per_minute, settings.writes_per_minute
         anonymous = settings.anonymous_per_minute
-        self._reads = _per_minute("read", reads, "calls to tools that read")
-        self._writes = _per_minute("write", writes, "calls to tools that write")
-        self._anonymous = _per_minute("anonymous", anonymous, "calls without signing in")
+        self._reads = _limit_per_minute("read", reads, "calls to tools that read")
+        self._writes = _limit_per_minute("write", writes, "calls to tools that write")
+        self._anonymous = _limit_per_minute("anonymous", anonymous, "calls without signing in")
         sign_ins, registrations = settings.sign_ins_per_ten_minutes, settings.registrations_per_hour
         self._by_address = {
             LOGINS: RateLimit(
@@ -185,7 +185,7 @@ class CallLimits:
         await self._take(self._by_address[kind], f"address:{address}")
 
     async def _take(self, limit: RateLimit, rate_limit_key: str) -> None:
-        wait = await self._buckets.take(_limit_id(limit.kind, rate_limit_key), limit.rate)
+        wait = await self._buckets.take(_hash_key(limit.kind, rate_limit_key), limit.rate)
         if wait:
             seconds = max(1, math.ceil(wait.total_seconds()))
             raise RateLimited(
@@ -240,7 +240,7 @@ class _LockedTokens:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-def _per_minute(kind: str, capacity: int, calls: str) -> RateLimit:
+def _limit_per_minute(kind: str, capacity: int, calls: str) -> RateLimit:
     return RateLimit(kind, Rate(capacity, timedelta(minutes=1)), f"{capacity} {calls} per minute")
 
 
@@ -251,7 +251,7 @@ def _make_lease_function(access: Connection) -> LeaseTokens:
     return lease
 
 
-def _limit_id(kind: str, rate_limit_key: str) -> str:
+def _hash_key(kind: str, rate_limit_key: str) -> str:
     """Hash a key into a document id, since a key may have slashes or be an e-mail address."""
     digest = hashlib.sha256(rate_limit_key.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{kind}-{digest[:32]}"

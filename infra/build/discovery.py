@@ -16,7 +16,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 def tools() -> list[Tool[Any, Any]]:
     """Return all tools, sorted by name. A tool that cannot be imported fails the build."""
     return sorted(
-        (import_module(module).TOOL for module in _modules("functions/tools/*/*/tool.py")),
+        (import_module(module).TOOL for module in _find_modules("functions/tools/*/*/tool.py")),
         key=lambda tool: tool.name,
     )
 
@@ -29,9 +29,9 @@ def package_name(tool: Tool[Any, Any]) -> str:
 
 def jobs() -> list[Job]:
     """Return all jobs, sorted by name."""
-    return [import_module(module).JOB for module in _modules("functions/jobs/*/job.py")]
+    return [import_module(module).JOB for module in _find_modules("functions/jobs/*/job.py")]
 
 
-def _modules(pattern: str) -> list[str]:
+def _find_modules(pattern: str) -> list[str]:
     paths = sorted(ROOT.glob(pattern))
     return [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]

@@ -167,16 +167,20 @@ class Function:
 
 def functions() -> list[Function]:
     """Return all functions: the gateway, tools and jobs."""
-    return [_gateway(), *map(_tool_function, tools()), *map(_job_function, jobs())]
+    return [
+        _build_gateway(),
+        *map(_build_tool_function, tools()),
+        *map(_build_job_function, jobs()),
+    ]
 
 
-def _gateway() -> Function:
+def _build_gateway() -> Function:
     return Function(
         name="gateway",
         kind="gateway",
         main=_GATEWAY_MAIN,
         databases={ACCESS_DATABASE: USER_ROLE},
-        settings=_variables(GATEWAY_SETTINGS),
+        settings=_to_variables(GATEWAY_SETTINGS),
         secrets=("ACCESS_SECRETS", "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET"),
         memory=1024,  # request bodies alone may take 256 MiB
         concurrency=40,
@@ -185,7 +189,7 @@ def _gateway() -> Function:
     )
 
 
-def _tool_function(tool: Tool[Any, Any]) -> Function:
+def _build_tool_function(tool: Tool[Any, Any]) -> Function:
     return Function(
         name=tool.name,
         kind="tool",
@@ -199,8 +203,10 @@ def _tool_function(tool: Tool[Any, Any]) -> Function:
         capabilities=tool.capabilities,
         effect=tool.effect,
         databases={KNOWLEDGE_DATABASE: VIEWER_ROLE if tool.effect is Effect.READ else USER_ROLE},
-        settings=_variables(TOOL_SETTINGS, *_capability_settings(tool.capabilities), tool.settings),
-        secrets=_secrets(tool.capabilities),
+        settings=_to_variables(
+            TOOL_SETTINGS, *_get_capability_settings(tool.capabilities), tool.settings
+        ),
+        secrets=_get_secrets(tool.capabilities),
         memory=tool.memory,
         concurrency=tool.concurrency,
         timeout=math.ceil(tool.time_limit) + TOOL_GRACE_SECONDS,
@@ -208,7 +214,7 @@ def _tool_function(tool: Tool[Any, Any]) -> Function:
     )
 
 
-def _job_function(job: Job) -> Function:
+def _build_job_function(job: Job) -> Function:
     return Function(
         name=job.name,
         kind="job",
@@ -221,8 +227,10 @@ def _job_function(job: Job) -> Function:
         ),
         capabilities=job.capabilities,
         databases={KNOWLEDGE_DATABASE: USER_ROLE},
-        settings=_variables(JOB_SETTINGS, *_capability_settings(job.capabilities), job.settings),
-        secrets=_secrets(job.capabilities),
+        settings=_to_variables(
+            JOB_SETTINGS, *_get_capability_settings(job.capabilities), job.settings
+        ),
+        secrets=_get_secrets(job.capabilities),
         memory=job.memory,
         concurrency=1,
         timeout=math.ceil(job.timeout) + JOB_GRACE_SECONDS,
@@ -231,13 +239,13 @@ def _job_function(job: Job) -> Function:
     )
 
 
-def _variables(*settings: Iterable[str]) -> tuple[str, ...]:
+def _to_variables(*settings: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({name.upper() for names in settings for name in names}))
 
 
-def _capability_settings(capabilities: frozenset[Capability]) -> list[tuple[str, ...]]:
+def _get_capability_settings(capabilities: frozenset[Capability]) -> list[tuple[str, ...]]:
     return [CAPABILITY_SETTINGS[capability] for capability in capabilities]
 
 
-def _secrets(capabilities: frozenset[Capability]) -> tuple[str, ...]:
+def _get_secrets(capabilities: frozenset[Capability]) -> tuple[str, ...]:
     return tuple(_SECRETS[capability] for capability in capabilities if capability in _SECRETS)

@@ -74,7 +74,7 @@ def _generate(path: Path) -> str:
         ValueError: A document lacks the pair of comments that encloses a table.
     """
     if path == CATALOG:
-        return _catalog()
+        return _render_catalog()
     text = path.read_text("utf-8")
     for name, table in _DOCUMENTS[path].items():
         pattern = rf"(?<=<!-- {name} -->\n).*?(?=<!-- /{name} -->)"
@@ -85,13 +85,13 @@ def _generate(path: Path) -> str:
     return text
 
 
-def _catalog() -> str:
+def _render_catalog() -> str:
     declarations = [tool.declaration() for tool in tools()]
     return json.dumps(declarations, indent=2, ensure_ascii=False) + "\n"
 
 
-def _groups_table() -> str:
-    groups = _tools_by_group()
+def _render_groups_table() -> str:
+    groups = _group_tools()
     rows = (
         f"| {_GROUPS.get(group, group)} | {', '.join(f'`{tool.name}`' for tool in members)} |\n"
         for group, members in groups.items()
@@ -99,16 +99,16 @@ def _groups_table() -> str:
     return "| To ... | Use |\n|---|---|\n" + "".join(rows)
 
 
-def _tools_table() -> str:
+def _render_tools_table() -> str:
     rows = (
-        f"| `{tool.name}` | {tool.title} | {tool.effect.value} | {_parameters(tool)} |\n"
-        for members in _tools_by_group().values()
+        f"| `{tool.name}` | {tool.title} | {tool.effect.value} | {_render_parameters(tool)} |\n"
+        for members in _group_tools().values()
         for tool in members
     )
     return "| tool | what it does | effect | parameters |\n|---|---|---|---|\n" + "".join(rows)
 
 
-def _tools_by_group() -> dict[str, list[Tool[Any, Any]]]:
+def _group_tools() -> dict[str, list[Tool[Any, Any]]]:
     """Return the tools that clients can call, by folder, in the README's order."""
     groups: defaultdict[str, list[Tool[Any, Any]]] = defaultdict(list)
     for tool in tools():
@@ -118,19 +118,19 @@ def _tools_by_group() -> dict[str, list[Tool[Any, Any]]]:
     return {group: groups[group] for group in order if group in groups}
 
 
-def _parameters(tool: Tool[Any, Any]) -> str:
+def _render_parameters(tool: Tool[Any, Any]) -> str:
     return ", ".join(f"`{name}`" for name in tool.declaration()["inputSchema"]["properties"])
 
 
-def _jobs_table() -> str:
-    rows = (f"| `{job.name}` | {job.title} | {_schedule(job)} |\n" for job in jobs())
+def _render_jobs_table() -> str:
+    rows = (f"| `{job.name}` | {job.title} | {_render_schedule(job)} |\n" for job in jobs())
     return "| job | what it does | in the cloud (cron, UTC) |\n|---|---|---|\n" + "".join(rows)
 
 
-def _formats_tables() -> str:
+def _render_formats_tables() -> str:
     return "\n".join(
         f"## {file_format.name} ({', '.join(f'`{ending}`' for ending in file_format.endings)})\n\n"
-        f"{_file_names(file_format)}"
+        f"{_render_file_names(file_format)}"
         f"Files of up to {file_format.max_bytes // MEGABYTE} MB.\n\n"
         "| in the file | becomes |\n|---|---|\n"
         + "".join(f"| {name} | {meaning} |\n" for name, meaning in file_format.fields.items())
@@ -139,33 +139,33 @@ def _formats_tables() -> str:
     )
 
 
-def _file_names(file_format: Format) -> str:
+def _render_file_names(file_format: Format) -> str:
     if not file_format.file_names:
         return ""
     words = ", ".join(f"`{word}`" for word in file_format.file_names)
     return f"The name of the file contains one of these words: {words}.\n\n"
 
 
-def _settings_tables() -> str:
+def _render_settings_tables() -> str:
     return "\n".join(
         f"## {title}\n\n| name | type | default | meaning |\n|---|---|---|---|\n"
-        + "".join(_setting_row(name, field) for name, field in group.model_fields.items())
+        + "".join(_render_setting_row(name, field) for name, field in group.model_fields.items())
         for title, group in setting_groups().items()
     )
 
 
-def _setting_row(name: str, field: FieldInfo) -> str:
+def _render_setting_row(name: str, field: FieldInfo) -> str:
     example = f" Example: `{json.dumps(field.examples[0])}`." if field.examples else ""
     cells = (
         f"`{name.upper()}`",
-        _type_name(field),
-        _default(field),
+        _describe_type(field),
+        _render_default(field),
         f"{field.description}{example}",
     )
     return f"| {' | '.join(cells)} |\n"
 
 
-def _type_name(field: FieldInfo) -> str:
+def _describe_type(field: FieldInfo) -> str:
     """Describe the type of a setting and its bounds."""
     alternatives = get_args(field.annotation)
     kind = alternatives[0] if NoneType in alternatives else field.annotation
@@ -181,22 +181,22 @@ def _type_name(field: FieldInfo) -> str:
     return ", ".join([name, *clauses])
 
 
-def _default(field: FieldInfo) -> str:
+def _render_default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
     if isinstance(value, SecretStr) or value in (None, "", (), {}):
         return "none"
     return f"`{json.dumps(value)}`" if isinstance(value, bool) else f"`{value}`"
 
 
-def _schedule(job: Job) -> str:
+def _render_schedule(job: Job) -> str:
     return f"`{job.schedule}`" if job.schedule else "on request"
 
 
 _DOCUMENTS: Final[Mapping[Path, Mapping[str, Callable[[], str]]]] = {
-    ROOT / "README.md": {"groups": _groups_table},
-    ROOT / "docs" / "tools.md": {"tools": _tools_table},
-    ROOT / "docs" / "jobs.md": {"jobs": _jobs_table},
-    ROOT / "docs" / "formats.md": {"formats": _formats_tables},
-    ROOT / "docs" / "configuration.md": {"settings": _settings_tables},
+    ROOT / "README.md": {"groups": _render_groups_table},
+    ROOT / "docs" / "tools.md": {"tools": _render_tools_table},
+    ROOT / "docs" / "jobs.md": {"jobs": _render_jobs_table},
+    ROOT / "docs" / "formats.md": {"formats": _render_formats_tables},
+    ROOT / "docs" / "configuration.md": {"settings": _render_settings_tables},
 }
 """The tables of each document, by the name in the comments that enclose them."""

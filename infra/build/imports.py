@@ -49,7 +49,7 @@ def import_closure(program: str, excluded: Collection[str] = ()) -> ImportClosur
         excluded: The first-party modules to leave out.
     """
     imports = ImportClosure()
-    to_visit = [*_imported_modules(program)]
+    to_visit = [*_find_imported_modules(program)]
     visited = set(excluded)
     while to_visit:
         module = to_visit.pop()
@@ -59,7 +59,7 @@ def import_closure(program: str, excluded: Collection[str] = ()) -> ImportClosur
         if module.partition(".")[0] not in FIRST_PARTY:
             imports.other_modules.add(module)
             continue
-        for path in _files(module):
+        for path in _find_files(module):
             imports.files.add(path)
             to_visit += _imported_by(path)
         imports.files.update(data_files(module))
@@ -72,7 +72,7 @@ def data_files(module: str) -> set[Path]:
     return {path for pattern in DATA_FILES.get(module, ()) for path in folder.glob(pattern)}
 
 
-def _files(module: str) -> list[Path]:
+def _find_files(module: str) -> list[Path]:
     """Return the files that Python runs on import, including those of parent packages.
 
     The result is empty for the full name of a function or class, which has no file of its own.
@@ -85,10 +85,10 @@ def _files(module: str) -> list[Path]:
 
 @cache
 def _imported_by(path: Path) -> frozenset[str]:
-    return _imported_modules(path.read_text("utf-8"))
+    return _find_imported_modules(path.read_text("utf-8"))
 
 
-def _imported_modules(text: str) -> frozenset[str]:
+def _find_imported_modules(text: str) -> frozenset[str]:
     """Return the modules that code imports, and the full names that it imports from modules."""
     imports = _Imports()
     imports.visit(ast.parse(text))

@@ -82,7 +82,7 @@ class Index(NamedTuple):
         return {
             "collectionGroup": self.collection,
             "queryScope": str(self.scope),
-            "fields": [{"fieldPath": field.path} | _mode_json(field) for field in self.fields],
+            "fields": [{"fieldPath": field.path} | _to_mode_json(field) for field in self.fields],
         }
 
     def __str__(self) -> str:
@@ -118,9 +118,9 @@ class IndexFile:
         content = json.loads(text)
         entries = content.get("fieldOverrides", [])
         return cls(
-            composites=frozenset(map(_composite, content.get("indexes", []))),
+            composites=frozenset(map(_parse_composite, content.get("indexes", []))),
             overrides={
-                (entry["collectionGroup"], entry["fieldPath"]): _override(entry)
+                (entry["collectionGroup"], entry["fieldPath"]): _parse_override(entry)
                 for entry in entries
                 if "indexes" in entry
             },
@@ -134,7 +134,7 @@ class IndexFile:
         that contains it, and every field inherits the override of `*` ("Index types in Cloud
         Firestore", "Automatic indexes" and "Automatic index exemptions").
         """
-        for declared in (*_with_parents(path), "*"):
+        for declared in (*_list_with_parents(path), "*"):
             if (collection, declared) in self.overrides:
                 return frozenset(
                     index._replace(fields=(index.fields[0]._replace(path=path),))
@@ -159,49 +159,49 @@ class IndexFile:
                 composites.append(index.to_json())
         return {
             "indexes": composites,
-            "fieldOverrides": [_override_json(*field, overrides[field]) for field in overrides],
+            "fieldOverrides": [_to_override_json(*field, overrides[field]) for field in overrides],
         }
 
 
-def _composite(entry: dict[str, Any]) -> Index:
-    fields = [_field(field["fieldPath"], field) for field in entry["fields"]]
+def _parse_composite(entry: dict[str, Any]) -> Index:
+    fields = [_parse_field(field["fieldPath"], field) for field in entry["fields"]]
     return Index.of(entry["collectionGroup"], QueryScope(entry["queryScope"]), fields)
 
 
-def _override(entry: dict[str, Any]) -> frozenset[Index]:
+def _parse_override(entry: dict[str, Any]) -> frozenset[Index]:
     return frozenset(
         Index(
             entry["collectionGroup"],
             QueryScope(index.get("queryScope", QueryScope.COLLECTION)),
-            (_field(entry["fieldPath"], index),),
+            (_parse_field(entry["fieldPath"], index),),
         )
         for index in entry["indexes"]
     )
 
 
-def _field(path: str, entry: dict[str, Any]) -> IndexField:
+def _parse_field(path: str, entry: dict[str, Any]) -> IndexField:
     if "vectorConfig" in entry:
         return IndexField(path, IndexMode.VECTOR, int(entry["vectorConfig"]["dimension"]))
     return IndexField(path, IndexMode(entry.get("arrayConfig") or entry["order"]))
 
 
-def _mode_json(field: IndexField) -> dict[str, Any]:
+def _to_mode_json(field: IndexField) -> dict[str, Any]:
     if field.mode is IndexMode.VECTOR:
         return {"vectorConfig": {"dimension": field.dimension, "flat": {}}}
     return {"arrayConfig" if field.mode is IndexMode.CONTAINS else "order": str(field.mode)}
 
 
-def _override_json(collection: str, path: str, indexes: Iterable[Index]) -> dict[str, Any]:
+def _to_override_json(collection: str, path: str, indexes: Iterable[Index]) -> dict[str, Any]:
     return {
         "collectionGroup": collection,
         "fieldPath": path,
         "indexes": [
-            {"queryScope": str(index.scope)} | _mode_json(index.fields[0])
+            {"queryScope": str(index.scope)} | _to_mode_json(index.fields[0])
             for index in sorted(indexes)
         ],
     }
 
 
-def _with_parents(path: str) -> list[str]:
+def _list_with_parents(path: str) -> list[str]:
     parts = path.split(".")
     return [".".join(parts[:end]) for end in range(len(parts), 0, -1)]

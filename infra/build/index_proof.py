@@ -44,7 +44,7 @@ def load_shapes(root: Path = ROOT) -> frozenset[QueryShape]:
         for path in sorted(root.glob("shared/**/*.py"))
         if "def query_shapes(" in path.read_text()
     ]
-    return frozenset().union(*map(_module_shapes, modules))
+    return frozenset().union(*map(_build_module_shapes, modules))
 
 
 def build_shapes(queries: Iterable[Any]) -> frozenset[QueryShape]:
@@ -86,7 +86,7 @@ def _parse(path: Path) -> IndexFile:
     return IndexFile.parse(path.read_text() if path.exists() else "{}")
 
 
-def _module_shapes(name: str) -> frozenset[QueryShape]:
+def _build_module_shapes(name: str) -> frozenset[QueryShape]:
     credentials = AnonymousCredentials()  # type: ignore[no-untyped-call]
     database = ACCESS_DATABASE if name.startswith(_ACCESS_PACKAGE) else "(default)"
     client = AsyncClient(project="index-proof", database=database, credentials=credentials)

@@ -64,7 +64,7 @@ class Scan:
         cut = len(index.complete) - len(self.suffix)
         if cut < 0 or index.complete[cut:] != self.suffix:
             return None
-        prefix = frozenset(map(_any_direction, index.complete[:cut]))
+        prefix = frozenset(map(_ignore_direction, index.complete[:cut]))
         return prefix if prefix <= self.filters else None
 
 
@@ -86,7 +86,7 @@ def required_indexes(scan: Scan, file: IndexFile) -> frozenset[Index]:
     if scan.suffix != _BY_NAME:
         fields = (*sorted(scan.filters), *scan.suffix)
         return frozenset({Index.of(scan.collection, scan.scope, fields)})
-    covered = frozenset[IndexField]().union(*_candidates(scan, file).values())
+    covered = frozenset[IndexField]().union(*_find_candidates(scan, file).values())
     return frozenset(
         Index(scan.collection, scan.scope, (field,)) for field in scan.filters - covered
     )
@@ -99,7 +99,7 @@ def serving_indexes(scan: Scan, file: IndexFile) -> frozenset[Index] | None:
     """
     if not scan.filters and scan.suffix == _BY_NAME:
         return frozenset()
-    candidates = _candidates(scan, file)
+    candidates = _find_candidates(scan, file)
     sufficient = [index for index, covered in candidates.items() if covered == scan.filters]
     if sufficient:
         return frozenset({min(sufficient)})
@@ -107,7 +107,7 @@ def serving_indexes(scan: Scan, file: IndexFile) -> frozenset[Index] | None:
 
 
 def _scan(shape: QueryShape, disjunct: Disjunct, dimension: int) -> Scan:
-    constant = _constant_paths(shape)
+    constant = _find_constant_paths(shape)
     order = [
         IndexField(path, IndexMode(direction))
         for path, direction in _sort_order(shape)
@@ -124,7 +124,7 @@ def _scan(shape: QueryShape, disjunct: Disjunct, dimension: int) -> Scan:
         suffix = (*(field for field in order if field.path != NAME), vector)
     else:
         suffix = tuple(order)
-    return Scan(shape.collection, shape.scope, filters, suffix, _mergeable(shape, suffix))
+    return Scan(shape.collection, shape.scope, filters, suffix, _is_mergeable(shape, suffix))
 
 
 def _sort_order(shape: QueryShape) -> list[SortOrder]:
@@ -138,7 +138,9 @@ def _sort_order(shape: QueryShape) -> list[SortOrder]:
     explicit = () if shape.nearest else shape.orders
     direction = explicit[-1].direction if explicit else Direction.ASCENDING
     explicit_paths = {order.path for order in explicit}
-    ranges = {path for path, comparison in _filters(shape) if comparison is Comparison.RANGE}
+    ranges = {
+        path for path, comparison in _collect_filters(shape) if comparison is Comparison.RANGE
+    }
     ranges -= explicit_paths | {NAME}
     sums = {path for _, path in shape.aggregates if path is not None} - explicit_paths - ranges
     implied = (*sorted(ranges), *sorted(sums), NAME)
@@ -146,32 +148,32 @@ def _sort_order(shape: QueryShape) -> list[SortOrder]:
     return orders[: [order.path for order in orders].index(NAME) + 1]
 
 
-def _constant_paths(shape: QueryShape) -> set[str]:
+def _find_constant_paths(shape: QueryShape) -> set[str]:
     """Return the fields that are equal in every result, so that sorting by them has no effect."""
     if len(shape.disjuncts) > 1:
         return set()
-    equal = {path for path, comparison in _filters(shape) if comparison is Comparison.EQUAL}
+    equal = {path for path, comparison in _collect_filters(shape) if comparison is Comparison.EQUAL}
     return equal - {NAME}
 
 
-def _mergeable(shape: QueryShape, suffix: tuple[IndexField, ...]) -> bool:
+def _is_mergeable(shape: QueryShape, suffix: tuple[IndexField, ...]) -> bool:
     if suffix == _BY_NAME:
         return True
-    comparisons = {comparison for _, comparison in _filters(shape)}
+    comparisons = {comparison for _, comparison in _collect_filters(shape)}
     sums = any(path for _, path in shape.aggregates)
     only_equal = not comparisons & {Comparison.RANGE, *_DISJUNCTIVE}
     return only_equal and len(shape.disjuncts) == 1 and not sums and shape.nearest is None
 
 
-def _filters(shape: QueryShape) -> Disjunct:
+def _collect_filters(shape: QueryShape) -> Disjunct:
     return frozenset(chain.from_iterable(shape.disjuncts))
 
 
-def _any_direction(field: IndexField) -> IndexField:
+def _ignore_direction(field: IndexField) -> IndexField:
     return field._replace(mode=IndexMode.ASCENDING) if field.mode is IndexMode.DESCENDING else field
 
 
-def _candidates(scan: Scan, file: IndexFile) -> dict[Index, frozenset[IndexField]]:
+def _find_candidates(scan: Scan, file: IndexFile) -> dict[Index, frozenset[IndexField]]:
     fields = scan.filters or scan.suffix[:1]
     singles = [Index(scan.collection, scan.scope, (field,)) for field in fields]
     existing = {

@@ -30,25 +30,25 @@ _SHARED_NAMES: Final = frozenset({"In", "Out"})
 def duplicate_classes(paths: Iterable[Path]) -> Iterator[str]:
     """Yield a line for each public class name that several classes have, one of them in `paths`."""
     locations: defaultdict[str, list[tuple[Path, int]]] = defaultdict(list)
-    for path in _python_files(ROOT / folder for folder in _PRODUCT):
+    for path in _find_python_files(ROOT / folder for folder in _PRODUCT):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 locations[node.name].append((path, node.lineno))
-    checked = set(_python_files(paths))
+    checked = set(_find_python_files(paths))
     for name in sorted(locations.keys() - _SHARED_NAMES):
         if len(locations[name]) > 1 and any(path in checked for path, _ in locations[name]):
-            listed = " ".join(f"{_relative(path)}:{line}" for path, line in locations[name])
+            listed = " ".join(f"{_to_relative(path)}:{line}" for path, line in locations[name])
             yield f"class {name} is defined {len(locations[name])} times: {listed}"
 
 
 def rejected_variables(paths: Iterable[Path]) -> Iterator[str]:
     """Yield a line for each variable, parameter or loop target with a rejected name."""
-    for path in _python_files(paths):
-        for name, line in sorted(_bindings(path), key=lambda binding: binding[1]):
-            yield f"{_relative(path)}:{line}: name `{name}` for what it is"
+    for path in _find_python_files(paths):
+        for name, line in sorted(_find_bindings(path), key=lambda binding: binding[1]):
+            yield f"{_to_relative(path)}:{line}: name `{name}` for what it is"
 
 
-def _bindings(path: Path) -> Iterator[tuple[str, int]]:
+def _find_bindings(path: Path) -> Iterator[tuple[str, int]]:
     """Yield the rejected names that a file binds, with their line numbers.
 
     Fields of classes are skipped, because some of their names are stored or published.
@@ -69,13 +69,13 @@ def _bindings(path: Path) -> Iterator[tuple[str, int]]:
                 yield name, node.lineno
 
 
-def _python_files(paths: Iterable[Path]) -> list[Path]:
+def _find_python_files(paths: Iterable[Path]) -> list[Path]:
     return [
         file for path in paths for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path])
     ]
 
 
-def _relative(path: Path) -> Path:
+def _to_relative(path: Path) -> Path:
     return path.relative_to(ROOT)
 
 

@@ -115,12 +115,12 @@ class QueryShape:
         return cls(
             collection=source.collection_id,
             scope=QueryScope.COLLECTION_GROUP if source.all_descendants else QueryScope.COLLECTION,
-            disjuncts=_disjuncts(query.where) if "where" in query else frozenset({frozenset()}),
+            disjuncts=_to_disjuncts(query.where) if "where" in query else frozenset({frozenset()}),
             orders=tuple(
                 SortOrder(order.field.field_path, Direction[order.direction.name])
                 for order in query.order_by
             ),
-            nearest=_nearest(query.find_nearest) if "find_nearest" in query else None,
+            nearest=_to_vector_stage(query.find_nearest) if "find_nearest" in query else None,
             database=database,
         )
 
@@ -129,7 +129,7 @@ class QueryShape:
         cls, query: StructuredAggregationQuery, database: str = DEFAULT_DATABASE
     ) -> QueryShape:
         """Return the shape of a `RunAggregationQuery` request's query."""
-        aggregates = frozenset(_aggregate(aggregation) for aggregation in query.aggregations)
+        aggregates = frozenset(_to_aggregate(aggregation) for aggregation in query.aggregations)
         inner = cls.from_query(query.structured_query, database)
         return replace(inner, nearest=None, aggregates=aggregates)
 
@@ -170,23 +170,23 @@ _COMPARISONS: Final = {
 """All other operators scan a range: <, <=, >, >=, !=, not-in, IS NOT NULL, IS NOT NAN."""
 
 
-def _disjuncts(condition: StructuredQuery.Filter) -> frozenset[Disjunct]:
+def _to_disjuncts(condition: StructuredQuery.Filter) -> frozenset[Disjunct]:
     if "composite_filter" not in condition:
         leaf = condition.unary_filter if "unary_filter" in condition else condition.field_filter
         comparison = _COMPARISONS.get(leaf.op.name, Comparison.RANGE)
         return frozenset({frozenset({Filter(leaf.field.field_path, comparison)})})
-    parts = [_disjuncts(part) for part in condition.composite_filter.filters]
+    parts = [_to_disjuncts(part) for part in condition.composite_filter.filters]
     if condition.composite_filter.op.name == "OR":
         return frozenset().union(*parts)
     return frozenset(frozenset().union(*choice) for choice in product(*parts))
 
 
-def _nearest(stage: StructuredQuery.FindNearest) -> VectorStage:
+def _to_vector_stage(stage: StructuredQuery.FindNearest) -> VectorStage:
     vector = stage.query_vector.map_value.fields["value"].array_value.values
     return VectorStage(stage.vector_field.field_path, len(vector))
 
 
-def _aggregate(aggregation: StructuredAggregationQuery.Aggregation) -> Aggregate:
+def _to_aggregate(aggregation: StructuredAggregationQuery.Aggregation) -> Aggregate:
     if "sum" in aggregation:
         return Aggregate("sum", aggregation.sum.field.field_path)
     if "avg" in aggregation:

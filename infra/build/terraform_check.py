@@ -67,9 +67,9 @@ class TerraformConfiguration:
             try:
                 blocks = hcl2.loads(path.read_text("utf-8"))
             except LarkError as error:
-                configuration.errors.append(f"{path.name}: {_first_line(error)}")
+                configuration.errors.append(f"{path.name}: {_get_first_line(error)}")
                 continue
-            for name, body in _definitions(blocks):
+            for name, body in _iterate_definitions(blocks):
                 configuration._add(name, body, path.name)
         return configuration
 
@@ -77,7 +77,7 @@ class TerraformConfiguration:
         if "." in name and name in self.definitions:
             self.errors.append(f"{file}: {name} is defined in {self.definitions[name]} too")
         self.definitions[name] = file
-        self.references += [Reference(target, file, name) for target in _references(body)]
+        self.references += [Reference(target, file, name) for target in _find_references(body)]
 
     def problems(self) -> list[str]:
         """Return all errors, undefined names, and unused variables and locals."""
@@ -97,50 +97,52 @@ class TerraformConfiguration:
         return self.errors + sorted(missing | unused)
 
 
-def _definitions(blocks: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _iterate_definitions(blocks: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the name and the body of each definition in a file. Names are as in references."""
     for kind, bodies in blocks.items():
         if kind == _COMMENTS:
             continue
         for body in bodies:
             if kind == "locals":
-                yield from ((f"local.{name}", value) for name, value in _attributes(body))
+                yield from ((f"local.{name}", value) for name, value in _iterate_attributes(body))
             elif kind in {"resource", "data"}:
                 prefix = "data." if kind == "data" else ""
-                for resource_type, resources in _attributes(body):
+                for resource_type, resources in _iterate_attributes(body):
                     yield from (
                         (f"{prefix}{resource_type}.{name}", block)
-                        for name, block in _attributes(resources)
+                        for name, block in _iterate_attributes(resources)
                     )
             elif kind in {"variable", "output", "provider"}:
                 prefix = "var" if kind == "variable" else kind
-                yield from ((f"{prefix}.{name}", block) for name, block in _attributes(body))
+                yield from (
+                    (f"{prefix}.{name}", block) for name, block in _iterate_attributes(body)
+                )
             else:
                 yield kind, body
 
 
-def _attributes(body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _iterate_attributes(body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield a block's attributes, except those that the parser adds, with unquoted names."""
     for name, value in body.items():
         if not name.startswith("__"):
             yield name.strip('"'), value
 
 
-def _references(body: Any) -> Iterator[str]:
+def _find_references(body: Any) -> Iterator[str]:
     """Yield the names that an expression refers to. Text that looks like a reference counts too."""
     if isinstance(body, dict):
         for name, value in body.items():
-            yield from _references(name)
+            yield from _find_references(name)
             if name != _COMMENTS:
-                yield from _references(value)
+                yield from _find_references(value)
     elif isinstance(body, list):
         for value in body:
-            yield from _references(value)
+            yield from _find_references(value)
     elif isinstance(body, str):
         yield from (match[0] for match in _REFERENCE.finditer(body))
 
 
-def _example_problems(folder: Path, configuration: TerraformConfiguration) -> list[str]:
+def _check_example(folder: Path, configuration: TerraformConfiguration) -> list[str]:
     """Return a problem for each variable in the example that is not defined."""
     if not (folder / EXAMPLE).exists():
         return []
@@ -152,17 +154,17 @@ def _example_problems(folder: Path, configuration: TerraformConfiguration) -> li
     ]
 
 
-def _terraform_problems(folder: Path) -> list[str]:
+def _check_with_terraform(folder: Path) -> list[str]:
     """Return the problems that Terraform's formatter and validation report."""
-    unformatted = _terraform(folder, "fmt", "-check", "-recursive").stdout.splitlines()
+    unformatted = _run_terraform(folder, "fmt", "-check", "-recursive").stdout.splitlines()
     problems = [f"{name}: run `terraform fmt`" for name in unformatted if name.endswith(".tf")]
     if (folder / ".terraform").is_dir():
-        validation = json.loads(_terraform(folder, "validate", "-json").stdout)
+        validation = json.loads(_run_terraform(folder, "validate", "-json").stdout)
         problems += [diagnostic["summary"] for diagnostic in validation["diagnostics"]]
     return problems
 
 
-def _terraform(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _run_terraform(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603 - our own arguments
         ["terraform", f"-chdir={folder}", *arguments],  # noqa: S607 - wherever it is installed
         env={**os.environ, "CHECKPOINT_DISABLE": "1"},
@@ -175,9 +177,9 @@ def _terraform(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
 def check(folder: Path) -> list[str]:
     """Check the files of a folder, and return the problems."""
     configuration = TerraformConfiguration.read(folder)
-    problems = configuration.problems() + _example_problems(folder, configuration)
+    problems = configuration.problems() + _check_example(folder, configuration)
     if not problems and shutil.which("terraform"):
-        problems = _terraform_problems(folder)
+        problems = _check_with_terraform(folder)
     return problems
 
 
@@ -190,7 +192,7 @@ def skipped_checks(folder: Path) -> str:
     return ""
 
 
-def _first_line(error: LarkError) -> str:
+def _get_first_line(error: LarkError) -> str:
     return str(error).strip().splitlines()[0]
 
 

@@ -68,7 +68,7 @@ def deploy(project: str | None, *, yes: bool, only: str | None) -> None:
     cloud = open_cloud(chosen)
     click.echo(f"Terraform {cloud.terraform.version()}, project {chosen.project}")
     if only is None:
-        click.echo(_summary(chosen, budget=budget_note(chosen, new=not existing)))
+        click.echo(_format_summary(chosen, budget=budget_note(chosen, new=not existing)))
     prompts.confirm("Deploy?", yes=yes)
     if not existing:
         cloud = add_budget(cloud)
@@ -171,7 +171,7 @@ def budget_note(chosen: Deployment, *, new: bool) -> str:
     )
 
 
-def _summary(chosen: Deployment, *, budget: str) -> str:
+def _format_summary(chosen: Deployment, *, budget: str) -> str:
     from infra.build.functions import functions
 
     return _SUMMARY_TEMPLATE.format(

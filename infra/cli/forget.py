@@ -228,8 +228,8 @@ async def _select(ctx: Context, request: _Request) -> _Selection:
     from shared.knowledge.forgotten_repository import ForgottenSources
     from shared.knowledge.source_repository import Sources
 
-    source_ids = [*request.source_ids, *await _named_elsewhere(ctx, request)]
-    tagged, partly_tagged = await _tagged(ctx, request.tag) if request.tag else ([], 0)
+    source_ids = [*request.source_ids, *await _find_named_elsewhere(ctx, request)]
+    tagged, partly_tagged = await _find_tagged(ctx, request.tag) if request.tag else ([], 0)
     source_ids = list(dict.fromkeys([*source_ids, *tagged]))
     stored = await Sources(ctx.database).get_all(source_ids)
     records = await ForgottenSources(ctx.database).of_sources(source_ids)
@@ -238,11 +238,11 @@ async def _select(ctx: Context, request: _Request) -> _Selection:
     if unknown := [name for name in request.source_ids if name not in existing]:
         raise NotFound(f"There is no source {', '.join(unknown)}. carrel sources shows the ids.")
     missing = [name for name in forgotten if records[name].missing]
-    traces = await _sample_traces(ctx) if request.sample else []
+    traces = await _load_sample_traces(ctx) if request.sample else []
     return _Selection(stored, forgotten, missing, partly_tagged, traces)
 
 
-async def _sample_traces(ctx: Context) -> list[Trace]:
+async def _load_sample_traces(ctx: Context) -> list[Trace]:
     """Load the sample's traces that are stored."""
     from infra.local.sample.traces import sample_traces
     from shared.traces.repository import Traces
@@ -251,7 +251,7 @@ async def _sample_traces(ctx: Context) -> list[Trace]:
     return [trace.trace for trace in stored if trace]
 
 
-async def _named_elsewhere(ctx: Context, request: _Request) -> list[str]:
+async def _find_named_elsewhere(ctx: Context, request: _Request) -> list[str]:
     """Return the ids of the sources of the folder and of the sample."""
     from functions.jobs.ingest.path import followed_source_ids
     from functions.jobs.ingest.readers.reading import read
@@ -271,7 +271,7 @@ async def _named_elsewhere(ctx: Context, request: _Request) -> list[str]:
     return source_ids
 
 
-async def _tagged(ctx: Context, tag: str) -> tuple[list[str], int]:
+async def _find_tagged(ctx: Context, tag: str) -> tuple[list[str], int]:
     """Return the ids of the sources with a tag, and the number of those with tagged passages only.
 
     Raises:

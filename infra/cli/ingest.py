@@ -135,7 +135,7 @@ def ingest(  # noqa: PLR0913 - one for each option
             if is_url:
                 complete = _ingest_page(location)
             elif dry_run:
-                complete = _preview(path)
+                complete = _print_preview(path)
             else:
                 complete = _ingest(path, keep=keep_missing, yes=yes, strict=strict)
     except KeyboardInterrupt:
@@ -144,22 +144,22 @@ def ingest(  # noqa: PLR0913 - one for each option
     sys.exit(not complete)
 
 
-def _preview(path: Path) -> bool:
+def _print_preview(path: Path) -> bool:
     """Print what has changed and what would be read. Return whether everything can be read."""
     preview = run_with_database(lambda database: _load_preview(path, database))
     changes = preview.changes
     groups = {
-        "new": _relative(changes.new, changes.scope),
-        "edited": _relative(changes.edited, changes.scope),
+        "new": _to_relative(changes.new, changes.scope),
+        "edited": _to_relative(changes.edited, changes.scope),
         "renamed": [
             f"{old} -> {new}"
             for new, old in zip(
-                _relative(changes.renamed.keys(), changes.scope),
-                _relative(changes.renamed.values(), changes.scope),
+                _to_relative(changes.renamed.keys(), changes.scope),
+                _to_relative(changes.renamed.values(), changes.scope),
                 strict=True,
             )
         ],
-        "missing": _relative(changes.missing, changes.scope),
+        "missing": _to_relative(changes.missing, changes.scope),
     }
     for kind, names in groups.items():
         if names:
@@ -294,7 +294,7 @@ def _count(files: Mapping[str, FileState]) -> tuple[str, str]:
     return str(len(states)), str(len({name for state in states for name in state.ids}))
 
 
-def _relative(paths: Iterable[Path], scope: Path) -> Sequence[str]:
+def _to_relative(paths: Iterable[Path], scope: Path) -> Sequence[str]:
     """Return paths below the ingested one."""
     return [
         str(path.relative_to(scope)) if path.is_relative_to(scope) else str(path) for path in paths

@@ -35,9 +35,9 @@ def jobs() -> None:
 @jobs.command("list")
 def list_jobs() -> None:
     """List all jobs with their cloud schedules and last runs."""
-    all_jobs = list(_all_jobs().values())
+    all_jobs = list(_load_jobs().values())
     with local_database.connected_database():
-        last_runs = run_with_context(lambda ctx: _last_runs(all_jobs, ctx))
+        last_runs = run_with_context(lambda ctx: _load_last_runs(all_jobs, ctx))
     rows = [
         (job.name, job.schedule, _describe_end(run) if run else "never ran", job.title)
         for job, run in zip(all_jobs, last_runs, strict=True)
@@ -57,7 +57,7 @@ def run(names: tuple[str, ...], *, yes: bool) -> None:
     from infra.local.jobs import run_jobs
     from shared.core.settings import Settings
 
-    selected = [_confirmed(_job(name)) if yes else _job(name) for name in names]
+    selected = [_confirm(_get_job(name)) if yes else _get_job(name) for name in names]
     set_job_secrets(names)
     with local_database.connected_database():
         complete = run_jobs(selected, Settings())
@@ -69,7 +69,7 @@ def run(names: tuple[str, ...], *, yes: bool) -> None:
 @click.argument("name")
 def show(name: str) -> None:
     """Show the last runs of the job NAME, and the items that it gave up after five attempts."""
-    job = _job(name)
+    job = _get_job(name)
     with local_database.connected_database():
         runs, dead_letters = run_with_context(lambda ctx: _load_history(job, ctx))
     schedule = f"{job.schedule} (UTC)" if job.schedule else "none, it runs on request"
@@ -90,22 +90,22 @@ def show(name: str) -> None:
 @click.argument("name")
 def retry(name: str) -> None:
     """Queue the items that the job NAME gave up. Its next run retries them."""
-    job_dead_letters = _job(name).dead_letters
+    job_dead_letters = _get_job(name).dead_letters
     if job_dead_letters is None:
         raise click.ClickException(f"The job {name} has nothing to retry: it never gives up items.")
     with local_database.connected_database():
         count = run_with_context(job_dead_letters.retry)
         local_database.save_now()
-    click.echo(_queued_message(count, "retry", name))
+    click.echo(_format_queued(count, "retry", name))
 
 
 @jobs.command("renew")
 @click.argument("name")
 def renew(name: str) -> None:
     """Queue the job NAME's results of an earlier model. Its next runs replace them."""
-    queue_outdated = _job(name).renew
+    queue_outdated = _get_job(name).renew
     if queue_outdated is None:
-        renewable = ", ".join(job.name for job in _all_jobs().values() if job.renew)
+        renewable = ", ".join(job.name for job in _load_jobs().values() if job.renew)
         raise click.ClickException(
             f"The results of the job {name} cannot be renewed. Those of these jobs can:"
             f" {renewable}."
@@ -113,34 +113,34 @@ def renew(name: str) -> None:
     with local_database.connected_database():
         count = run_with_context(queue_outdated)
         local_database.save_now()
-    click.echo(_queued_message(count, "renew", name))
+    click.echo(_format_queued(count, "renew", name))
 
 
-def _queued_message(count: int, verb: str, name: str) -> str:
+def _format_queued(count: int, verb: str, name: str) -> str:
     if not count:
         return f"There is nothing to {verb}."
     return f"Queued {format_count(count, 'item')}. To process now: carrel jobs run {name}"
 
 
-def _all_jobs() -> dict[str, Job]:
+def _load_jobs() -> dict[str, Job]:
     from infra.build.discovery import jobs as all_jobs
 
     return {job.name: job for job in all_jobs()}
 
 
-def _job(name: str) -> Job:
-    by_name = _all_jobs()
+def _get_job(name: str) -> Job:
+    by_name = _load_jobs()
     if name not in by_name:
         raise click.ClickException(f"There is no job {name}. The jobs are: {', '.join(by_name)}.")
     return by_name[name]
 
 
-def _confirmed(job: Job) -> Job:
+def _confirm(job: Job) -> Job:
     """Return a job whose run needs no confirmation."""
     return replace(job, run=job.run_confirmed) if job.run_confirmed else job
 
 
-async def _last_runs(jobs: list[Job], ctx: Context) -> list[Run | None]:
+async def _load_last_runs(jobs: list[Job], ctx: Context) -> list[Run | None]:
     latest = await asyncio.gather(*(Runs(ctx.database).latest(job.name, 1) for job in jobs))
     return [runs[0] if runs else None for runs in latest]
 

@@ -95,7 +95,7 @@ def list_keys(user: str | None) -> None:
     now = utc_now()
     header = ("ID", "NAME", "USER", "SCOPES", "CREATED", "EXPIRES", "LAST USED", "STATE")
     click.echo(
-        format_table(header, [_row(key, account, now) for key, account in keys_and_accounts])
+        format_table(header, [_format_row(key, account, now) for key, account in keys_and_accounts])
     )
 
 
@@ -131,7 +131,7 @@ async def _load_keys_and_accounts(
     return [(key, by_user[key.user_id]) for key in all_keys]
 
 
-def _row(key: AccessKey, account: Account, now: datetime) -> Sequence[str]:
+def _format_row(key: AccessKey, account: Account, now: datetime) -> Sequence[str]:
     return (
         key.key_id,
         key.name,
@@ -140,11 +140,11 @@ def _row(key: AccessKey, account: Account, now: datetime) -> Sequence[str]:
         format_minute(key.created_at),
         format_minute(key.expires_at),
         format_minute(key.used_at),
-        _state(key, account, now),
+        _describe_state(key, account, now),
     )
 
 
-def _state(key: AccessKey, account: Account, now: datetime) -> str:
+def _describe_state(key: AccessKey, account: Account, now: datetime) -> str:
     if key.revoked_at or not account.accepts(key.created_at):
         return "revoked"
     return "active" if key.is_valid(now) else "expired"

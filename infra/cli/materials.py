@@ -138,7 +138,7 @@ async def _count_materials(database: Database, user: str, task_id: str) -> int:
 
     workspace = await Workspace(database, user, task_id).load()
     if workspace.touched_at is None:
-        raise await _not_found(database, user, task_id)
+        raise await _make_not_found_error(database, user, task_id)
     [count] = await UserWorkspaces(database, user).document_counts([task_id])
     return count
 
@@ -155,7 +155,7 @@ async def _erase(database: Database, user: str, task_id: str) -> ErasureReceipt:
 
     erasure = WorkspaceErasure(database, Workspace(database, user, task_id))
     if not await erasure.begin():
-        raise await _not_found(database, user, task_id)
+        raise await _make_not_found_error(database, user, task_id)
     deleted: Counter[str] = Counter()
     async for page in erasure.pages():
         deleted += page
@@ -164,7 +164,7 @@ async def _erase(database: Database, user: str, task_id: str) -> ErasureReceipt:
     return ErasureReceipt(user, task_id, utc_now().isoformat(timespec="seconds"), counts)
 
 
-async def _not_found(database: Database, user: str, task_id: str) -> NotFound:
+async def _make_not_found_error(database: Database, user: str, task_id: str) -> NotFound:
     """Return the error about an unknown workspace, which lists existing ones."""
     from shared.core.errors import NotFound
     from shared.workspaces.listing import UserWorkspaces

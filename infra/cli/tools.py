@@ -32,7 +32,7 @@ _UNKNOWN_ID: Final = (
 )
 
 
-def _url(ctx: click.Context, _param: click.Parameter, url: str | None) -> str:
+def _resolve_url(ctx: click.Context, _param: click.Parameter, url: str | None) -> str:
     """Return the given URL, or else that of the deployment or of this machine."""
     if url:
         return url
@@ -45,7 +45,7 @@ def _url(ctx: click.Context, _param: click.Parameter, url: str | None) -> str:
 
 
 _url_option: Final = click.option(
-    "--url", callback=_url, help=f"The gateway's endpoint, such as {LOCAL_URL}."
+    "--url", callback=_resolve_url, help=f"The gateway's endpoint, such as {LOCAL_URL}."
 )
 
 
@@ -69,14 +69,14 @@ def call(tool: str, arguments: str, url: str, files: tuple[str, ...]) -> None:
     from infra.local.client import CallFailed
 
     try:
-        parsed = json.loads(arguments, parse_float=_finite, parse_constant=_finite)
+        parsed = json.loads(arguments, parse_float=_parse_finite, parse_constant=_parse_finite)
     except ValueError as error:
         raise click.ClickException(f"ARGUMENTS is not JSON: {error}") from error
     if not isinstance(parsed, dict):
         raise click.ClickException("ARGUMENTS must be a JSON object, such as '{\"limit\": 3}'.")
-    parsed |= dict(map(_argument_from_file, files))
+    parsed |= dict(map(_read_argument, files))
     try:
-        result = _connected(url, lambda call_tool: call_tool(tool, parsed))
+        result = _connect_and_run(url, lambda call_tool: call_tool(tool, parsed))
     except CallFailed as error:
         click.echo(str(error), err=True)
         sys.exit(1)
@@ -127,7 +127,7 @@ def sources(url: str, **given: str | int | None) -> None:
     """List the sources of the knowledge base, last changed first."""
     arguments = {name: value for name, value in given.items() if value is not None}
     page = _run(url, lambda call_tool: call_tool("list_sources", arguments))
-    if rows := [_source_row(source) for source in page["sources"]]:
+    if rows := [_format_source_row(source) for source in page["sources"]]:
         header = ("ID", "TITLE", "AUTHOR", "CATEGORY", "PASSAGES", "CHANGED")
         _print(format_table(header, rows))
     if message := page.get("message"):
@@ -141,12 +141,12 @@ def _run(url: str, operation: Callable[[CallTool], Awaitable[ResultT]]) -> Resul
     from infra.local.client import CallFailed
 
     try:
-        return _connected(url, operation)
+        return _connect_and_run(url, operation)
     except CallFailed as error:
         raise click.ClickException(error.reason) from error
 
 
-def _connected(url: str, operation: Callable[[CallTool], Awaitable[ResultT]]) -> ResultT:
+def _connect_and_run(url: str, operation: Callable[[CallTool], Awaitable[ResultT]]) -> ResultT:
     from infra.local.client import connect
 
     async def run() -> ResultT:
@@ -156,7 +156,7 @@ def _connected(url: str, operation: Callable[[CallTool], Awaitable[ResultT]]) ->
     return asyncio.run(run())
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     """Parse a JSON number, and reject NaN and infinity, which would reach the server as null."""
     number = float(text)
     if not math.isfinite(number):
@@ -164,7 +164,7 @@ def _finite(text: str) -> float:
     return number
 
 
-def _argument_from_file(option: str) -> tuple[str, str]:
+def _read_argument(option: str) -> tuple[str, str]:
     """Parse NAME=PATH, and return the argument's name and the file's text."""
     name, _, path = option.partition("=")
     try:
@@ -186,7 +186,7 @@ async def _show(document_id: str, call_tool: CallTool) -> str:
     """
     from infra.local.client import CallFailed
 
-    for read in (_chunk, _source, _cluster, _trace):
+    for read in (_read_chunk, _read_source, _read_cluster, _read_trace):
         try:
             return "\n\n".join([part for part in await read(document_id, call_tool) if part])
         except CallFailed as error:
@@ -195,27 +195,27 @@ async def _show(document_id: str, call_tool: CallTool) -> str:
     raise CallFailed(_UNKNOWN_ID.format(id=document_id))
 
 
-async def _chunk(chunk_id: str, call_tool: CallTool) -> list[str]:
+async def _read_chunk(chunk_id: str, call_tool: CallTool) -> list[str]:
     chunk = await call_tool("get_chunk", {"chunk_id": chunk_id})
     related = [
-        f"  {hit['chunk_id']}  {hit['title']}: {_one_line(hit['snippet'])}"
+        f"  {hit['chunk_id']}  {hit['title']}: {_to_one_line(hit['snippet'])}"
         for hit in chunk["related_chunks"]
     ]
     return [
-        _heading(chunk, chunk["chunk_info"], chunk.get("date")),
+        _format_heading(chunk, chunk["chunk_info"], chunk.get("date")),
         chunk["content"],
-        _card(chunk.get("knowledge_card") or {}),
-        _fields(
+        _format_card(chunk.get("knowledge_card") or {}),
+        _format_fields(
             source=chunk["source_id"],
             tags=", ".join(chunk["tags"]),
             cluster=(chunk.get("cluster") or {}).get("cluster_name"),
-            address=_address(chunk),
+            address=_get_address(chunk),
         ),
         "\n".join(["Related passages:", *related]) if related else "",
     ]
 
 
-async def _source(source_id: str, call_tool: CallTool) -> list[str]:
+async def _read_source(source_id: str, call_tool: CallTool) -> list[str]:
     arguments = {"source_id": source_id, "detail": "full", "limit": _PAGE}
     source = await call_tool("get_source", arguments)
     passages = list(source["chunks"])
@@ -225,33 +225,33 @@ async def _source(source_id: str, call_tool: CallTool) -> list[str]:
         passages += page["chunks"]
         cursor = page.get("next_cursor")
     return [
-        _heading(source, source["category"], source["updated"]),
-        _fields(
+        _format_heading(source, source["category"], source["updated"]),
+        _format_fields(
             language=source.get("language"),
             tags=", ".join(source["tags"]),
-            address=_address(source),
+            address=_get_address(source),
         ),
         *(f"[{chunk['chunk_info']}] {chunk['chunk_id']}\n{chunk['text']}" for chunk in passages),
     ]
 
 
-async def _cluster(cluster_id: str, call_tool: CallTool) -> list[str]:
+async def _read_cluster(cluster_id: str, call_tool: CallTool) -> list[str]:
     cluster = await call_tool("get_cluster", {"cluster_id": cluster_id, "member_limit": _PAGE})
     members = [
-        f"  {chunk['chunk_id']}  {chunk['title']}: {_one_line(chunk['snippet'])}"
+        f"  {chunk['chunk_id']}  {chunk['title']}: {_to_one_line(chunk['snippet'])}"
         for chunk in cluster["members"]
     ]
     related = [f"  {other['cluster_id']}  {other['name']}" for other in cluster["related_clusters"]]
     return [
         f"{cluster['name']} ({cluster['size']} passages)",
         cluster.get("description") or "",
-        _fields(keywords=", ".join(cluster["keywords"])),
+        _format_fields(keywords=", ".join(cluster["keywords"])),
         "\n".join(["Newest passages:", *members]),
         "\n".join(["Related clusters:", *related]) if related else "",
     ]
 
 
-async def _trace(trace_id: str, call_tool: CallTool) -> list[str]:
+async def _read_trace(trace_id: str, call_tool: CallTool) -> list[str]:
     trace = await call_tool("get_trace", {"trace_id": trace_id})
     problem, solution = trace["context_text"], trace["solution_text"]
     offset = trace.get("next_offset")
@@ -263,7 +263,7 @@ async def _trace(trace_id: str, call_tool: CallTool) -> list[str]:
         f"{trace['title']} ({trace['status']}, {trace['date']})",
         f"Problem:\n{problem}",
         f"Solution:\n{solution}",
-        _fields(
+        _format_fields(
             tags=", ".join(trace["tags"]),
             votes=f"{trace['upvotes']} for it, {trace['downvotes']} against it",
             successor=trace.get("superseded_by"),
@@ -277,8 +277,8 @@ def _format_page(page: Result) -> Iterator[str]:
         yield message
     for hit in page["results"]:
         lines = [
-            f"{hit['rank']}. {_heading(hit, hit['chunk_info'], hit.get('date'))}",
-            f"   {_one_line(hit['snippet'])}",
+            f"{hit['rank']}. {_format_heading(hit, hit['chunk_info'], hit.get('date'))}",
+            f"   {_to_one_line(hit['snippet'])}",
             f"   id: {hit['chunk_id']}",
         ]
         if hit["tags"]:
@@ -286,26 +286,26 @@ def _format_page(page: Result) -> Iterator[str]:
         yield "\n".join(lines)
 
 
-def _heading(document: Result, *facts: str | None) -> str:
+def _format_heading(document: Result, *facts: str | None) -> str:
     title = " · ".join(filter(None, [document["title"], document.get("author")]))
     return f"{title} ({', '.join(filter(None, facts))})"
 
 
-def _card(card: Result) -> str:
+def _format_card(card: Result) -> str:
     takeaways = [f"- {takeaway}" for takeaway in card.get("takeaways", ())]
     return "\n".join([f"Summary: {card['summary']}", *takeaways]) if card else ""
 
 
-def _fields(**values: str | None) -> str:
+def _format_fields(**values: str | None) -> str:
     return "\n".join(f"{name}: {value}" for name, value in values.items() if value)
 
 
-def _address(document: Result) -> str | None:
+def _get_address(document: Result) -> str | None:
     names: Sequence[str] = ("highlight_url", "source_url", "readwise_url")
     return next((document[name] for name in names if document.get(name)), None)
 
 
-def _source_row(source: Result) -> tuple[str, ...]:
+def _format_source_row(source: Result) -> tuple[str, ...]:
     title = source["title"]
     return (
         source["source_id"],
@@ -317,5 +317,5 @@ def _source_row(source: Result) -> tuple[str, ...]:
     )
 
 
-def _one_line(text: str) -> str:
+def _to_one_line(text: str) -> str:
     return " ".join(text.split())

@@ -62,20 +62,22 @@ class Bucket:
         """
         bucket = self._bucket
         try:
-            with translate_errors(_forbidden, ApiForbidden, NotFound):
+            with translate_errors(_make_forbidden_error, ApiForbidden, NotFound):
                 bucket.reload()
         except NotFound:
             self._protect()
-            with translate_errors(_forbidden):
+            with translate_errors(_make_forbidden_error):
                 bucket.create(location=region)
             return True
         except ApiForbidden as error:
-            raise self._foreign_bucket(f"or you have no access to it. {error}") from error
+            raise self._make_foreign_bucket_error(
+                f"or you have no access to it. {error}"
+            ) from error
         if str(bucket.project_number) != project_number:
-            raise self._foreign_bucket("because it is in another project.")
+            raise self._make_foreign_bucket_error("because it is in another project.")
         if not self._is_protected():
             self._protect()
-            with translate_errors(_forbidden):
+            with translate_errors(_make_forbidden_error):
                 bucket.patch()
         return False
 
@@ -92,7 +94,7 @@ class Bucket:
 
     def generations(self) -> dict[str, int]:
         """Return the generation of each bundle, which is its version number in the bucket."""
-        with translate_errors(_forbidden):
+        with translate_errors(_make_forbidden_error):
             blobs = self._bucket.list_blobs(prefix="bundles/")
             return {blob.name: int(blob.generation) for blob in blobs}
 
@@ -105,7 +107,7 @@ class Bucket:
         if text is None:
             return None
         release = json.loads(text)
-        deployment = parse_deployment(json.dumps(release["deployment"]), self._uri(LAST_GOOD))
+        deployment = parse_deployment(json.dumps(release["deployment"]), self._get_uri(LAST_GOOD))
         return Release(release["manifest"], deployment)
 
     def save_release(self, manifest: str, deployment: Deployment) -> None:
@@ -134,32 +136,32 @@ class Bucket:
         access.public_access_prevention = PUBLIC_ACCESS_PREVENTION_ENFORCED
         access.uniform_bucket_level_access_enabled = True
 
-    def _foreign_bucket(self, reason: str) -> CommandFailed:
+    def _make_foreign_bucket_error(self, reason: str) -> CommandFailed:
         return CommandFailed(
             f"The bucket gs://{self.name} belongs to somebody else, {reason}\n"
             "Nothing was written to it. Choose another project, whose bucket has another name."
         )
 
-    def _uri(self, name: str) -> str:
+    def _get_uri(self, name: str) -> str:
         return f"gs://{self.name}/{name}"
 
     def _read(self, name: str) -> bytes | None:
         try:
-            with translate_errors(_forbidden, NotFound):
+            with translate_errors(_make_forbidden_error, NotFound):
                 content: bytes = self._bucket.blob(name).download_as_bytes(timeout=_TIMEOUT_SECONDS)
         except NotFound:
             return None
         return content
 
     def _write(self, name: str, text: str) -> None:
-        with translate_errors(_forbidden):
+        with translate_errors(_make_forbidden_error):
             self._bucket.blob(name).upload_from_string(
                 text, content_type="application/json", timeout=_TIMEOUT_SECONDS
             )
 
     def _create(self, name: str, content: bytes) -> None:
         try:
-            with translate_errors(_forbidden, PreconditionFailed):
+            with translate_errors(_make_forbidden_error, PreconditionFailed):
                 self._bucket.blob(name).upload_from_string(
                     content,
                     content_type="application/zip",
@@ -170,6 +172,6 @@ class Bucket:
             return  # another run has uploaded the same content
 
 
-def _forbidden(error: Exception, status: int) -> Forbidden:
+def _make_forbidden_error(error: Exception, status: int) -> Forbidden:
     hint = " Do you have write access?" if status == _FORBIDDEN else ""
     return Forbidden(f"Cloud Storage rejected the request ({status}): {error}.{hint}")

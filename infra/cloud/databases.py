@@ -37,7 +37,7 @@ def require_own_databases(cloud: Cloud) -> None:
     """
     addresses = cloud.terraform.addresses()
     for name, address in TERRAFORM_ADDRESSES.items():
-        database = cloud.api.find("firestore", f"v1/{_full_name(cloud, name)}")
+        database = cloud.api.find("firestore", f"v1/{_get_full_name(cloud, name)}")
         if database:
             _require_compatible(name, database, cloud.deployment)
             if address not in addresses:
@@ -57,7 +57,7 @@ def _require_compatible(name: str, database: Mapping[str, Any], deployment: Depl
 
 def _import_advice(cloud: Cloud, name: str, address: str) -> str:
     command = cloud.terraform.import_command(
-        cloud.variables, cloud.manifest, address, _full_name(cloud, name)
+        cloud.variables, cloud.manifest, address, _get_full_name(cloud, name)
     )
     return (
         f"This project has a database {name} that Carrel did not create. To use it, run the command"
@@ -67,5 +67,5 @@ def _import_advice(cloud: Cloud, name: str, address: str) -> str:
     )
 
 
-def _full_name(cloud: Cloud, name: str) -> str:
+def _get_full_name(cloud: Cloud, name: str) -> str:
     return f"projects/{cloud.deployment.project}/databases/{name}"

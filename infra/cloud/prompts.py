@@ -59,8 +59,8 @@ def ask_for_deployment(project: str | None) -> Deployment:
             "Location of the databases (cannot be changed later)", validate_location, default=region
         ),
         settings={"EMBEDDING_PROVIDER": "vertex", "VERTEX_LOCATION": region},
-        alert_email=_ask("E-mail address for alerts (optional)", _optional_email, default=""),
-        monthly_budget=_ask(_BUDGET_QUESTION, _whole_number, default=""),
+        alert_email=_ask("E-mail address for alerts (optional)", _parse_optional_email, default=""),
+        monthly_budget=_ask(_BUDGET_QUESTION, _parse_whole_number, default=""),
     )
     return parse_valid_deployment(deployment.to_json(), FILE_NAME)
 
@@ -80,11 +80,11 @@ def _ask(question: str, check: Callable[[str], AnswerT], default: str | None = N
     return answer
 
 
-def _optional_email(text: str) -> str | None:
+def _parse_optional_email(text: str) -> str | None:
     return validate_email(text) if text else None
 
 
-def _whole_number(text: str) -> int | None:
+def _parse_whole_number(text: str) -> int | None:
     if text and not (text.isdecimal() and int(text)):
         raise ValueError("write a whole number, such as 10, or nothing")
     return int(text) if text else None

@@ -119,7 +119,7 @@ def _require_smoke_test(cloud: Cloud, key: str) -> None:
 def _run_smoke_test(cloud: Cloud, key: str) -> SmokeReport:
     url = cloud.terraform.outputs()[URL_OUTPUT]
     for remaining in reversed(range(MAX_SMOKE_ATTEMPTS)):
-        report = asyncio.run(_smoke(cloud, url, key))
+        report = asyncio.run(_await_smoke_test(cloud, url, key))
         if report.passed or not remaining:
             break
         cloud.echo(f"  not yet: {report.lines[-1]}")
@@ -128,7 +128,7 @@ def _run_smoke_test(cloud: Cloud, key: str) -> SmokeReport:
     return report
 
 
-async def _smoke(cloud: Cloud, url: str, key: str) -> SmokeReport:
+async def _await_smoke_test(cloud: Cloud, url: str, key: str) -> SmokeReport:
     return await cloud.smoke(url, key)
 
 

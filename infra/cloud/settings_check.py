@@ -43,13 +43,13 @@ def require_valid_settings(
             f"{file_name}: settings.EMBEDDING_PROVIDER: write {providers}; functions support no"
             " other provider"
         )
-    if unknown := sorted(settings.keys() - _setting_names()):
+    if unknown := sorted(settings.keys() - _get_setting_names()):
         raise CommandFailed(
             f"{file_name}: settings.{unknown[0]}: there is no such setting;"
             " shared/core/setting_groups.py lists them; write their names in capitals"
         )
     try:
-        _validate(_typed_values(settings, secrets) | {"public_url": public_url or _SAMPLE_URL})
+        _validate(_parse_values(settings, secrets) | {"public_url": public_url or _SAMPLE_URL})
     except InvalidInput as error:
         raise CommandFailed(f"{file_name}: settings: {error.message}") from None
     except ValidationError as error:
@@ -65,11 +65,11 @@ def example(name: str) -> str:
     return f'; for example, "{name}": {json.dumps(json.dumps(field.examples[0]))}'
 
 
-def _setting_names() -> set[str]:
+def _get_setting_names() -> set[str]:
     return {name.upper() for name in Settings.model_fields}
 
 
-def _typed_values(settings: Mapping[str, str], secrets: Iterable[str]) -> dict[str, Any]:
+def _parse_values(settings: Mapping[str, str], secrets: Iterable[str]) -> dict[str, Any]:
     values: dict[str, Any] = {
         name.lower(): parse_value(text) for name, text in settings.items() if text
     }

@@ -69,7 +69,7 @@ async def run_smoke_test(url: str, key: str) -> SmokeReport:
     Raises:
         CommandFailed: The key would be sent unencrypted.
     """
-    endpoint = _endpoint(url)
+    endpoint = _resolve_endpoint(url)
     lines: list[str] = []
     statuses: list[int] = []
 
@@ -87,12 +87,12 @@ async def run_smoke_test(url: str, key: str) -> SmokeReport:
                     passed = await _try_tools(client, lines)
     except (MCPError, httpx2.HTTPError, OSError, RuntimeError, ExceptionGroup) as error:
         status = f" (HTTP {statuses[-1]})" if statuses else ""
-        lines.append(f"{endpoint} did not answer as expected{status}: {_innermost(error)}")
+        lines.append(f"{endpoint} did not answer as expected{status}: {_describe_innermost(error)}")
         passed = False
     return SmokeReport(passed, lines)
 
 
-def _endpoint(url: str) -> str:
+def _resolve_endpoint(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme != "https" and not is_loopback(parts):
         raise CommandFailed(f"A key is only sent over https or to this machine, not to {url}")
@@ -154,7 +154,7 @@ async def _call_tool(
         return None
 
 
-def _innermost(error: BaseException) -> str:
+def _describe_innermost(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error).partition("\n")[0] or type(error).__name__

@@ -80,17 +80,27 @@ class Terraform:
         Raises:
             CommandFailed: Terraform failed. The state contains the resources that it created.
         """
-        self._run("apply", *_APPLY_OPTIONS, *_inputs(variables, manifest), *_targets(targets))
+        self._run(
+            "apply",
+            *_APPLY_OPTIONS,
+            *_format_inputs(variables, manifest),
+            *_format_targets(targets),
+        )
 
     def destroy(self, variables: Path, manifest: Path, targets: Sequence[str] = ()) -> None:
         """Delete all resources, or `targets` and what depends on them."""
-        self._run("destroy", *_APPLY_OPTIONS, *_inputs(variables, manifest), *_targets(targets))
+        self._run(
+            "destroy",
+            *_APPLY_OPTIONS,
+            *_format_inputs(variables, manifest),
+            *_format_targets(targets),
+        )
 
     def import_command(
         self, variables: Path, manifest: Path, address: str, resource_id: str
     ) -> str:
         """Return the shell command that imports an existing resource into the state."""
-        inputs = [*_inputs(variables, manifest), address, resource_id]
+        inputs = [*_format_inputs(variables, manifest), address, resource_id]
         return shlex.join(["terraform", f"-chdir={self.folder}", "import", *inputs])
 
     def outputs(self) -> dict[str, Any]:
@@ -129,11 +139,11 @@ class Terraform:
             _raise_failure(arguments[0], code, errors.read())
 
 
-def _inputs(variables: Path, manifest: Path) -> list[str]:
+def _format_inputs(variables: Path, manifest: Path) -> list[str]:
     return [f"-var-file={variables.resolve()}", f"-var=manifest={manifest.resolve()}"]
 
 
-def _targets(addresses: Sequence[str]) -> list[str]:
+def _format_targets(addresses: Sequence[str]) -> list[str]:
     return [f"-target={address}" for address in addresses]
 
 

@@ -24,7 +24,7 @@ _NATIVE: Final = "FIRESTORE_NATIVE"
 
 def _check_databases(live: LiveDeployment) -> CheckResult:
     for name in live.indexes:
-        database = live.api.find("firestore", f"v1/{_path(live, name)}")
+        database = live.api.find("firestore", f"v1/{_get_path(live, name)}")
         if database is None:
             return failed(f"{name} is missing", _DEPLOY)
         if database.get("type") != _NATIVE:
@@ -38,24 +38,24 @@ def _check_indexes(live: LiveDeployment) -> CheckResult:
     count = 0
     for name, path in live.indexes.items():
         declared = {
-            _with_dimension(index, live.deployment.embedding_dimension)
+            _set_dimension(index, live.deployment.embedding_dimension)
             for index in IndexFile.parse(path.read_text("utf-8")).composites
         }
         count += len(declared)
-        missing += [str(index) for index in sorted(declared - _ready_indexes(live, name))]
+        missing += [str(index) for index in sorted(declared - _fetch_ready_indexes(live, name))]
     if missing:
         return failed(f"not ready: {'; '.join(missing)}", _WAIT_OR_DEPLOY)
     return passed(f"all {count} are ready")
 
 
-def _ready_indexes(live: LiveDeployment, database: str) -> set[Index]:
-    path = f"v1/{_path(live, database)}/collectionGroups/-/indexes"
+def _fetch_ready_indexes(live: LiveDeployment, database: str) -> set[Index]:
+    path = f"v1/{_get_path(live, database)}/collectionGroups/-/indexes"
     indexes = live.api.get_all("firestore", path, "indexes")
-    entries = [_entry(index) for index in indexes if index.get("state") == "READY"]
+    entries = [_to_entry(index) for index in indexes if index.get("state") == "READY"]
     return set(IndexFile.parse(json.dumps({"indexes": entries})).composites)
 
 
-def _entry(index: dict[str, Any]) -> dict[str, Any]:
+def _to_entry(index: dict[str, Any]) -> dict[str, Any]:
     """Convert an index from the API's format to the format of the file.
 
     In the API's format, the name of the index contains its collection.
@@ -72,31 +72,31 @@ def _check_expiry(live: LiveDeployment) -> CheckResult:
     missing: list[str] = []
     count = 0
     for name, path in live.indexes.items():
-        declared = _declared_expiry_fields(path)
+        declared = _read_declared_expiry_fields(path)
         count += len(declared)
-        absent = declared - _active_expiry_fields(live, name)
+        absent = declared - _fetch_active_expiry_fields(live, name)
         missing += [f"{field} in {name}" for field in sorted(absent)]
     if missing:
         return failed(f"not active: {', '.join(missing)}", _WAIT_OR_DEPLOY)
     return passed(f"documents expire by {count} fields")
 
 
-def _declared_expiry_fields(path: Path) -> set[str]:
+def _read_declared_expiry_fields(path: Path) -> set[str]:
     entries = json.loads(path.read_text("utf-8"))["fieldOverrides"]
     return {
         f"{entry['collectionGroup']}.{entry['fieldPath']}" for entry in entries if entry.get("ttl")
     }
 
 
-def _active_expiry_fields(live: LiveDeployment, database: str) -> set[str]:
-    path = f"v1/{_path(live, database)}/collectionGroups/-/fields"
+def _fetch_active_expiry_fields(live: LiveDeployment, database: str) -> set[str]:
+    path = f"v1/{_get_path(live, database)}/collectionGroups/-/fields"
     fields = live.api.get_all("firestore", path, "fields", {"filter": "ttlConfig:*"})
     active = [field for field in fields if field.get("ttlConfig", {}).get("state") == "ACTIVE"]
     names = [str(field["name"]).split("/") for field in active]
     return {f"{parts[-3]}.{parts[-1]}" for parts in names}
 
 
-def _with_dimension(index: Index, dimension: int) -> Index:
+def _set_dimension(index: Index, dimension: int) -> Index:
     """Return the index with the given dimension in its vector field."""
     fields = [
         field._replace(dimension=dimension) if field.mode is IndexMode.VECTOR else field
@@ -105,7 +105,7 @@ def _with_dimension(index: Index, dimension: int) -> Index:
     return index._replace(fields=tuple(fields))
 
 
-def _path(live: LiveDeployment, database: str) -> str:
+def _get_path(live: LiveDeployment, database: str) -> str:
     return f"projects/{live.deployment.project}/databases/{database}"
 
 

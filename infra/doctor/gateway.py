@@ -26,7 +26,7 @@ def _check_health(live: LiveDeployment) -> CheckResult:
     response = _send("GET", f"{live.url}/health")
     if response.status_code != _OK:
         message = f"{live.url} is not healthy ({response.status_code}): {response.text[:300]}"
-        return failed(message, _logs_command(live))
+        return failed(message, _format_logs_command(live))
     return passed(f"{live.url} and all its parts are healthy")
 
 
@@ -47,7 +47,7 @@ def _check_access(live: LiveDeployment) -> CheckResult:
     if live.settings.public_access:
         return passed("anyone may read, as PUBLIC_ACCESS is set")
     message = f"a call without a credential gets status {response.status_code} instead of 401"
-    return failed(message, _logs_command(live))
+    return failed(message, _format_logs_command(live))
 
 
 def _send(method: str, url: str, json: object = None) -> httpx2.Response:
@@ -59,7 +59,7 @@ def _send(method: str, url: str, json: object = None) -> httpx2.Response:
         raise CommandFailed(f"{url} does not answer. Next: {_DEPLOY}") from error
 
 
-def _logs_command(live: LiveDeployment) -> str:
+def _format_logs_command(live: LiveDeployment) -> str:
     options = f"--project {live.deployment.project} --region {live.deployment.region}"
     return f"gcloud functions logs read carrel-gateway --gen2 {options}"
 

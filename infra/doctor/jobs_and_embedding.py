@@ -23,7 +23,7 @@ _FAILED_STATES: Final = frozenset({RunState.STOPPED, RunState.DIED})
 
 def _check_runs(live: LiveDeployment) -> CheckResult:
     names = live.job_names()
-    last_runs = dict(zip(names, asyncio.run(_last_runs(live, names)), strict=True))
+    last_runs = dict(zip(names, asyncio.run(_load_last_runs(live, names)), strict=True))
     failed_jobs = [name for name, run in last_runs.items() if run and run.state in _FAILED_STATES]
     jobs_without_run = [name for name, run in last_runs.items() if run is None]
     new_jobs = [name for name in jobs_without_run if _awaits_first_run(live, name)]
@@ -59,7 +59,7 @@ def _run_command(live: LiveDeployment, name: str) -> str:
     return f"gcloud scheduler jobs run {schedule_name(name)} {options}"
 
 
-async def _last_runs(live: LiveDeployment, names: list[str]) -> list[Run | None]:
+async def _load_last_runs(live: LiveDeployment, names: list[str]) -> list[Run | None]:
     from shared.core.meter import Meter
     from shared.firestore.database import Connection, Database
 
@@ -74,7 +74,7 @@ async def _last_runs(live: LiveDeployment, names: list[str]) -> list[Run | None]
 
 
 def _check_embedding_space(live: LiveDeployment) -> CheckResult:
-    state, embedder = asyncio.run(_embedding_state(live))
+    state, embedder = asyncio.run(_load_embedding_state(live))
     configured = (embedder.model, embedder.dimension)
     if state.move:
         model, _ = state.move.target
@@ -92,7 +92,7 @@ def _check_embedding_space(live: LiveDeployment) -> CheckResult:
     return passed(f"{embedder.model} with {embedder.dimension} dimensions, as the stored vectors")
 
 
-async def _embedding_state(live: LiveDeployment) -> tuple[EmbeddingState, Embedder]:
+async def _load_embedding_state(live: LiveDeployment) -> tuple[EmbeddingState, Embedder]:
     from shared.core.meter import Meter
     from shared.firestore.database import Database
     from shared.index.embedding_space import EmbeddingSpace

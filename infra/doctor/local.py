@@ -72,19 +72,19 @@ def _check_emulator(machine: Machine) -> CheckResult:
         return failed(first_line, instructions.strip())
     java = command[0]
     archive = command[command.index("-cp") + 1]
-    required, version = _required_java(archive), _java_version(java)
+    required, version = _read_required_java(archive), _get_java_version(java)
     if version < required:
         return failed(f"{archive} needs Java {required}, but {java} is Java {version}", _GET_JAVA)
     return passed(f"{archive}, on Java {version}")
 
 
-def _required_java(archive: str) -> int:
+def _read_required_java(archive: str) -> int:
     with zipfile.ZipFile(archive) as jar:
         header = jar.read(_MAIN_CLASS_FILE)[:8]
     return int.from_bytes(header[6:8], "big") - _CLASS_VERSION_OFFSET
 
 
-def _java_version(java: str) -> int:
+def _get_java_version(java: str) -> int:
     process = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603 - Java
     version = re.search(r'version "(?:1\.)?(\d+)', process.stderr)
     return int(version[1]) if version else 0
@@ -151,7 +151,7 @@ async def embed_sample(settings: Settings) -> CheckResult:
         await app.aclose()
 
 
-def _program_check(name: str, purpose: str) -> Check[Machine]:
+def _make_program_check(name: str, purpose: str) -> Check[Machine]:
     def run(machine: Machine) -> CheckResult:
         path = shutil.which(name, path=machine.environment.get("PATH", ""))
         if path:
@@ -169,7 +169,7 @@ CHECKS: Final[tuple[Check[Machine], ...]] = (
     Check("knowledge", _check_contents),
     Check("gateway", _check_gateway),
     Check("embedding model", _check_embedding),
-    _program_check("node", "some of the tests"),
-    _program_check("terraform", "`carrel deploy`"),
-    _program_check("gcloud", "signing in to Google Cloud"),
+    _make_program_check("node", "some of the tests"),
+    _make_program_check("terraform", "`carrel deploy`"),
+    _make_program_check("gcloud", "signing in to Google Cloud"),
 )

@@ -78,9 +78,11 @@ async def export_all(
     await _Knowledge(database, folder, report).write(advance)
     if user:
         report.counts["traces"] = await _write_lines(
-            folder / "traces.jsonl", _traces(database, user)
+            folder / "traces.jsonl", _iterate_traces(database, user)
         )
-        report.counts["tasks"] = await _write_lines(folder / "tasks.jsonl", _tasks(database, user))
+        report.counts["tasks"] = await _write_lines(
+            folder / "tasks.jsonl", _iterate_tasks(database, user)
+        )
     manifest = {"format": FORMAT, **report.counts}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
     return report
@@ -99,16 +101,18 @@ class _Knowledge:
         (folder / "markdown" / "sources").mkdir(parents=True)
 
     async def write(self, advance: Callable[[int], object]) -> None:
-        lines = self._next_part()
+        lines = self._open_next_part()
         with (self._folder / "markdown" / "index.md").open("w", encoding="utf-8") as index:
             index.write(markdown.INDEX_HEAD)
             after = None
             while entries := await self._sources.after(after, _SOURCES):
-                pages = await asyncio.gather(*(self._first_page(source) for source, _ in entries))
+                pages = await asyncio.gather(
+                    *(self._load_first_page(source) for source, _ in entries)
+                )
                 for (source, note), page in zip(entries, pages, strict=True):
                     if lines.tell() > PART_BYTES:
                         lines.close()
-                        lines = self._next_part()
+                        lines = self._open_next_part()
                     lines.write(_to_line(source_line(source, note)))
                     await self._write_chunks(source, page, lines)
                     index.write(markdown.index_entry(source))
@@ -116,13 +120,13 @@ class _Knowledge:
                 after = entries[-1][0].source_id
         lines.close()
 
-    def _next_part(self) -> BufferedWriter:
+    def _open_next_part(self) -> BufferedWriter:
         self._parts += 1
         file = (self._folder / f"knowledge-{self._parts:05}.jsonl").open("wb")
         file.write(_to_line(HEADER))
         return file
 
-    async def _first_page(self, source: StoredSource) -> list[Chunk]:
+    async def _load_first_page(self, source: StoredSource) -> list[Chunk]:
         return await self._chunks.of_source(source.source_id, _CHUNKS)
 
     async def _write_chunks(
@@ -151,7 +155,7 @@ class _Knowledge:
         self._report.counts["passages"] += count
 
 
-async def _traces(database: Database, user: str) -> AsyncIterator[dict[str, Any]]:
+async def _iterate_traces(database: Database, user: str) -> AsyncIterator[dict[str, Any]]:
     after = None
     while page := await Traces(database).of_contributor(user, _ENTRIES, after):
         for trace in page:
@@ -160,7 +164,7 @@ async def _traces(database: Database, user: str) -> AsyncIterator[dict[str, Any]
         after = page[-1].trace_id
 
 
-async def _tasks(database: Database, user: str) -> AsyncIterator[dict[str, Any]]:
+async def _iterate_tasks(database: Database, user: str) -> AsyncIterator[dict[str, Any]]:
     after = None
     while page := await Tasks(database, user).page(_TASKS, _ENTRIES, after):
         for task in page:

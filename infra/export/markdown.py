@@ -73,10 +73,12 @@ def passage(chunk: Chunk, source: StoredSource, previous_end: int) -> str:
         previous_end: The offset after the previous passage in the source's text.
     """
     text = chunk.content[max(0, previous_end - chunk.start) :].strip()
-    return "\n" + "\n\n".join(filter(None, [text, "\n".join(_remarks(chunk, source))])) + "\n"
+    return (
+        "\n" + "\n\n".join(filter(None, [text, "\n".join(_iterate_remarks(chunk, source))])) + "\n"
+    )
 
 
-def _remarks(chunk: Chunk, source: StoredSource) -> Iterator[str]:
+def _iterate_remarks(chunk: Chunk, source: StoredSource) -> Iterator[str]:
     """Yield what is known of a passage, as a quotation."""
     tags = [tag for tag in chunk.tags if tag not in source.tags]
     own_page = chunk.readwise_url if chunk.readwise_url != source.readwise_url else None

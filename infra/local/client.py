@@ -64,7 +64,7 @@ async def connect(url: str, key: str | None = None) -> AsyncIterator[CallTool]:
     try:
         async with (
             httpx2.AsyncClient(
-                timeout=_TIMEOUT, headers=_headers(url, key), event_hooks=hooks
+                timeout=_TIMEOUT, headers=_make_headers(url, key), event_hooks=hooks
             ) as http,
             Client(streamable_http_client(url, http_client=http)) as client,
         ):
@@ -74,7 +74,7 @@ async def connect(url: str, key: str | None = None) -> AsyncIterator[CallTool]:
 
             yield call_tool
     except (CallFailed, MCPError, httpx2.HTTPError, OSError, ExceptionGroup) as error:
-        match _innermost(error):
+        match _get_innermost(error):
             case CallFailed() as failure:
                 raise failure from None
             case MCPError() as mcp_error if httpx2.codes.UNAUTHORIZED in statuses:
@@ -87,14 +87,14 @@ async def connect(url: str, key: str | None = None) -> AsyncIterator[CallTool]:
         raise
 
 
-def _innermost(error: Exception) -> Exception:
+def _get_innermost(error: Exception) -> Exception:
     """Return the first error in the nested groups that the client's tasks raise."""
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
-def _headers(url: str, key: str | None) -> dict[str, str]:
+def _make_headers(url: str, key: str | None) -> dict[str, str]:
     if not key:
         return {}
     if not key.isascii() or not key.isprintable():

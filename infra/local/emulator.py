@@ -157,12 +157,15 @@ def import_data(host: str, folder: Path, project: str, database: str = "(default
 
     The project may differ from the exported one, but the name of the database must be the same.
     """
-    exports = _exports(folder)
+    exports = _find_exports(folder)
     for latest in exports[-1:]:
         metadata = latest.resolve() / f"{latest.name}.overall_export_metadata"
         body = {"export_directory": str(metadata)}
-        _request(
-            host, "POST", f"projects/{project}:import", _database_body(project, database) | body
+        _send_request(
+            host,
+            "POST",
+            f"projects/{project}:import",
+            _make_database_body(project, database) | body,
         )
     return bool(exports)
 
@@ -171,12 +174,12 @@ def _find_java(environ: Mapping[str, str]) -> str | None:
     home = environ.get("JAVA_HOME")
     for path in (f"{home}/bin" if home else "", environ.get("PATH", "")):
         java = shutil.which("java", path=path)
-        if java and _java_version(java) >= _MIN_JAVA:
+        if java and _get_java_version(java) >= _MIN_JAVA:
             return java
     return None
 
 
-def _java_version(java: str) -> int:
+def _get_java_version(java: str) -> int:
     """Return Java's major version, 1 for Java 8 and older (1.8), or 0 if Java does not run."""
     command = [java, "-version"]
     process = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - Java
@@ -185,11 +188,11 @@ def _java_version(java: str) -> int:
 
 
 def _find_archive(environ: Mapping[str, str]) -> Path | None:
-    candidates = [_gcloud_archive(environ), *_firebase_archives(environ)]
+    candidates = [_find_gcloud_archive(environ), *_find_firebase_archives(environ)]
     return next((archive for archive in candidates if archive and archive.is_file()), None)
 
 
-def _gcloud_archive(environ: Mapping[str, str]) -> Path | None:
+def _find_gcloud_archive(environ: Mapping[str, str]) -> Path | None:
     gcloud = shutil.which("gcloud", path=environ.get("PATH", ""))
     if not gcloud:
         return None
@@ -203,7 +206,7 @@ def _gcloud_archive(environ: Mapping[str, str]) -> Path | None:
     return root / "platform" / "cloud-firestore-emulator" / "cloud-firestore-emulator.jar"
 
 
-def _firebase_archives(environ: Mapping[str, str]) -> list[Path]:
+def _find_firebase_archives(environ: Mapping[str, str]) -> list[Path]:
     """Return the archives that firebase-tools downloaded, latest first."""
     default = Path(environ.get("HOME", "")) / ".cache" / "firebase" / "emulators"
     folder = Path(environ.get("FIREBASE_EMULATORS_PATH") or default)
@@ -236,7 +239,7 @@ def _wait_until_serving(host: str, process: subprocess.Popen[bytes], log: IO[byt
     deadline = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         try:
-            return _request(host, "GET", "", seconds=2)
+            return _send_request(host, "GET", "", seconds=2)
         except (OSError, HTTPException):
             time.sleep(0.05)
     log.seek(0)
@@ -249,15 +252,18 @@ def _wait_until_serving(host: str, process: subprocess.Popen[bytes], log: IO[byt
 
 
 def _export(host: str, folder: Path, project: str, database: str) -> None:
-    previous_exports = _exports(folder)
+    previous_exports = _find_exports(folder)
     name = f"{int(previous_exports[-1].name) + 1 if previous_exports else 1:08}"
     temporary = folder.resolve() / "writing"
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     body = {"export_directory": str(temporary), "export_name": name}
     try:
-        _request(
-            host, "POST", f"projects/{project}:export", _database_body(project, database) | body
+        _send_request(
+            host,
+            "POST",
+            f"projects/{project}:export",
+            _make_database_body(project, database) | body,
         )
         for path in ((temporary / name), *(temporary / name).rglob("*")):
             _flush(path)
@@ -282,16 +288,16 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def _exports(folder: Path) -> list[Path]:
+def _find_exports(folder: Path) -> list[Path]:
     """Return the complete exports in a folder. The last one is current."""
     return sorted(folder.glob("[0-9]*"))
 
 
-def _database_body(project: str, database: str) -> dict[str, str]:
+def _make_database_body(project: str, database: str) -> dict[str, str]:
     return {"database": f"projects/{project}/databases/{database}"}
 
 
-def _request(
+def _send_request(
     host: str,
     method: str,
     path: str,

@@ -62,7 +62,7 @@ def ingest_all(path: Path, confirmed: AbstractSet[str] = frozenset()) -> bool:
         Whether everything was processed.
     """
     reading = replace(INGEST, run=partial(ingest_confirmed, str(path), confirmed))
-    return _run_command(_settings_for(path), partial(_ingest, reading))
+    return _run_command(_make_settings(path), partial(_ingest, reading))
 
 
 def ingest_page(url: str, fetch: SafeFetch | None = None) -> bool:
@@ -82,10 +82,10 @@ def load_sample() -> bool:
     from infra.local.sample.traces import TRACES
 
     jobs = [INGEST, EMBED, KNOWLEDGE, EXTRACTIONS, CLUSTER, INDEX, TRACES]
-    return run_jobs(jobs, _settings_for(SAMPLE))
+    return run_jobs(jobs, _make_settings(SAMPLE))
 
 
-def _settings_for(path: Path) -> Settings:
+def _make_settings(path: Path) -> Settings:
     """Return settings that ingest only this path instead of the environment's sources."""
     return Settings(ingest_path=str(path), readwise_token=None, ingest_bucket=None)
 

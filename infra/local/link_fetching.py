@@ -65,7 +65,7 @@ class LinkFetcher:
         try:
             while True:
                 self._saved.clear()
-                for job in await asyncio.to_thread(self._jobs):
+                for job in await asyncio.to_thread(self._load_jobs):
                     await self._run(job)
                 if not await self._wait_for_link():
                     return
@@ -91,7 +91,7 @@ class LinkFetcher:
             await asyncio.wait_for(self._saved.wait(), max(0.0, pause))
         return True
 
-    def _jobs(self) -> Sequence[Job]:
+    def _load_jobs(self) -> Sequence[Job]:
         """Return the jobs to run, whose imports take a second."""
         from functions.jobs.cards.job import JOB as CARDS
         from functions.jobs.cluster.job import JOB as CLUSTER

@@ -96,17 +96,17 @@ def _serve(stack: ExitStack, options: RunOptions) -> tuple[ServerProcess, Callab
         The gateway, and a function that returns the name of another part that has died, or an
         empty string.
     """
-    environment = _environment(options)
+    environment = _build_environment(options)
     log = STATE / f"functions-{options.port}.log"
     log.unlink(missing_ok=True)
     try:
-        program, dead_part = _gateway_program(stack, options, environment, log)
+        program, dead_part = _prepare_gateway_program(stack, options, environment, log)
         return stack.enter_context(serve(program, port=options.port, log=log)), dead_part
     except StartError as error:
         raise StartError(f"{error} See {log}.") from error
 
 
-def _gateway_program(
+def _prepare_gateway_program(
     stack: ExitStack, options: RunOptions, environment: dict[str, str], log: Path
 ) -> tuple[Program, Callable[[], str]]:
     if not options.functions:
@@ -118,7 +118,7 @@ def _gateway_program(
 
 
 def _watch(gateway: ServerProcess, dead_part: Callable[[], str]) -> None:
-    while (code := _exit_code(gateway)) is None:
+    while (code := _await_exit_code(gateway)) is None:
         if not STATE.is_dir():
             raise click.ClickException(_STATE_DELETED)
         if not is_running():
@@ -128,7 +128,7 @@ def _watch(gateway: ServerProcess, dead_part: Callable[[], str]) -> None:
     raise click.ClickException(f"The gateway ended ({code}). See its log in {STATE}.")
 
 
-def _exit_code(gateway: ServerProcess) -> int | None:
+def _await_exit_code(gateway: ServerProcess) -> int | None:
     """Wait up to `POLL_SECONDS` for the gateway's exit code, and return None if it still runs."""
     try:
         return gateway.process.wait(timeout=POLL_SECONDS)
@@ -146,7 +146,7 @@ def _require_free_port(port: int) -> None:
         raise click.ClickException(f"{message} To use another port: make run ARGS='--port 9090'")
 
 
-def _environment(options: RunOptions) -> dict[str, str]:
+def _build_environment(options: RunOptions) -> dict[str, str]:
     """Return the variables of a local gateway. They override those set for a deployment."""
     user = "" if options.sign_in else LOCAL_USER
     return {"PUBLIC_URL": origin(options.port), "LOCAL_USER": user, "PUBLIC_ACCESS": "false"}
@@ -158,6 +158,6 @@ def _validate_settings(options: RunOptions) -> None:
     Raises:
         InvalidInput: The settings are not valid.
     """
-    environment = _environment(options)
+    environment = _build_environment(options)
     settings = Settings(**{name.lower(): value for name, value in environment.items()})
     Catalog.load().apply_settings(settings)

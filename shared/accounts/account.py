@@ -72,14 +72,14 @@ class Account:
 
     def available(self, now: datetime) -> int:
         """Return the balance without the money on hold."""
-        return self.balance - _total(self._as_of(now).held)
+        return self.balance - _sum_holds(self._roll_forward(now).held)
 
     def budget_left(self, now: datetime) -> int | None:
         """Return the remainder of this month's budget without the holds, or None for no limit."""
         if self.monthly_budget is None:
             return None
-        current = self._as_of(now)
-        return max(0, self.monthly_budget - current.spent - _total(current.held))
+        current = self._roll_forward(now)
+        return max(0, self.monthly_budget - current.spent - _sum_holds(current.held))
 
     def reserve(self, call_id: str, amount: int, now: datetime) -> Account:
         """Set money aside for a call. An existing hold is extended.
@@ -87,14 +87,14 @@ class Account:
         Raises:
             PaymentRequired: The balance or the month's budget does not cover the amount.
         """
-        current = self._as_of(now)
-        hold = current.held.get(call_id) or self._new_hold(amount, now)
+        current = self._roll_forward(now)
+        hold = current.held.get(call_id) or self._create_hold(amount, now)
         extended = replace(hold, expires_at=now + HOLD_LIFETIME)
         return replace(current, held={**current.held, call_id: extended})
 
     def settle(self, call_id: str, cost: int, now: datetime) -> Account:
         """Charge the cost of a call and release its hold. A call without a hold is not charged."""
-        current = self._as_of(now)
+        current = self._roll_forward(now)
         charge = cost if call_id in current.held else 0
         return replace(
             current.cancel(call_id, now),
@@ -104,7 +104,7 @@ class Account:
 
     def cancel(self, call_id: str, now: datetime) -> Account:
         """Release the hold of a call."""
-        current = self._as_of(now)
+        current = self._roll_forward(now)
         holds = {other: hold for other, hold in current.held.items() if other != call_id}
         return replace(current, held=holds)
 
@@ -114,9 +114,9 @@ class Account:
         Raises:
             InvalidInput: The withdrawal exceeds the money that is not on hold.
         """
-        current = self._as_of(now)
+        current = self._roll_forward(now)
         balance = current.balance + amount
-        on_hold = _total(current.held)
+        on_hold = _sum_holds(current.held)
         if amount < 0 and balance < on_hold:
             raise InvalidInput(
                 f"{format_dollars(-amount)} cannot be withdrawn: the balance of {self.user_id} is"
@@ -124,7 +124,7 @@ class Account:
             )
         return replace(current, balance=balance)
 
-    def _as_of(self, now: datetime) -> Account:
+    def _roll_forward(self, now: datetime) -> Account:
         """Return the account without expired holds, and with the spending of the current month."""
         holds = {call_id: hold for call_id, hold in self.held.items() if now < hold.expires_at}
         # A clock that is slightly late must not bring back a month that is over.
@@ -132,7 +132,7 @@ class Account:
         spent = self.spent if month == self.month else 0
         return replace(self, held=holds, month=month, spent=spent)
 
-    def _new_hold(self, amount: int, now: datetime) -> Hold:
+    def _create_hold(self, amount: int, now: datetime) -> Hold:
         available = self.available(now)
         budget_left = self.budget_left(now)
         if amount > available:
@@ -161,5 +161,5 @@ def format_dollars(amount: int) -> str:
     return f"{'-' if amount < 0 else ''}${whole:,}.{cents}"
 
 
-def _total(holds: Mapping[str, Hold]) -> int:
+def _sum_holds(holds: Mapping[str, Hold]) -> int:
     return sum(hold.amount for hold in holds.values())

@@ -138,7 +138,7 @@ class Grant:
         """
         if not self.is_valid(now):
             return self
-        return self.end(now) if self.generation else self._next_generation(now)
+        return self.end(now) if self.generation else self._advance_generation(now)
 
     def refresh(self, generation: int, now: datetime) -> Grant:
         """Exchange the refresh token of a generation for the next one.
@@ -150,10 +150,10 @@ class Grant:
         if not self.is_valid(now):
             return self
         if generation == self.generation and generation:
-            return self._next_generation(now)
+            return self._advance_generation(now)
         return self if self._overlaps(generation, now) else self.end(now)
 
-    def _next_generation(self, now: datetime) -> Grant:
+    def _advance_generation(self, now: datetime) -> Grant:
         return replace(
             self, generation=self.generation + 1, rotated_at=now, expires_at=now + IDLE_LIFETIME
         )

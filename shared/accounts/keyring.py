@@ -54,7 +54,7 @@ class Keyring:
 
     def sign(self, purpose: str, message: str) -> str:
         """Sign a message for one purpose. The signature has 43 characters and is safe in URLs."""
-        return self._signature(purpose, message, self.newest_id)
+        return self._compute_signature(purpose, message, self.newest_id)
 
     def verify(
         self, purpose: str, message: str, signature: str, *, length: int | None = None
@@ -69,13 +69,15 @@ class Keyring:
         """
         # All signatures are compared, and as bytes, because untrusted text may be any characters.
         signature_bytes = signature.encode("utf-8", "surrogatepass")
-        signatures = [self._signature(purpose, message, secret_id) for secret_id in self._secrets]
+        signatures = [
+            self._compute_signature(purpose, message, secret_id) for secret_id in self._secrets
+        ]
         matches = [
             hmac.compare_digest(text[:length].encode(), signature_bytes) for text in signatures
         ]
         return any(matches)
 
-    def _signature(self, purpose: str, message: str, secret_id: str) -> str:
+    def _compute_signature(self, purpose: str, message: str, secret_id: str) -> str:
         key = self.derive_key(purpose, secret_id)
         digest = hmac.digest(key, message.encode("utf-8", "surrogatepass"), "sha256")
         return to_base64url(digest)

@@ -72,7 +72,7 @@ def make_config(instruction: str, shape: type[BaseModel], model: str) -> Generat
         max_output_tokens=MAX_OUTPUT_TOKENS,
         # Later models are tuned for their default temperature, and may loop at a lower one.
         temperature=0.0 if model.startswith("gemini-2") else None,
-        thinking_config=_thinking(model),
+        thinking_config=_choose_thinking(model),
         automatic_function_calling=AutomaticFunctionCallingConfig(disable=True),
     )
 
@@ -80,7 +80,7 @@ def make_config(instruction: str, shape: type[BaseModel], model: str) -> Generat
 def user_message(text: str) -> Content:
     """Enclose the text in two lines with a hash of it, which the text itself cannot contain."""
     code = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return _message("user", f"[text {code}]\n", text, f"\n[end of text {code}]")
+    return _make_message("user", f"[text {code}]\n", text, f"\n[end of text {code}]")
 
 
 def correction(reply: Reply, problem: str) -> list[Content]:
@@ -88,9 +88,9 @@ def correction(reply: Reply, problem: str) -> list[Content]:
 
     They quote the model's answer, unless it was cut off, and the problem.
     """
-    answer = [_message("model", reply.text)] if reply.text and not reply.cut_off else []
+    answer = [_make_message("model", reply.text)] if reply.text and not reply.cut_off else []
     request = f"Your answer does not have the requested shape:\n{problem}\nAnswer again."
-    return [*answer, _message("user", request)]
+    return [*answer, _make_message("user", request)]
 
 
 def parse_reply(response: GenerateContentResponse) -> Reply:
@@ -110,7 +110,7 @@ def parse_reply(response: GenerateContentResponse) -> Reply:
     )
 
 
-def _thinking(model: str) -> ThinkingConfig | None:
+def _choose_thinking(model: str) -> ThinkingConfig | None:
     """Return the least thinking that the model supports, because thoughts are billed like answers.
 
     Gemini 2.5 takes a budget, later models a level. Flash-Lite thinks least by default. Earlier
@@ -123,5 +123,5 @@ def _thinking(model: str) -> ThinkingConfig | None:
     return ThinkingConfig(thinking_level=ThinkingLevel.LOW)
 
 
-def _message(role: str, *texts: str) -> Content:
+def _make_message(role: str, *texts: str) -> Content:
     return Content(role=role, parts=[Part(text=text) for text in texts])

@@ -110,19 +110,19 @@ class OpenAIEndpoint:
         import httpx2
 
         if not key.fits_a_header:
-            raise self._key_error(401, key)
+            raise self._make_key_error(401, key)
         failure: CarrelError
         try:
             async with asyncio.timeout(self.time_limit / ATTEMPTS_IN_TIME):
                 return await self._client.post(
-                    self.url, headers=key.headers, json=self._request(texts)
+                    self.url, headers=key.headers, json=self._build_request(texts)
                 )
         except (httpx2.UnsupportedProtocol, httpx2.InvalidURL):
             failure = self.configuration_error(404)
         except httpx2.TransportError:
             failure = Unavailable("The embeddings endpoint cannot be reached: try again later.")
         except httpx2.HTTPError:
-            failure = self._invalid_answer(
+            failure = self._make_invalid_answer_error(
                 "The embeddings endpoint sent an answer that cannot be decoded."
             )
         raise failure
@@ -131,12 +131,12 @@ class OpenAIEndpoint:
         """Map a response without vectors to an error."""
         status = response.status_code
         if status == 402 or (400 < status < 500 and _is_out_of_quota(response.content)):  # noqa: PLR2004 - HTTP statuses
-            return self._out_of_quota(key)
+            return self._make_quota_error(key)
         if status in {408, 429} or response.is_server_error:
-            return _busy(response, key)
+            return _make_busy_error(response, key)
         if status in _INPUT_STATUSES:
             return RejectedTexts(status)
-        return self._key_error(status, key)
+        return self._make_key_error(status, key)
 
     def parse_vectors(self, response: httpx2.Response, count: int) -> list[Vector]:
         """Parse the vectors of `count` texts, in the order of the texts.
@@ -149,17 +149,19 @@ class OpenAIEndpoint:
         except ValidationError:
             answer = None
         if answer is None:
-            raise self._invalid_answer("The embeddings endpoint sent an answer that is not valid.")
+            raise self._make_invalid_answer_error(
+                "The embeddings endpoint sent an answer that is not valid."
+            )
         items = sorted(answer.data, key=lambda item: item.index)
         if [item.index for item in items] != list(range(count)):
-            raise self._invalid_answer(
+            raise self._make_invalid_answer_error(
                 f"The embeddings endpoint answered {len(items)} vectors, not one for each of"
                 f" {count} texts."
             )
         try:
             return [unit_vector(item.embedding, self.dimension) for item in items]
         except PlatformFault as fault:
-            raise self._invalid_answer(fault.message) from None
+            raise self._make_invalid_answer_error(fault.message) from None
 
     def configuration_error(self, status: int) -> PlatformFault:
         """Log advice for the operator, and return the error for a rejected deployment."""
@@ -172,11 +174,11 @@ class OpenAIEndpoint:
         if "_client" in self.__dict__:
             await self._client.aclose()
 
-    def _request(self, texts: Sequence[str]) -> dict[str, Any]:
+    def _build_request(self, texts: Sequence[str]) -> dict[str, Any]:
         length = {"dimensions": self.dimension} if self.requests_dimension else {}
         return {"model": self.model, "input": list(texts), "encoding_format": "float", **length}
 
-    def _key_error(self, status: int, key: EndpointKey) -> CarrelError:
+    def _make_key_error(self, status: int, key: EndpointKey) -> CarrelError:
         if key.belongs_to_caller and status in _KEY_STATUSES:
             return Forbidden(
                 "The embeddings endpoint rejected your key, with which this call embeds. Call with"
@@ -184,7 +186,7 @@ class OpenAIEndpoint:
             )
         return self.configuration_error(status)
 
-    def _out_of_quota(self, key: EndpointKey) -> CarrelError:
+    def _make_quota_error(self, key: EndpointKey) -> CarrelError:
         if key.belongs_to_caller:
             return PaymentRequired(
                 "Your account at the embeddings endpoint has no quota left. Top it up there, or"
@@ -194,7 +196,7 @@ class OpenAIEndpoint:
         message = "The embeddings endpoint has no quota left for this deployment: try again later."
         return Unavailable(message, retry_after=MAX_RETRY_AFTER)
 
-    def _invalid_answer(self, message: str) -> PlatformFault:
+    def _make_invalid_answer_error(self, message: str) -> PlatformFault:
         """Make the error for an invalid answer; the message must not quote the answer."""
         log.error("embeddings_unreadable", model=self.model, reason=message)
         return PlatformFault(message)
@@ -243,7 +245,7 @@ def _is_out_of_quota(content: bytes) -> bool:
     return any(error.get(name) in _OUT_OF_QUOTA for name in ("code", "type"))
 
 
-def _busy(response: httpx2.Response, key: EndpointKey) -> CarrelError:
+def _make_busy_error(response: httpx2.Response, key: EndpointKey) -> CarrelError:
     wait = parse_retry_after(response.headers.get("retry-after", ""), utc_now())
     if key.belongs_to_caller and response.status_code == 429:  # noqa: PLR2004 - Too Many Requests
         message = "The embeddings endpoint throttles your key: try again later."

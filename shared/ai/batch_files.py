@@ -36,7 +36,7 @@ class _BlockReader:
 
     def read(self, size: int) -> bytes:
         """Read this many bytes, or fewer at the end."""
-        while len(self._buffer) < size and (block := self._next()):
+        while len(self._buffer) < size and (block := self._read_block()):
             self._buffer += block
         content, self._buffer = self._buffer[:size], self._buffer[size:]
         self._position += len(content)
@@ -46,7 +46,7 @@ class _BlockReader:
         """Return how many bytes were read."""
         return self._position
 
-    def _next(self) -> bytes:
+    def _read_block(self) -> bytes:
         async def block() -> bytes:
             return await anext(self._blocks, b"")
 
@@ -81,7 +81,7 @@ class BatchFiles:
             PlatformFault: The bucket does not exist, or access is denied.
         """
         reader = _BlockReader(blocks, asyncio.get_running_loop())
-        with translate_errors(_bucket_error):
+        with translate_errors(_make_bucket_error):
             await asyncio.to_thread(self._write, name, reader)
 
     async def names(self, folder: str) -> list[str]:
@@ -91,8 +91,8 @@ class BatchFiles:
             Unavailable: Cloud Storage is down, slow or out of quota.
             PlatformFault: The bucket does not exist, or access is denied.
         """
-        with translate_errors(_bucket_error):
-            return await asyncio.to_thread(self._names, folder)
+        with translate_errors(_make_bucket_error):
+            return await asyncio.to_thread(self._list_names, folder)
 
     async def lines(self, name: str) -> AsyncIterator[list[bytes]]:
         """Yield the lines of a file in groups.
@@ -101,7 +101,7 @@ class BatchFiles:
             Unavailable: Cloud Storage is down, slow or out of quota.
             PlatformFault: The file does not exist, or access is denied.
         """
-        with translate_errors(_bucket_error):
+        with translate_errors(_make_bucket_error):
             reader = self._folder.blob(name).open(
                 "rb",
                 chunk_size=BLOCK_BYTES,
@@ -126,7 +126,7 @@ class BatchFiles:
             PlatformFault: The bucket does not exist, or access is denied.
         """
         for name in await self.names(folder):
-            with translate_errors(_bucket_error):
+            with translate_errors(_make_bucket_error):
                 await asyncio.to_thread(self._delete, name)
 
     async def aclose(self) -> None:
@@ -141,7 +141,7 @@ class BatchFiles:
             timeout=self._folder.attempt_seconds,
         )
 
-    def _names(self, folder: str) -> list[str]:
+    def _list_names(self, folder: str) -> list[str]:
         blobs = self._folder.bucket.list_blobs(
             prefix=f"{self._folder.prefix}{folder}/",
             retry=self._folder.retry,
@@ -160,6 +160,6 @@ class BatchFiles:
             return
 
 
-def _bucket_error(_error: Exception, status: int) -> PlatformFault:
+def _make_bucket_error(_error: Exception, status: int) -> PlatformFault:
     log.error("bucket_refused", status=status, advice=_ADVICE)
     return PlatformFault(f"Cloud Storage rejects this deployment ({status}): {_ADVICE}.")

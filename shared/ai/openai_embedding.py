@@ -98,7 +98,7 @@ class _KeyedEmbedder:
         async for _, outcome in bisect_batch(texts, embed_or_probe, RejectedTexts):
             if isinstance(outcome, RejectedTexts):
                 # `bisect_batch` yields in order, so the rejected text follows those with a vector.
-                raise _rejection_error(offset + len(vectors))
+                raise _make_rejection_error(offset + len(vectors))
             vectors += outcome
         return vectors
 
@@ -114,9 +114,11 @@ class _KeyedEmbedder:
             raise self._endpoint.configuration_error(status) from None
 
     async def _embed_with_retries(self, texts: Sequence[str], deadline: float) -> list[Vector]:
-        return await retry_with_backoff(partial(self._request, texts, deadline), deadline=deadline)
+        return await retry_with_backoff(
+            partial(self._request_vectors, texts, deadline), deadline=deadline
+        )
 
-    async def _request(self, texts: Sequence[str], deadline: float) -> list[Vector]:
+    async def _request_vectors(self, texts: Sequence[str], deadline: float) -> list[Vector]:
         try:
             async with asyncio.timeout_at(deadline), self._slots:
                 response = await self._endpoint.post(texts, self._key)
@@ -182,7 +184,7 @@ class OpenAIEmbedder(_KeyedEmbedder):
         await self._endpoint.aclose()
 
 
-def _rejection_error(index: int) -> InvalidInput:
+def _make_rejection_error(index: int) -> InvalidInput:
     return InvalidInput(
         f"The embedding model rejected text {index}: it may be empty or too long. Change it.",
         details={"text": index},

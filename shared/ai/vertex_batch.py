@@ -140,11 +140,11 @@ class VertexBatch:
         try:
             data = json.loads(line)
             key = str(data["key"] if "key" in data else data["instance"]["key"])
-            return BatchRow(key, self._vector(data))
+            return BatchRow(key, self._parse_vector(data))
         except (ValueError, LookupError, TypeError):
             return None
 
-    def _vector(self, data: dict[str, Any]) -> Vector | None:
+    def _parse_vector(self, data: dict[str, Any]) -> Vector | None:
         try:
             if "response" in data:
                 values = data["response"]["embedding"]["values"]

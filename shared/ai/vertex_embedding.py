@@ -71,7 +71,7 @@ class VertexEmbedder:
         if not texts:
             return []
         with self._vertex.guarded():
-            config = self._config(purpose)
+            config = self._build_config(purpose)
             deadline = deadline_for(purpose, self._time_limit)
             return await run_concurrently(
                 self._embed_one(index, text, config, deadline) for index, text in enumerate(texts)
@@ -92,16 +92,18 @@ class VertexEmbedder:
             )
 
         async with self._slots:
-            response = await call_vertex(attempt, deadline=deadline, refusal=_rejection(index))
-        return self._vector(response)
+            response = await call_vertex(
+                attempt, deadline=deadline, refusal=_make_rejection_error(index)
+            )
+        return self._parse_vector(response)
 
-    def _vector(self, response: EmbedContentResponse) -> Vector:
+    def _parse_vector(self, response: EmbedContentResponse) -> Vector:
         embeddings = response.embeddings or []
         if len(embeddings) != 1:
             raise PlatformFault(f"Vertex AI answered {len(embeddings)} vectors for one text.")
         return unit_vector(embeddings[0].values or [], self.dimension)
 
-    def _config(self, purpose: Purpose) -> EmbedContentConfig:
+    def _build_config(self, purpose: Purpose) -> EmbedContentConfig:
         from google.genai.types import EmbedContentConfig
 
         return EmbedContentConfig(
@@ -111,7 +113,7 @@ class VertexEmbedder:
         )
 
 
-def _rejection(index: int) -> InvalidInput:
+def _make_rejection_error(index: int) -> InvalidInput:
     return InvalidInput(
         f"The embedding model rejected text {index}: it may be empty or too long. Change it.",
         details={"text": index},

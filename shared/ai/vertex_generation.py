@@ -95,7 +95,7 @@ class VertexGenerator:
                 try:
                     return await self._generate(instruction, text, schema, replies)
                 except CarrelError as error:
-                    error.details |= _cost(replies)
+                    error.details |= _sum_tokens(replies)
                     raise
 
     async def aclose(self) -> None:
@@ -122,7 +122,7 @@ class VertexGenerator:
                 raise InvalidInput(_REJECTED)
             result = _validate(reply, schema)
             if not isinstance(result, str):
-                return Generated(result, **_cost(replies))
+                return Generated(result, **_sum_tokens(replies))
             contents += gemini.correction(reply, result)
         raise InvalidAnswer(
             "The language model answered twice, each time in another shape than requested."
@@ -161,7 +161,7 @@ def _validate(reply: Reply, schema: type[ModelT]) -> ModelT | str:
     )
 
 
-def _cost(replies: Sequence[Reply]) -> dict[str, int]:
+def _sum_tokens(replies: Sequence[Reply]) -> dict[str, int]:
     return {
         "input_tokens": sum(reply.input_tokens for reply in replies),
         "output_tokens": sum(reply.output_tokens for reply in replies),

@@ -53,7 +53,7 @@ class _PhraseCounts:
         self.pairs: defaultdict[str, set[Phrase]] = defaultdict(set)
         self.spellings: defaultdict[Phrase, Counter[str]] = defaultdict(Counter)
         for text in texts:
-            phrases = list(_phrases(text))
+            phrases = list(_extract_phrases(text))
             self.passages.update({phrase for phrase, _ in phrases})
             for phrase, spelling in phrases:
                 self.spellings[phrase][spelling] += 1
@@ -82,17 +82,17 @@ def distinctive_words(clusters: Sequence[Sequence[str]], limit: int) -> list[lis
     for counts in counts_by_cluster:
         overall.update(counts.passages)
     average = overall.total() / max(1, len(counts_by_cluster))
-    return [_keywords(c, _sort_key(c, overall, average), limit) for c in counts_by_cluster]
+    return [_pick_keywords(c, _sort_key(c, overall, average), limit) for c in counts_by_cluster]
 
 
-def _keywords(counts: _PhraseCounts, weight: Weight, limit: int) -> list[str]:
+def _pick_keywords(counts: _PhraseCounts, weight: Weight, limit: int) -> list[str]:
     keywords: dict[str, str] = {}
     used: set[str] = set()
     words = (phrase for phrase in counts.passages if len(phrase) < PAIR_LENGTH)
     for word in sorted(words, key=weight):
         if len(keywords) == limit:
             break
-        phrase = _with_neighbour(word, counts, used, weight)
+        phrase = _extend_with_neighbour(word, counts, used, weight)
         spelling = counts.spelling(phrase)
         if used.isdisjoint(phrase) and spelling.casefold() not in keywords:
             keywords[spelling.casefold()] = spelling
@@ -109,7 +109,9 @@ def _sort_key(counts: _PhraseCounts, overall: Counter[Phrase], average: float) -
     return weight
 
 
-def _with_neighbour(word: Phrase, counts: _PhraseCounts, used: set[str], weight: Weight) -> Phrase:
+def _extend_with_neighbour(
+    word: Phrase, counts: _PhraseCounts, used: set[str], weight: Weight
+) -> Phrase:
     """Return the word with a mostly adjacent one, if there is one."""
     min_passages = max(2, PAIR_SHARE * counts.passages[word])
     pairs = [
@@ -120,7 +122,7 @@ def _with_neighbour(word: Phrase, counts: _PhraseCounts, used: set[str], weight:
     return min(pairs, key=weight, default=word)
 
 
-def _phrases(text: str) -> Iterator[tuple[Phrase, str]]:
+def _extract_phrases(text: str) -> Iterator[tuple[Phrase, str]]:
     """Yield the significant words of a text and pairs of neighbours, with their spellings."""
     significant = set(terms(text)) - INSIGNIFICANT
     words = [

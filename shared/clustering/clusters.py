@@ -80,7 +80,7 @@ def find_clusters(vectors: Matrix) -> list[VectorCluster]:
     Args:
         vectors: Unit vectors, `(n, dimension)`.
     """
-    first_rows, copy_indexes = _distinct(vectors)
+    first_rows, copy_indexes = _find_distinct_rows(vectors)
     size = len(first_rows)
     if size < MIN_PASSAGES:
         return []
@@ -137,10 +137,10 @@ def compute_centroid(vectors: Matrix) -> Matrix:
 
 def compute_reach(vectors: Matrix) -> float:
     """Return the minimum similarity to the core's centroid of vectors that join the cluster."""
-    return float(np.quantile(_cohesion(vectors), OUTER_SHARE)) if len(vectors) > 1 else 1.0
+    return float(np.quantile(_compute_cohesion(vectors), OUTER_SHARE)) if len(vectors) > 1 else 1.0
 
 
-def _cohesion(vectors: Matrix) -> NDArray[np.float64]:
+def _compute_cohesion(vectors: Matrix) -> NDArray[np.float64]:
     """Return the similarity of each vector to the centroid of the others.
 
     A vector is part of its own centroid, which would make it look nearer than one that joins later.
@@ -161,13 +161,13 @@ def _remove_outliers(labels: NDArray[np.intp], vectors: Matrix) -> None:
     overall = compute_centroid(vectors)
     for number in range(labels.max() + 1):
         rows = np.flatnonzero(labels == number)
-        similarities = _cohesion(vectors[rows])
+        similarities = _compute_cohesion(vectors[rows])
         low, high = np.quantile(similarities, (0.25, 0.75))
         middle = (low + float(compute_centroid(vectors[rows]) @ overall)) / 2
         labels[rows[similarities < min(low - FENCE_WIDTH * (high - low), middle)]] = NOISE
 
 
-def _distinct(vectors: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _find_distinct_rows(vectors: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the rows of different vectors, in a fixed order, and the index of each row among them.
 
     Copies of one vector would be a dense region of their own.

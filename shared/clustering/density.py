@@ -40,12 +40,12 @@ def dense_regions(points: NDArray[np.float64], smallest: int) -> NDArray[np.intp
         - 1,  # precomputed distances exclude the point itself
         metric="precomputed",
         copy=True,
-    ).fit(_distances(points))
+    ).fit(_build_distance_graph(points))
     labels: NDArray[np.intp] = model.labels_.astype(np.intp)
     return labels
 
 
-def _distances(points: NDArray[np.float64]) -> Any:
+def _build_distance_graph(points: NDArray[np.float64]) -> Any:
     """Return a connected graph: the distances of near points, and long edges between components."""
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import connected_components

@@ -45,7 +45,7 @@ def match_clusters(
     from scipy.optimize import linear_sum_assignment
 
     previous_ids = sorted(previous_clusters)
-    similarity = _jaccard_indexes(
+    similarity = _compute_jaccard_indexes(
         new_clusters, [previous_clusters[cluster_id] for cluster_id in previous_ids]
     )
     matches: list[ClusterMatch | None] = [None] * len(new_clusters)
@@ -55,7 +55,7 @@ def match_clusters(
     return matches
 
 
-def _jaccard_indexes(
+def _compute_jaccard_indexes(
     row_clusters: Sequence[Collection[str]], column_clusters: Sequence[Collection[str]]
 ) -> NDArray[np.float64]:
     """Return the Jaccard index of every pair of a row's and a column's cluster."""

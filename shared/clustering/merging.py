@@ -31,9 +31,9 @@ def merge_regions(labels: NDArray[np.intp], vectors: NDArray[np.float32]) -> NDA
     numbers = list(range(labels.max() + 1))
     sums = np.array([vectors[labels == n].sum(axis=0, dtype=np.float64) for n in numbers])
     sizes = np.bincount(labels[labels != NOISE], minlength=len(numbers)).astype(np.float64)
-    baseline = _mean_similarity(vectors)
+    baseline = _compute_mean_similarity(vectors)
     while len(numbers) > 1:
-        similarity = _similarity(sums, sizes, baseline)
+        similarity = _compute_similarity(sums, sizes, baseline)
         pair = np.unravel_index(similarity.argmax(), similarity.shape)
         if similarity[pair] < MIN_SIMILARITY:
             break
@@ -46,14 +46,14 @@ def merge_regions(labels: NDArray[np.intp], vectors: NDArray[np.float32]) -> NDA
     return _renumber(merged)
 
 
-def _mean_similarity(vectors: NDArray[np.float32]) -> float:
+def _compute_mean_similarity(vectors: NDArray[np.float32]) -> float:
     """Return the mean similarity of two different vectors."""
     size = len(vectors)
     total = vectors.sum(axis=0, dtype=np.float64)
     return float((total @ total - size) / (size * (size - 1)))
 
 
-def _similarity(
+def _compute_similarity(
     sums: NDArray[np.float64], sizes: NDArray[np.float64], baseline: float
 ) -> NDArray[np.float64]:
     """Return the similarity of every two regions, from their sums of vectors and their sizes."""

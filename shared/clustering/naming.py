@@ -67,12 +67,12 @@ def _describe(
     passages: Sequence[TitledText], keywords: Sequence[str], used_names: Collection[str]
 ) -> ClusterDescription:
     titles = [passage.title for passage in passages[:1] if passage.title]
-    names = _names(keywords or titles or ["Passages"])
+    names = _propose_names(keywords or titles or ["Passages"])
     name = next(name for name in names if name.casefold() not in used_names)
-    return ClusterDescription(name, _description(passages, keywords), tuple(keywords))
+    return ClusterDescription(name, _describe_cluster(passages, keywords), tuple(keywords))
 
 
-def _names(keywords: Sequence[str]) -> Iterator[str]:
+def _propose_names(keywords: Sequence[str]) -> Iterator[str]:
     """Yield possible names of a cluster with these keywords, best first."""
     for words in combinations(keywords[:NAME_CANDIDATES], min(NAME_KEYWORDS, len(keywords))):
         yield _capitalize(", ".join(words))
@@ -82,23 +82,23 @@ def _names(keywords: Sequence[str]) -> Iterator[str]:
         yield _capitalize(", ".join([*keywords[: NAME_KEYWORDS - 1], str(number)]))
 
 
-def _description(passages: Sequence[TitledText], keywords: Sequence[str]) -> str:
+def _describe_cluster(passages: Sequence[TitledText], keywords: Sequence[str]) -> str:
     words = _enumerate(keywords[:DESCRIPTION_KEYWORDS])
     about = f"Passages about {words}" if keywords else "Passages"
     # The most frequent titles; of equally frequent ones, those of more central passages.
-    counts = Counter(_short(passage.title) for passage in passages)
+    counts = Counter(_shorten_title(passage.title) for passage in passages)
     titles = [title for title, _ in counts.most_common()]
     others = len(titles) - DESCRIPTION_TITLES
-    sources = titles[:DESCRIPTION_TITLES] + ([_other_sources(others)] if others > 0 else [])
+    sources = titles[:DESCRIPTION_TITLES] + ([_count_other_sources(others)] if others > 0 else [])
     return f"{about}, from {_enumerate(sources)}." if sources else f"{about}."
 
 
-def _short(title: str) -> str:
+def _shorten_title(title: str) -> str:
     """Return a title as part of a sentence."""
     return textwrap.shorten(title, MAX_TITLE_LENGTH, placeholder=" ...").rstrip(" .") or "a source"
 
 
-def _other_sources(count: int) -> str:
+def _count_other_sources(count: int) -> str:
     return "another source" if count == 1 else f"{count} other sources"
 
 

@@ -29,11 +29,11 @@ _TOLERANCE: Final = 1e-4
 
 def spectral_map(near: Neighbours) -> NDArray[np.float64]:
     """Map the graph of neighbours: one point of unit length for each vector."""
-    graph = _graph(near)
+    graph = _build_graph(near)
     degrees = np.asarray(graph.sum(axis=1)).ravel()
     scale = 1 / np.sqrt(degrees)
     laplacian = graph.multiply(scale[:, None]).multiply(scale[None, :]).tocsr()
-    values, vectors = _leading_eigenvectors(laplacian, np.sqrt(degrees / degrees.sum()))
+    values, vectors = _compute_leading_eigenvectors(laplacian, np.sqrt(degrees / degrees.sum()))
     axes = vectors * scale[:, None]
     axes *= values / np.linalg.norm(axes, axis=0)  # smoother axes weigh more
     lengths = np.linalg.norm(axes, axis=1, keepdims=True)
@@ -41,7 +41,7 @@ def spectral_map(near: Neighbours) -> NDArray[np.float64]:
     return points
 
 
-def _graph(near: Neighbours) -> Any:
+def _build_graph(near: Neighbours) -> Any:
     """Return the weights of edges between neighbours, as a symmetric sparse matrix."""
     from scipy.sparse import csr_array
 
@@ -54,7 +54,7 @@ def _graph(near: Neighbours) -> Any:
     return (graph + graph.T) / 2
 
 
-def _leading_eigenvectors(
+def _compute_leading_eigenvectors(
     matrix: Any, trivial: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the leading eigenvalues and eigenvectors of a symmetric matrix.

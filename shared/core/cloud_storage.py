@@ -108,7 +108,7 @@ def translate_errors(on_refusal: ErrorMapper, *untranslated: type[Exception]) ->
         raise
     except (api.RetryError, RequestException, DataCorruption, auth.TransportError) as error:
         close_response(error)
-        raise _unavailable() from error
+        raise _make_unavailable_error() from error
     except api.GoogleAPICallError as error:
         close_response(error)
         raise _map_error(error, error.code, on_refusal) from error
@@ -127,8 +127,12 @@ def close_response(error: Exception) -> None:
 
 
 def _map_error(error: Exception, status: int | None, on_refusal: ErrorMapper) -> CarrelError:
-    return _unavailable() if status is None or status in _TRANSIENT else on_refusal(error, status)
+    return (
+        _make_unavailable_error()
+        if status is None or status in _TRANSIENT
+        else on_refusal(error, status)
+    )
 
 
-def _unavailable() -> Unavailable:
+def _make_unavailable_error() -> Unavailable:
     return Unavailable("Cloud Storage does not answer: try again later.", retry_after=60)

@@ -55,7 +55,7 @@ class TraceContext:
 
 def parse_trace(headers: Headers) -> TraceContext | None:
     """Return the trace of a request, or None if it has no valid header."""
-    return _traceparent(headers) or _cloud_trace(headers)
+    return _parse_traceparent(headers) or _parse_cloud_trace(headers)
 
 
 def bind_trace(headers: Headers, project: str) -> AbstractContextManager[object]:
@@ -81,7 +81,7 @@ def traceparent_header() -> dict[str, str]:
     return {"traceparent": f"{_FIRST_VERSION}-{trace_id}-{span_id}-{fields[SAMPLED_FIELD]:02x}"}
 
 
-def _traceparent(headers: Headers) -> TraceContext | None:
+def _parse_traceparent(headers: Headers) -> TraceContext | None:
     values = headers.getlist("traceparent")
     match = _TRACEPARENT.match(values[0].strip()) if len(values) == 1 else None
     if not match:
@@ -95,7 +95,7 @@ def _traceparent(headers: Headers) -> TraceContext | None:
     return TraceContext(trace_id, span_id, bool(int(flags, 16) & 1))
 
 
-def _cloud_trace(headers: Headers) -> TraceContext | None:
+def _parse_cloud_trace(headers: Headers) -> TraceContext | None:
     """Parse `TRACE_ID/SPAN_ID;o=OPTIONS`: the span is decimal; span and options are optional."""
     values = headers.getlist("x-cloud-trace-context")
     match = _CLOUD_TRACE.fullmatch(values[0].strip()) if len(values) == 1 else None
@@ -110,7 +110,7 @@ def _is_valid_id(identifier: str) -> bool:
     return set(identifier) != {"0"}
 
 
-def _for_cloud_logging(
+def _format_for_cloud_logging(
     _logger: object, method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
     event["severity"] = method.upper()
@@ -121,7 +121,7 @@ def _for_cloud_logging(
 structlog.configure(
     processors=[
         structlog.contextvars.merge_contextvars,
-        _for_cloud_logging,
+        _format_for_cloud_logging,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
         structlog.processors.JSONRenderer(),
     ],
@@ -132,7 +132,7 @@ structlog.configure(
 log: Any = structlog.get_logger()
 
 
-def _redacted_record(*arguments: Any, **options: Any) -> logging.LogRecord:
+def _make_redacted_record(*arguments: Any, **options: Any) -> logging.LogRecord:
     """Make the record of a library's log line without its message, so that no handler shows it."""
     record = logging.LogRecord(*arguments, **options)
     error = record.exc_info[1] if record.exc_info else None
@@ -150,7 +150,7 @@ def _redacted_record(*arguments: Any, **options: Any) -> logging.LogRecord:
     return record
 
 
-logging.setLogRecordFactory(_redacted_record)
+logging.setLogRecordFactory(_make_redacted_record)
 
 
 def log_only_warnings() -> None:

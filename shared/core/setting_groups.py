@@ -367,7 +367,7 @@ class EmbeddingSettings(SettingGroup):
     @field_validator("bulk_bucket")
     @classmethod
     def _check_bulk_bucket(cls, address: str | None, info: ValidationInfo) -> str | None:
-        return _checked_bucket(address, info)
+        return _validate_bucket(address, info)
 
 
 class GenerationSettings(SettingGroup):
@@ -420,10 +420,10 @@ class IngestSettings(SettingGroup):
     @field_validator("ingest_bucket")
     @classmethod
     def _check_ingest_bucket(cls, address: str | None, info: ValidationInfo) -> str | None:
-        return _checked_bucket(address, info)
+        return _validate_bucket(address, info)
 
 
-def _checked_bucket(address: str | None, info: ValidationInfo) -> str | None:
+def _validate_bucket(address: str | None, info: ValidationInfo) -> str | None:
     if address is not None and not _BUCKET.fullmatch(address):
         raise ValueError(
             f"{str(info.field_name).upper()} must be gs://bucket or gs://bucket/prefix"

@@ -72,9 +72,9 @@ class Settings(
             InvalidInput: Some are not valid. The message names them and quotes no value.
         """
         try:
-            super().__init__(**(_environment() | arguments))
+            super().__init__(**(_read_environment() | arguments))
         except ValidationError as error:
-            sentences = (f"{problem}{_example(name)}." for name, problem in problems(error))
+            sentences = (f"{problem}{_format_example(name)}." for name, problem in problems(error))
             raise InvalidInput(" ".join(sentences)) from None
 
 
@@ -90,10 +90,12 @@ def problems(error: ValidationError) -> list[tuple[str, str]]:
     Returns:
         For each problem, the variable (empty if several are involved) and a clause that names it.
     """
-    return [_problem(detail) for detail in error.errors(include_url=False, include_input=False)]
+    return [
+        _describe_problem(detail) for detail in error.errors(include_url=False, include_input=False)
+    ]
 
 
-def _problem(error: ErrorDetails) -> tuple[str, str]:
+def _describe_problem(error: ErrorDetails) -> tuple[str, str]:
     name = str(error["loc"][0]).upper() if error["loc"] else ""
     message = error["msg"].removeprefix("Value error, ")
     if error["type"] in _EXPECTED_VALUES:
@@ -115,13 +117,13 @@ def parse_value(text: str) -> Any:
         return text
 
 
-def _environment() -> dict[str, Any]:
+def _read_environment() -> dict[str, Any]:
     """Return the settings in the environment; an empty variable counts as not set."""
     variables = {name: os.environ.get(name.upper(), "") for name in Settings.model_fields}
     return {name: parse_value(text) for name, text in variables.items() if text}
 
 
-def _example(name: str) -> str:
+def _format_example(name: str) -> str:
     """Return how to write a setting whose value is JSON."""
     field = Settings.model_fields.get(name.lower())
     return f", such as {name}='{json.dumps(field.examples[0])}'" if field and field.examples else ""

@@ -65,7 +65,7 @@ def answer_resemblance(one: Content, other: Content) -> float:
 
     An answer of only common words, such as “No.”, has no terms and resembles only itself.
     """
-    answers = _answer(one), _answer(other)
+    answers = _get_answer(one), _get_answer(other)
     if answers[0].casefold().split() == answers[1].casefold().split():
         return 1.0
     return resemblance(*(frozenset(terms(answer)) for answer in answers))
@@ -107,7 +107,7 @@ def drop_duplicates(extractions: Sequence[Embedded], model: str) -> list[Embedde
     return [embedded for embedded in extractions if embedded[0].extraction_id in ids]
 
 
-def _answer(content: Content) -> str:
+def _get_answer(content: Content) -> str:
     match content:
         case Decision():
             return content.recommended_approach or " ".join(content.options)

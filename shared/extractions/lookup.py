@@ -95,7 +95,7 @@ async def look_up(args: ExtractionArguments, kind: type[ResultT], ctx: Context) 
         Unavailable: The embedding provider or the database is down.
         Conflict: The database is embedded with another model.
     """
-    filters = ExtractionFilter(kind.type, _topic(args, ctx), args.source_id)
+    filters = ExtractionFilter(kind.type, _resolve_topic(args, ctx), args.source_id)
     page, source = await asyncio.gather(
         load_page(filters, args, ctx), _load_source(args.source_id, ctx)
     )
@@ -124,7 +124,7 @@ async def look_up(args: ExtractionArguments, kind: type[ResultT], ctx: Context) 
     return {"results": results, "metadata": metadata}
 
 
-def _topic(args: ExtractionArguments, ctx: Context) -> str | None:
+def _resolve_topic(args: ExtractionArguments, ctx: Context) -> str | None:
     if args.topic is None:
         return None
     topic = canonical_topic(args.topic, ctx.settings.topic_aliases)

@@ -52,9 +52,9 @@ class Content(BaseModel):
     @property
     def text(self) -> str:
         """The text that is embedded, which contains what people are likely to search for."""
-        return " ".join(str(value) for value in self._searchable())
+        return " ".join(str(value) for value in self._get_searchable())
 
-    def _searchable(self) -> tuple[str, ...]:
+    def _get_searchable(self) -> tuple[str, ...]:
         raise NotImplementedError
 
 
@@ -70,7 +70,7 @@ class Decision(Content):
         default=None, description="What the author recommends; missing if nothing."
     )
 
-    def _searchable(self) -> tuple[str, ...]:
+    def _get_searchable(self) -> tuple[str, ...]:
         return (self.question, self.recommended_approach or "; ".join(self.options))
 
 
@@ -92,7 +92,7 @@ class Pattern(Content):
         default=None, description="Its drawbacks; missing if the passage does not say."
     )
 
-    def _searchable(self) -> tuple[str, ...]:
+    def _get_searchable(self) -> tuple[str, ...]:
         return (self.name, self.problem, self.solution)
 
 
@@ -113,7 +113,7 @@ class Pitfall(Content):
         default=None, description="How to avoid it; missing if the passage does not say."
     )
 
-    def _searchable(self) -> tuple[str, ...]:
+    def _get_searchable(self) -> tuple[str, ...]:
         return (self.title, self.description)
 
 
@@ -149,7 +149,7 @@ class Methodology(Content):
             step.model_copy(update={"order": number}) for number, step in enumerate(sorted_steps, 1)
         )
 
-    def _searchable(self) -> tuple[str, ...]:
+    def _get_searchable(self) -> tuple[str, ...]:
         return (self.name, *(step.title for step in self.steps))
 
 

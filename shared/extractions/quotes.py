@@ -99,11 +99,11 @@ def find_quote(quote: str, text: str) -> str | None:
     stored, only the part before the omission is returned.
     """
     exact = quote.strip()
-    if exact in text and len(_letters(exact)[0]) >= MIN_QUOTE:
+    if exact in text and len(_extract_letters(exact)[0]) >= MIN_QUOTE:
         return exact
-    letters, offsets = _letters(text)
-    whole = _span(exact, letters, offsets, 0)
-    spans = [whole] if whole else _spans(_ELLIPSIS.split(exact), letters, offsets)
+    letters, offsets = _extract_letters(text)
+    whole = _find_span(exact, letters, offsets, 0)
+    spans = [whole] if whole else _find_spans(_ELLIPSIS.split(exact), letters, offsets)
     if not spans:
         return None
     start, first_end = spans[0]
@@ -125,27 +125,27 @@ def find_code(code: str, text: str) -> str | None:
     return text[start:end] if text[line_start:start].strip() else text[line_start:end]
 
 
-def _spans(parts: list[str], letters: str, offsets: list[int]) -> list[tuple[int, int]]:
+def _find_spans(parts: list[str], letters: str, offsets: list[int]) -> list[tuple[int, int]]:
     """Return the consecutive spans of a quote's parts, or an empty list if a part is missing."""
     spans: list[tuple[int, int]] = []
     for part in filter(str.strip, parts):
-        span = _span(part, letters, offsets, spans[-1][1] if spans else 0)
+        span = _find_span(part, letters, offsets, spans[-1][1] if spans else 0)
         if span is None:
             return []
         spans.append(span)
     return spans
 
 
-def _span(part: str, letters: str, offsets: list[int], after: int) -> tuple[int, int] | None:
+def _find_span(part: str, letters: str, offsets: list[int], after: int) -> tuple[int, int] | None:
     """Return the span of a quote's part in a text, given the text's letters and their offsets."""
-    pattern, _ = _letters(part)
+    pattern, _ = _extract_letters(part)
     if len(pattern) < MIN_QUOTE:
         return None
     index = letters.find(pattern, bisect_left(offsets, after))
     return None if index < 0 else (offsets[index], offsets[index + len(pattern) - 1] + 1)
 
 
-def _letters(text: str) -> tuple[str, list[int]]:
+def _extract_letters(text: str) -> tuple[str, list[int]]:
     """Return a text's letters and digits without case and accents, and their offsets."""
     pairs = [
         (letter, offset)

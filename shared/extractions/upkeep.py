@@ -91,7 +91,7 @@ class ExtractionUpkeep:
             if duplicates:
                 counts += await self._promote(marker, duplicates)
             else:
-                obsolete.append(_delete_write(marker))
+                obsolete.append(_build_delete_write(marker))
         counts["settled"] += (
             await self._database.commit_skipping_conflicts(obsolete) if obsolete else 0
         )
@@ -128,12 +128,12 @@ class ExtractionUpkeep:
         writes: list[Write] = []
         page, promotions = duplicates, 0
         while page and not promoted_id:
-            chunks = await self._chunks(page)
+            chunks = await self._load_chunks(page)
             listed = [duplicate for duplicate in page if _is_listed(duplicate, chunks)]
             if listed:
                 promoted = max(listed, key=lambda duplicate: duplicate.get("confidence"))
                 promoted_id, promotions = promoted.id, 1
-                writes += self._promotion_writes(promoted, chunks[promoted.get("chunk_id")])
+                writes += self._build_promotion_writes(promoted, chunks[promoted.get("chunk_id")])
             elif len(page) == MAX_DUPLICATES:
                 page = await self._load_duplicates(marker.id, after=page[-1])
             else:
@@ -146,7 +146,9 @@ class ExtractionUpkeep:
         # Pages before this one still have the deleted original.
         has_more = promoted_id and (page is not duplicates or len(page) == MAX_DUPLICATES)
         writes.append(
-            put_if_unchanged(marker, {"heir": promoted_id}) if has_more else _delete_write(marker)
+            put_if_unchanged(marker, {"heir": promoted_id})
+            if has_more
+            else _build_delete_write(marker)
         )
         try:
             await self._database.commit(writes)
@@ -154,7 +156,7 @@ class ExtractionUpkeep:
             return Counter()
         return Counter(settled=1, shown=promotions)
 
-    def _promotion_writes(self, duplicate: Snapshot, chunk: Snapshot) -> Iterator[Write]:
+    def _build_promotion_writes(self, duplicate: Snapshot, chunk: Snapshot) -> Iterator[Write]:
         kind = ExtractionType(duplicate.get("type"))
         topics = duplicate.get("topics")
         facet_ids = facets(kind, topics, duplicate.get("source_id"))
@@ -175,15 +177,15 @@ class ExtractionUpkeep:
 
     async def find_orphans(self, page: Sequence[Snapshot]) -> list[Snapshot]:
         """Return the extractions of a page that no chunk lists. Costs one Firestore round trip."""
-        chunks = await self._chunks(page)
+        chunks = await self._load_chunks(page)
         return [snapshot for snapshot in page if not _is_listed(snapshot, chunks)]
 
     async def delete_orphans(self, orphans: Sequence[Snapshot]) -> int:
         """Delete orphans that have not changed since they were read, and return how many."""
-        writes = [combine_writes(list(self._orphan_writes(orphan))) for orphan in orphans]
+        writes = [combine_writes(list(self._build_orphan_writes(orphan))) for orphan in orphans]
         return await self._database.commit_skipping_conflicts(writes) if writes else 0
 
-    def _orphan_writes(self, orphan: Snapshot) -> Iterator[Write]:
+    def _build_orphan_writes(self, orphan: Snapshot) -> Iterator[Write]:
         data = orphan.to_dict() or {}
         topics = [] if data.get("duplicate_of") else data.get("topics", [])
         # The commit is rejected if the orphan changed.
@@ -197,12 +199,12 @@ class ExtractionUpkeep:
         Costs one read if there are none.
         """
         topics = await self._database.find(empty_topics_query(self._database.client))
-        writes = list(map(_delete_write, topics))
+        writes = list(map(_build_delete_write, topics))
         return await self._database.commit_skipping_conflicts(writes) if writes else 0
 
-    async def _chunks(self, extractions: Sequence[Snapshot]) -> dict[str, Snapshot]:
+    async def _load_chunks(self, extractions: Sequence[Snapshot]) -> dict[str, Snapshot]:
         """Load the existing chunks of these extractions, by id."""
-        ids = sorted({_chunk_id(snapshot) for snapshot in extractions} - {""})
+        ids = sorted({_get_chunk_id(snapshot) for snapshot in extractions} - {""})
         references = [self._database.document(CHUNKS, chunk_id) for chunk_id in ids]
         chunks = await self._database.get_all(references, ["extracted"])
         return {chunk.id: chunk for chunk in chunks}
@@ -241,13 +243,13 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield empty_topics_query(client)
 
 
-def _chunk_id(extraction: Snapshot) -> str:
+def _get_chunk_id(extraction: Snapshot) -> str:
     return str((extraction.to_dict() or {}).get("chunk_id", ""))
 
 
 def _is_listed(extraction: Snapshot, chunks: dict[str, Snapshot]) -> bool:
     """Return whether the chunk of an extraction exists and lists it."""
-    chunk = chunks.get(_chunk_id(extraction))
+    chunk = chunks.get(_get_chunk_id(extraction))
     return chunk is not None and extraction.id in _read_summaries(chunk)
 
 
@@ -255,7 +257,7 @@ def _read_summaries(chunk: Snapshot) -> ExtractionSummaries:
     return (chunk.to_dict() or {}).get("extracted") or {}
 
 
-def _delete_write(snapshot: Snapshot) -> Write:
+def _build_delete_write(snapshot: Snapshot) -> Write:
     """Return the write that deletes a document unless it has changed since it was read."""
     option = LastUpdateOption(snapshot.update_time)
     return lambda batch: batch.delete(snapshot.reference, option)

@@ -74,7 +74,7 @@ class Codec(Generic[RecordT]):
         self._id_field = id_field
         self._inline = inline
         self._fields = stored
-        collections = {name: _collection_type(field) for name, field in stored.items()}
+        collections = {name: _get_collection_type(field) for name, field in stored.items()}
         self._readers = {**collections, **readers}
         self.names = {name: stored_as.get(name, name) for name in stored}
 
@@ -139,7 +139,7 @@ class Codec(Generic[RecordT]):
         return _ADDED_MARK in self._fields[name].metadata and getattr(record, name) is None
 
 
-def _collection_type(field: Field[Any]) -> Callable[[Any], Any] | None:
+def _get_collection_type(field: Field[Any]) -> Callable[[Any], Any] | None:
     """Return the type of a field that is stored as a list, from its annotation."""
     return _COLLECTIONS.get(str(field.type).partition("[")[0])
 

@@ -68,7 +68,7 @@ class IdempotencyRecords:
 
         Costs one Firestore round trip.
         """
-        snapshot = await self._database.get(self._reference(call_id))
+        snapshot = await self._database.get(self._get_reference(call_id))
         return _CODEC.load(snapshot.to_dict() or {}) if snapshot.exists else None
 
     async def find_for(self, path: str, limit: int) -> list[DocumentSnapshot[Any]]:
@@ -81,10 +81,10 @@ class IdempotencyRecords:
 
     def write(self, call_id: str, record: IdempotencyRecord) -> Write:
         """Return the write that creates the record of a call, which fails if the record exists."""
-        reference, fields = self._reference(call_id), _CODEC.write(record)
+        reference, fields = self._get_reference(call_id), _CODEC.write(record)
         return lambda batch: batch.create(reference, fields)
 
-    def _reference(self, call_id: str) -> AsyncDocumentReference:
+    def _get_reference(self, call_id: str) -> AsyncDocumentReference:
         return self._database.document(self._collection, call_id)
 
 

@@ -104,14 +104,14 @@ class Runs:
     def record(self, run: Run) -> Write:
         """Return the write that stores the record of a run."""
         reference = self._database.document(COLLECTION, run.run_id)
-        data = _CODEC.write(run) | _index_fields(run)
+        data = _CODEC.write(run) | _build_index_fields(run)
         return lambda batch: batch.set(reference, data)
 
     def mark_died(self, run_id: str) -> Write:
         """Return the write that sets a run's state to DIED and keeps the rest of its record."""
         run = Run(run_id=run_id, state=RunState.DIED)
         reference = self._database.document(COLLECTION, run_id)
-        data = {"state": run.state.value} | _index_fields(run)
+        data = {"state": run.state.value} | _build_index_fields(run)
         return lambda batch: batch.set(reference, data, merge=True)
 
 
@@ -126,7 +126,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield latest_query(client, "embed", 1)
 
 
-def _index_fields(run: Run) -> dict[str, Any]:
+def _build_index_fields(run: Run) -> dict[str, Any]:
     """Return the fields by which runs are listed and expire."""
     return {"job": run.job, "started_at": run.started_at, "expires_at": run.started_at + RETENTION}
 

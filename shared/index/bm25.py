@@ -132,7 +132,7 @@ def score(
     """
     average = totals.average
     scores: dict[str, float] = {}
-    for term, weight in _weights(query, postings, totals).items():
+    for term, weight in _weight_terms(query, postings, totals).items():
         for document, entry in postings[term].entries.items():
             gain = weight * impact(*unpack(entry), average)
             scores[document] = scores.get(document, 0.0) + gain
@@ -155,7 +155,7 @@ def score_document(
         postings: The postings of the query's terms, for their document frequencies.
         totals: The size of the corpus.
     """
-    weights = _weights(query, postings, totals)
+    weights = _weight_terms(query, postings, totals)
     return sum(
         weight * impact(counts[term], length, totals.average)
         for term, weight in weights.items()
@@ -163,7 +163,7 @@ def score_document(
     )
 
 
-def _weights(
+def _weight_terms(
     query: Iterable[str], postings: Mapping[str, Postings], totals: Totals
 ) -> dict[str, float]:
     return {

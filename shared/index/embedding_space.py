@@ -112,7 +112,7 @@ class EmbeddingSpace:
             ReembeddingInProgress: The base is migrating from or to this model.
             Conflict: The base is embedded with another model.
         """
-        space = _space(embedder)
+        space = _get_space(embedder)
         if self._is_confirmed(space):
             return True
         state = await self.state()
@@ -130,7 +130,7 @@ class EmbeddingSpace:
         """
         move = await self.join(embedder)
         if move and not move.cleared:
-            raise _reembedding(move)
+            raise _make_reembedding_error(move)
 
     async def join(self, embedder: Embedder) -> SpaceMigration | None:
         """Claim the space for this model, or join a migration to it.
@@ -144,7 +144,7 @@ class EmbeddingSpace:
             ReembeddingInProgress: The base is migrating to another model.
             Conflict: The base is embedded with another model.
         """
-        space = _space(embedder)
+        space = _get_space(embedder)
         if self._is_confirmed(space):
             return None
         state = await self.state()
@@ -167,7 +167,7 @@ class EmbeddingSpace:
         Raises:
             WriteConflict: The space has changed since it was read.
         """
-        model, dimension = _space(embedder)
+        model, dimension = _get_space(embedder)
         move = {"model": model, "dimension": dimension, "since": now, "cleared": False}
         change = {_MOVE: move | {"places": {}}}
         option = LastUpdateOption(state.snapshot.update_time)
@@ -209,16 +209,16 @@ class EmbeddingSpace:
             Conflict: The base has another space.
         """
         if state.move and space in (state.space, state.move.target):
-            raise _reembedding(state.move)
+            raise _make_reembedding_error(state.move)
         if state.space != space:
-            raise _conflict(state, space)
+            raise _make_conflict(state, space)
         self._confirmed[space] = time.monotonic()
 
     async def _update(self, change: dict[str, Any]) -> None:
         await self._database.commit([lambda batch: batch.update(self._reference, change)])
 
 
-def _space(embedder: Embedder) -> Space:
+def _get_space(embedder: Embedder) -> Space:
     return embedder.model, embedder.dimension
 
 
@@ -231,7 +231,7 @@ def _move(data: Mapping[str, Any]) -> SpaceMigration:
     )
 
 
-def _reembedding(move: SpaceMigration) -> ReembeddingInProgress:
+def _make_reembedding_error(move: SpaceMigration) -> ReembeddingInProgress:
     return ReembeddingInProgress(
         f"This knowledge base is being embedded again, with {move.target[0]}. Until that is done,"
         " only words can be searched.",
@@ -239,7 +239,7 @@ def _reembedding(move: SpaceMigration) -> ReembeddingInProgress:
     )
 
 
-def _conflict(state: EmbeddingState, space: Space) -> Conflict:
+def _make_conflict(state: EmbeddingState, space: Space) -> Conflict:
     current = state.move.target if state.move else state.space
     model, dimension = current or ("", 0)
     verb = "being embedded" if state.move else "embedded"

@@ -144,17 +144,17 @@ def postings_writes(
     not changed since it was read.
     """
     changes = postings_changes(names, differences)
-    writes = [_postings_write(database, name, change) for name, change in changes.items()]
-    return writes + _totals_writes(database, names, differences)
+    writes = [_build_postings_write(database, name, change) for name, change in changes.items()]
+    return writes + _build_totals_writes(database, names, differences)
 
 
-def _postings_write(database: Database, name: PostingsRef, change: PostingsChange) -> Write:
+def _build_postings_write(database: Database, name: PostingsRef, change: PostingsChange) -> Write:
     """Build the write that merges a change into postings, and creates them if they are missing."""
     reference, data = database.document(*name), change.document()
     return lambda batch: batch.set(reference, data, merge=True)
 
 
-def _totals_writes(
+def _build_totals_writes(
     database: Database, names: IndexCollections, differences: Sequence[IndexDifference]
 ) -> list[Write]:
     """Build the write that adds to the totals, if they change."""
@@ -192,7 +192,7 @@ class PostingsTruncation:
         Costs one round trip.
         """
         collections = self._names.lexicon, self._names.facets
-        overlong = await asyncio.gather(*(self._overlong(name, limit) for name in collections))
+        overlong = await asyncio.gather(*(self._find_overlong(name, limit) for name in collections))
         return [reference for references in overlong for reference in references]
 
     async def truncate(self, references: Sequence[PostingsRef]) -> None:
@@ -207,14 +207,14 @@ class PostingsTruncation:
             }
             totals = stored.pop(self._names.totals, None)
             average = to_totals(totals.to_dict() if totals else None).average
-            writes = [self._cut(snapshot, average) for snapshot in stored.values()]
+            writes = [self._build_cut(snapshot, average) for snapshot in stored.values()]
             await self._database.commit_skipping_conflicts(writes)
 
-    async def _overlong(self, collection: str, limit: int) -> list[PostingsRef]:
+    async def _find_overlong(self, collection: str, limit: int) -> list[PostingsRef]:
         query = overlong_query(self._database.collection(collection), self._max_entries, limit)
         return [(collection, snapshot.id) for snapshot in await self._database.find(query)]
 
-    def _cut(self, snapshot: DocumentSnapshot[Any], average: float) -> Write:
+    def _build_cut(self, snapshot: DocumentSnapshot[Any], average: float) -> Write:
         collection, data = snapshot.reference.parent.id, snapshot.to_dict() or {}
         entries = data.get("postings", {})
         remaining = self._policies[collection](entries, average, self._cap)

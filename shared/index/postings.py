@@ -117,14 +117,18 @@ class InvertedIndex:
         ]
         snapshots = await self._database.get_all(references)
         totals = next(
-            (snapshot for snapshot in snapshots if _collection(snapshot) == self._names.totals[0]),
+            (
+                snapshot
+                for snapshot in snapshots
+                if _get_collection(snapshot) == self._names.totals[0]
+            ),
             None,
         )
         return SearchPostings(
-            _in_use(snapshots, self._names.lexicon),
+            _select_in_use(snapshots, self._names.lexicon),
             {
                 by_id[name]: postings
-                for name, postings in _in_use(snapshots, self._names.facets).items()
+                for name, postings in _select_in_use(snapshots, self._names.facets).items()
             },
             to_totals(totals.to_dict() if totals else None),
         )
@@ -144,7 +148,7 @@ class InvertedIndex:
     async def names(self, kind: Kind, limit: int) -> list[FacetValue]:
         """Load the most common values of a kind, most common first. Costs one round trip."""
         query = commonest_query(self._facets, kind).select(_NAME_FIELDS).limit(limit)
-        return [_name(kind, snapshot) for snapshot in await self._database.find(query)]
+        return [_to_name(kind, snapshot) for snapshot in await self._database.find(query)]
 
     async def count(self, kind: Kind) -> int:
         """Count the values of a kind. Costs one round trip."""
@@ -158,7 +162,7 @@ class InvertedIndex:
         Costs one round trip.
         """
         query = prefix_query(self._facets, kind, prefix, limit, after)
-        return [_name(kind, snapshot) for snapshot in await self._database.find(query)]
+        return [_to_name(kind, snapshot) for snapshot in await self._database.find(query)]
 
     @property
     def _facets(self) -> AsyncCollectionReference:
@@ -208,21 +212,23 @@ def to_totals(data: dict[str, Any] | None) -> Totals:
     return Totals(fields.get("documents", 0), fields.get("length", 0))
 
 
-def _in_use(snapshots: Iterable[DocumentSnapshot[Any]], collection: str) -> dict[str, Postings]:
+def _select_in_use(
+    snapshots: Iterable[DocumentSnapshot[Any]], collection: str
+) -> dict[str, Postings]:
     """Return the postings of a collection that are not empty, by id."""
     by_id = {
-        snapshot.id: _postings(snapshot)
+        snapshot.id: _to_postings(snapshot)
         for snapshot in snapshots
-        if _collection(snapshot) == collection
+        if _get_collection(snapshot) == collection
     }
     return {name: postings for name, postings in by_id.items() if postings.df > 0}
 
 
-def _collection(snapshot: DocumentSnapshot[Any]) -> str:
+def _get_collection(snapshot: DocumentSnapshot[Any]) -> str:
     return str(snapshot.reference.parent.id)
 
 
-def _postings(snapshot: DocumentSnapshot[Any]) -> Postings:
+def _to_postings(snapshot: DocumentSnapshot[Any]) -> Postings:
     """Read postings from a document. Missing fields in a damaged one must not fail a search."""
     data = snapshot.to_dict() or {}
     entries = data.get("postings", {})
@@ -230,6 +236,6 @@ def _postings(snapshot: DocumentSnapshot[Any]) -> Postings:
     return Postings(df, entries, data.get("since", 0), data.get("days", {}))
 
 
-def _name(kind: Kind, snapshot: DocumentSnapshot[Any]) -> FacetValue:
+def _to_name(kind: Kind, snapshot: DocumentSnapshot[Any]) -> FacetValue:
     data = snapshot.to_dict() or {}
     return FacetValue(Facet(kind, data["key"]), data["name"], data["df"])

@@ -73,7 +73,7 @@ def compare(
     document: DocumentT, vector: Vector, other: Sequence[float], counts: TermCounts | None = None
 ) -> Neighbour[DocumentT]:
     """Compare a document's vector with another unit vector of the same length."""
-    return _neighbour(document, 1.0 - sum(map(mul, vector, other)), counts)
+    return _make_neighbour(document, 1.0 - sum(map(mul, vector, other)), counts)
 
 
 def distance_key(neighbour: Neighbour[Any]) -> tuple[float, str]:
@@ -81,7 +81,7 @@ def distance_key(neighbour: Neighbour[Any]) -> tuple[float, str]:
     return neighbour.distance, neighbour.document.id
 
 
-def _neighbour(
+def _make_neighbour(
     document: DocumentT, distance: float, counts: TermCounts | None
 ) -> Neighbour[DocumentT]:
     return Neighbour(document, min(1.0, max(0.0, 1.0 - distance)), distance, counts)
@@ -149,7 +149,7 @@ class Documents(Generic[DocumentT]):
         snapshots = await self._database.find(query)
         fields = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
         return [
-            _neighbour(document, float(data[_DISTANCE]), read_term_counts(data))
+            _make_neighbour(document, float(data[_DISTANCE]), read_term_counts(data))
             for name, data in fields.items()
             if (document := self._read(name, data)) is not None
         ]
@@ -194,9 +194,9 @@ class Documents(Generic[DocumentT]):
         """
         collection = self._database.collection(self._collection)
         query = newest_query(collection, limit, facets, span, after).select(self._fields)
-        return self._documents(await self._database.find(query))
+        return self._read_documents(await self._database.find(query))
 
-    def _documents(self, snapshots: Iterable[DocumentSnapshot[Any]]) -> list[DocumentT]:
+    def _read_documents(self, snapshots: Iterable[DocumentSnapshot[Any]]) -> list[DocumentT]:
         documents = (self._read(snapshot.id, snapshot.to_dict() or {}) for snapshot in snapshots)
         return [document for document in documents if document is not None]
 

@@ -52,7 +52,7 @@ class Cards:
         chunk_ids = list(cards)
         written = 0
         for start in range(0, len(chunk_ids), BATCH_SIZE):
-            stored = await self._stored(chunk_ids[start : start + BATCH_SIZE])
+            stored = await self._load_stored(chunk_ids[start : start + BATCH_SIZE])
             writes = list(_writes(stored, cards, model, now))
             written += await self._database.commit_skipping_conflicts(writes)
         return written
@@ -76,12 +76,12 @@ class Cards:
             outdated = [snapshot for snapshot in page if _is_outdated(snapshot, maker)]
             change = documents.step_pending(STEP, now)
             count += await self._database.commit_skipping_conflicts(
-                [_update(snapshot, change) for snapshot in outdated]
+                [_build_update(snapshot, change) for snapshot in outdated]
             )
             last = page[-1]
         return count
 
-    async def _stored(self, chunk_ids: Sequence[str]) -> list[DocumentSnapshot[Any]]:
+    async def _load_stored(self, chunk_ids: Sequence[str]) -> list[DocumentSnapshot[Any]]:
         references = [self._database.document(CHUNKS, chunk_id) for chunk_id in chunk_ids]
         return await self._database.get_all(references, _CARD_FIELDS)
 
@@ -94,7 +94,9 @@ def card_change(card: KnowledgeCard | None, model: str, now: datetime) -> dict[s
         model: The model that made it.
         now: The time to record.
     """
-    fields = {**_card_fields(card), "model": model, "generated_at": now} if card else DELETE_FIELD
+    fields = (
+        {**_to_card_fields(card), "model": model, "generated_at": now} if card else DELETE_FIELD
+    )
     return {"knowledge_card": fields, **documents.step_pending("index", now)}
 
 
@@ -119,30 +121,30 @@ def _writes(
         data = snapshot.to_dict() or {}
         if "deleted_at" in data:
             continue
-        stored_card, card = _card(snapshot), cards[snapshot.id]
-        if any(stored_card.get(name) != value for name, value in _card_fields(card).items()):
-            yield _update(snapshot, card_change(card, model, now) | documents.step_done(STEP))
+        stored_card, card = _get_card(snapshot), cards[snapshot.id]
+        if any(stored_card.get(name) != value for name, value in _to_card_fields(card).items()):
+            yield _build_update(snapshot, card_change(card, model, now) | documents.step_done(STEP))
         elif STEP in data.get("pending", {}):
-            yield _update(snapshot, documents.step_done(STEP))
+            yield _build_update(snapshot, documents.step_done(STEP))
 
 
 def _is_outdated(snapshot: DocumentSnapshot[Any], maker: Callable[[str], str]) -> bool:
     """Return whether a chunk's card is of another model, and the step is not pending."""
-    data, made_by = snapshot.to_dict() or {}, _card(snapshot).get("model")
+    data, made_by = snapshot.to_dict() or {}, _get_card(snapshot).get("model")
     if made_by in {None, BY_HAND} or STEP in data.get("pending", {}):
         return False
     return bool(made_by != maker(data["content"]))
 
 
-def _card_fields(card: KnowledgeCard) -> dict[str, Any]:
+def _to_card_fields(card: KnowledgeCard) -> dict[str, Any]:
     return {"summary": card.summary, "takeaways": list(card.takeaways)}
 
 
-def _card(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
+def _get_card(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
     card: dict[str, Any] = (snapshot.to_dict() or {}).get("knowledge_card") or {}
     return card
 
 
-def _update(snapshot: DocumentSnapshot[Any], change: dict[str, Any]) -> Write:
+def _build_update(snapshot: DocumentSnapshot[Any], change: dict[str, Any]) -> Write:
     option = LastUpdateOption(snapshot.update_time)
     return lambda batch: batch.update(snapshot.reference, change, option)

@@ -114,7 +114,7 @@ class Chunk(SourceFields):
     @property
     def content_hash(self) -> str:
         """A hash of the text that is embedded."""
-        return _digest(self.embedding_text)
+        return _compute_digest(self.embedding_text)
 
 
 def embedding_text(title: str, content: str) -> str:
@@ -137,8 +137,8 @@ def split_source(source: Source, spans: Sequence[Sequence[Span]]) -> list[Chunk]
         if section.start is not None:
             offset = section.start
         for span in section_spans:
-            chunk = _chunk(source, section, span, offset)
-            chunk_id = _exported_id(chunk.chunk_id, section)
+            chunk = _build_chunk(source, section, span, offset)
+            chunk_id = _match_exported_id(chunk.chunk_id, section)
             while chunk_id is None or chunk_id in ids:
                 occurrences[chunk.chunk_id] = occurrence = occurrences.get(chunk.chunk_id, 0) + 1
                 chunk_id = chunk.chunk_id + (f"-{occurrence}" if occurrence > 1 else "")
@@ -148,7 +148,7 @@ def split_source(source: Source, spans: Sequence[Sequence[Span]]) -> list[Chunk]
     return [replace(chunk, total=len(chunks)) for chunk in chunks]
 
 
-def _exported_id(chunk_id: str, section: Section) -> str | None:
+def _match_exported_id(chunk_id: str, section: Section) -> str | None:
     """Return the exported id of a section, if it is that of its text, with or without a counter.
 
     The counter may have a gap: a repeat before it may have been forgotten.
@@ -163,7 +163,7 @@ def parse_source_id(chunk_id: str) -> str:
     return match[1] if match else chunk_id
 
 
-def _chunk(source: Source, section: Section, span: Span, offset: int) -> Chunk:
+def _build_chunk(source: Source, section: Section, span: Span, offset: int) -> Chunk:
     content = section.text[span.start : span.end]
     source_fields = {name: getattr(source, name) for name in SOURCE_FIELDS}
     source_fields["tags"] = tuple(dict.fromkeys(source.tags + section.tags))
@@ -171,7 +171,7 @@ def _chunk(source: Source, section: Section, span: Span, offset: int) -> Chunk:
     locator = section.locator_at(span.start)
     return Chunk(
         **source_fields,
-        chunk_id=f"{source.source_id}-{_digest(content)[:12]}",
+        chunk_id=f"{source.source_id}-{_compute_digest(content)[:12]}",
         start=offset + span.start,
         end=offset + span.end,
         position=0,
@@ -187,5 +187,5 @@ def _chunk(source: Source, section: Section, span: Span, offset: int) -> Chunk:
     )
 
 
-def _digest(text: str) -> str:
+def _compute_digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -49,14 +49,14 @@ BY_JOBS: Final = frozenset({"dated_at", "knowledge_card", "cluster_id"})
 """The fields that ingest does not own. It compares and writes all others."""
 
 
-def _card(data: dict[str, Any]) -> KnowledgeCard:
+def _to_card(data: dict[str, Any]) -> KnowledgeCard:
     summary = data["summary"]
     takeaways = tuple(data.get("takeaways") or ())
     return KnowledgeCard(summary, takeaways, data.get("model"), data.get("generated_at"))
 
 
 _CODEC: Final = Codec(
-    Chunk, "chunk_id", stored_as={"origin": "source"}, readers={"knowledge_card": _card}
+    Chunk, "chunk_id", stored_as={"origin": "source"}, readers={"knowledge_card": _to_card}
 )
 READ_FIELDS: Final = _CODEC.stored_names
 """The fields that make a chunk: all but its vector and the jobs' bookkeeping."""
@@ -72,12 +72,12 @@ def ingest_fields(chunk: Chunk) -> dict[str, Any]:
 
 def fingerprint(chunk: Chunk) -> str:
     """Hash the layout and the fields that ingest owns. The hash changes exactly when they do."""
-    return hashlib.sha256(_canonical(chunk)).hexdigest()
+    return hashlib.sha256(_canonicalize(chunk)).hexdigest()
 
 
 def write_size(chunk: Chunk) -> int:
     """Estimate the size of a write of this chunk, with a kilobyte for the names of its fields."""
-    return 1_000 + len(_canonical(chunk))
+    return 1_000 + len(_canonicalize(chunk))
 
 
 def new_document(chunk: Chunk, now: datetime) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def new_document(chunk: Chunk, now: datetime) -> dict[str, Any]:
     card = _CODEC.write(chunk, ["knowledge_card"]) if chunk.knowledge_card else {}
     steps = [step for step in FIRST_STEPS if step != "card" or not card]
     return (
-        _written(chunk, now)
+        _build_written_fields(chunk, now)
         | card
         | {
             "created_at": now,
@@ -105,7 +105,12 @@ def edit_update(chunk: Chunk, stored: dict[str, Any], now: datetime) -> dict[str
     """Build the update for a chunk whose title and text are unchanged."""
     dated_at = chunk.highlighted_at or stored.get("dated_at") or stored["created_at"]
     removed = dict.fromkeys(_CODEC.absent_names(chunk), DELETE_FIELD)
-    return _written(chunk, now) | removed | {"dated_at": dated_at} | step_pending("index", now)
+    return (
+        _build_written_fields(chunk, now)
+        | removed
+        | {"dated_at": dated_at}
+        | step_pending("index", now)
+    )
 
 
 def rewrite_update(chunk: Chunk, stored: dict[str, Any], now: datetime) -> dict[str, Any]:
@@ -127,7 +132,7 @@ def deletion_update(now: datetime) -> dict[str, Any]:
     return dict.fromkeys(fields, DELETE_FIELD) | bookkeeping
 
 
-def _written(chunk: Chunk, now: datetime) -> dict[str, Any]:
+def _build_written_fields(chunk: Chunk, now: datetime) -> dict[str, Any]:
     return ingest_fields(chunk) | {"fingerprint": fingerprint(chunk), "updated_at": now}
 
 
@@ -145,7 +150,7 @@ def step_done(step: str) -> dict[str, Any]:
     }
 
 
-def _canonical(chunk: Chunk) -> bytes:
+def _canonicalize(chunk: Chunk) -> bytes:
     document = ingest_fields(chunk) | {"layout": LAYOUT}
     return json.dumps(document, sort_keys=True, default=str, ensure_ascii=False).encode()
 
@@ -196,7 +201,7 @@ class Chunks(Documents[Chunk]):
             limit: Maximum number of notes.
         """
         query = notes_about_query(self._database.client, field, document_id, limit)
-        return self._documents(await self._database.find(query.select(READ_FIELDS)))
+        return self._read_documents(await self._database.find(query.select(READ_FIELDS)))
 
     async def positions(self, chunk_ids: Sequence[str]) -> dict[str, int]:
         """Load the positions of these chunks in their sources. Costs one round trip."""

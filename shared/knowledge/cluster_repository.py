@@ -97,17 +97,19 @@ class Clusters:
         snapshot = await self._database.get(reference)
         if not snapshot.exists:
             return None
-        return _with_centroid(snapshot)
+        return _to_cluster_with_centroid(snapshot)
 
     async def load_all(self) -> list[ClusterWithCentroid]:
         """Load all clusters, ordered by id."""
         snapshots = await self._load_pages(clusters_query(self._database.client))
-        return [_with_centroid(snapshot) for snapshot in snapshots.values()]
+        return [_to_cluster_with_centroid(snapshot) for snapshot in snapshots.values()]
 
     async def unnamed(self, limit: int) -> list[ClusterWithCentroid]:
         """Load the clusters that a language model could name. Costs one round trip."""
         query = unnamed_query(self._database.client).limit(limit)
-        return [_with_centroid(snapshot) for snapshot in await self._database.find(query)]
+        return [
+            _to_cluster_with_centroid(snapshot) for snapshot in await self._database.find(query)
+        ]
 
     async def rename(self, cluster: Cluster, named_by: str) -> None:
         """Store the name of a cluster, and the author of the name."""
@@ -123,7 +125,7 @@ class Clusters:
     async def put(self, clusters: Sequence[ClusterWithCentroid]) -> int:
         """Write these clusters, and return the number of writes. Other clusters stay."""
         writes = [
-            _replacement(
+            _build_replacement(
                 self._database.document(COLLECTION, entry.cluster.cluster_id), document(entry)
             )
             for entry in clusters
@@ -134,7 +136,7 @@ class Clusters:
         """Load these clusters in this order, without missing ones. Costs one round trip."""
         references = [self._database.document(COLLECTION, name) for name in cluster_ids]
         snapshots = await self._database.get_all(references, _FIELDS)
-        clusters = {snapshot.id: _cluster(snapshot) for snapshot in snapshots}
+        clusters = {snapshot.id: _to_cluster(snapshot) for snapshot in snapshots}
         return [clusters[name] for name in cluster_ids if name in clusters]
 
     async def names(self, cluster_ids: Collection[str]) -> dict[str, str]:
@@ -162,12 +164,12 @@ class Clusters:
             after: The size and the id of the previous page's last cluster.
         """
         query = largest_query(self._database.client, limit, after)
-        return [_cluster(snapshot) for snapshot in await self._database.find(query)]
+        return [_to_cluster(snapshot) for snapshot in await self._database.find(query)]
 
     async def nearest(self, centroid: Vector, limit: int) -> list[ClusterNeighbour]:
         """Search the clusters whose centroids are closest, best first. Costs one round trip."""
         query = nearest_query(self._database.client, centroid, limit)
-        return [_related(snapshot) for snapshot in await self._database.find(query)]
+        return [_to_neighbour(snapshot) for snapshot in await self._database.find(query)]
 
     async def count(self) -> int:
         """Count the clusters. Costs one round trip."""
@@ -175,8 +177,8 @@ class Clusters:
 
     async def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """Load the vectors of embedded chunks."""
-        stored = await self._chunks(chunk_ids, COMPACT_FIELDS)
-        fields = {chunk_id: _fields(snapshot) for chunk_id, snapshot in stored.items()}
+        stored = await self._load_chunks(chunk_ids, COMPACT_FIELDS)
+        fields = {chunk_id: _get_fields(snapshot) for chunk_id, snapshot in stored.items()}
         vectors = await load_compact(fields, CHUNKS, self._database)
         return {chunk_id: from_compact(vector) for chunk_id, vector in vectors.items()}
 
@@ -206,23 +208,23 @@ class Clusters:
             The number of documents written.
         """
         cluster_ids = [entry.cluster.cluster_id for entry in clusters]
-        stored = await self._stored(cluster_ids)
+        stored = await self._load_stored(cluster_ids)
         chunk_ids = sorted({chunk_id for name in cluster_ids for chunk_id in members[name]})
-        chunks = await self._chunks(chunk_ids, ["cluster_id"])
-        memberships = _memberships(clusters, members, chunks)
+        chunks = await self._load_chunks(chunk_ids, ["cluster_id"])
+        memberships = _collect_memberships(clusters, members, chunks)
         sizes = Counter(name for cluster_ids in memberships.values() for name in cluster_ids)
         new = [
-            _with_size(entry, sizes[entry.cluster.cluster_id], run_id, now)
+            _set_size(entry, sizes[entry.cluster.cluster_id], run_id, now)
             for entry in clusters
             if entry.cluster.cluster_id not in stored and sizes[entry.cluster.cluster_id]
         ]
         written = await self.put(new)
-        written += await self._commit(_name_writes(clusters, stored))
+        written += await self._commit(_build_name_writes(clusters, stored))
         return written + await self._commit(
-            _chunk_writes(chunks, memberships, set(cluster_ids), now)
+            _build_chunk_writes(chunks, memberships, set(cluster_ids), now)
         )
 
-    async def _stored(self, cluster_ids: Sequence[str]) -> Snapshots:
+    async def _load_stored(self, cluster_ids: Sequence[str]) -> Snapshots:
         """Load the names of the clusters that exist."""
         snapshots: Snapshots = {}
         for start in range(0, len(cluster_ids), BATCH_SIZE):
@@ -232,7 +234,7 @@ class Clusters:
             snapshots |= {snapshot.id: snapshot for snapshot in page}
         return snapshots
 
-    async def _chunks(self, chunk_ids: Sequence[str], fields: Sequence[str]) -> Snapshots:
+    async def _load_chunks(self, chunk_ids: Sequence[str], fields: Sequence[str]) -> Snapshots:
         """Load some fields of the chunks, without deleted ones that are still in the index."""
         snapshots: Snapshots = {}
         for start in range(0, len(chunk_ids), BATCH_SIZE):
@@ -240,7 +242,9 @@ class Clusters:
             references = [self._database.document(CHUNKS, chunk_id) for chunk_id in batch]
             page = await self._database.get_all(references, [*fields, "deleted_at"])
             snapshots |= {
-                snapshot.id: snapshot for snapshot in page if "deleted_at" not in _fields(snapshot)
+                snapshot.id: snapshot
+                for snapshot in page
+                if "deleted_at" not in _get_fields(snapshot)
             }
         return snapshots
 
@@ -309,7 +313,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]
     yield unnamed_query(client).limit(1)
 
 
-def _memberships(
+def _collect_memberships(
     clusters: Sequence[ClusterWithCentroid],
     members: Mapping[str, Sequence[str]],
     chunks: Snapshots,
@@ -324,27 +328,29 @@ def _memberships(
     return memberships
 
 
-def _name_writes(clusters: Sequence[ClusterWithCentroid], stored: Snapshots) -> Iterator[Write]:
+def _build_name_writes(
+    clusters: Sequence[ClusterWithCentroid], stored: Snapshots
+) -> Iterator[Write]:
     """Rename existing clusters whose names differ."""
     for entry in clusters:
         if snapshot := stored.get(entry.cluster.cluster_id):
             name_fields = {field: document(entry)[field] for field in _NAME_FIELDS}
-            if _fields(snapshot) != name_fields:
-                yield _update(snapshot, name_fields)
+            if _get_fields(snapshot) != name_fields:
+                yield _build_update(snapshot, name_fields)
 
 
-def _chunk_writes(
+def _build_chunk_writes(
     chunks: Snapshots,
     memberships: Mapping[str, list[str]],
     cluster_ids: Collection[str],
     now: datetime,
 ) -> Iterator[Write]:
     for chunk_id, snapshot in chunks.items():
-        current = _fields(snapshot).get("cluster_id") or []
+        current = _get_fields(snapshot).get("cluster_id") or []
         others = [name for name in current if name not in cluster_ids]
         expected = memberships[chunk_id] + others
         if current != expected:
-            yield _update(
+            yield _build_update(
                 snapshot,
                 {"cluster_id": expected} | step_pending("index", now) | step_done("cluster"),
             )
@@ -361,37 +367,37 @@ def document(entry: ClusterWithCentroid) -> dict[str, Any]:
     }
 
 
-def _with_size(
+def _set_size(
     entry: ClusterWithCentroid, size: int, run_id: str, now: datetime
 ) -> ClusterWithCentroid:
     return replace(entry, cluster=replace(entry.cluster, size=size, run_id=run_id, created_at=now))
 
 
-def _replacement(reference: AsyncDocumentReference, document: dict[str, Any]) -> Write:
+def _build_replacement(reference: AsyncDocumentReference, document: dict[str, Any]) -> Write:
     return lambda batch: batch.set(reference, document)
 
 
-def _update(snapshot: DocumentSnapshot[Any], change: dict[str, Any]) -> Write:
+def _build_update(snapshot: DocumentSnapshot[Any], change: dict[str, Any]) -> Write:
     option = LastUpdateOption(snapshot.update_time)
     return lambda batch: batch.update(snapshot.reference, change, option)
 
 
-def _deletion(snapshot: DocumentSnapshot[Any]) -> Write:
+def _build_deletion(snapshot: DocumentSnapshot[Any]) -> Write:
     return lambda batch: batch.delete(snapshot.reference)
 
 
-def _fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
+def _get_fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
     return snapshot.to_dict() or {}
 
 
-def _cluster(snapshot: DocumentSnapshot[Any]) -> Cluster:
-    return _CODEC.read(snapshot.id, _fields(snapshot))
+def _to_cluster(snapshot: DocumentSnapshot[Any]) -> Cluster:
+    return _CODEC.read(snapshot.id, _get_fields(snapshot))
 
 
-def _with_centroid(snapshot: DocumentSnapshot[Any]) -> ClusterWithCentroid:
-    data = _fields(snapshot)
+def _to_cluster_with_centroid(snapshot: DocumentSnapshot[Any]) -> ClusterWithCentroid:
+    data = _get_fields(snapshot)
     return ClusterWithCentroid(
-        cluster=_cluster(snapshot),
+        cluster=_to_cluster(snapshot),
         centroid=tuple(data["centroid"]),
         reach=data.get("reach", 1.0),
         named_by=data.get("named_by", BY_HAND),
@@ -400,6 +406,6 @@ def _with_centroid(snapshot: DocumentSnapshot[Any]) -> ClusterWithCentroid:
     )
 
 
-def _related(snapshot: DocumentSnapshot[Any]) -> ClusterNeighbour:
-    similarity = min(1.0, max(0.0, 1.0 - _fields(snapshot)[_DISTANCE]))
-    return ClusterNeighbour(_cluster(snapshot), similarity)
+def _to_neighbour(snapshot: DocumentSnapshot[Any]) -> ClusterNeighbour:
+    similarity = min(1.0, max(0.0, 1.0 - _get_fields(snapshot)[_DISTANCE]))
+    return ClusterNeighbour(_to_cluster(snapshot), similarity)

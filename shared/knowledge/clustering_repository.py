@@ -103,11 +103,11 @@ class Clusterings:
 
     async def save(self, clustering: Clustering) -> None:
         """Store the record of a clustering."""
-        await self._database.commit([self._clustering_write(asdict(clustering))])
+        await self._database.commit([self._build_clustering_write(asdict(clustering))])
 
     async def mark_uncounted(self) -> None:
         """Have the next run count the members of all clusters."""
-        await self._database.commit([self._clustering_write({"uncounted": True})])
+        await self._database.commit([self._build_clustering_write({"uncounted": True})])
 
     async def count_embedded(self, model: str) -> int:
         """Count the chunks that have a vector of this model."""
@@ -149,7 +149,7 @@ class Clusterings:
     async def texts(self, chunk_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
         """Load the title and the content of the chunks that exist, by id."""
         texts: dict[str, tuple[str, str]] = {}
-        for block in _blocks(chunk_ids, PAGE_SIZE):
+        for block in _split_into_blocks(chunk_ids, PAGE_SIZE):
             references = [self._database.document(COLLECTION, name) for name in block]
             for snapshot in await self._database.get_all(references, ["title", "content"]):
                 data = snapshot.to_dict() or {}
@@ -175,20 +175,23 @@ class Clusterings:
         """
         changed = [entry for entry in assignments if entry.chunk.pending or _is_change(entry)]
         return sum(
-            [await self._assign(block, now, since=since) for block in _blocks(changed, PAGE_SIZE)]
+            [
+                await self._assign(block, now, since=since)
+                for block in _split_into_blocks(changed, PAGE_SIZE)
+            ]
         )
 
     async def _assign(
         self, assignments: Sequence[ClusterAssignment], now: datetime, *, since: bool
     ) -> int:
         writes = [self._write(assignment, now) for assignment in assignments]
-        changed = [self._change_count_write(len(assignments))] if since else []
+        changed = [self._build_change_count_write(len(assignments))] if since else []
         try:
             await self._database.commit([*writes, *changed])
         except WriteConflict:
             # Other jobs write to chunks, too. An assignment stays valid while the text is the same.
-            changed = [self._change_count_write(1)] if since else []
-            unedited = await self._unedited(assignments)
+            changed = [self._build_change_count_write(1)] if since else []
+            unedited = await self._filter_unedited(assignments)
             return await self._database.commit_skipping_conflicts(
                 [
                     combine_writes([self._write(assignment, now), *changed])
@@ -197,7 +200,9 @@ class Clusterings:
             )
         return len(assignments)
 
-    async def _unedited(self, assignments: Sequence[ClusterAssignment]) -> list[ClusterAssignment]:
+    async def _filter_unedited(
+        self, assignments: Sequence[ClusterAssignment]
+    ) -> list[ClusterAssignment]:
         """Read the chunks again, and return the assignments of those whose text has not changed."""
         by_id = {assignment.chunk.chunk_id: assignment for assignment in assignments}
         references = [self._database.document(COLLECTION, chunk_id) for chunk_id in by_id]
@@ -206,7 +211,7 @@ class Clusterings:
         return [
             replace(by_id[chunk.chunk_id], chunk=chunk)
             for chunk in map(_to_chunk, snapshots)
-            if _embedded_text(chunk) == _embedded_text(by_id[chunk.chunk_id].chunk)
+            if _get_embedded_text(chunk) == _get_embedded_text(by_id[chunk.chunk_id].chunk)
         ]
 
     async def recount(self, clustering: Clustering) -> int:
@@ -221,22 +226,22 @@ class Clusterings:
         clusters = await self._database.find(query)
         writes = [
             write
-            for block in _blocks(clusters, CONCURRENCY)
-            for write in await self._size_writes(block)
+            for block in _split_into_blocks(clusters, CONCURRENCY)
+            for write in await self._build_size_writes(block)
         ]
-        for block in _blocks(writes, PAGE_SIZE):
+        for block in _split_into_blocks(writes, PAGE_SIZE):
             await self._database.commit(block)
         lost = max(0, clustering.members - members)
         update = {"members": members, "uncounted": False, "changed": Increment(lost)}
-        await self._database.commit([self._clustering_write(update)])
+        await self._database.commit([self._build_clustering_write(update)])
         return len(writes)
 
-    async def _size_writes(self, clusters: Sequence[DocumentSnapshot[Any]]) -> list[Write]:
+    async def _build_size_writes(self, clusters: Sequence[DocumentSnapshot[Any]]) -> list[Write]:
         client = self._database.client
         queries = [cluster_members_query(client, cluster.id) for cluster in clusters]
         sizes = await asyncio.gather(*map(self._database.count, queries))
         return [
-            _size_write(cluster, size)
+            _build_size_write(cluster, size)
             for cluster, size in zip(clusters, sizes, strict=True)
             if not size or size != cluster.get("size")
         ]
@@ -249,10 +254,10 @@ class Clusterings:
         option = LastUpdateOption(assignment.chunk.update_time)
         return lambda batch: batch.update(reference, change, option)
 
-    def _change_count_write(self, count: int) -> Write:
-        return self._clustering_write({"changed": Increment(count), "uncounted": True})
+    def _build_change_count_write(self, count: int) -> Write:
+        return self._build_clustering_write({"changed": Increment(count), "uncounted": True})
 
-    def _clustering_write(self, change: dict[str, Any]) -> Write:
+    def _build_clustering_write(self, change: dict[str, Any]) -> Write:
         reference = self._database.document(*_PATH)
         return lambda batch: batch.set(reference, change, merge=True)
 
@@ -300,11 +305,11 @@ def _to_chunk(snapshot: DocumentSnapshot[Any]) -> AssignedChunk:
     )
 
 
-def _blocks(items: Sequence[ItemT], size: int) -> Iterator[Sequence[ItemT]]:
+def _split_into_blocks(items: Sequence[ItemT], size: int) -> Iterator[Sequence[ItemT]]:
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
-def _embedded_text(chunk: AssignedChunk) -> tuple[str, str]:
+def _get_embedded_text(chunk: AssignedChunk) -> tuple[str, str]:
     return chunk.model, chunk.content_hash
 
 
@@ -312,7 +317,7 @@ def _is_change(assignment: ClusterAssignment) -> bool:
     return assignment.cluster_ids != assignment.chunk.cluster_ids
 
 
-def _size_write(cluster: DocumentSnapshot[Any], size: int) -> Write:
+def _build_size_write(cluster: DocumentSnapshot[Any], size: int) -> Write:
     if not size:
         return lambda batch: batch.delete(cluster.reference)
     return lambda batch: batch.update(cluster.reference, {"size": size})

@@ -41,7 +41,7 @@ def source_line(source: StoredSource, note: NoteFields | None) -> dict[str, Any]
         "origin_values": source.origin_values,
         "note": note and asdict(note),
     }
-    return {"source": _plain({**fields, **dates, **more})}
+    return {"source": _to_json_fields({**fields, **dates, **more})}
 
 
 def chunk_line(chunk: Chunk, source: StoredSource) -> dict[str, Any]:
@@ -58,9 +58,9 @@ def chunk_line(chunk: Chunk, source: StoredSource) -> dict[str, Any]:
         "page": chunk.page,
         "chapter": chunk.chapter,
         "location": chunk.location,
-        "card": chunk.knowledge_card and _card(chunk.knowledge_card),
+        "card": chunk.knowledge_card and _to_card_fields(chunk.knowledge_card),
     }
-    return {"chunk": _plain(fields)}
+    return {"chunk": _to_json_fields(fields)}
 
 
 def end_line(chunk_count: int) -> dict[str, Any]:
@@ -68,17 +68,17 @@ def end_line(chunk_count: int) -> dict[str, Any]:
     return {"chunks": chunk_count}
 
 
-def _card(card: KnowledgeCard) -> dict[str, Any]:
+def _to_card_fields(card: KnowledgeCard) -> dict[str, Any]:
     fields = {
         "summary": card.summary,
         "takeaways": list(card.takeaways),
         "model": card.model,
         "generated_at": card.generated_at,
     }
-    return _plain(fields)
+    return _to_json_fields(fields)
 
 
-def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+def _to_json_fields(fields: dict[str, Any]) -> dict[str, Any]:
     """Return fields in JSON's types, without the empty ones."""
     return {
         name: value.isoformat() if isinstance(value, date) else value

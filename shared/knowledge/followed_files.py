@@ -108,7 +108,7 @@ class FollowedFiles:
 
     async def objects(self, shards: Iterable[int]) -> dict[str, FileState]:
         """Load the states of the objects in these shards, by name. Each part costs a read."""
-        parts = {number: self._parts(number) for number in shards if number in self._shards}
+        parts = {number: self._get_parts(number) for number in shards if number in self._shards}
         references = [part for shard_parts in parts.values() for part in shard_parts]
         snapshots = await self._database.get_all(references)
         data = {snapshot.id: snapshot.get("data") for snapshot in snapshots}
@@ -135,14 +135,16 @@ class FollowedFiles:
 
     async def store(self, shards: Mapping[int, Mapping[str, FileState]]) -> None:
         """Replace the contents of these shards. Readers see all the new contents or none."""
-        old_parts = [part for number in shards for part in self._parts(number)]
+        old_parts = [part for number in shards for part in self._get_parts(number)]
         new_parts = [
             part for number, states in shards.items() for part in self._replace(number, states)
         ]
-        *first, last = _commits(new_parts)
+        *first, last = _split_into_commits(new_parts)
         for writes in first:
             await self._database.commit(writes)
-        await self._database.commit([*last, self._index_write(), *map(_deletion, old_parts)])
+        await self._database.commit(
+            [*last, self._build_index_write(), *map(_build_deletion, old_parts)]
+        )
 
     def _replace(
         self, number: int, states: Mapping[str, FileState]
@@ -155,15 +157,15 @@ class FollowedFiles:
         starts = range(0, len(data), PART_BYTES)
         generations = {name: state.generation for name, state in states.items()}
         self._shards[number] = _Shard(digest(generations), previous.version + 1, len(starts))
-        for part, start in zip(self._parts(number), starts, strict=True):
+        for part, start in zip(self._get_parts(number), starts, strict=True):
             yield part, data[start : start + PART_BYTES]
 
-    def _index_write(self) -> Write:
+    def _build_index_write(self) -> Write:
         shards = {str(number): asdict(shard) for number, shard in self._shards.items()}
         data = {"address": self._address, "shards": shards}
         return _set(self._reference, data | ({"read_at": self.read_at} if self.read_at else {}))
 
-    def _parts(self, number: int) -> list[AsyncDocumentReference]:
+    def _get_parts(self, number: int) -> list[AsyncDocumentReference]:
         shard = self._shards.get(number, _Shard("", 0, 0))
         names = (f"{number}.{shard.version}.{part}" for part in range(shard.parts))
         return [self._database.document(self._objects, name) for name in names]
@@ -203,7 +205,7 @@ def _unpack(data: bytes) -> dict[str, FileState]:
     }
 
 
-def _commits(
+def _split_into_commits(
     parts: Iterable[tuple[AsyncDocumentReference, bytes]],
 ) -> Iterator[list[Write]]:
     """Split writes into commits that Firestore accepts; there is always at least one."""
@@ -222,5 +224,5 @@ def _set(reference: AsyncDocumentReference, data: dict[str, Any]) -> Write:
     return lambda batch: batch.set(reference, data)
 
 
-def _deletion(reference: AsyncDocumentReference) -> Write:
+def _build_deletion(reference: AsyncDocumentReference) -> Write:
     return lambda batch: batch.delete(reference)

@@ -218,7 +218,7 @@ class Ingestion:
             try:
                 missing.update(await self._save(batch, now, counts))
             except (PlatformFault, ValueError) as error:
-                if reason := _refusal(error):
+                if reason := _explain_refusal(error):
                     raise _Refusal(reason) from error
                 raise
 
@@ -235,9 +235,9 @@ class Ingestion:
 
         Earlier releases left such chunks when a run was killed. Chunks that change meanwhile stay.
         """
-        references = [self._reference(COLLECTION, source_id) for source_id in source_ids]
+        references = [self._get_reference(COLLECTION, source_id) for source_id in source_ids]
         stored = {snapshot.id for snapshot in await self._database.get_all(references, ["title"])}
-        chunks = await self._stored_chunks([name for name in source_ids if name not in stored])
+        chunks = await self._load_stored_chunks([name for name in source_ids if name not in stored])
         writes = [
             put_if_unchanged(chunk, documents.deletion_update(now))
             for source_chunks in chunks.values()
@@ -248,8 +248,8 @@ class Ingestion:
 
     async def _take_back(self, source: ChunkedSource, now: datetime, counts: Counter[str]) -> None:
         """Delete what was written of a new source before the database refused the rest."""
-        stored = await self._stored_sources([source])
-        if any(INCOMPLETE in _fields(snapshot) for snapshot in stored.values()):
+        stored = await self._load_stored_sources([source])
+        if any(INCOMPLETE in _get_fields(snapshot) for snapshot in stored.values()):
             await self._save([ChunkedSource(source.source, [])], now, counts)
 
     async def _save(
@@ -271,21 +271,23 @@ class Ingestion:
         self, sources: Sequence[ChunkedSource], now: datetime, counts: Counter[str]
     ) -> dict[str, ForgottenSource]:
         """Write what differs, and return what was forgotten of it."""
-        stored = await self._stored_sources(sources)
-        sources = [_with_overrides(source, stored) for source in sources]
+        stored = await self._load_stored_sources(sources)
+        sources = [_apply_overrides(source, stored) for source in sources]
         different = [source for source in sources if _has_changed(source, stored)]
         source_ids = [source.source.source_id for source in different]
         forgotten: dict[str, ForgottenSource]
         chunks, forgotten = await asyncio.gather(
-            self._stored_chunks(source_ids),
+            self._load_stored_chunks(source_ids),
             ForgottenSources(self._database).of_sources(source_ids),
         )
         small: list[list[Change]] = []
-        for source in _without_forgotten(different, forgotten):
+        for source in _skip_forgotten(different, forgotten):
             source_id = source.source.source_id
             document, stored_chunks = stored.get(source_id), chunks.get(source_id, {})
-            changes = list(self._chunk_changes(source, document, stored_chunks, now))
-            parts = list(split_commits([*changes, *self._source_change(source, document, now)]))
+            changes = list(self._build_chunk_changes(source, document, stored_chunks, now))
+            parts = list(
+                split_commits([*changes, *self._build_source_change(source, document, now)])
+            )
             if len(parts) > 1 and (document or source.stored_chunks):
                 count = len(stored_chunks)
                 await self._commit_parts(
@@ -325,14 +327,14 @@ class Ingestion:
         Raises:
             WriteConflict: The document changed since it was read.
         """
-        reference = self._reference(COLLECTION, source.source.source_id)
+        reference = self._get_reference(COLLECTION, source.source.source_id)
         update_time = stored.update_time if stored else None
         for part in parts[:-1]:
             kinds = Counter(change.kind for change in part)
             chunk_count += kinds["created"] - kinds["deleted"]
             fields = READ_AGAIN | {"chunk_count": chunk_count}
             if update_time is None:
-                first = source_document(source, now) | _dates(source.source, now)
+                first = source_document(source, now) | _build_dates(source.source, now)
                 fields = first | fields | {INCOMPLETE: True}
             writes = [change.write for change in part]
             results = await self._database.commit([*writes, _put(reference, fields, update_time)])
@@ -342,19 +344,23 @@ class Ingestion:
                 if results
                 else (await self._database.get(reference, [])).update_time
             )
-        last = [*parts[-1][:-1], *self._source_change(source, stored, now, update_time)]
+        last = [*parts[-1][:-1], *self._build_source_change(source, stored, now, update_time)]
         await self._database.commit(change.write for change in last)
         counts.update(change.kind for change in last)
 
-    async def _stored_sources(self, sources: Sequence[ChunkedSource]) -> dict[str, Document]:
-        references = [self._reference(COLLECTION, source.source.source_id) for source in sources]
+    async def _load_stored_sources(self, sources: Sequence[ChunkedSource]) -> dict[str, Document]:
+        references = [
+            self._get_reference(COLLECTION, source.source.source_id) for source in sources
+        ]
         fields = ["content_hash", "revision", INCOMPLETE, *OVERRIDE_FIELDS]
         # A note is read whole, because it is kept if it is replaced.
         with_notes = any(source.source.note for source in sources)
         snapshots = await self._database.get_all(references, None if with_notes else fields)
         return {snapshot.id: snapshot for snapshot in snapshots}
 
-    async def _stored_chunks(self, source_ids: Sequence[str]) -> dict[str, dict[str, Document]]:
+    async def _load_stored_chunks(
+        self, source_ids: Sequence[str]
+    ) -> dict[str, dict[str, Document]]:
         """Load fields of the stored chunks, by source id and chunk id."""
         chunks: dict[str, dict[str, Document]] = {}
         if source_ids:
@@ -363,7 +369,7 @@ class Ingestion:
                 chunks.setdefault(snapshot.get("source_id"), {})[snapshot.id] = snapshot
         return chunks
 
-    def _chunk_changes(
+    def _build_chunk_changes(
         self,
         source: ChunkedSource,
         document: Document | None,
@@ -371,11 +377,11 @@ class Ingestion:
         now: datetime,
     ) -> Iterator[Change]:
         for chunk in source.stored_chunks:
-            yield from self._chunk_change(chunk, stored.get(chunk.chunk_id), now)
+            yield from self._build_chunk_change(chunk, stored.get(chunk.chunk_id), now)
         for chunk_id in stored.keys() - {chunk.chunk_id for chunk in source.stored_chunks}:
-            yield self._deletion(stored[chunk_id], now, has_source=document is not None)
+            yield self._build_deletion(stored[chunk_id], now, has_source=document is not None)
 
-    def _deletion(self, chunk: Document, now: datetime, *, has_source: bool) -> Change:
+    def _build_deletion(self, chunk: Document, now: datetime, *, has_source: bool) -> Change:
         """Mark a chunk as deleted; the index job removes it from the index, and deletes it.
 
         The commit changes its source, too. Without one, the chunk itself must not have changed.
@@ -387,7 +393,7 @@ class Ingestion:
             )
         return Change("deleted", put_if_unchanged(chunk, update), _DELETION_BYTES)
 
-    def _source_change(
+    def _build_source_change(
         self,
         source: ChunkedSource,
         stored: Document | None,
@@ -402,16 +408,16 @@ class Ingestion:
             now: The time of writing.
             update_time: The update time of the document, if an earlier commit has changed it.
         """
-        reference = self._reference(COLLECTION, source.source.source_id)
+        reference = self._get_reference(COLLECTION, source.source.source_id)
         update_time = update_time or (stored.update_time if stored else None)
         if source.stored_chunks:
             data = source_document(source, now)
             # A chunk repeats the metadata of its source.
             size = documents.write_size(source.chunks[0]) + 4 * sum(map(len, data["facets"]))
-            if stored and INCOMPLETE not in _fields(stored):
-                data |= _note_update(source.source, _fields(stored))
+            if stored and INCOMPLETE not in _get_fields(stored):
+                data |= _build_note_update(source.source, _get_fields(stored))
             else:
-                data |= _first_fields(source.source, now)
+                data |= _build_first_fields(source.source, now)
             if update_time:
                 data |= removed_fields(source.source) | {INCOMPLETE: DELETE_FIELD}
             kept = self._keep_revision(stored, now) if stored and source.source.note else []
@@ -421,12 +427,12 @@ class Ingestion:
             option = LastUpdateOption(update_time)
             yield Change("sources", lambda batch: batch.delete(reference, option))
 
-    def _chunk_change(
+    def _build_chunk_change(
         self, chunk: Chunk, snapshot: Document | None, now: datetime
     ) -> Iterator[Change]:
-        reference = self._reference(CHUNKS, chunk.chunk_id)
+        reference = self._get_reference(CHUNKS, chunk.chunk_id)
         size = documents.write_size(chunk)
-        stored = _fields(snapshot)
+        stored = _get_fields(snapshot)
         if not stored:
             new = documents.new_document(chunk, now)
             yield Change("created", lambda batch: batch.set(reference, new, merge=True), size)
@@ -436,7 +442,7 @@ class Ingestion:
             edit = update(chunk, stored, now)
             yield Change("updated", lambda batch: batch.update(reference, edit), size)
 
-    def _reference(self, collection: str, document_id: str) -> AsyncDocumentReference:
+    def _get_reference(self, collection: str, document_id: str) -> AsyncDocumentReference:
         return self._database.document(collection, document_id)
 
 
@@ -454,16 +460,16 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield chunks_of_sources_query(client, ["a", "b"])
 
 
-def _with_overrides(source: ChunkedSource, stored: Mapping[str, Document]) -> ChunkedSource:
+def _apply_overrides(source: ChunkedSource, stored: Mapping[str, Document]) -> ChunkedSource:
     """Apply what the owner set of a stored source, or of a new one from an export."""
     if not source.chunks:
         return source
     document = stored.get(source.source.source_id)
-    values = stored_overrides(_fields(document)) if document else source.source.overrides
+    values = stored_overrides(_get_fields(document)) if document else source.source.overrides
     return source.overridden(values)
 
 
-def _without_forgotten(
+def _skip_forgotten(
     sources: Iterable[ChunkedSource], forgotten: Mapping[str, ForgottenSource]
 ) -> Iterator[ChunkedSource]:
     """Leave out what was forgotten.
@@ -486,7 +492,7 @@ def _has_changed(source: ChunkedSource, stored: Mapping[str, Document]) -> bool:
 
     A note of an export is written over an earlier revision only.
     """
-    data = _fields(stored.get(source.source.source_id))
+    data = _get_fields(stored.get(source.source.source_id))
     if source.source.note and source.chunks:
         return bool(data.get("revision", 0) < source.source.note.revision)
     return not source.chunks or data.get("content_hash") != source.content_hash
@@ -504,17 +510,17 @@ def source_document(source: ChunkedSource, now: datetime) -> dict[str, Any]:
     }
 
 
-def _first_fields(source: Source, now: datetime) -> dict[str, Any]:
+def _build_first_fields(source: Source, now: datetime) -> dict[str, Any]:
     """Return what a new source has at first: its dates, and in an export what makes it a note."""
-    return _dates(source, now) | (note_fields(source.note) if source.note else {})
+    return _build_dates(source, now) | (note_fields(source.note) if source.note else {})
 
 
-def _dates(source: Source, now: datetime) -> dict[str, Any]:
+def _build_dates(source: Source, now: datetime) -> dict[str, Any]:
     """Return the dates of a new source."""
     return {"created_at": source.created_at or now, "updated_at": source.updated_at or now}
 
 
-def _note_update(source: Source, stored: Mapping[str, Any]) -> dict[str, Any]:
+def _build_note_update(source: Source, stored: Mapping[str, Any]) -> dict[str, Any]:
     """Return what makes a stored source the note of an export; who saved it there stays."""
     if not source.note:
         return {}
@@ -535,7 +541,7 @@ def _put(reference: AsyncDocumentReference, data: dict[str, Any], update_time: A
     return lambda batch: batch.update(reference, data, option)
 
 
-def _fields(snapshot: Document | None) -> dict[str, Any]:
+def _get_fields(snapshot: Document | None) -> dict[str, Any]:
     return (snapshot.to_dict() or {}) if snapshot else {}
 
 
@@ -543,7 +549,7 @@ class _Refusal(Exception):
     """The database refuses a source for what it is; the message says why, for people."""
 
 
-def _refusal(error: PlatformFault | ValueError) -> str | None:
+def _explain_refusal(error: PlatformFault | ValueError) -> str | None:
     """Why the database refuses a source for what it is; None if the fault is another one."""
     cause = error.__cause__ if isinstance(error, PlatformFault) else error
     if isinstance(cause, InvalidArgument | ValueError):

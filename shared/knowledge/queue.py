@@ -181,7 +181,7 @@ class ChunkQueue:
             await commit(results)
         except WriteConflict:
             # Other steps write to chunks too: only the text shows whether a chunk was edited.
-            results = await self._unedited(step, results)
+            results = await self._filter_unedited(step, results)
         except (PlatformFault, ValueError):
             pass
         else:
@@ -199,9 +199,9 @@ class ChunkQueue:
 
     def _write(self, step: str, result: StepResult) -> Write:
         change = {**result.change, **documents.step_done(step)}
-        return combine_writes([self._update(result.chunk, change), *result.writes])
+        return combine_writes([self._build_update(result.chunk, change), *result.writes])
 
-    async def _unedited(self, step: str, results: Sequence[StepResult]) -> list[StepResult]:
+    async def _filter_unedited(self, step: str, results: Sequence[StepResult]) -> list[StepResult]:
         """The results whose chunks still have the same text, with their present update times."""
         by_id = {result.chunk.chunk_id: result for result in results}
         references = [self._database.document(COLLECTION, chunk_id) for chunk_id in by_id]
@@ -219,7 +219,7 @@ class ChunkQueue:
         change: dict[str, Any] = {f"tries.{step}": tries, f"pending.{step}": due or DELETE_FIELD}
         if due is None:
             change[f"parked.{step}"] = reason
-        await self._database.commit_skipping_conflicts([self._update(chunk, change)])
+        await self._database.commit_skipping_conflicts([self._build_update(chunk, change)])
 
     async def dead_letters(self, step: str, limit: int) -> list[DeadLetter]:
         """Load chunks on which `step` is not retried, with the reasons."""
@@ -243,7 +243,7 @@ class ChunkQueue:
         reference = self._database.document(COLLECTION, letter.chunk_id)
         return lambda batch: batch.update(reference, documents.step_pending(step, now))
 
-    def _update(self, chunk: QueuedChunk, change: dict[str, Any]) -> Write:
+    def _build_update(self, chunk: QueuedChunk, change: dict[str, Any]) -> Write:
         reference = self._database.document(COLLECTION, chunk.chunk_id)
         option = LastUpdateOption(chunk.update_time)
         return lambda batch: batch.update(reference, change, option)

@@ -12,16 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def _title(text: str) -> str:
+def _validate_title(text: str) -> str:
     return validate_line(" ".join(text.split()))
 
 
-def _tag(text: str) -> str:
+def _validate_tag(text: str) -> str:
     return validate_line(text).lstrip("#")
 
 
-Title = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_title)]
-Tag = Annotated[str, StringConstraints(min_length=1, max_length=100), AfterValidator(_tag)]
+Title = Annotated[
+    str, StringConstraints(min_length=1, max_length=200), AfterValidator(_validate_title)
+]
+Tag = Annotated[str, StringConstraints(min_length=1, max_length=100), AfterValidator(_validate_tag)]
 
 
 def distinct_tags(tags: Sequence[str]) -> tuple[str, ...]:

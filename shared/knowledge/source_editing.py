@@ -74,7 +74,7 @@ class _Rewriting:
     def changes(self, chunks: Iterable[Snapshot]) -> Iterator[Change]:
         """Yield the writes of those chunks that differ from the source."""
         for snapshot in chunks:
-            former, data = _chunk(snapshot), snapshot.to_dict() or {}
+            former, data = _to_chunk(snapshot), snapshot.to_dict() or {}
             chunk = self.rewritten(former)
             if chunk == former:
                 continue
@@ -101,7 +101,7 @@ class SourceEditing:
         """Load a source with its first chunks, or None. Costs one round trip."""
         reference = self._database.document(COLLECTION, source_id)
         snapshot, chunks = await asyncio.gather(
-            self._database.get(reference), self._page(source_id, 1)
+            self._database.get(reference), self._load_page(source_id, 1)
         )
         data = snapshot.to_dict()
         if data is None:
@@ -118,7 +118,7 @@ class SourceEditing:
         data = edited_fields(edited) | READ_AGAIN | REWRITE
         data |= {
             "title_key": title_key(edited.title),
-            "facets": _edited_facets(stored.source, edited),
+            "facets": _compute_edited_facets(stored.source, edited),
             "updated_at": now,
         }
         rewriting = _Rewriting(edited, now, is_note=stored.saved_by is not None)
@@ -143,19 +143,19 @@ class SourceEditing:
         rewriting = _Rewriting(to_source(snapshot), now, is_note="saved_by" in data)
         facets: set[str] = set()
         first = 1
-        while page := await self._page(source_id, first):
+        while page := await self._load_page(source_id, first):
             for commit in split_commits(list(rewriting.changes(page))):
                 # The condition is that the source has not changed. Its own write changes nothing.
                 unchanged = put_if_unchanged(snapshot, REWRITE)
                 await self._database.commit([unchanged, *(change.write for change in commit)])
                 yield len(commit)
-            chunks = [rewriting.rewritten(_chunk(item)) for item in page]
+            chunks = [rewriting.rewritten(_to_chunk(item)) for item in page]
             facets.update(source_facets(chunks))
             first = chunks[-1].position + 1
         done = {"rewriting": DELETE_FIELD, "facets": sorted(facets)}
         await self._database.commit([put_if_unchanged(snapshot, done)])
 
-    async def _page(self, source_id: str, first: int) -> list[Snapshot]:
+    async def _load_page(self, source_id: str, first: int) -> list[Snapshot]:
         query = of_source_query(self._database.client, source_id, MAX_WRITES, first)
         return await self._database.find(query.select(_CHUNK_FIELDS))
 
@@ -172,17 +172,17 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield of_source_query(client, "a", 1, 1)
 
 
-def _edited_facets(before: StoredSource, after: StoredSource) -> list[str]:
+def _compute_edited_facets(before: StoredSource, after: StoredSource) -> list[str]:
     """Return the facets of an edited source, until those of all its chunks are counted again."""
-    kept = before.facets - set(_own_facets(before))
-    return sorted(kept | set(_own_facets(after)))
+    kept = before.facets - set(_iterate_own_facets(before))
+    return sorted(kept | set(_iterate_own_facets(after)))
 
 
-def _own_facets(source: StoredSource) -> Iterator[str]:
+def _iterate_own_facets(source: StoredSource) -> Iterator[str]:
     if source.author:
         yield named_facet(Kind.AUTHOR, source.author).id
     yield from (named_facet(Kind.TAG, tag).id for tag in source.tags)
 
 
-def _chunk(snapshot: Snapshot) -> Chunk:
+def _to_chunk(snapshot: Snapshot) -> Chunk:
     return documents.to_chunk(snapshot.id, snapshot.to_dict() or {})

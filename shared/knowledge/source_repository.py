@@ -193,7 +193,7 @@ class Sources:
         query = sources_query(self._database.client).select(fields).limit(limit)
         if source_id:
             query = query.start_after({"__name__": self._database.document(COLLECTION, source_id)})
-        return [_with_note(snapshot) for snapshot in await self._database.find(query)]
+        return [_to_source_with_note(snapshot) for snapshot in await self._database.find(query)]
 
     async def titled(self, beginning: str, limit: int) -> list[StoredSource]:
         """Load the sources whose title begins with a prefix in any case. Costs one round trip."""
@@ -278,6 +278,6 @@ def to_source(snapshot: DocumentSnapshot[Any]) -> StoredSource:
     return _CODEC.read(snapshot.id, snapshot.to_dict() or {})
 
 
-def _with_note(snapshot: DocumentSnapshot[Any]) -> tuple[StoredSource, NoteFields | None]:
+def _to_source_with_note(snapshot: DocumentSnapshot[Any]) -> tuple[StoredSource, NoteFields | None]:
     data = snapshot.to_dict() or {}
     return to_source(snapshot), _NOTE.load(data) if "saved_by" in data else None

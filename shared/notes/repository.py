@@ -121,7 +121,7 @@ class Notes:
         """
         query = of_source_query(self._database.client, source_id, MAX_CHUNKS, 1)
         snapshot, chunks = await asyncio.gather(
-            self._database.get(self._reference(source_id)),
+            self._database.get(self._get_reference(source_id)),
             self._database.find(query.select(_CHUNK_FIELDS)),
         )
         note = _to_note(snapshot)
@@ -145,7 +145,7 @@ class Notes:
 
     async def get_revision(self, source_id: str, number: int, now: datetime) -> NoteContent | None:
         """Load a former revision that can still be brought back. Costs one round trip."""
-        data = (await self._database.get(self._revision(source_id, number))).to_dict()
+        data = (await self._database.get(self._get_revision_reference(source_id, number))).to_dict()
         return _REVISION.load(data) if data and data["purge_at"] > now else None
 
     def create(
@@ -153,7 +153,7 @@ class Notes:
     ) -> list[Write]:
         """Build the writes that store and index a new note."""
         source_id = note.source.source_id
-        reference = self._reference(source_id)
+        reference = self._get_reference(source_id)
         data = source_document(note, now) | {
             "text": note.source.text,
             "saved_by": saved_by,
@@ -162,7 +162,7 @@ class Notes:
         }
         return [
             lambda batch: batch.create(reference, data),
-            *self._chunk_writes(note.chunks, {}, {}, vectors, now),
+            *self._build_chunk_writes(note.chunks, {}, {}, vectors, now),
         ]
 
     def update(
@@ -180,7 +180,7 @@ class Notes:
         return [
             put_if_unchanged(stored.snapshot, data),
             *self.keep_revision(stored.snapshot, now),
-            *self._chunk_writes(note.chunks, stored.chunks, remains, vectors, now),
+            *self._build_chunk_writes(note.chunks, stored.chunks, remains, vectors, now),
         ]
 
     def keep_revision(self, snapshot: DocumentSnapshot[Any], now: datetime) -> list[Write]:
@@ -188,12 +188,12 @@ class Notes:
         note = _to_note(snapshot)
         if note is None:
             return []
-        revision = self._revision(note.source_id, note.revision)
+        revision = self._get_revision_reference(note.source_id, note.revision)
         kept = _REVISION.write(note.content)
         kept |= {"written_at": note.updated_at, "purge_at": now + REVISION_RETENTION}
         return [lambda batch: batch.set(revision, kept)]
 
-    def _chunk_writes(
+    def _build_chunk_writes(
         self,
         chunks: Iterable[Chunk],
         stored: Snapshots,
@@ -210,19 +210,19 @@ class Notes:
             if snapshot is None:
                 fields = vector_fields(vector, vectors.model) if vector else {}
                 rest = remains.get(chunk.chunk_id)
-                write, difference = self._creation(chunk, rest, fields, now)
+                write, difference = self._build_creation(chunk, rest, fields, now)
             else:
-                write, difference = _replacement(chunk, snapshot, vector, vectors.model, now)
+                write, difference = _build_replacement(chunk, snapshot, vector, vectors.model, now)
             differences.append(difference)
             yield write
         for snapshot in obsolete.values():
             data = snapshot.to_dict() or {}
             differences.append(IndexDifference(snapshot.id, read_indexed_state(data), NOT_INDEXED))
-            yield _deletion(snapshot)
+            yield _build_deletion(snapshot)
             yield from removal_writes(self._database, data.get("extracted") or {})
         yield from postings_writes(self._database, KNOWLEDGE, differences)
 
-    def _creation(
+    def _build_creation(
         self,
         chunk: Chunk,
         rest: DocumentSnapshot[Any] | None,
@@ -243,10 +243,10 @@ class Notes:
         reference = self._database.document(CHUNKS, chunk.chunk_id)
         return (lambda batch: batch.create(reference, new)), difference
 
-    def _reference(self, source_id: str) -> AsyncDocumentReference:
+    def _get_reference(self, source_id: str) -> AsyncDocumentReference:
         return self._database.document(COLLECTION, source_id)
 
-    def _revision(self, source_id: str, number: int) -> AsyncDocumentReference:
+    def _get_revision_reference(self, source_id: str, number: int) -> AsyncDocumentReference:
         return self._database.document(f"{COLLECTION}/{source_id}/{REVISIONS}", str(number))
 
 
@@ -255,7 +255,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield of_source_query(client, "a", 1, 1)
 
 
-def _replacement(
+def _build_replacement(
     chunk: Chunk, snapshot: DocumentSnapshot[Any], vector: Vector | None, model: str, now: datetime
 ) -> tuple[Write, IndexDifference]:
     """Build the write of a chunk whose text stays, with its difference in the index."""
@@ -275,7 +275,7 @@ def _replacement(
     return (lambda batch: batch.update(snapshot.reference, update, option)), difference
 
 
-def _deletion(snapshot: DocumentSnapshot[Any]) -> Write:
+def _build_deletion(snapshot: DocumentSnapshot[Any]) -> Write:
     option = LastUpdateOption(snapshot.update_time)
     return lambda batch: batch.delete(snapshot.reference, option)
 

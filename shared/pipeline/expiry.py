@@ -88,7 +88,7 @@ class Expiry:
 
     async def delete(self, page: Sequence[DocumentSnapshot[Any]]) -> int:
         """Delete the documents that have not changed since they were read; return how many."""
-        return await self._database.commit_skipping_conflicts(list(map(_deletion, page)))
+        return await self._database.commit_skipping_conflicts(list(map(_build_deletion, page)))
 
     async def count(self, now: datetime) -> int:
         """Count the expired documents. One round trip."""
@@ -108,6 +108,6 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
         yield expired_query(client, kind, utc_now()).limit(1)
 
 
-def _deletion(snapshot: DocumentSnapshot[Any]) -> Write:
+def _build_deletion(snapshot: DocumentSnapshot[Any]) -> Write:
     option = LastUpdateOption(snapshot.update_time)
     return lambda batch: batch.delete(snapshot.reference, option)

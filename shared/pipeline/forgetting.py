@@ -144,7 +144,7 @@ class Forgetting:
     async def chunk(self, chunk_id: str) -> Snapshot | None:
         """Load a chunk with everything that is stored of it, or None. Costs one round trip."""
         snapshot = await self._database.get(self._database.document(CHUNKS, chunk_id))
-        return snapshot if "content" in _fields(snapshot) else None
+        return snapshot if "content" in _get_fields(snapshot) else None
 
     async def source(self, source_id: str) -> Snapshot | None:
         """Load a source with everything that is stored of it, or None. Costs one round trip."""
@@ -154,7 +154,7 @@ class Forgetting:
     async def forgotten_chunk(self, chunk_id: str) -> Snapshot | None:
         """Load a forgotten chunk that can be restored, or None. Costs one round trip."""
         snapshot = await self._database.get(self._database.document(COLLECTION, chunk_id))
-        return snapshot if "document" in _fields(snapshot) else None
+        return snapshot if "document" in _get_fields(snapshot) else None
 
     async def admit_chunk(self, chunk_id: str) -> list[Write] | None:
         """Build the writes that let ingest store a chunk again whose text was deleted for good.
@@ -168,7 +168,7 @@ class Forgetting:
         record = self._database.document(FORGOTTEN_SOURCES, source_id)
         chunk_ids = ArrayRemove([chunk_id])
         writes: list[Write] = [
-            _deletion(forgotten),
+            _build_deletion(forgotten),
             lambda batch: batch.set(record, {"chunk_ids": chunk_ids}, merge=True),
         ]
         if source := await self.source(source_id):
@@ -188,7 +188,7 @@ class Forgetting:
                 details={"source_id": record.source_id},
             )
         if not record.chunk_ids:
-            return [_deletion(snapshot)]
+            return [_build_deletion(snapshot)]
         remaining = ForgottenSource(source_id=record.source_id, chunk_ids=record.chunk_ids)
         return [put_if_unchanged(snapshot, forgotten_fields(remaining))]
 
@@ -207,7 +207,7 @@ class Forgetting:
         record = self._database.document(FORGOTTEN_SOURCES, chunk.get("source_id"))
         update = {"chunk_count": Increment(-1)} | READ_AGAIN | REWRITE
         return [
-            *await self._moves([chunk], forgetter.fields(), forgetter.now),
+            *await self._build_moves([chunk], forgetter.fields(), forgetter.now),
             *([put_if_unchanged(source, update)] if source else []),
             lambda batch: batch.set(record, {"chunk_ids": chunk_ids}, merge=True),
         ]
@@ -220,26 +220,27 @@ class Forgetting:
         chunk_ids = ArrayRemove([forgotten.id])
         update = {"chunk_count": Increment(1)} | READ_AGAIN | REWRITE
         return [
-            *await self._restorations([forgotten], now),
+            *await self._build_restorations([forgotten], now),
             put_if_unchanged(source, update),
             lambda batch: batch.set(record, {"chunk_ids": chunk_ids}, merge=True),
         ]
 
-    async def _moves(
+    async def _build_moves(
         self, chunks: Sequence[Snapshot], record: Mapping[str, Any], now: datetime
     ) -> list[Write]:
         """Build the writes that move chunks with their extractions. One round trip."""
-        names = [name for chunk in chunks for name in _extracted(_fields(chunk))]
+        names = [name for chunk in chunks for name in _get_extracted(_get_fields(chunk))]
         references = [self._database.document(EXTRACTIONS, name) for name in names]
         extractions = {
-            snapshot.id: _fields(snapshot) for snapshot in await self._database.get_all(references)
+            snapshot.id: _get_fields(snapshot)
+            for snapshot in await self._database.get_all(references)
         }
         update = deletion_update(now) | {"extracted": DELETE_FIELD}
         writes: list[Write] = []
         for chunk in chunks:
-            extracted = _extracted(_fields(chunk))
+            extracted = _get_extracted(_get_fields(chunk))
             stored = {name: extractions[name] for name in extracted if name in extractions}
-            contents = {"document": _fields(chunk), "extractions": stored}
+            contents = {"document": _get_fields(chunk), "extractions": stored}
             data = {**record, **contents, "extraction_ids": sorted(stored)}
             writes.append(self._set(chunk.id, data))
             writes.append(put_if_unchanged(chunk, update))
@@ -250,7 +251,9 @@ class Forgetting:
         reference = self._database.document(COLLECTION, chunk_id)
         return lambda batch: batch.set(reference, data)
 
-    async def _restorations(self, forgotten: Sequence[Snapshot], now: datetime) -> list[Write]:
+    async def _build_restorations(
+        self, forgotten: Sequence[Snapshot], now: datetime
+    ) -> list[Write]:
         """Build the writes that move chunks back.
 
         Costs a round trip for the remains that the index job has not removed yet, one for what the
@@ -258,17 +261,17 @@ class Forgetting:
         """
         references = [self._database.document(CHUNKS, chunk.id) for chunk in forgotten]
         remains = {chunk.id: chunk for chunk in await self._database.get_all(references)}
-        context = await self._restoration_context(forgotten)
+        context = await self._load_restoration_context(forgotten)
         writes: list[Write] = []
         for chunk in forgotten:
-            if "content" in _fields(remains.get(chunk.id)):
+            if "content" in _get_fields(remains.get(chunk.id)):
                 writes += marker_writes(self._database, chunk.get("extractions"))
             else:
-                writes += self._restoration(chunk, remains.get(chunk.id), context, now)
-            writes.append(_deletion(chunk))
+                writes += self._build_restoration(chunk, remains.get(chunk.id), context, now)
+            writes.append(_build_deletion(chunk))
         return writes
 
-    def _restoration(
+    def _build_restoration(
         self,
         forgotten: Snapshot,
         remains: Snapshot | None,
@@ -288,19 +291,19 @@ class Forgetting:
                 # No job may promote a duplicate before its original follows.
                 yield self._delete_marker(data["duplicate_of"])
             if name in promoted:
-                yield self._set_extraction(name, _visible(data))
+                yield self._set_extraction(name, _make_visible(data))
                 document["extracted"] = {
                     **document["extracted"],
-                    name: _visible_entry(document["extracted"][name], data),
+                    name: _make_entry_visible(document["extracted"][name], data),
                 }
             else:
                 yield self._set_extraction(name, data)
-        yield from topic_count_writes(self._database, {}, _extracted(document))
+        yield from topic_count_writes(self._database, {}, _get_extracted(document))
         if remains is None:
             reference = self._database.document(CHUNKS, forgotten.id)
             yield lambda batch: batch.create(reference, document)
         else:
-            obsolete = dict.fromkeys(_fields(remains).keys() - document.keys(), DELETE_FIELD)
+            obsolete = dict.fromkeys(_get_fields(remains).keys() - document.keys(), DELETE_FIELD)
             yield put_if_unchanged(remains, document | obsolete)
 
     def _set_extraction(self, name: str, data: dict[str, Any]) -> Write:
@@ -313,7 +316,7 @@ class Forgetting:
         marker = self._database.document(DELETION_MARKERS, name)
         return lambda batch: batch.delete(marker)
 
-    async def _restoration_context(self, forgotten: Sequence[Snapshot]) -> _RestorationContext:
+    async def _load_restoration_context(self, forgotten: Sequence[Snapshot]) -> _RestorationContext:
         documents = [chunk.get("document") for chunk in forgotten]
         clusters = {name for data in documents for name in data.get("cluster_id") or ()}
         extractions = {
@@ -333,23 +336,23 @@ class Forgetting:
             model=state.space[0] if state.space and not state.move else None,
             clusters=frozenset(name for name in clusters if (CLUSTERS, name) in existing),
             originals=frozenset(present),
-            later_originals=await self._later_originals(forgotten, originals - present),
+            later_originals=await self._find_later_originals(forgotten, originals - present),
         )
 
-    async def _later_originals(
+    async def _find_later_originals(
         self, forgotten: Sequence[Snapshot], extraction_ids: Collection[str]
     ) -> frozenset[str]:
         """Return which of these extractions are restored with later chunks of the same source.
 
         Costs a round trip for each 30 of them.
         """
-        restored_sources = {_fields(chunk).get("of_source") for chunk in forgotten} - {None}
+        restored_sources = {_get_fields(chunk).get("of_source") for chunk in forgotten} - {None}
         names = sorted(extraction_ids) if restored_sources else []
         later: set[str] = set()
         for start in range(0, len(names), MAX_IN):
             query = extractions_query(self._database.client, names[start : start + MAX_IN])
             for snapshot in await self._database.find(query):
-                if _fields(snapshot).get("of_source") in restored_sources:
+                if _get_fields(snapshot).get("of_source") in restored_sources:
                     later.update(snapshot.get("extraction_ids"))
         return frozenset(later.intersection(names))
 
@@ -459,11 +462,11 @@ class SourceMove(Forgetting):
         """
 
         async def move(chunks: Sequence[Snapshot]) -> None:
-            await self._commit(await self._moves(chunks, {"of_source": self._source_id}, now))
+            await self._commit(await self._build_moves(chunks, {"of_source": self._source_id}, now))
 
         query = of_source_query(self._database.client, self._source_id)
-        async for chunks in self._pages(query, move):
-            yield count_contents(map(_fields, chunks))
+        async for chunks in self._commit_pages(query, move):
+            yield count_contents(map(_get_fields, chunks))
 
     async def restore_chunks(self, now: datetime) -> AsyncIterator[ContentCounts]:
         """Restore the chunks of a source, and yield what each commit restored.
@@ -473,10 +476,10 @@ class SourceMove(Forgetting):
         """
 
         async def restore(chunks: Sequence[Snapshot]) -> None:
-            await self._commit(await self._restorations(chunks, now))
+            await self._commit(await self._build_restorations(chunks, now))
 
         query = forgotten_query(self._database.client, self._source_id)
-        async for chunks in self._pages(query, restore):
+        async for chunks in self._commit_pages(query, restore):
             yield count_contents(chunk.get("document") for chunk in chunks)
 
     def finish_forgetting(self) -> list[Write]:
@@ -513,7 +516,7 @@ class SourceMove(Forgetting):
             else (await self._database.get(self._record, [])).update_time
         )
 
-    async def _pages(
+    async def _commit_pages(
         self, query: AsyncQuery, process: Callable[[Sequence[Snapshot]], Awaitable[None]]
     ) -> AsyncIterator[Sequence[Snapshot]]:
         """Process the results of a query, which then no longer match it; yield what was committed.
@@ -578,7 +581,7 @@ class _RestorationContext:
         if "cluster_id" in document:
             document["cluster_id"] = clusters
         # The postings have of the chunk what the remains say, and nothing if there are none.
-        indexed = _fields(remains).get("indexed")
+        indexed = _get_fields(remains).get("indexed")
         document.pop("indexed", None)
         return document | ({"indexed": indexed} if indexed else {})
 
@@ -628,7 +631,7 @@ class ForgottenContents:
             return
         query = forgotten_query(self._database.client, record.id).select([])
         while chunks := await self._database.find(query):
-            writes = [_deletion(chunk) for chunk in chunks]
+            writes = [_build_deletion(chunk) for chunk in chunks]
             yield await self._database.commit_skipping_conflicts(writes)
         done = {"expires_at": DELETE_FIELD}
         await self._database.commit([lambda batch: batch.update(record.reference, done)])
@@ -652,7 +655,7 @@ def count_contents(documents: Iterable[Mapping[str, Any]]) -> ContentCounts:
             chunks=1,
             vectors=int("embedding_model" in data),
             cards=int(bool(data.get("knowledge_card"))),
-            extractions=len(_extracted(data)),
+            extractions=len(_get_extracted(data)),
             postings=len(state.terms) + len(state.facets),
         )
     return total
@@ -693,27 +696,27 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
         yield expired_query(client.collection(name), utc_now())
 
 
-def _visible(extraction: Mapping[str, Any]) -> dict[str, Any]:
+def _make_visible(extraction: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a duplicate that becomes an original."""
     kind, topics = ExtractionType(extraction["type"]), extraction["topics"]
     visible = {name: value for name, value in extraction.items() if name != "duplicate_of"}
     return visible | {"facets": facets(kind, topics, extraction["source_id"])}
 
 
-def _visible_entry(entry: Mapping[str, Any], extraction: Mapping[str, Any]) -> dict[str, Any]:
+def _make_entry_visible(entry: Mapping[str, Any], extraction: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entry of a duplicate that becomes an original in its chunk's `extracted`."""
     visible = {name: value for name, value in entry.items() if name != "duplicate"}
     return visible | {"topics": extraction["topics"]}
 
 
-def _extracted(data: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+def _get_extracted(data: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
     return data.get("extracted") or {}
 
 
-def _deletion(snapshot: Snapshot) -> Write:
+def _build_deletion(snapshot: Snapshot) -> Write:
     option = LastUpdateOption(snapshot.update_time)
     return lambda batch: batch.delete(snapshot.reference, option)
 
 
-def _fields(snapshot: Snapshot | None) -> dict[str, Any]:
+def _get_fields(snapshot: Snapshot | None) -> dict[str, Any]:
     return (snapshot.to_dict() or {}) if snapshot is not None else {}

@@ -85,7 +85,9 @@ class IndexRepair:
 
     async def indexed_states(self) -> AsyncIterator[tuple[str, IndexedState]]:
         """Yield the indexed state of each document, with the document's id."""
-        async for page in self._pages(indexed_states_query(self._database.client, self._corpus)):
+        async for page in self._iterate_pages(
+            indexed_states_query(self._database.client, self._corpus)
+        ):
             for snapshot in page:
                 yield snapshot.id, read_indexed_state(snapshot.to_dict() or {})
 
@@ -97,7 +99,7 @@ class IndexRepair:
             if collection < after[0] or (until and until[0] < collection):
                 continue
             query = postings_query(self._database.client, collection, after, until)
-            async for page in self._pages(query):
+            async for page in self._iterate_pages(query):
                 yield {(collection, snapshot.id): snapshot for snapshot in page}
 
     async def snapshots(self, refs: Sequence[PostingsRef]) -> Snapshots:
@@ -115,8 +117,10 @@ class IndexRepair:
             snapshots: The present postings, as they were read.
         """
         count = 0
-        for block in _blocks(postings):
-            writes = [self._guarded_write(ref, postings[ref], snapshots.get(ref)) for ref in block]
+        for block in _split_into_blocks(postings):
+            writes = [
+                self._build_guarded_write(ref, postings[ref], snapshots.get(ref)) for ref in block
+            ]
             count += await self._database.commit_skipping_conflicts(writes)
         return count
 
@@ -140,7 +144,7 @@ class IndexRepair:
             )
         )
 
-    async def _pages(self, query: AsyncQuery) -> AsyncIterator[list[DocumentSnapshot[Any]]]:
+    async def _iterate_pages(self, query: AsyncQuery) -> AsyncIterator[list[DocumentSnapshot[Any]]]:
         page = await self._database.find(query.limit(PAGE))
         while page:
             yield page
@@ -148,7 +152,7 @@ class IndexRepair:
                 return
             page = await self._database.find(query.start_after(page[-1]).limit(PAGE))
 
-    def _guarded_write(
+    def _build_guarded_write(
         self,
         ref: PostingsRef,
         data: PostingsData | None,
@@ -212,7 +216,9 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
             yield postings_query(client, collection, (collection, "a"), (collection, "b")).limit(1)
 
 
-def _blocks(postings: Mapping[PostingsRef, PostingsData | None]) -> Iterator[list[PostingsRef]]:
+def _split_into_blocks(
+    postings: Mapping[PostingsRef, PostingsData | None],
+) -> Iterator[list[PostingsRef]]:
     """Split postings into commits that Firestore accepts."""
     block: list[PostingsRef] = []
     size = 0

@@ -106,7 +106,7 @@ class Indexing:
         """Load chunks that wait to be indexed, deleted ones included."""
         query = due_query(self._database.client, STEP, now, limit).select(_FIELDS)
         snapshots = await self._database.find(query)
-        fields = {snapshot.id: _fields(snapshot) for snapshot in snapshots}
+        fields = {snapshot.id: _get_fields(snapshot) for snapshot in snapshots}
         incomplete = {name: data for name, data in fields.items() if COMPACT not in data}
         vectors = await load_compact(incomplete, documents.COLLECTION, self._database)
         return [
@@ -120,7 +120,7 @@ class Indexing:
         Raises:
             WriteConflict: A chunk was edited since it was read. Nothing was written.
         """
-        writes = [self._state_write(change) for change in changes]
+        writes = [self._build_state_write(change) for change in changes]
         differences = [change.difference for change in changes]
         writes += postings_writes(self._database, KNOWLEDGE, differences)
         for change in changes:
@@ -130,12 +130,12 @@ class Indexing:
 
     async def version(self) -> dict[str, int]:
         """Load the INDEX_VERSION with which the index was built; empty without an index."""
-        snapshot = await self._database.get(self._reference(KNOWLEDGE.totals), [*INDEX_VERSION])
-        return _fields(snapshot)
+        snapshot = await self._database.get(self._get_reference(KNOWLEDGE.totals), [*INDEX_VERSION])
+        return _get_fields(snapshot)
 
     async def save_version(self, version: Mapping[str, int]) -> None:
         """Store the INDEX_VERSION with which the index is built from now on."""
-        reference, data = self._reference(KNOWLEDGE.totals), dict(version)
+        reference, data = self._get_reference(KNOWLEDGE.totals), dict(version)
         await self._database.commit([lambda batch: batch.set(reference, data, merge=True)])
 
     async def requeue(self, now: datetime) -> int:
@@ -155,12 +155,12 @@ class Indexing:
                 return count
             last = ids[-1]
 
-    def _state_write(self, change: IndexChange) -> Write:
+    def _build_state_write(self, change: IndexChange) -> Write:
         reference = self._database.document(documents.COLLECTION, change.pending.chunk_id)
         option = LastUpdateOption(change.pending.update_time)
         if change.pending.chunk is None:
             return lambda batch: batch.delete(reference, option)
-        data = _state_update(change)
+        data = _build_state_update(change)
         return lambda batch: batch.update(reference, data, option)
 
     def _requeue(self, chunk_id: str, now: datetime) -> Write:
@@ -168,7 +168,7 @@ class Indexing:
         change = {f"pending.{STEP}": now}
         return lambda batch: batch.update(reference, change)
 
-    def _reference(self, ref: PostingsRef) -> AsyncDocumentReference:
+    def _get_reference(self, ref: PostingsRef) -> AsyncDocumentReference:
         return self._database.document(*ref)
 
 
@@ -185,7 +185,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield ids_query(client, "a")
 
 
-def _state_update(change: IndexChange) -> dict[str, Any]:
+def _build_state_update(change: IndexChange) -> dict[str, Any]:
     vector = change.pending.compact_vector
     return {
         "indexed": change.state.document(),
@@ -196,7 +196,7 @@ def _state_update(change: IndexChange) -> dict[str, Any]:
 
 
 def _to_pending(snapshot: DocumentSnapshot[Any]) -> ChunkToIndex:
-    data = _fields(snapshot)
+    data = _get_fields(snapshot)
     tries = (data.get("tries") or {}).get(STEP, 0)
     try:
         chunk = None if "deleted_at" in data else documents.to_chunk(snapshot.id, data)
@@ -214,5 +214,5 @@ def _to_pending(snapshot: DocumentSnapshot[Any]) -> ChunkToIndex:
         return ChunkToIndex(snapshot.id, None, NOT_INDEXED, tries, snapshot.update_time, fault)
 
 
-def _fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
+def _get_fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
     return snapshot.to_dict() or {}

@@ -53,7 +53,7 @@ class OrphanedChunks:
 
         One round trip.
         """
-        source_ids = {chunk.id: _fields(chunk).get("source_id") for chunk in chunks}
+        source_ids = {chunk.id: _get_fields(chunk).get("source_id") for chunk in chunks}
         distinct = sorted({source_id for source_id in source_ids.values() if source_id})
         references = [self._database.document(SOURCES, source_id) for source_id in distinct]
         sources = await self._database.get_all(references, ["title"])
@@ -87,9 +87,9 @@ class OrphanedChunks:
         extractions deletes their extractions.
         """
         not_pending = [
-            chunk for chunk in tombstones if STEP not in _fields(chunk).get("pending", {})
+            chunk for chunk in tombstones if STEP not in _get_fields(chunk).get("pending", {})
         ]
-        return await self._commit(list(map(_deletion, not_pending)))
+        return await self._commit(list(map(_build_deletion, not_pending)))
 
     async def _commit(self, writes: Sequence[Write]) -> int:
         starts = range(0, len(writes), COMMIT_SIZE)
@@ -118,14 +118,14 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 
 def _is_settled(chunk: DocumentSnapshot[Any], now: datetime) -> bool:
-    written = _fields(chunk).get("updated_at")
+    written = _get_fields(chunk).get("updated_at")
     return written is not None and written < now - GRACE_PERIOD
 
 
-def _deletion(snapshot: DocumentSnapshot[Any]) -> Write:
+def _build_deletion(snapshot: DocumentSnapshot[Any]) -> Write:
     option = LastUpdateOption(snapshot.update_time)
     return lambda batch: batch.delete(snapshot.reference, option)
 
 
-def _fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
+def _get_fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
     return snapshot.to_dict() or {}

@@ -28,7 +28,7 @@ class SweepProgress:
         Returns:
             The last position; empty at the start of a sweep; None while no sweep is due.
         """
-        state: dict[str, Any] = (await self._state()).get(name, {})
+        state: dict[str, Any] = (await self._load_state()).get(name, {})
         if state.get("after"):
             return str(state["after"])
         ended = state.get("ended_at")
@@ -42,7 +42,7 @@ class SweepProgress:
         """Store that a sweep is complete."""
         await self._merge({name: {"after": "", "ended_at": now}})
 
-    async def _state(self) -> dict[str, Any]:
+    async def _load_state(self) -> dict[str, Any]:
         return (await self._database.get(self._reference)).to_dict() or {}
 
     async def _merge(self, change: dict[str, Any]) -> None:

@@ -120,7 +120,7 @@ class Context:
         A caller with a key of their own gets only vectors that were embedded with that key.
         """
         embedding_key = self._request.embedding_key if self._request else None
-        cache_key = (_digest(embedding_key), query)
+        cache_key = (_hash_key(embedding_key), query)
         embedder = self.embedder  # loaded here, so that the timing below covers the embedding alone
         vectors = self._app.query_vectors
         if cache_key in vectors:
@@ -194,12 +194,12 @@ class App:
     @cached_property
     def embedder(self) -> Embedder:
         """The embedding provider, imported on first use."""
-        return self._embedder or _configured_embedder(self.settings)
+        return self._embedder or _make_embedder(self.settings)
 
     @cached_property
     def generator(self) -> Generator | None:
         """The language model, imported on first use, or None if none is configured."""
-        return self._generator or _configured_generator(self.settings)
+        return self._generator or _make_generator(self.settings)
 
     def embedder_for(self, key: SecretStr | None) -> Embedder:
         """Return the embedder of a call, which uses the caller's key if so configured.
@@ -268,7 +268,7 @@ class App:
         await self.connection.aclose()
 
 
-def _configured_embedder(settings: Settings) -> Embedder:
+def _make_embedder(settings: Settings) -> Embedder:
     match settings.embedding_provider:
         case "local":
             from shared.ai.local_embedding import LocalEmbedder
@@ -296,7 +296,7 @@ def _configured_embedder(settings: Settings) -> Embedder:
             )
 
 
-def _configured_generator(settings: Settings) -> Generator | None:
+def _make_generator(settings: Settings) -> Generator | None:
     if settings.generation_provider == "extractive":
         return None
     from shared.ai.vertex_generation import VertexGenerator
@@ -311,5 +311,5 @@ def _configured_generator(settings: Settings) -> Generator | None:
     )
 
 
-def _digest(key: SecretStr | None) -> bytes:
+def _hash_key(key: SecretStr | None) -> bytes:
     return hashlib.sha256(key.get_secret_value().encode()).digest() if key else b""

@@ -71,11 +71,11 @@ class Envelope:
     def error(self, error: WireError) -> dict[str, Any]:
         """Translate an error. Where the family's code is `other`, `reason` has Carrel's code."""
         fields = error.model_dump(exclude_none=True)
-        code = self._code(error)
+        code = self._choose_code(error)
         reason = {"reason": error.code} if code == self.other else {}
         return fields | {"code": code, "details": error.details | reason}
 
-    def _code(self, error: WireError) -> str:
+    def _choose_code(self, error: WireError) -> str:
         if error.code == InvalidInput.code:
             codes = {self.fields.get(name.rpartition(".")[2]) for name in error.details}
             if len(codes) == 1 and (code := codes.pop()):

@@ -97,7 +97,7 @@ def _describe_problem(kind: type[BaseModel], name: str, problem: ErrorDetails) -
         case "extra_forbidden":
             *path, _ = problem["loc"]
             parent = ".".join(map(str, path)) or name
-            parameters = ", ".join(_fields_at(kind, path)) or "none"
+            parameters = ", ".join(_get_field_names(kind, path)) or "none"
             return f"not a parameter; {parent} takes {parameters}"
         case "missing":
             return "required, but missing"
@@ -107,20 +107,20 @@ def _describe_problem(kind: type[BaseModel], name: str, problem: ErrorDetails) -
             return problem["msg"]
 
 
-def _fields_at(model: type[BaseModel], path: Sequence[int | str]) -> Iterable[str]:
+def _get_field_names(model: type[BaseModel], path: Sequence[int | str]) -> Iterable[str]:
     """Return the names of the fields at a path in a tool's input."""
     for name in path:
         if field := model.model_fields.get(str(name)):
-            model = next(_models(field.annotation), model)
+            model = next(_iterate_models(field.annotation), model)
     return model.model_fields
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+def _iterate_models(annotation: Any) -> Iterator[type[BaseModel]]:
     """Yield the models in an annotation, such as `Filter` in `list[Filter] | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):
-        yield from _models(part)
+        yield from _iterate_models(part)
 
 
 def field_path(location: Sequence[int | str]) -> str:
@@ -141,11 +141,11 @@ async def invoke(tool: Tool[Any, Any], request: CallRequest, app: App) -> CallAn
         outcome, is_replay = await _run(tool, arguments, request, ctx)
         facts = validate_facts(outcome.facts)
         receipt = Receipt(price=outcome.price, replayed=is_replay or None, notes=facts)
-        answer = CallAnswer(**_success_fields(tool, outcome.result), receipt=receipt)
+        answer = CallAnswer(**_build_success_fields(tool, outcome.result), receipt=receipt)
     except Exception as error:  # noqa: BLE001 - the boundary: every error becomes an answer
-        answer = _failure_answer(error, request, tool)
+        answer = _make_failure_answer(error, request, tool)
     seconds = time.perf_counter() - start
-    receipt = answer.receipt.model_copy(update=_measurements(ctx, seconds) | {"task": task})
+    receipt = answer.receipt.model_copy(update=_collect_measurements(ctx, seconds) | {"task": task})
     return answer.model_copy(update={"receipt": receipt})
 
 
@@ -206,13 +206,15 @@ async def _run_or_replay(
     return outcome, False
 
 
-def _success_fields(tool: Tool[Any, Any], result: Result) -> dict[str, Any]:
+def _build_success_fields(tool: Tool[Any, Any], result: Result) -> dict[str, Any]:
     """Return the fields of an answer that hold the result, and its text form if there is one."""
     text = tool.text(result) if tool.text else None
     return {"result": result.model_dump(mode="json", exclude_none=True), "text": text}
 
 
-def _failure_answer(error: Exception, request: CallRequest, tool: Tool[Any, Any]) -> CallAnswer:
+def _make_failure_answer(
+    error: Exception, request: CallRequest, tool: Tool[Any, Any]
+) -> CallAnswer:
     """Make the answer for an error. An internal fault reveals only the call id."""
     if isinstance(error, Unavailable):
         log.warning("unavailable", tool=tool.name, call_id=request.call_id, **error_fields(error))
@@ -231,7 +233,7 @@ def _failure_answer(error: Exception, request: CallRequest, tool: Tool[Any, Any]
     return CallAnswer.failed(internal_error(tool.name, request.call_id))
 
 
-def _measurements(ctx: Context, seconds: float) -> dict[str, Any]:
+def _collect_measurements(ctx: Context, seconds: float) -> dict[str, Any]:
     """Return the measured fields of a receipt."""
     return {
         "documents_read": ctx.meter.documents_read,

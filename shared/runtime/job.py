@@ -225,9 +225,9 @@ class _RunRecorder:
             self._run(RunState.FINISHED if report.finished else RunState.OUT_OF_TIME),
             ended_at=self._context.clock(),
             counts=dict(report.counts),
-            failures=tuple(map(_recorded_text, report.failures[:MAX_RECORDED_ITEMS])),
+            failures=tuple(map(_format_failure, report.failures[:MAX_RECORDED_ITEMS])),
             failed=len(report.failures),
-            warnings=tuple(map(_recorded_text, report.warnings[:MAX_RECORDED_ITEMS])),
+            warnings=tuple(map(_format_failure, report.warnings[:MAX_RECORDED_ITEMS])),
             warned=len(report.warnings),
             note=report.note,
         )
@@ -245,7 +245,7 @@ class _RunRecorder:
         )
 
 
-def _recorded_text(failure: Failure) -> str:
+def _format_failure(failure: Failure) -> str:
     return f"{failure.name}: {failure.reason}"[:MAX_RECORDED_LENGTH]
 
 

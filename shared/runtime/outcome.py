@@ -66,10 +66,10 @@ def validate_facts(facts: Mapping[str, Any]) -> AuditFacts:
         TypeError: A fact is not a number, boolean or string, nor a list of these.
         ValueError: A string is not a short code, a number is not finite, or a list is too long.
     """
-    return {str(_check_fact(name)): _fact(value) for name, value in facts.items()}
+    return {str(_check_fact(name)): _check_value(value) for name, value in facts.items()}
 
 
-def _fact(value: Any) -> Fact | list[Fact]:
+def _check_value(value: Any) -> Fact | list[Fact]:
     if not isinstance(value, list | tuple):
         return _check_fact(value)
     if len(value) > MAX_LISTED_FACTS:

@@ -47,7 +47,7 @@ _DIGEST_LENGTH: Final = 12
 def encode_cursor(args: Arguments, position: Sequence[str | int]) -> str:
     """Encode where the next page begins, for a call with the same arguments."""
     text = json.dumps(position, ensure_ascii=False, separators=(",", ":"))
-    return to_base64url((_digest(args, text) + text).encode())
+    return to_base64url((_compute_digest(args, text) + text).encode())
 
 
 def decode_cursor(args: Arguments, cursor: str | None, shape: TypeAdapter[Any]) -> Any | None:
@@ -65,7 +65,7 @@ def decode_cursor(args: Arguments, cursor: str | None, shape: TypeAdapter[Any]) 
     if cursor is None:
         return None
     try:
-        return shape.validate_json(_position(args, cursor), strict=True)
+        return shape.validate_json(_decode_position(args, cursor), strict=True)
     except ValueError:
         raise InvalidInput(
             "This cursor is damaged, or belongs to a call with other arguments. Repeat that call's"
@@ -81,15 +81,15 @@ def fit_page(items: Sequence[ItemT]) -> list[ItemT]:
     return list(items[: max(fit, 1)])
 
 
-def _position(args: Arguments, cursor: str) -> str:
+def _decode_position(args: Arguments, cursor: str) -> str:
     """Return the position in a cursor, or an empty string if it does not fit the arguments."""
     text = from_base64url(cursor).decode()
     digest = text[:_DIGEST_LENGTH]
     position = text[_DIGEST_LENGTH:]
-    return position if digest == _digest(args, position) else ""
+    return position if digest == _compute_digest(args, position) else ""
 
 
-def _digest(args: Arguments, position: str) -> str:
+def _compute_digest(args: Arguments, position: str) -> str:
     """Hash the tool, its arguments and the position, to detect a cursor of another call."""
     tool = f"{type(args).__module__}.{type(args).__qualname__}"
     content = f"{tool}{args.model_dump_json(exclude=_FREE_ARGUMENTS)}{position}"

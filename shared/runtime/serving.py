@@ -46,7 +46,7 @@ def serve(tool: Tool[Any, Any]) -> Handler:
         except ValidationError:
             error = InvalidInput("This function takes call requests of Carrel's gateway only.")
             return JSONResponse({"error": error.to_wire()}, status_code=error.status)
-        return _response(await invoke(tool, call_request, app))
+        return _to_response(await invoke(tool, call_request, app))
 
     return entry_point(answer, app)
 
@@ -74,6 +74,6 @@ async def health(name: str, app: App) -> JSONResponse:
     return JSONResponse({"name": name, "status": "ok"})
 
 
-def _response(answer: CallAnswer) -> JSONResponse:
+def _to_response(answer: CallAnswer) -> JSONResponse:
     status = http_status(answer.error.code) if answer.error else 200
     return JSONResponse(answer.model_dump(mode="json"), status_code=status)

@@ -160,16 +160,14 @@ class Tool(Generic[ArgumentsT, ResultT]):
         output = _open_schema(
             inline_references(self.output.model_json_schema(mode="serialization"))
         )
-        parameters = _without_null(
-            inline_references(self.input.model_json_schema(mode="validation"))
-        )
+        parameters = _strip_null(inline_references(self.input.model_json_schema(mode="validation")))
         return {
             "name": self.name,
             "title": self.title,
             "description": self.description,
             "inputSchema": parameters
             | {"properties": _put_own_fields_first(parameters["properties"])},
-            "outputSchema": _names_and_types(
+            "outputSchema": _reduce_to_names_and_types(
                 self.envelope.schema(output) if self.envelope else output
             ),
             "effect": self.effect.value,
@@ -209,45 +207,45 @@ def _open_schema(node: Any) -> Any:
     optional = {name for name, field in fields.items() if _NULL in field.get("anyOf", ())}
     if optional:
         open_node["properties"] |= {
-            name: _not_null(open_node["properties"][name]) for name in optional
+            name: _make_not_null(open_node["properties"][name]) for name in optional
         }
         open_node["required"] = [name for name in node.get("required", []) if name not in optional]
     return open_node
 
 
-def _without_null(node: Any) -> Any:
+def _strip_null(node: Any) -> Any:
     """Publish optional arguments without null: clients omit them. Null is still accepted."""
     if isinstance(node, list):
-        return [_without_null(item) for item in node]
+        return [_strip_null(item) for item in node]
     if not isinstance(node, dict):
         return node
-    field = _not_null(node) if _NULL in node.get("anyOf", ()) and "default" in node else node
+    field = _make_not_null(node) if _NULL in node.get("anyOf", ()) and "default" in node else node
     return {
-        key: _without_null(value)
+        key: _strip_null(value)
         for key, value in field.items()
         if not (key == "default" and value is None)
     }
 
 
-def _names_and_types(node: Any) -> Any:
+def _reduce_to_names_and_types(node: Any) -> Any:
     """Reduce a result's schema to names and types: every conversation pays for its length.
 
     Descriptions of results are for readers of the code; a model reads the result itself.
     """
     if isinstance(node, list):
-        return [_names_and_types(item) for item in node]
+        return [_reduce_to_names_and_types(item) for item in node]
     if not isinstance(node, dict):
         return node
     return {
-        key: {name: _names_and_types(field) for name, field in value.items()}
+        key: {name: _reduce_to_names_and_types(field) for name, field in value.items()}
         if key == "properties"
-        else _names_and_types(value)
+        else _reduce_to_names_and_types(value)
         for key, value in node.items()
         if key in _TYPE_KEYWORDS
     }
 
 
-def _not_null(field: dict[str, Any]) -> dict[str, Any]:
+def _make_not_null(field: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a field without null."""
     options = [option for option in field["anyOf"] if option != _NULL]
     schema = options[0] if len(options) == 1 else {"anyOf": options}

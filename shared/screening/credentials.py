@@ -48,12 +48,12 @@ def detect_assigned_secrets(line: str) -> Iterator[Detection]:
         if not is_sample_password(match["value"], match["user"]):
             yield Detection("password in a URL", *match.span())
     for match in _ASSIGNMENT.finditer(line):
-        if is_secret(_assigned_text(match)):
+        if is_secret(_get_assigned_text(match)):
             kind = "password" if "pass" in match["name"].lower() else "secret key or token"
             yield Detection(kind, *match.span())
 
 
-def _assigned_text(match: re.Match[str]) -> str:
+def _get_assigned_text(match: re.Match[str]) -> str:
     """Return the assigned text, or an empty string if the value is an expression."""
     quoted: str | None = match["quoted"]
     if quoted is not None:

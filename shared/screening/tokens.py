@@ -134,7 +134,7 @@ _SAMPLE_PAYLOAD: Final = "eyJzdWIiOiIxMjM0NTY3ODkwI"
 
 def detect_tokens(line: str) -> Iterator[Detection]:
     """Find tokens, keys and webhooks of known issuers, and JSON web tokens."""
-    for kind, match in _issuer_matches(line):
+    for kind, match in _find_issuer_matches(line):
         if is_placeholder(match[0]) or (kind in _DIGIT_REQUIRED and not _has_digit(match[0][2:])):
             continue
         yield Detection(kind, *match.span())
@@ -143,7 +143,7 @@ def detect_tokens(line: str) -> Iterator[Detection]:
             yield Detection("JSON web token", *match.span())
 
 
-def _issuer_matches(line: str) -> Iterator[tuple[str, re.Match[str]]]:
+def _find_issuer_matches(line: str) -> Iterator[tuple[str, re.Match[str]]]:
     for kind, pattern in _PLUGIN_FORMATS:
         yield from ((kind, match) for match in pattern.finditer(line))
     for match in _ANY_MORE_FORMAT.finditer(line):

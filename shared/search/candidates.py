@@ -88,9 +88,11 @@ class CandidateSearch(Generic[DocumentT]):
                 if self.selection.admits(item.document)
             ]
         elif self.plan.exact:
-            hits = [self._from_postings(document_id) for document_id in self._top(MAX_LEXICAL_HITS)]
+            hits = [
+                self._from_postings(document_id) for document_id in self._pick_top(MAX_LEXICAL_HITS)
+            ]
         else:
-            documents = await self.documents.get_all(self._top(self.max_checked))
+            documents = await self.documents.get_all(self._pick_top(self.max_checked))
             hits = [
                 self._from_postings(document.id, document)
                 for document in documents
@@ -104,7 +106,7 @@ class CandidateSearch(Generic[DocumentT]):
 
     def lexical_pool(self) -> list[str]:
         """Return the ids of the lexical hits that are candidates of a hybrid search."""
-        return self._top(LEXICAL_POOL if self.plan.exact else UNCHECKED_POOL)
+        return self._pick_top(LEXICAL_POOL if self.plan.exact else UNCHECKED_POOL)
 
     async def compare(
         self,
@@ -116,7 +118,10 @@ class CandidateSearch(Generic[DocumentT]):
 
         Costs one round trip. Every candidate that has a vector then has both scores.
         """
-        compared_ids = {*_ids(unfiltered), *(self._passing_ids(self._filtered_pool()) or ())}
+        compared_ids = {
+            *_get_ids(unfiltered),
+            *(self._get_passing_ids(self._estimate_filtered_pool()) or ()),
+        }
         return await self.documents.similarities(
             vector,
             [name for name in lexical_pool if name not in compared_ids],
@@ -137,15 +142,15 @@ class CandidateSearch(Generic[DocumentT]):
         """
         if self.plan.scope is FilterScope.EVERYTHING and self._is_enough(unfiltered, DENSE_POOL):
             return unfiltered
-        pool = self._filtered_pool()
-        hits = await self._nearest_filtered(vector, pool)
+        pool = self._estimate_filtered_pool()
+        hits = await self._find_nearest_filtered(vector, pool)
         for limit in (min(self.max_checked, 3 * pool), self.max_checked):
             if pool < limit and not self._is_enough(hits, pool):
                 pool = limit
-                hits = await self._nearest_filtered(vector, pool)
+                hits = await self._find_nearest_filtered(vector, pool)
         return hits
 
-    def _filtered_pool(self) -> int:
+    def _estimate_filtered_pool(self) -> int:
         """Return how many documents to fetch so that enough of them should pass the filters."""
         plan = self.plan
         if self.selection.is_single_filter and plan.prefilter.facets:
@@ -158,16 +163,18 @@ class CandidateSearch(Generic[DocumentT]):
         pool = SPARE * DENSE_POOL * max(1.0, searched_count / max(passing_count, 1))
         return min(self.max_checked, math.ceil(pool))
 
-    async def _nearest_filtered(self, vector: Vector, limit: int) -> Sequence[Neighbour[DocumentT]]:
+    async def _find_nearest_filtered(
+        self, vector: Vector, limit: int
+    ) -> Sequence[Neighbour[DocumentT]]:
         """Compare all documents that pass if they are known and at most `limit`, or else search."""
-        ids = self._passing_ids(limit)
+        ids = self._get_passing_ids(limit)
         if ids is not None:
             return await self.documents.similarities(vector, ids, self._counted_terms)
         return await self.documents.nearest(
             vector, limit, self.plan.prefilter.facets, self._counted_terms
         )
 
-    def _passing_ids(self, limit: int) -> list[str] | None:
+    def _get_passing_ids(self, limit: int) -> list[str] | None:
         """Return the ids of all documents that pass, or None if unknown or more than `limit`."""
         plan = self.plan
         if plan.scope is FilterScope.SMALL:
@@ -192,7 +199,7 @@ class CandidateSearch(Generic[DocumentT]):
         """
         neighbours = [hit for hit in nearest if self.selection.admits(hit.document)]
         lexical_hits = [hit for hit in compared if self.selection.admits(hit.document)]
-        neighbour_ids = set(_ids(neighbours))
+        neighbour_ids = set(_get_ids(neighbours))
         ranked_hits = neighbours[:MAX_RANKED_NEIGHBOURS]
         # A neighbour beyond the limit is still ranked if it is a lexical hit, too.
         ranked_hits += [hit for hit in neighbours if hit.document.id in lexical_pool]
@@ -207,7 +214,7 @@ class CandidateSearch(Generic[DocumentT]):
         ]
         # Lexical hits that have no vector, or were not compared in time, are still candidates.
         # Their filters are checked when the result page is read.
-        checked_ids = {*_ids(nearest), *_ids(compared)}
+        checked_ids = {*_get_ids(nearest), *_get_ids(compared)}
         candidates += [
             self._from_postings(document_id)
             for document_id in lexical_pool
@@ -236,7 +243,7 @@ class CandidateSearch(Generic[DocumentT]):
             return False
         return self._postings_truncated or len(self.scores) > self.max_checked
 
-    def _top(self, limit: int) -> list[str]:
+    def _pick_top(self, limit: int) -> list[str]:
         """Return the ids of the documents with the highest BM25 scores."""
         return heapq.nsmallest(limit, self.scores, key=lambda name: (-self.scores[name], name))
 
@@ -268,5 +275,5 @@ class CandidateSearch(Generic[DocumentT]):
         return Candidate(document.id, score, matching_terms, document)
 
 
-def _ids(neighbours: Sequence[Neighbour[DocumentT]]) -> list[str]:
+def _get_ids(neighbours: Sequence[Neighbour[DocumentT]]) -> list[str]:
     return [neighbour.document.id for neighbour in neighbours]

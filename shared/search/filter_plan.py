@@ -164,16 +164,16 @@ def plan_filters(selection: Selection, postings: Mapping[Facet, Postings]) -> Fi
     filters = [filter_.facets for filter_ in selection.filters]
     if selection.months:
         filters.append(selection.months)
-    dates_by_filter = [_dates(facets, postings, selection) for facets in filters]
+    dates_by_filter = [_collect_dates(facets, postings, selection) for facets in filters]
     complete_dates = [dates for dates in dates_by_filter if dates is not None]
-    dates = _intersection(complete_dates) if complete_dates else None
+    dates = _intersect(complete_dates) if complete_dates else None
     # An empty intersection is exact even if other postings are truncated.
     exact = dates is not None and (not dates or len(complete_dates) == len(dates_by_filter))
     if dates is not None and len(dates) <= SMALL_SCOPE_SIZE:
         scope = FilterScope.SMALL
     else:
         scope = FilterScope.LARGE if exact else FilterScope.UNKNOWN
-    sizes = [_size(facets, postings) for facets in filters]
+    sizes = [_bound_size(facets, postings) for facets in filters]
     sizes += [] if dates is None else [len(dates)]
     prefilter = smallest_prefilter(filters, postings)
     return FilterPlan(scope, dates, exact, prefilter, min(sizes, default=None))
@@ -190,7 +190,7 @@ def smallest_prefilter(
     """
     used_facets = [[facet for facet in facets if facet in postings] for facets in filters]
     prefilters = [
-        Prefilter(tuple(facet.id for facet in facets), _size(facets, postings))
+        Prefilter(tuple(facet.id for facet in facets), _bound_size(facets, postings))
         for facets in used_facets
         if not any(facet.kind in POSTINGS_ONLY for facet in facets)
         if 0 < len(facets) <= MAX_ANY
@@ -198,12 +198,12 @@ def smallest_prefilter(
     return min(prefilters, key=lambda prefilter: prefilter.size, default=Prefilter())
 
 
-def _size(facets: Sequence[Facet], postings: Mapping[Facet, Postings]) -> int:
+def _bound_size(facets: Sequence[Facet], postings: Mapping[Facet, Postings]) -> int:
     """Return the maximum number of documents that have one of these facets."""
     return sum(postings[facet].df for facet in facets if facet in postings)
 
 
-def _dates(
+def _collect_dates(
     facets: Sequence[Facet], postings: Mapping[Facet, Postings], selection: Selection
 ) -> Dates | None:
     """Return the documents in the span with one of the facets, or None if some may be missing."""
@@ -222,7 +222,7 @@ def _dates(
     }
 
 
-def _intersection(date_maps: Sequence[Dates]) -> Dates:
+def _intersect(date_maps: Sequence[Dates]) -> Dates:
     smallest, *larger_maps = sorted(date_maps, key=len)
     return {
         document_id: date

@@ -66,15 +66,15 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         RateLimited, PlatformFault: The embedding provider refuses, and the search is only semantic.
         Conflict: The database is embedded with another model.
     """
-    query_terms = _first_terms(terms(query.text))
+    query_terms = _limit_terms(terms(query.text))
     lexical_terms = query_terms if query.is_lexical else []
-    seconds = _time_limit(query, ctx)
+    seconds = _get_time_limit(query, ctx)
 
     # First round trip: the postings, and at the same time the query's vector. Without filters, it
     # also fetches the documents nearest to the vector.
     postings, query_vector = await asyncio.gather(
-        _in_time(_read_postings(lexical_terms, query, corpus, ctx), seconds),
-        _in_time(_query_vector(query, lexical_terms, corpus, ctx), seconds),
+        _await_in_time(_read_postings(lexical_terms, query, corpus, ctx), seconds),
+        _await_in_time(_embed_query(query, lexical_terms, corpus, ctx), seconds),
     )
     query_vector = query_vector or QueryVector(degradation=Degradation.SEMANTIC_TIMED_OUT)
     degradation = query_vector.degradation
@@ -98,10 +98,12 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
     if query_vector.values is None:
         candidates, truncated = await search.lexical_candidates()
     else:
-        pool, seconds = search.lexical_pool(), _time_limit(query, ctx)
+        pool, seconds = search.lexical_pool(), _get_time_limit(query, ctx)
         nearest, compared = await asyncio.gather(
-            _in_time(search.nearest(query_vector.values, query_vector.nearest), seconds),
-            _in_time(search.compare(query_vector.values, pool, query_vector.nearest), seconds),
+            _await_in_time(search.nearest(query_vector.values, query_vector.nearest), seconds),
+            _await_in_time(
+                search.compare(query_vector.values, pool, query_vector.nearest), seconds
+            ),
         )
         candidates, truncated = search.merge(nearest or [], pool, compared or [])
         if nearest is None:
@@ -119,7 +121,7 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         hits=_score_and_sort(
             candidates, Mode.LEXICAL if is_lexical_only else query.mode, query_tuning
         ),
-        matches=_matches(candidates, lexical_terms, postings, query_tuning),
+        matches=_has_match(candidates, lexical_terms, postings, query_tuning),
         truncated=truncated,
     )
 
@@ -139,7 +141,7 @@ class QueryVector(Generic[DocumentT]):
     degradation: Degradation | None = None
 
 
-async def _query_vector(
+async def _embed_query(
     query: SearchQuery, lexical_terms: Sequence[str], corpus: Corpus[DocumentT], ctx: Context
 ) -> QueryVector[DocumentT]:
     """Embed the query, and check that the database is embedded with the same model.
@@ -189,7 +191,7 @@ async def _embed(
     return QueryVector(vector, nearest)
 
 
-async def _in_time(part: Awaitable[T], seconds: float | None) -> T | None:
+async def _await_in_time(part: Awaitable[T], seconds: float | None) -> T | None:
     """Await a part of a search. Return None if it takes longer than `seconds`; None is no limit."""
     try:
         async with asyncio.timeout(seconds) as time_limit:
@@ -200,7 +202,7 @@ async def _in_time(part: Awaitable[T], seconds: float | None) -> T | None:
         return None
 
 
-def _time_limit(query: SearchQuery, ctx: Context) -> float | None:
+def _get_time_limit(query: SearchQuery, ctx: Context) -> float | None:
     """Return the seconds that a part may take, or None in a job or for an essential part."""
     if query.mode is not Mode.HYBRID or ctx.seconds_left is None:
         return None
@@ -231,12 +233,12 @@ def _score_and_sort(
     candidates: Sequence[Candidate[DocumentT]], mode: Mode, query_tuning: Tuning
 ) -> tuple[Candidate[DocumentT], ...]:
     """Score the candidates, and sort them best first."""
-    scores = _scores(candidates, mode, query_tuning)
+    scores = _get_scores(candidates, mode, query_tuning)
     hits = [replace(candidate, score=scores[candidate.id]) for candidate in candidates]
     return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.id)))
 
 
-def _scores(
+def _get_scores(
     candidates: Sequence[Candidate[DocumentT]], mode: Mode, query_tuning: Tuning
 ) -> Mapping[str, float]:
     """Return the score of each candidate that the mode ranks by."""
@@ -256,7 +258,7 @@ def _scores(
             return dict(fuse(scores, query_tuning.dense_weight, query_tuning.noise))
 
 
-def _matches(
+def _has_match(
     candidates: Sequence[Candidate[DocumentT]],
     lexical_terms: Sequence[str],
     postings: SearchPostings,
@@ -274,7 +276,7 @@ def _matches(
     return anything_matches(evidence, query_tuning.calibration, postings.totals.documents)
 
 
-def _first_terms(query_terms: Sequence[str]) -> list[str]:
+def _limit_terms(query_terms: Sequence[str]) -> list[str]:
     """Return the query's terms, repeats included, but at most MAX_TERMS different ones."""
     first_terms = set(list(dict.fromkeys(query_terms))[:MAX_TERMS])
     return [term for term in query_terms if term in first_terms]

@@ -149,7 +149,7 @@ def anything_matches(hits: Iterable[Evidence], calibration: Calibration, documen
         calibration: The calibration of the embedder.
         documents: The number of documents in the corpus.
     """
-    return any(_matches(hit, calibration, documents) for hit in hits)
+    return any(_is_match(hit, calibration, documents) for hit in hits)
 
 
 def min_coverage(documents: int) -> float:
@@ -160,7 +160,7 @@ def min_coverage(documents: int) -> float:
     return _CHANCE_COVERAGE * idf(0, documents)
 
 
-def _matches(hit: Evidence, calibration: Calibration, documents: int) -> bool:
+def _is_match(hit: Evidence, calibration: Calibration, documents: int) -> bool:
     if hit.similarity is None:
         return hit.coverage is not None and hit.coverage >= min_coverage(documents)
     if hit.coverage is None:

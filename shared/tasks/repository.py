@@ -112,14 +112,14 @@ class Tasks:
 
     def update(self, stored: StoredTask, task: Task) -> Write:
         """Build the write that replaces a task."""
-        return put_if_unchanged(stored.snapshot, _fields(task))
+        return put_if_unchanged(stored.snapshot, _to_fields(task))
 
     def _create(self, task: Task) -> Write:
         reference = self._database.document(self._collection, str(task.number))
-        return lambda batch: batch.create(reference, _fields(task))
+        return lambda batch: batch.create(reference, _to_fields(task))
 
 
-def _fields(task: Task) -> dict[str, Any]:
+def _to_fields(task: Task) -> dict[str, Any]:
     """Return the stored fields of a task, including those for queries and for expiry."""
     return _CODEC.write(task) | {"state": task.status.value, "purge_at": task.purge_at}
 

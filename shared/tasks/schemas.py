@@ -86,32 +86,38 @@ def _validate_description(text: str) -> str | None:
     return None if not text.strip() else validate_prose(text)
 
 
-def _string_schema(**keywords: Any) -> WithJsonSchema:
+def _make_string_schema(**keywords: Any) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", **keywords})
 
 
 TaskId = Annotated[
     int,
     BeforeValidator(_to_number),
-    _string_schema(pattern=f"^{_NUMBER.pattern}$", maxLength=18, examples=["7"]),
+    _make_string_schema(pattern=f"^{_NUMBER.pattern}$", maxLength=18, examples=["7"]),
 ]
 """The number of a task, which is a string in JSON."""
 TaskTitle = Annotated[
-    str, AfterValidator(_validate_title), _string_schema(minLength=1, maxLength=MAX_TITLE_LENGTH)
+    str,
+    AfterValidator(_validate_title),
+    _make_string_schema(minLength=1, maxLength=MAX_TITLE_LENGTH),
 ]
 TaskDescription = Annotated[
-    str, AfterValidator(_validate_description), _string_schema(maxLength=MAX_DESCRIPTION_LENGTH)
+    str,
+    AfterValidator(_validate_description),
+    _make_string_schema(maxLength=MAX_DESCRIPTION_LENGTH),
 ]
 """The description of a task. A blank one becomes None."""
 PriorityName = Annotated[
-    Priority, BeforeValidator(_to_priority), _string_schema(maxLength=40, examples=list(Priority))
+    Priority,
+    BeforeValidator(_to_priority),
+    _make_string_schema(maxLength=40, examples=list(Priority)),
 ]
 """A priority in upper or lower case. The schema does not declare it as an enumeration, because then
 clients would reject a wrong priority before the tool can answer with its error code."""
 CalendarDate = Annotated[
     date,
     BeforeValidator(_to_date),
-    _string_schema(format="date", maxLength=40, examples=["2026-03-31"]),
+    _make_string_schema(format="date", maxLength=40, examples=["2026-03-31"]),
 ]
 
 

@@ -80,7 +80,7 @@ def _scan(text: str) -> Boundaries:
     boundaries = Boundaries(array("I"), array("I"), bytearray())
     end = 0
     for start, token_end in token_spans(text):
-        boundaries.levels.append(_gap_level(text[end:start]) if start > end else CLUSTER)
+        boundaries.levels.append(_classify_gap(text[end:start]) if start > end else CLUSTER)
         boundaries.starts.append(start)
         boundaries.ends.append(token_end)
         end = token_end
@@ -89,7 +89,7 @@ def _scan(text: str) -> Boundaries:
     return boundaries
 
 
-def _gap_level(gap: str) -> int:
+def _classify_gap(gap: str) -> int:
     """Distinguish words, lines and paragraphs by the white space before them."""
     if gap == " ":
         return WORD

@@ -59,13 +59,13 @@ def split_chunks(text: str, limits: ChunkLimits = ChunkLimits()) -> list[Span]:
     spans: list[Span] = []
     start = end = 0
     while end < len(boundaries.starts):
-        start = _next_start(boundaries, start, end, limits)
-        end = _next_end(boundaries, start, end, limits)
+        start = _find_next_start(boundaries, start, end, limits)
+        end = _find_next_end(boundaries, start, end, limits)
         spans.append(Span(boundaries.starts[start], boundaries.ends[end - 1]))
     return spans
 
 
-def _next_start(boundaries: Boundaries, previous: int, end: int, limits: ChunkLimits) -> int:
+def _find_next_start(boundaries: Boundaries, previous: int, end: int, limits: ChunkLimits) -> int:
     """Step back from the end of the chunk that starts at `previous`, if its paragraph continues."""
     if boundaries.levels[end] == PARAGRAPH:
         return end
@@ -84,17 +84,21 @@ def _next_start(boundaries: Boundaries, previous: int, end: int, limits: ChunkLi
     return end
 
 
-def _next_end(boundaries: Boundaries, start: int, previous_end: int, limits: ChunkLimits) -> int:
+def _find_next_end(
+    boundaries: Boundaries, start: int, previous_end: int, limits: ChunkLimits
+) -> int:
     """Return the end of the chunk at `start`, after a chunk that ended at `previous_end`."""
     count = len(boundaries.starts)
     if count <= start + limits.target:
         return count
-    end = _best_end(boundaries, start, previous_end, limits)
+    end = _find_best_end(boundaries, start, previous_end, limits)
     rest_is_short = count - end < limits.min_progress and count <= start + limits.maximum
     return count if rest_is_short else end
 
 
-def _best_end(boundaries: Boundaries, start: int, previous_end: int, limits: ChunkLimits) -> int:
+def _find_best_end(
+    boundaries: Boundaries, start: int, previous_end: int, limits: ChunkLimits
+) -> int:
     """Return the best end by the rules of this module, if more than one chunk is left."""
     low, full = previous_end + limits.min_progress, start + limits.target
     end = boundaries.last(PARAGRAPH, max(low, start + limits.target // 2), full)

@@ -47,19 +47,19 @@ def excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
         query_terms: The terms of the query, from `terms`.
     """
     line = plain_line(content)
-    matches = _matches(line, query_terms)
+    matches = _find_matches(line, query_terms)
     text, occurrences = line, matches
     if _LINK in content:  # the address, which is not in the line, may match too
         text = " ".join(content.split())
-        occurrences = _matches(text, query_terms)
+        occurrences = _find_matches(text, query_terms)
     words = {
         term: truncate(text[start:end], MAX_TERM) for term, start, end in reversed(occurrences)
     }
     matched = list(dict.fromkeys(words[term] for term, _, _ in occurrences))
-    return Excerpt(_cut_around(line, _best_start(matches)), matched)
+    return Excerpt(_cut_around(line, _find_best_start(matches)), matched)
 
 
-def _matches(line: str, query_terms: Collection[str]) -> list[_Occurrence]:
+def _find_matches(line: str, query_terms: Collection[str]) -> list[_Occurrence]:
     return [occurrence for occurrence in term_occurrences(line) if occurrence[0] in query_terms]
 
 
@@ -67,11 +67,11 @@ def _cut_around(line: str, match: int) -> str:
     """Cut a line so that it begins shortly before a match."""
     if match <= MAX_LEAD or len(line) <= SNIPPET_LENGTH:
         return truncate(line, SNIPPET_LENGTH)
-    start = _word_start(line, min(match - MAX_LEAD, len(line) - SNIPPET_LENGTH + 1), match)
+    start = _find_word_start(line, min(match - MAX_LEAD, len(line) - SNIPPET_LENGTH + 1), match)
     return "…" + truncate(line[start:], SNIPPET_LENGTH - 1)
 
 
-def _best_start(matches: Sequence[_Occurrence]) -> int:
+def _find_best_start(matches: Sequence[_Occurrence]) -> int:
     """Find the first match from which an excerpt has the most different terms.
 
     A window slides over the matches. It grows at its end and shrinks at its start, so that the
@@ -95,7 +95,7 @@ def _best_start(matches: Sequence[_Occurrence]) -> int:
     return best_start
 
 
-def _word_start(line: str, index: int, match: int) -> int:
+def _find_word_start(line: str, index: int, match: int) -> int:
     """Find the first start of a word from `index` on, or of a character if the match is in it."""
     space = line.find(" ", index - 1, match)
     if space >= 0:

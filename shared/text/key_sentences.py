@@ -89,15 +89,15 @@ def key_sentences(text: str, title: str = "") -> list[KeySentence]:
     if not candidates:
         return []
     lines = [line for line, _ in candidates]
-    similarities = _similarities([*(bag for _, bag in candidates), Counter(terms(title))])
-    weights = _lexrank(similarities[:-1, :-1]) + TITLE_WEIGHT * similarities[-1, :-1]
-    weights *= [_independence(line) for line in lines]
+    similarities = _compute_similarities([*(bag for _, bag in candidates), Counter(terms(title))])
+    weights = _compute_lexrank(similarities[:-1, :-1]) + TITLE_WEIGHT * similarities[-1, :-1]
+    weights *= [_rate_independence(line) for line in lines]
     # The last digits differ between machines, and must not change the order.
     order = np.argsort(-weights.round(6), kind="stable").tolist()
     return [KeySentence(lines[n], n, tuple(similarities[n, :-1].tolist())) for n in order]
 
 
-def _similarities(bags: Sequence[Counter[str]]) -> Matrix:
+def _compute_similarities(bags: Sequence[Counter[str]]) -> Matrix:
     """Return the cosine of the TF-IDF of each pair of bags of terms."""
     column = {term: n for n, term in enumerate(dict.fromkeys(chain.from_iterable(bags)))}
     counts = np.zeros((len(bags), len(column)))
@@ -111,7 +111,7 @@ def _similarities(bags: Sequence[Counter[str]]) -> Matrix:
     return cosines
 
 
-def _lexrank(similarities: Matrix) -> Matrix:
+def _compute_lexrank(similarities: Matrix) -> Matrix:
     """Return the weight of each sentence, scaled so that the highest is 1."""
     shares = similarities / similarities.sum(axis=1, keepdims=True)
     weights = np.full(len(similarities), 1 / len(similarities))
@@ -121,7 +121,7 @@ def _lexrank(similarities: Matrix) -> Matrix:
     return highest
 
 
-def _independence(line: str) -> float:
+def _rate_independence(line: str) -> float:
     """Return how well a sentence stands alone, from 0 to 1."""
     if line.rstrip(_QUOTES).endswith(_OPEN_END):
         return OPEN_END_FACTOR

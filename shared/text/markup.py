@@ -44,7 +44,7 @@ _MARKED: Final = re.compile(r"[\[*_~=`#>|<\\]|---")
 
 def plain_text(text: str) -> str:
     """Return a text without its marks, in its lines."""
-    return "\n".join(_plain_lines(text)) if _MARKED.search(text) else text
+    return "\n".join(_iterate_plain_lines(text)) if _MARKED.search(text) else text
 
 
 def plain_line(text: str) -> str:
@@ -69,9 +69,9 @@ def code_lines(text: str) -> Iterator[tuple[str, bool]]:
 
 def without_inline_marks(text: str) -> str:
     """Replace links by their words, and remove images, emphasis and comments, in a paragraph."""
-    linked = _LINK.sub(_words, text)
+    linked = _LINK.sub(_keep_words, text)
     # A picture may be the words of a link.
-    return _without_emphasis(_LINK.sub(_words, linked) if "](" in linked else linked)
+    return _strip_emphasis(_LINK.sub(_keep_words, linked) if "](" in linked else linked)
 
 
 def wikilink_words(wikilink: str) -> str:
@@ -90,24 +90,24 @@ def wikilink_target(wikilink: str) -> str:
     return _ALIAS.split(wikilink, maxsplit=1)[0].partition("#")[0].strip()
 
 
-def _plain_lines(text: str) -> Iterator[str]:
+def _iterate_plain_lines(text: str) -> Iterator[str]:
     paragraph: list[str] = []
     for line, is_code in code_lines(text):
         if line.strip() and not is_code:
-            paragraph.append(_without_block_marks(line))
+            paragraph.append(_strip_block_marks(line))
             continue
-        yield from _plain_paragraph(paragraph)
+        yield from _strip_inline_marks(paragraph)
         yield line
         paragraph = []
-    yield from _plain_paragraph(paragraph)
+    yield from _strip_inline_marks(paragraph)
 
 
-def _plain_paragraph(lines: list[str]) -> list[str]:
+def _strip_inline_marks(lines: list[str]) -> list[str]:
     """Remove the marks within lines; emphasis may extend over several."""
     return without_inline_marks("\n".join(lines)).split("\n") if lines else []
 
 
-def _without_block_marks(line: str) -> str:
+def _strip_block_marks(line: str) -> str:
     """Remove the marks at the beginning of a line, except that of a list, and rules."""
     stripped = line.strip()
     if len(stripped) >= _MIN_RULE and not stripped.strip(_RULE_MARKS):
@@ -120,7 +120,7 @@ def _without_block_marks(line: str) -> str:
     return line
 
 
-def _words(match: re.Match[str]) -> str:
+def _keep_words(match: re.Match[str]) -> str:
     if match["code"]:
         return match[0]
     if match["wiki"]:
@@ -128,7 +128,7 @@ def _words(match: re.Match[str]) -> str:
     return match["words"] or ""
 
 
-def _without_emphasis(text: str) -> str:
+def _strip_emphasis(text: str) -> str:
     """Remove the marks of emphasis that have a counterpart, and the backslashes of escapes."""
     removed: list[tuple[int, int]] = []
     opened: dict[str, tuple[int, int]] = {}

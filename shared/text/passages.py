@@ -65,7 +65,7 @@ def split_passages(text: str, max_length: int = 1500) -> list[Span]:
     if max_length < MAX_TOKEN:
         raise ValueError(f"a passage must be able to hold {MAX_TOKEN} characters; got {max_length}")
     spans: list[Span] = []
-    for paragraph in _paragraphs_with_headings(text, max_length):
+    for paragraph in _attach_headings(text, max_length):
         if paragraph.end - paragraph.start <= max_length:
             spans.append(paragraph)
         else:
@@ -83,7 +83,7 @@ def normalize_line(text: str) -> str:
     return " ".join(_INVISIBLE.sub("", text).split())
 
 
-def _paragraphs(text: str) -> Iterator[Span]:
+def _split_paragraphs(text: str) -> Iterator[Span]:
     start = 0
     for blank in _BLANK_LINES.finditer(text):
         yield from _strip(text, start, blank.start())
@@ -91,10 +91,10 @@ def _paragraphs(text: str) -> Iterator[Span]:
     yield from _strip(text, start, len(text))
 
 
-def _paragraphs_with_headings(text: str, max_length: int) -> Iterator[Span]:
+def _attach_headings(text: str, max_length: int) -> Iterator[Span]:
     """Yield the paragraphs, each with the headings above it if they fit."""
     heading: Span | None = None
-    for paragraph in _paragraphs(text):
+    for paragraph in _split_paragraphs(text):
         section = paragraph
         if heading and paragraph.end - heading.start <= max_length:
             section = Span(heading.start, paragraph.end)
@@ -121,7 +121,7 @@ def _split_paragraph(text: str, paragraph: Span, max_length: int) -> Iterator[Sp
     boundaries = find_boundaries(text[paragraph.start : paragraph.end])
     first_sentence = 0
     while first_sentence < len(boundaries.starts):
-        end = _piece_end(boundaries, first_sentence, max_length)
+        end = _find_piece_end(boundaries, first_sentence, max_length)
         yield Span(
             paragraph.start + boundaries.starts[first_sentence],
             paragraph.start + boundaries.ends[end - 1],
@@ -129,7 +129,7 @@ def _split_paragraph(text: str, paragraph: Span, max_length: int) -> Iterator[Sp
         first_sentence = end
 
 
-def _piece_end(boundaries: Boundaries, first_sentence: int, max_length: int) -> int:
+def _find_piece_end(boundaries: Boundaries, first_sentence: int, max_length: int) -> int:
     """Find the boundary at which the piece that begins with `first_sentence` ends."""
     start = boundaries.starts[first_sentence]
     total = boundaries.ends[-1]

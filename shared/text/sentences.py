@@ -28,16 +28,16 @@ def sentences(text: str) -> list[str]:
     """Return the sentences in order, each on one line."""
     return [
         sentence
-        for block in _blocks(text)
+        for block in _split_into_blocks(text)
         for sentence in _split_sentences(_remove_markup(block))
         if _is_prose(sentence)
     ]
 
 
-def _blocks(text: str) -> Iterator[str]:
+def _split_into_blocks(text: str) -> Iterator[str]:
     """Yield the units that no sentence crosses: paragraphs and list items."""
     block: list[str] = []
-    for line in _prose_lines(text):
+    for line in _iterate_prose_lines(text):
         item = LIST_ITEM.match(line)
         ends = item or _BREAK.match(line) or (not block and _INDENTATION.match(line))
         if ends and block:
@@ -51,7 +51,7 @@ def _blocks(text: str) -> Iterator[str]:
         yield " ".join(block)
 
 
-def _prose_lines(text: str) -> Iterator[str]:
+def _iterate_prose_lines(text: str) -> Iterator[str]:
     """Yield the lines, with lines of code emptied and quotation markers removed."""
     for line, is_code in code_lines(text):
         yield "" if is_code else QUOTE_MARKS.sub("", line)

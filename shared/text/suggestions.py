@@ -28,7 +28,9 @@ def nearest_names(query: str, names: Sequence[str], limit: int = 3) -> list[str]
     folded_query = query.casefold()
     # A matcher caches its second sequence.
     matcher = SequenceMatcher(None, "", folded_query, autojunk=False)
-    similarities = {name: _similarity(matcher, folded_query, name.casefold()) for name in names}
+    similarities = {
+        name: _compute_similarity(matcher, folded_query, name.casefold()) for name in names
+    }
     nearest = [name for name in similarities if similarities[name] >= MIN_SIMILARITY]
     return sorted(nearest, key=lambda name: -similarities[name])[:limit]
 
@@ -42,7 +44,7 @@ def unknown_name_message(kind: str, query: str, names: Sequence[str]) -> str:
     return f"There is no {kind} {query!r}. Nearest: {', '.join(map(repr, nearest))}."
 
 
-def _similarity(matcher: SequenceMatcher[str], query: str, name: str) -> float:
+def _compute_similarity(matcher: SequenceMatcher[str], query: str, name: str) -> float:
     query_words = set(query.split())
     name_words = set(name.split())
     if query_words and name_words and (query_words <= name_words or name_words <= query_words):

@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 _DATA: Final = Path(__file__).parent / "data"
 
 
-def _words(language: str) -> frozenset[str]:
+def _load_words(language: str) -> frozenset[str]:
     return frozenset((_DATA / f"stop-words.{language}.txt").read_text("utf-8").split())
 
 
-ENGLISH: Final = _words("english")
-GERMAN: Final = _words("german")
+ENGLISH: Final = _load_words("english")
+GERMAN: Final = _load_words("german")
 
 AMBIGUOUS: Final = frozenset(
     {"als", "am", "an", "das", "den", "des", "die", "dies", "er", "es", "hat", "im", "in"}
@@ -110,16 +110,16 @@ def terms(text: str) -> list[str]:
     They are in the order of the text, followed by the names in code as a whole. German stop words
     are dropped from German text only.
     """
-    normal = _normal(text)
+    normal = _normalize(text)
     matches = list(_WORD.finditer(normal))
     words = [match[0] for match in matches if not match["unspaced"]]
     stop_words = ENGLISH | GERMAN if _is_german(words) else ENGLISH
     result: list[str] = []
     for match in matches:
         if match["unspaced"]:
-            result += _pairs(match[0])
+            result += _iterate_pairs(match[0])
         else:
-            result += [_stem(word) for word in _pieces(match[0]) if word not in stop_words]
+            result += [_stem(word) for word in _split_elision(match[0]) if word not in stop_words]
     return result + [match[0][:MAX_TERM] for match in _NAME.finditer(normal)]
 
 
@@ -150,7 +150,7 @@ def resemblance(terms: AbstractSet[str], other_terms: AbstractSet[str]) -> float
     return len(terms & other_terms) / union if union else 0.0
 
 
-def _normal(text: str) -> str:
+def _normalize(text: str) -> str:
     """Normalize case, ligatures, widths and invisible characters."""
     folded_text = unicodedata.normalize("NFKC", text.translate(_SPELLING)).casefold()
     return unicodedata.normalize("NFKC", folded_text)
@@ -162,7 +162,7 @@ def _is_german(words: list[str]) -> bool:
     return german > sum(word in ENGLISH and word not in AMBIGUOUS for word in words)
 
 
-def _pieces(word: str) -> list[str]:
+def _split_elision(word: str) -> list[str]:
     if "'" not in word:
         return [word]
     if word in ENGLISH:
@@ -170,7 +170,7 @@ def _pieces(word: str) -> list[str]:
     return [piece for piece in word.split("'") if len(piece) > _MAX_ELISION]
 
 
-def _pairs(run: str) -> Iterator[str]:
+def _iterate_pairs(run: str) -> Iterator[str]:
     characters = [match[0] for match in _CHARACTER.finditer(run)]
     if len(characters) == 1:
         yield run[:MAX_TERM]

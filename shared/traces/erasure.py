@@ -92,14 +92,14 @@ class TraceErasure:
                 written.
         """
         trace = stored_trace.trace
-        record = self._record(trace.trace_id)
+        record = self._get_record_reference(trace.trace_id)
         option = LastUpdateOption(stored_trace.snapshot.update_time)
         difference = IndexDifference(trace.trace_id, stored_trace.indexed, NOT_INDEXED)
         await self._database.commit(
             [
                 lambda batch: batch.delete(stored_trace.snapshot.reference, option),
                 lambda batch: batch.set(record, {"begun_at": now}),
-                *self._credit(trace.contributor, await self._vote_counts(trace.trace_id)),
+                *self._credit(trace.contributor, await self._count_votes(trace.trace_id)),
                 *postings_writes(self._database, TRACES, [difference]),
                 *other_writes,
             ]
@@ -110,12 +110,12 @@ class TraceErasure:
         for kind, size in PAGE_SIZES.items():
             query = names_query(self._database.client, f"{COLLECTION}/{trace_id}/{kind}", size)
             while page := await self._database.find(query):
-                await self._database.commit(map(_deletion, page))
+                await self._database.commit(map(_build_deletion, page))
                 yield Counter({kind: len(page)})
-        record = self._record(trace_id)
+        record = self._get_record_reference(trace_id)
         await self._database.commit([lambda batch: batch.delete(record)])
 
-    async def _vote_counts(self, trace_id: str) -> Mapping[VoteType, int]:
+    async def _count_votes(self, trace_id: str) -> Mapping[VoteType, int]:
         """Count the votes of each type.
 
         A vote that is cast in the meantime changes the trace, and then the commit fails.
@@ -130,7 +130,7 @@ class TraceErasure:
         reference = self._database.document(CONTRIBUTORS, contributor)
         return [lambda batch: batch.set(reference, data, merge=True)] if data else []
 
-    def _record(self, trace_id: str) -> Any:
+    def _get_record_reference(self, trace_id: str) -> Any:
         return self._database.document(ERASURES, trace_id)
 
 
@@ -176,5 +176,5 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield names_query(client, f"{COLLECTION}/a/{VOTES}", 1)
 
 
-def _deletion(snapshot: DocumentSnapshot[Any]) -> Write:
+def _build_deletion(snapshot: DocumentSnapshot[Any]) -> Write:
     return lambda batch: batch.delete(snapshot.reference)

@@ -84,7 +84,7 @@ class TraceTerms:
     def of(cls, title: str, context: str, solution: str) -> TraceTerms:
         """Extract the terms from the texts of a trace."""
         problem = frozenset(terms(f"{title} {context}"))
-        return cls(problem, frozenset(terms(solution)), _names(solution))
+        return cls(problem, frozenset(terms(solution)), _extract_names(solution))
 
 
 def is_near_duplicate(trace: TraceTerms, other_trace: TraceTerms) -> bool:
@@ -101,6 +101,6 @@ def is_near_duplicate(trace: TraceTerms, other_trace: TraceTerms) -> bool:
     )
 
 
-def _names(text: str) -> frozenset[str]:
+def _extract_names(text: str) -> frozenset[str]:
     """Return the names in a text, in lower case."""
     return frozenset(word.casefold() for word in _JOINED_WORDS.findall(text) if _NAME.match(word))

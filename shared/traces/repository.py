@@ -141,7 +141,7 @@ class Traces(Documents[Trace]):
 
     async def get(self, trace_id: str) -> StoredTrace | None:
         """Load a trace, even if it is withdrawn. Costs one Firestore round trip."""
-        snapshot = await self._database.get(self._reference(trace_id))
+        snapshot = await self._database.get(self._get_reference(trace_id))
         if not snapshot.exists:
             return None
         data = snapshot.to_dict() or {}
@@ -151,13 +151,13 @@ class Traces(Documents[Trace]):
         """Load traces of a contributor by id, withdrawn ones included. Costs one round trip."""
         query = contributor_query(self._database.client, user_id).select(READ_FIELDS).limit(limit)
         if after:
-            query = query.start_after({"__name__": self._reference(after)})
+            query = query.start_after({"__name__": self._get_reference(after)})
         snapshots = await self._database.find(query)
         return [to_trace(snapshot.id, snapshot.to_dict() or {}) for snapshot in snapshots]
 
     async def get_revision(self, trace_id: str, number: int) -> TraceContent | None:
         """Load the content of an earlier revision of a trace. Costs one Firestore round trip."""
-        snapshot = await self._database.get(self._revision_reference(trace_id, number))
+        snapshot = await self._database.get(self._get_revision_reference(trace_id, number))
         return _CONTENT.load(snapshot.to_dict() or {}) if snapshot.exists else None
 
     async def get_vote(self, trace_id: str, user_id: str) -> StoredVote:
@@ -180,9 +180,9 @@ class Traces(Documents[Trace]):
 
     def create(self, trace: Trace, entry: TraceIndexEntry) -> list[Write]:
         """Build the writes that store and index a new trace."""
-        reference = self._reference(trace.trace_id)
+        reference = self._get_reference(trace.trace_id)
         data = TRACE.write(trace) | entry.fields(trace)
-        postings = self._postings(trace, NOT_INDEXED, entry.indexed)
+        postings = self._build_postings_writes(trace, NOT_INDEXED, entry.indexed)
         return [lambda batch: batch.create(reference, data), *postings]
 
     def update(
@@ -199,13 +199,13 @@ class Traces(Documents[Trace]):
         indexed = entry.indexed if entry else NOT_INDEXED
         return [
             put_if_unchanged(stored.snapshot, TRACE.write(trace) | index_fields),
-            *self._postings(trace, stored.indexed, indexed),
+            *self._build_postings_writes(trace, stored.indexed, indexed),
         ]
 
     def keep_revision(self, stored: StoredTrace) -> Write:
         """Build the write that saves the current content of a trace as an earlier revision."""
         data = _CONTENT.write(stored.trace.content) | {"written_at": stored.trace.updated_at}
-        reference = self._revision_reference(stored.trace.trace_id, stored.trace.revision)
+        reference = self._get_revision_reference(stored.trace.trace_id, stored.trace.revision)
         return lambda batch: batch.set(reference, data)
 
     def set_tally(self, stored: StoredTrace, tally: VoteTally) -> Write:
@@ -248,14 +248,16 @@ class Traces(Documents[Trace]):
         reference = self._database.document(CONTRIBUTORS, user_id)
         return [lambda batch: batch.set(reference, data, merge=True)] if data else []
 
-    def _postings(self, trace: Trace, before: IndexedState, after: IndexedState) -> list[Write]:
+    def _build_postings_writes(
+        self, trace: Trace, before: IndexedState, after: IndexedState
+    ) -> list[Write]:
         difference = IndexDifference(trace.trace_id, before, after)
         return postings_writes(self._database, TRACES, [difference])
 
-    def _reference(self, trace_id: str) -> AsyncDocumentReference:
+    def _get_reference(self, trace_id: str) -> AsyncDocumentReference:
         return self._database.document(COLLECTION, trace_id)
 
-    def _revision_reference(self, trace_id: str, number: int) -> AsyncDocumentReference:
+    def _get_revision_reference(self, trace_id: str, number: int) -> AsyncDocumentReference:
         return self._database.document(f"{COLLECTION}/{trace_id}/{REVISIONS}", str(number))
 
 

@@ -147,11 +147,11 @@ class VoteTally:
 
     def plus(self, vote: Vote) -> Self:
         """Add a vote."""
-        return self._with(vote, 1)
+        return self._add(vote, 1)
 
     def minus(self, vote: Vote) -> Self:
         """Remove a vote that was added earlier."""
-        return self._with(vote, -1)
+        return self._add(vote, -1)
 
     @property
     def is_possible(self) -> bool:
@@ -166,12 +166,12 @@ class VoteTally:
     @property
     def trust(self) -> float:
         """The confidence that voters are for the trace, from 0 to 1. Without votes it is 0."""
-        return self._share(self.up)
+        return self._compute_share(self.up)
 
     @property
     def doubt(self) -> float:
         """The confidence that voters are against the trace, from 0 to 1. Without votes it is 0."""
-        return self._share(self.down)
+        return self._compute_share(self.down)
 
     @property
     def status(self) -> TraceStatus:
@@ -183,10 +183,10 @@ class VoteTally:
             return TraceStatus.VALIDATED
         return TraceStatus.PENDING
 
-    def _share(self, weight: int) -> float:
+    def _compute_share(self, weight: int) -> float:
         return wilson(weight / WEIGHT_UNIT, (self.up + self.down) / WEIGHT_UNIT)
 
-    def _with(self, vote: Vote, count: int) -> Self:
+    def _add(self, vote: Vote, count: int) -> Self:
         weight = count * vote.weight
         if vote.type is VoteType.UP:
             return replace(self, upvotes=self.upvotes + count, up=self.up + weight)

@@ -75,7 +75,7 @@ class VoteRecount:
     async def iterate_traces(self, user_id: str) -> AsyncIterator[DocumentSnapshot[Any]]:
         """Read the traces of a contributor page by page, and yield each trace."""
         query = contributed_by_query(self._database.client, user_id)
-        async for page in self._pages(query, TRACES_PAGE_SIZE):
+        async for page in self._iterate_pages(query, TRACES_PAGE_SIZE):
             for snapshot in page:
                 yield snapshot
 
@@ -94,7 +94,7 @@ class VoteRecount:
         The pages are in the order of the votes' times.
         """
         query = votes_since_query(self._database.client, since)
-        async for page in self._pages(query, VOTES_PAGE_SIZE):
+        async for page in self._iterate_pages(query, VOTES_PAGE_SIZE):
             yield {vote.reference.path.split("/")[1]: vote.get("given_at") for vote in page}
 
     async def count_votes(self, trace: Trace) -> VoteCount:
@@ -102,7 +102,7 @@ class VoteRecount:
         tally = VoteTally()
         by_type = Counter[VoteType]()
         query = votes_query(self._database.client, trace.trace_id)
-        async for page in self._pages(query, VOTES_PAGE_SIZE):
+        async for page in self._iterate_pages(query, VOTES_PAGE_SIZE):
             for data in (snapshot.to_dict() or {} for snapshot in page):
                 vote = VOTE.load(data)
                 by_type[vote.type] += 1
@@ -140,7 +140,7 @@ class VoteRecount:
         fields = {"seen_until": until}
         await self._database.commit([lambda batch: batch.set(reference, fields, merge=True)])
 
-    async def _pages(
+    async def _iterate_pages(
         self, query: AsyncQuery, size: int
     ) -> AsyncIterator[list[DocumentSnapshot[Any]]]:
         page = await self._database.find(query.limit(size))

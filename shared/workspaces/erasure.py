@@ -100,9 +100,9 @@ class WorkspaceErasure:
                 return False
             guard = put_if_unchanged(workspace.snapshot, {"erasing": True})
             await self._database.commit(
-                [guard, *map(_deletion, snapshots)]
+                [guard, *map(_build_deletion, snapshots)]
                 if snapshots
-                else [_guarded_deletion(workspace.snapshot)]
+                else [_build_guarded_deletion(workspace.snapshot)]
             )
             return True
 
@@ -119,11 +119,11 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield names_query(client, f"users/a/{WORKSPACES}/b/{PASSAGES}", 1)
 
 
-def _deletion(snapshot: DocumentSnapshot[Any]) -> Write:
+def _build_deletion(snapshot: DocumentSnapshot[Any]) -> Write:
     return lambda batch: batch.delete(snapshot.reference)
 
 
-def _guarded_deletion(snapshot: DocumentSnapshot[Any]) -> Write:
+def _build_guarded_deletion(snapshot: DocumentSnapshot[Any]) -> Write:
     """Return a deletion that is rejected if the document has changed since it was read."""
     option = LastUpdateOption(snapshot.update_time)
     return lambda batch: batch.delete(snapshot.reference, option)

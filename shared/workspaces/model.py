@@ -233,7 +233,7 @@ def build_parts(passages: Sequence[ParsedPassage]) -> list[DocumentPart]:
     parts: list[DocumentPart] = []
     size = PART_BYTES
     for passage in passages:
-        passage_size = _size_in_part(passage)
+        passage_size = _bound_size_in_part(passage)
         if size + passage_size > PART_BYTES:
             parts.append(DocumentPart([], [], [], {}, {}))
             size = 0
@@ -281,7 +281,7 @@ def _add(passage: ParsedPassage, part: DocumentPart) -> None:
         part.terms.setdefault(term, []).extend((index, tf))
 
 
-def _size_in_part(passage: ParsedPassage) -> int:
+def _bound_size_in_part(passage: ParsedPassage) -> int:
     """Return an upper bound of the size of a passage in JSON, in bytes."""
     text_bytes = 0
     if passage.text != passage.cleaned:

@@ -34,7 +34,7 @@ class WorkspaceQueue:
         """
         query = due_query(self._database.client, now).limit(limit)
         snapshots = await self._database.find(query)
-        return [(self._workspace(snapshot), to_document(snapshot)) for snapshot in snapshots]
+        return [(self._to_workspace(snapshot), to_document(snapshot)) for snapshot in snapshots]
 
     async def count_waiting(self) -> int:
         """Count the documents that wait for vectors, due or not. Costs one Firestore round trip."""
@@ -46,13 +46,13 @@ class WorkspaceQueue:
         Costs one Firestore round trip.
         """
         query = idle_query(self._database.client, before).limit(limit)
-        return [self._workspace(snapshot) for snapshot in await self._database.find(query)]
+        return [self._to_workspace(snapshot) for snapshot in await self._database.find(query)]
 
     async def count_idle(self, before: datetime) -> int:
         """Count the workspaces last used before a moment. Costs one Firestore round trip."""
         return await self._database.count(idle_query(self._database.client, before))
 
-    def _workspace(self, snapshot: DocumentSnapshot[Any]) -> Workspace:
+    def _to_workspace(self, snapshot: DocumentSnapshot[Any]) -> Workspace:
         """Return the workspace of a Firestore document, which may be the workspace itself."""
         _, user_id, _, task_id, *_ = snapshot.reference.path.split("/")
         return Workspace(self._database, user_id, task_id)

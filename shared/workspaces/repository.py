@@ -190,7 +190,7 @@ class Workspace:
     async def load_document(self, document_id: str) -> DocumentRecord:
         """Read the workspace and one of its documents. Costs one Firestore round trip."""
         workspace, snapshot = await asyncio.gather(
-            self.load(), self._database.get(self._reference(DOCUMENTS, document_id))
+            self.load(), self._database.get(self._get_reference(DOCUMENTS, document_id))
         )
         document = to_document(snapshot) if snapshot.exists else None
         return DocumentRecord(workspace, document, snapshot)
@@ -216,7 +216,9 @@ class Workspace:
         """
         names_by_document = {document.document_id: part_names(document) for document in documents}
         references = [
-            self._reference(PARTS, name) for names in names_by_document.values() for name in names
+            self._get_reference(PARTS, name)
+            for names in names_by_document.values()
+            for name in names
         ]
         snapshots = await self._get_all(references, ["data"])
         data = {snapshot.id: snapshot.get("data") for snapshot in snapshots}
@@ -250,7 +252,7 @@ class Workspace:
         """
         # The exact vectors, because a call that continues an upload must rank its passages as one
         # that has uploaded all of them.
-        fields = await self._passages(passage_ids, ["embedding", "embedding_model", "facets"])
+        fields = await self._load_passages(passage_ids, ["embedding", "embedding_model", "facets"])
         facet = upload_facet(document)
         profile = document.profile
         vectors = {
@@ -270,8 +272,8 @@ class Workspace:
 
         Costs one Firestore round trip.
         """
-        fields = await self._passages(passage_ids, ["text", *COMPACT_FIELDS])
-        vectors = await self._vectors(fields, profile)
+        fields = await self._load_passages(passage_ids, ["text", *COMPACT_FIELDS])
+        vectors = await self._load_vectors(fields, profile)
         return {name: data["text"] for name, data in fields.items() if name not in vectors}
 
     def upload_writes(
@@ -281,16 +283,16 @@ class Workspace:
         workspace = {"touched_at": now}
         if record.workspace.touched_at is None:
             workspace["created_at"] = now
-        marker = self._marker(document)
+        marker = self._get_marker(document)
         writes = [
             put_if_unchanged(record.workspace.snapshot, workspace),
             put_if_unchanged(record.snapshot, _CODEC.write(document)),
             lambda batch: batch.create(marker, {"kept_at": now}),
         ]
         if previous := record.document:  # without its marker, the previous upload cannot continue
-            parts = [self._reference(PARTS, name) for name in part_names(previous)]
-            obsolete = [self._marker(previous), *parts]
-            writes += [_deletion(reference) for reference in obsolete[:MAX_DELETED_PARTS]]
+            parts = [self._get_reference(PARTS, name) for name in part_names(previous)]
+            obsolete = [self._get_marker(previous), *parts]
+            writes += [_build_deletion(reference) for reference in obsolete[:MAX_DELETED_PARTS]]
         return writes
 
     def touch_writes(self, workspace: WorkspaceRecord, now: datetime) -> list[Write]:
@@ -339,7 +341,7 @@ class Workspace:
             fields: dict[str, Any] = {"text": text, "facets": ArrayUnion([facet])}
             if vector := vectors.get(passage_id):
                 fields |= vector_fields(vector, document.profile.model)
-            writes.append(_merge(self._reference(PASSAGES, passage_id), fields))
+            writes.append(_merge(self._get_reference(PASSAGES, passage_id), fields))
         await self._commit(document, writes)
 
     async def store_parts(self, document: WorkspaceDocument, parts: Sequence[DocumentPart]) -> None:
@@ -350,7 +352,7 @@ class Workspace:
         """
         data = await asyncio.to_thread(lambda: [part.to_bytes() for part in parts])
         writes = [
-            _merge(self._reference(PARTS, name), {"data": value})
+            _merge(self._get_reference(PARTS, name), {"data": value})
             for name, value in zip(part_names(document), data, strict=True)
         ]
         for start in range(0, len(writes), MAX_WRITTEN_PARTS):
@@ -362,14 +364,14 @@ class Workspace:
         Raises:
             DocumentErased: The document has since been erased.
         """
-        reference = self._reference(DOCUMENTS, document.document_id)
-        fields = _stored_fields(changes)
+        reference = self._get_reference(DOCUMENTS, document.document_id)
+        fields = _to_stored_fields(changes)
         await self._commit(document, [lambda batch: batch.update(reference, fields)])
         return replace(document, **changes)
 
     def existence_guard(self, document: WorkspaceDocument) -> Write:
         """Build a write that fails, together with its commit, if the document was erased."""
-        marker = self._marker(document)
+        marker = self._get_marker(document)
         return lambda batch: batch.update(marker, {"kept_at": SERVER_TIMESTAMP})
 
     async def all_exist(self, documents: Sequence[WorkspaceDocument]) -> bool:
@@ -377,8 +379,10 @@ class Workspace:
 
         Costs one Firestore round trip.
         """
-        markers = [self._marker(document) for document in documents]
-        references = [self._reference(DOCUMENTS, document.document_id) for document in documents]
+        markers = [self._get_marker(document) for document in documents]
+        references = [
+            self._get_reference(DOCUMENTS, document.document_id) for document in documents
+        ]
         snapshots = await self._database.get_all([*markers, *references], ["arrival"])
         return len(snapshots) == 2 * len(documents)
 
@@ -403,18 +407,18 @@ class Workspace:
 
         await self._database.retry_on_conflict(attempt)
 
-    def _marker(self, document: WorkspaceDocument) -> AsyncDocumentReference:
-        return self._reference(PARTS, f"{document.document_id}.{document.upload_id}")
+    def _get_marker(self, document: WorkspaceDocument) -> AsyncDocumentReference:
+        return self._get_reference(PARTS, f"{document.document_id}.{document.upload_id}")
 
-    async def _passages(
+    async def _load_passages(
         self, passage_ids: Sequence[str], fields: Sequence[str]
     ) -> dict[str, dict[str, Any]]:
         """Load the fields of existing passages, by passage id."""
-        references = [self._reference(PASSAGES, name) for name in passage_ids]
+        references = [self._get_reference(PASSAGES, name) for name in passage_ids]
         snapshots = await self._get_all(references, fields)
         return {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
 
-    async def _vectors(
+    async def _load_vectors(
         self, fields: Mapping[str, dict[str, Any]], profile: IndexProfile
     ) -> dict[str, Vector]:
         """Return the vectors of this profile among those of these passages, by passage id."""
@@ -439,7 +443,7 @@ class Workspace:
         )
         return [snapshot for block in blocks for snapshot in block]
 
-    def _reference(self, collection: str, name: str) -> AsyncDocumentReference:
+    def _get_reference(self, collection: str, name: str) -> AsyncDocumentReference:
         return self._database.document(f"{self.path}/{collection}", name)
 
 
@@ -484,15 +488,15 @@ def _to_passage(passage_id: str, data: dict[str, Any]) -> WorkspacePassage:
 
 def _put(record: DocumentRecord, **changes: Any) -> Write:
     """Build a write of some fields that is rejected if the document has changed since."""
-    return put_if_unchanged(record.snapshot, _stored_fields(changes))
+    return put_if_unchanged(record.snapshot, _to_stored_fields(changes))
 
 
-def _stored_fields(changes: dict[str, Any]) -> dict[str, Any]:
+def _to_stored_fields(changes: dict[str, Any]) -> dict[str, Any]:
     """Return changed fields under their stored names."""
     return _CODEC.write(SimpleNamespace(**changes), only=changes)
 
 
-def _deletion(reference: AsyncDocumentReference) -> Write:
+def _build_deletion(reference: AsyncDocumentReference) -> Write:
     return lambda batch: batch.delete(reference)
 
 

@@ -73,16 +73,16 @@ def faults(text: str) -> list[str]:
     return [
         *(f"{line}: does not have four cells" for line in lines(text) if line.count("|") != 5),
         *(f"{row_id}: is there {count} times" for row_id, count in counts.items() if count > 1),
-        *(f"{after.id}: belongs before {row.id}" for row, after in _out_of_order(table)),
-        *(fault for row in table for fault in _row_faults(row)),
+        *(f"{after.id}: belongs before {row.id}" for row, after in _find_out_of_order(table)),
+        *(fault for row in table for fault in _check_row(row)),
     ]
 
 
-def _out_of_order(table: list[Row]) -> list[tuple[Row, Row]]:
+def _find_out_of_order(table: list[Row]) -> list[tuple[Row, Row]]:
     return [(row, after) for row, after in pairwise(table) if after.sort_key < row.sort_key]
 
 
-def _row_faults(row: Row) -> Iterator[str]:
+def _check_row(row: Row) -> Iterator[str]:
     if not re.fullmatch(r"00[0-4]-[A-Z]+\d+(\.\d+)?", row.id):
         yield f"{row.id}: is no id"
     if row.status not in STATUSES:
@@ -245,11 +245,11 @@ def test_every_handler_is_asynchronous() -> None:
 
 
 def test_every_tool_has_tests_of_its_own() -> None:
-    untested = {tool.name for tool in tools() if f'"{tool.name}"' not in _tests_of_group(tool)}
+    untested = {tool.name for tool in tools() if f'"{tool.name}"' not in _read_tests_of_group(tool)}
     assert {name for name in untested if not any(ROOT.glob(f"tests/*/*/test_{name}.py"))} == set()
 
 
-def _tests_of_group(tool: Tool[Any, Any]) -> str:
+def _read_tests_of_group(tool: Tool[Any, Any]) -> str:
     group = package_name(tool).split(".")[2]
     files = (ROOT / "tests" / "emulator" / group).glob("test_*.py")
     return "".join(path.read_text() for path in files)

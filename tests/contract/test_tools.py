@@ -178,13 +178,13 @@ def test_a_tool_imports_no_transport_and_no_other_tool(tool: Tool[Any, Any]) -> 
         for path in folder.glob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Import | ast.ImportFrom)
-        for name in _names(node)
+        for name in _get_names(node)
         if not f"{name}.".startswith(f"{package_name(tool)}.")
     }
     assert imported & FORBIDDEN == set()
 
 
-def _names(node: ast.Import | ast.ImportFrom) -> list[str]:
+def _get_names(node: ast.Import | ast.ImportFrom) -> list[str]:
     if isinstance(node, ast.ImportFrom):
         return [node.module or ""]
     return [alias.name for alias in node.names]

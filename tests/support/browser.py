@@ -168,7 +168,7 @@ async def _launch(playwright: Playwright) -> Chromium:
 
     reasons = []
     try:
-        for program in _programs():
+        for program in _find_programs():
             try:
                 return await playwright.chromium.launch(
                     executable_path=program.path,
@@ -182,7 +182,7 @@ async def _launch(playwright: Playwright) -> Chromium:
     pytest.skip(f"no Chromium starts; {'; '.join(reasons)}")
 
 
-def _programs() -> Iterator[Program]:
+def _find_programs() -> Iterator[Program]:
     for path in filter(None, map(shutil.which, _NAMES)):
         yield Program(Path(path))
     if _MAC_CHROME.exists():

@@ -60,7 +60,7 @@ def embedded_text(content: str) -> str:
 async def open_bulk_services(vertex: FakeVertexBatch) -> AsyncIterator[BulkServices]:
     """Open the services for embedding ten or more passages in bulk, with short pauses."""
     client = VertexBatch(
-        _endpoint(vertex), model="gemini-embedding-001", dimension=DIMENSION, time_limit=60
+        _make_endpoint(vertex), model="gemini-embedding-001", dimension=DIMENSION, time_limit=60
     )
     files = BatchFiles("gs://bulk/work", "p", attempt_seconds=30, retry_seconds=1)
     services = BulkServices(client, files, min_passages=10, poll_seconds=0.01)
@@ -73,7 +73,7 @@ async def open_pending_base(
     settings: Settings, vertex: FakeVertexBatch, clock: Clock
 ) -> AsyncIterator[Context]:
     """Open a knowledge base with twelve pending notes and Vertex AI as its embedder."""
-    endpoint = _endpoint(vertex)
+    endpoint = _make_endpoint(vertex)
     embedder = VertexEmbedder(
         project=endpoint.project,
         location=endpoint.location,
@@ -91,7 +91,7 @@ async def open_pending_base(
     await app.aclose()
 
 
-def _endpoint(vertex: FakeVertexBatch) -> VertexEndpoint:
+def _make_endpoint(vertex: FakeVertexBatch) -> VertexEndpoint:
     credentials = Credentials(token="token")  # type: ignore[no-untyped-call]
     return VertexEndpoint(
         project="p",

@@ -74,7 +74,7 @@ def digests(state: State) -> State:
     """Return the state with digests in place of long fields."""
     return {
         collection: {
-            name: {"contents": _digest(data)}
+            name: {"contents": _compute_digest(data)}
             if collection in DIGESTED_COLLECTIONS
             else _shorten(data)
             for name, data in collection_documents.items()
@@ -86,7 +86,7 @@ def digests(state: State) -> State:
 def format_state(state: State) -> str:
     """Return a state as JSON, with one document on a line."""
     blocks = [
-        f"{json.dumps(collection)}: {{\n{_lines(collection_documents)}\n}}"
+        f"{json.dumps(collection)}: {{\n{_format_lines(collection_documents)}\n}}"
         for collection, collection_documents in sorted(state.items())
     ]
     return "{\n" + ",\n".join(blocks) + "\n}\n"
@@ -107,13 +107,13 @@ def without_history(state: State) -> State:
             members.setdefault(cluster_id, []).append(chunk_id)
     text = json.dumps(state)
     for cluster_id, chunk_ids in members.items():
-        text = text.replace(cluster_id, f"cluster of {_digest(sorted(chunk_ids))}")
+        text = text.replace(cluster_id, f"cluster of {_compute_digest(sorted(chunk_ids))}")
     parsed: State = json.loads(text)
     for name in ("golden_queries", "health"):
         parsed["meta"].pop(name)
     return {
         collection: {
-            name: _without_history(collection, data) for name, data in collection_documents.items()
+            name: _drop_history(collection, data) for name, data in collection_documents.items()
         }
         for collection, collection_documents in parsed.items()
     }
@@ -121,14 +121,14 @@ def without_history(state: State) -> State:
 
 def differences(expected: State, actual: State) -> str:
     """List the differences of a state from the expected one; empty if there are none."""
-    lines = list(_differences(expected, actual))
+    lines = list(_find_differences(expected, actual))
     omitted = len(lines) - MAX_LISTED_DIFFERENCES
     if omitted > 0:
         lines[MAX_LISTED_DIFFERENCES:] = [f"... and {omitted} more"]
     return "\n".join(lines)
 
 
-def _differences(expected: State, actual: State) -> Iterator[str]:
+def _find_differences(expected: State, actual: State) -> Iterator[str]:
     for collection in sorted(expected.keys() | actual.keys()):
         expected_documents = expected.get(collection, {})
         actual_documents = actual.get(collection, {})
@@ -139,12 +139,12 @@ def _differences(expected: State, actual: State) -> Iterator[str]:
             elif name not in expected_documents:
                 yield f"{path} should not exist"
             else:
-                yield from _field_differences(
+                yield from _find_field_differences(
                     path, expected_documents[name], actual_documents[name]
                 )
 
 
-def _field_differences(path: str, expected: Fields, actual: Fields) -> Iterator[str]:
+def _find_field_differences(path: str, expected: Fields, actual: Fields) -> Iterator[str]:
     for field in sorted(expected.keys() | actual.keys()):
         expected_value = expected.get(field, _MISSING_VALUE)
         actual_value = actual.get(field, _MISSING_VALUE)
@@ -153,7 +153,7 @@ def _field_differences(path: str, expected: Fields, actual: Fields) -> Iterator[
             yield f"{path}: {field} is {difference}"
 
 
-def _without_history(collection: str, data: Fields) -> Fields:
+def _drop_history(collection: str, data: Fields) -> Fields:
     """Return the fields of a document that do not depend on its history."""
     counts = data.get("counts")
     if collection == "topics" and counts:
@@ -173,7 +173,7 @@ def _simplify(value: Any, name: str) -> Any:
     """Return a field as JSON, without times."""
     match value:
         case dict():
-            return _plain_map(value, name)
+            return _simplify_map(value, name)
         case Vector() | list():
             items = [_simplify(item, "") for item in value]
             return sorted(items) if name in UNORDERED_FIELDS else items
@@ -186,7 +186,7 @@ def _simplify(value: Any, name: str) -> Any:
     return value
 
 
-def _plain_map(value: Fields, name: str) -> Any:
+def _simplify_map(value: Fields, name: str) -> Any:
     """Return a map without times; of the map `pending`, only the names of the steps."""
     if name == "pending":
         return sorted(value)
@@ -197,16 +197,16 @@ def _plain_map(value: Fields, name: str) -> Any:
 def _shorten(data: Fields) -> Fields:
     texts = {name: json.dumps(value, ensure_ascii=False) for name, value in data.items()}
     return {
-        name: data[name] if len(text) <= MAX_FIELD_LENGTH else f"#{_digest(data[name])}"
+        name: data[name] if len(text) <= MAX_FIELD_LENGTH else f"#{_compute_digest(data[name])}"
         for name, text in texts.items()
     }
 
 
-def _digest(value: Any) -> str:
+def _compute_digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:10]
 
 
-def _lines(documents: dict[str, Fields]) -> str:
+def _format_lines(documents: dict[str, Fields]) -> str:
     rows = (
         f"  {json.dumps(name)}: {json.dumps(data, sort_keys=True, ensure_ascii=False)}"
         for name, data in sorted(documents.items())

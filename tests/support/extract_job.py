@@ -150,7 +150,9 @@ async def visibility(ctx: Context) -> dict[str, bool]:
     """Return whether each extraction is visible, by its name and source."""
     extractions = (await stored_extractions(ctx)).values()
     return {
-        f"{_name(extraction['content'])} ({extraction['source_id']})": bool(extraction["facets"])
+        f"{_get_name(extraction['content'])} ({extraction['source_id']})": bool(
+            extraction["facets"]
+        )
         for extraction in extractions
     }
 
@@ -167,6 +169,6 @@ async def pending_texts(ctx: Context) -> set[str]:
     return {chunk["content"] for chunk in chunks if "extract" in chunk.get("pending", {})}
 
 
-def _name(content: Mapping[str, Any]) -> str:
+def _get_name(content: Mapping[str, Any]) -> str:
     fields: Sequence[str] = ("question", "title", "name")
     return next(str(content[field]) for field in fields if field in content)

@@ -122,7 +122,7 @@ class Site:
                 environment={**os.environ, "PATH": self.path},
             ),
             stage=self._stage,
-            smoke=self._smoke,
+            smoke=self._run_smoke_test,
             ask=lambda _: self.answers,
             echo=echo,
             key=self.key,
@@ -138,7 +138,7 @@ class Site:
             functions[key] = {"bundle": bundle}
         (target / "manifest.json").write_text(json.dumps({"functions": functions}))
 
-    async def _smoke(self, url: str, key: str) -> SmokeReport:
+    async def _run_smoke_test(self, url: str, key: str) -> SmokeReport:
         assert url == "https://carrel.example.com"
         assert key[:7] == "carrel_"
         gateway = self.running().get("gateway", "bad")

@@ -122,7 +122,7 @@ class FakeDeployment:
         """Add a scheduled job to the last good release."""
         functions = self.live.manifest["functions"]
         functions[name] = {"name": name, "bundle": f"bundles/{name}-1.zip", "schedule": "0 * * * *"}
-        self.project.jobs[name] = _job(f"carrel-{name}")
+        self.project.jobs[name] = _make_job(f"carrel-{name}")
 
     def delete_release(self) -> None:
         """Delete the last good release."""
@@ -139,7 +139,7 @@ def make_healthy_deployment(
     storage.buckets[deployment.bucket] = {}
     released = {"manifest": MANIFEST, "deployment": json.loads(deployment.to_json())}
     storage.put(deployment.bucket, LAST_GOOD, json.dumps(released))
-    google.projects[project] = _project(project)
+    google.projects[project] = _make_project(project)
     session = AuthorizedSession(AnonymousCredentials())  # type: ignore[no-untyped-call]
     live = LiveDeployment(
         deployment=deployment,
@@ -158,35 +158,35 @@ def check(name: str) -> Check[LiveDeployment]:
     return check
 
 
-def _project(name: str) -> Project:
+def _make_project(name: str) -> Project:
     functions = MANIFEST["functions"]
     return Project(
         services=set(SERVICES),
         secrets={"ACCESS_SECRETS": ["one"], "READWISE_TOKEN": ["two"]},
         databases={database: {"name": database, "type": "FIRESTORE_NATIVE"} for database in FILES},
-        indexes={database: _indexes(name, database) for database in FILES},
-        expiring={database: _expiring(name, database) for database in FILES},
-        functions={key: _function(key, entry["bundle"]) for key, entry in functions.items()},
+        indexes={database: _make_indexes(name, database) for database in FILES},
+        expiring={database: _make_expiring_fields(name, database) for database in FILES},
+        functions={key: _make_function(key, entry["bundle"]) for key, entry in functions.items()},
         invokers={"carrel-gateway": ["allUsers"]},
-        jobs={"ingest-materials": _job("carrel-ingest-materials")},
+        jobs={"ingest-materials": _make_job("carrel-ingest-materials")},
     )
 
 
-def _indexes(project: str, database: str) -> list[dict[str, Any]]:
+def _make_indexes(project: str, database: str) -> list[dict[str, Any]]:
     """Return a database's indexes as the API lists them."""
     groups = f"projects/{project}/databases/{database}/collectionGroups"
     return [
         {
             "name": f"{groups}/{index['collectionGroup']}/indexes/CICA{number}",
             "queryScope": index["queryScope"],
-            "fields": _listed_fields(index["fields"]),
+            "fields": _to_listed_fields(index["fields"]),
             "state": "READY",
         }
         for number, index in enumerate(json.loads(FILES[database].read_text())["indexes"])
     ]
 
 
-def _listed_fields(fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _to_listed_fields(fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the fields of an index as the API lists them.
 
     The API adds `__name__` after the other fields, in the order of the last one, and has the vector
@@ -202,7 +202,7 @@ def _listed_fields(fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return other_fields + [field | {"vectorConfig": vector_config} for field in vector_fields]
 
 
-def _expiring(project: str, database: str) -> list[dict[str, Any]]:
+def _make_expiring_fields(project: str, database: str) -> list[dict[str, Any]]:
     groups = f"projects/{project}/databases/{database}/collectionGroups"
     return [
         {
@@ -214,7 +214,7 @@ def _expiring(project: str, database: str) -> list[dict[str, Any]]:
     ]
 
 
-def _function(key: str, bundle: str) -> dict[str, Any]:
+def _make_function(key: str, bundle: str) -> dict[str, Any]:
     copy = {
         "bucket": "gcf-v2-sources-123456789012-europe-west1",
         "object": f"carrel-{key}/function-source.zip",
@@ -233,7 +233,7 @@ def _function(key: str, bundle: str) -> dict[str, Any]:
     }
 
 
-def _job(name: str) -> dict[str, Any]:
+def _make_job(name: str) -> dict[str, Any]:
     return {
         "name": f"projects/p/locations/europe-west1/jobs/{name}",
         "state": "ENABLED",

@@ -181,7 +181,9 @@ class History:
         """Ingest sources that are new, changed, deleted, restored or unchanged."""
         changed = self.chance.sample(SOURCES, self.chance.randint(1, 3))
         for name in changed:
-            self.sources[name] = self._changed(self.sources.get(name) or Source(name, "Bread"))
+            self.sources[name] = self._change_source(
+                self.sources.get(name) or Source(name, "Bread")
+            )
         self.moment += timedelta(minutes=self.chance.choice([0, 1, 50_000]))
         await self.save([with_chunks(self.sources[name]) for name in changed])
 
@@ -203,7 +205,7 @@ class History:
         self.indexing.race = self.ingest
         await self.index()
 
-    def _changed(self, source: Source) -> Source:
+    def _change_source(self, source: Source) -> Source:
         chance = self.chance
         sections = [*source.sections]
         match chance.randrange(8):
@@ -218,13 +220,13 @@ class History:
             case 4:
                 return replace(source, sections=())
             case 5 if sections:
-                sections[chance.randrange(len(sections))] = self._section()
+                sections[chance.randrange(len(sections))] = self._make_section()
             case _:
-                sections += [self._section() for _ in range(chance.randrange(4))]
+                sections += [self._make_section() for _ in range(chance.randrange(4))]
                 chance.shuffle(sections)
         return replace(source, sections=tuple(sections))
 
-    def _section(self) -> Section:
+    def _make_section(self) -> Section:
         chance = self.chance
         days = chance.choice([None, None, 0, -1, -40, -20_000])
         return Section(

@@ -73,7 +73,7 @@ class KillableChildren:
             RuntimeError: The child neither finished nor was killed.
         """
         line = json.dumps({"settings": settings, "commits": commits, **order})
-        stdin, stdout = _pipes(self._process)
+        stdin, stdout = _get_pipes(self._process)
         stdin.write(line + "\n")
         stdin.flush()
         code = int(stdout.readline() or 1)
@@ -100,7 +100,7 @@ def killable_children() -> Iterator[KillableChildren]:
         yield KillableChildren(process)
 
 
-def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
+def _get_pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
     assert process.stdin
     assert process.stdout
     return process.stdin, process.stdout
@@ -114,12 +114,12 @@ async def _run_child(order: dict[str, Any]) -> None:
     settings = Settings(**order["settings"])
     app = WatchedApp(settings, after(order["commits"], _die))
     try:
-        await _perform(order, app)
+        await _run_order(order, app)
     finally:
         await app.aclose()
 
 
-async def _perform(order: dict[str, Any], app: App) -> None:
+async def _run_order(order: dict[str, Any], app: App) -> None:
     if "job" in order:
         await run_job(_JOBS[order["job"]], app)
         return

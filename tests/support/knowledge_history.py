@@ -216,7 +216,7 @@ class KnowledgeHistory(History):
 
     async def save_note(self) -> None:
         """Save a note of one or several passages."""
-        content = self._content()
+        content = self._make_content()
         answer = await self._call(
             "save_note", title=content.title, text=content.text, tags=content.tags, again=True
         )
@@ -227,14 +227,14 @@ class KnowledgeHistory(History):
 
     async def change_note(self) -> None:
         """Change a note."""
-        for note in self._sample(self.model.notes):
-            content = self._content(note)
-            answer = await self._call("save_note", **self._change(note, content))
+        for note in self._draw_sample(self.model.notes):
+            content = self._make_content(note)
+            answer = await self._call("save_note", **self._make_change(note, content))
             self._put_revision(note, answer, content)
 
     async def bring_back_revision(self) -> None:
         """Bring back a former revision of a note."""
-        for note in self._sample(self.model.notes):
+        for note in self._draw_sample(self.model.notes):
             revisions = self.model.revisions[note]
             number = self.chance.randint(1, len(revisions))
             arguments = {"source_id": note, "revision": len(revisions)}
@@ -249,10 +249,13 @@ class KnowledgeHistory(History):
 
     async def change_at_once(self) -> None:
         """Change a note twice at once. One call succeeds, and the other is told."""
-        for note in self._sample(self.model.notes):
-            contents = [self._content(note), self._content(note)]
+        for note in self._draw_sample(self.model.notes):
+            contents = [self._make_content(note), self._make_content(note)]
             answers = await asyncio.gather(
-                *(self._send("save_note", **self._change(note, content)) for content in contents)
+                *(
+                    self._send("save_note", **self._make_change(note, content))
+                    for content in contents
+                )
             )
             stored = [answer for answer in answers if answer.result]
             assert len(stored) == 1
@@ -261,10 +264,10 @@ class KnowledgeHistory(History):
 
     async def forget_and_change(self) -> None:
         """Forget a note and change it at once. It has changed or the change is refused."""
-        for note in self._sample(self.model.notes):
-            content = self._content(note)
+        for note in self._draw_sample(self.model.notes):
+            content = self._make_content(note)
             changed, forgotten = await asyncio.gather(
-                self._send("save_note", **self._change(note, content)),
+                self._send("save_note", **self._make_change(note, content)),
                 self._send("forget", source_id=note),
             )
             assert forgotten.result, forgotten.error
@@ -277,22 +280,22 @@ class KnowledgeHistory(History):
 
     async def forget_chunk(self) -> None:
         """Forget a passage."""
-        for source_id in self._sample(self.model.sources):
-            [chunk_id] = self._sample(self.model.sources[source_id])
+        for source_id in self._draw_sample(self.model.sources):
+            [chunk_id] = self._draw_sample(self.model.sources[source_id])
             answer = await self._call("forget", chunk_id=chunk_id)
             assert answer.result, answer.error
             self.model.forget_chunk(source_id, chunk_id)
 
     async def forget_source(self) -> None:
         """Forget a source."""
-        for source_id in self._sample(self.model.sources):
+        for source_id in self._draw_sample(self.model.sources):
             answer = await self._call("forget", source_id=source_id)
             assert answer.result, answer.error
             self.model.forget_source(source_id)
 
     async def restore_source(self) -> None:
         """Restore a source."""
-        for source_id in self._sample(self.model.forgotten_sources):
+        for source_id in self._draw_sample(self.model.forgotten_sources):
             answer = await self._call("forget", source_id=source_id, forgotten=False)
             assert answer.result, answer.error
             self.model.restore_source(source_id)
@@ -300,8 +303,8 @@ class KnowledgeHistory(History):
     async def restore_chunk(self) -> None:
         """Restore a passage, which cannot come back without its source."""
         forgotten = self.model.forgotten_chunks
-        for source_id in self._sample(name for name, texts in forgotten.items() if texts):
-            [chunk_id] = self._sample(forgotten[source_id])
+        for source_id in self._draw_sample(name for name, texts in forgotten.items() if texts):
+            [chunk_id] = self._draw_sample(forgotten[source_id])
             answer = await self._call("forget", chunk_id=chunk_id, forgotten=False)
             if source_id in self.model.sources or chunk_id in self.model.erased:
                 assert answer.result, answer.error
@@ -313,7 +316,7 @@ class KnowledgeHistory(History):
     async def edit_source(self) -> None:
         """Give a source another title."""
         names = [name for name in self.model.sources if name not in self.model.revisions]
-        for source_id in self._sample(names):
+        for source_id in self._draw_sample(names):
             source = await call_result(self.app, "get_source", source_id=source_id)
             title = f"Edited {self.chance.randrange(3)}"
             edit = {"source_id": source_id, "revision": source["revision"], "title": title}
@@ -355,7 +358,7 @@ class KnowledgeHistory(History):
     async def fill_cluster(self) -> None:
         """Put a passage into the cluster, as the job `cluster` does."""
         await set_fields(self.ctx, f"clusters/{CLUSTER}", {"name": "All", "centroid": CENTROID})
-        for chunk_id in self._sample(self.model.chunks):
+        for chunk_id in self._draw_sample(self.model.chunks):
             fields = {"cluster_id": [CLUSTER], "pending": {"index": TODAY}}
             await set_fields(self.ctx, f"chunks/{chunk_id}", fields)
             self.model.clustered.add(chunk_id)
@@ -369,18 +372,18 @@ class KnowledgeHistory(History):
     async def check(self) -> None:
         """Compare what tools show with the model, of which jobs may not have done all yet."""
         await self._check_lists()
-        await self._check_chunks(self._sample(self.model.chunks, SAMPLE))
-        await self._check_absent(self._sample(self._absent(), SAMPLE))
+        await self._check_chunks(self._draw_sample(self.model.chunks, SAMPLE))
+        await self._check_absent(self._draw_sample(self._list_absent(), SAMPLE))
 
     async def check_settled(self) -> None:
         """Compare everything with the model after the jobs have run."""
         await self._check_lists()
         await self._check_chunks(sorted(self.model.chunks))
-        await self._check_absent(self._absent())
+        await self._check_absent(self._list_absent())
         for chunk_id, text in self.model.chunks.items():
-            assert await self._hits(text, "lexical") >= {chunk_id}
-            assert await self._hits(text, "semantic") >= {chunk_id}
-        assert await self._cluster_members() == self.model.clustered & self.model.chunks.keys()
+            assert await self._search_hits(text, "lexical") >= {chunk_id}
+            assert await self._search_hits(text, "semantic") >= {chunk_id}
+        assert await self._load_cluster_members() == self.model.clustered & self.model.chunks.keys()
         stats = await call_result(self.app, "get_stats")
         assert stats["chunks"] == len(self.model.chunks)
         assert stats["sources"] == len(self.model.sources)
@@ -408,7 +411,7 @@ class KnowledgeHistory(History):
         assert {chunk["chunk_id"] for chunk in recent["chunks"]} == of_notes
         last_year = await call_result(self.app, "get_recent", period="last_year", limit=50)
         assert {chunk["chunk_id"] for chunk in last_year["chunks"]} <= self.model.chunks.keys()
-        assert await self._cluster_members() <= self.model.chunks.keys()
+        assert await self._load_cluster_members() <= self.model.chunks.keys()
         assert (await chunks(self.ctx)).keys() == self.model.chunks.keys()
 
     async def _check_chunks(self, chunk_ids: Sequence[str]) -> None:
@@ -417,7 +420,7 @@ class KnowledgeHistory(History):
             assert chunk["content"] == self.model.texts[chunk_id]
             related = {hit["chunk_id"] for hit in chunk["related_chunks"]}
             assert related <= self.model.chunks.keys() - {chunk_id}
-            hits = await self._hits(chunk["content"], "hybrid")
+            hits = await self._search_hits(chunk["content"], "hybrid")
             assert hits <= self.model.chunks.keys()
             if chunk["source"] == CATEGORY:
                 assert chunk_id in hits
@@ -428,19 +431,19 @@ class KnowledgeHistory(History):
             assert answer.error
             assert answer.error.code == "NOT_FOUND"
             for mode in ("lexical", "semantic"):
-                hits = await self._hits(self.model.texts[chunk_id], mode)
+                hits = await self._search_hits(self.model.texts[chunk_id], mode)
                 assert hits <= self.model.chunks.keys()
         for source_id in self.model.forgotten_sources:
             answer = await call(self.app, "get_source", source_id=source_id)
             assert answer.error
             assert answer.error.code == "NOT_FOUND"
 
-    async def _hits(self, query: str, mode: str) -> set[str]:
+    async def _search_hits(self, query: str, mode: str) -> set[str]:
         query = query[:2_000]
         answer = await call_result(self.app, "search_kb", query=query, mode=mode, limit=50)
         return {hit["chunk_id"] for hit in answer["results"]}
 
-    async def _cluster_members(self) -> set[str]:
+    async def _load_cluster_members(self) -> set[str]:
         if not await documents(self.ctx, "clusters"):
             return set()
         arguments = {"cluster_id": CLUSTER, "include_related": False, "member_limit": 50}
@@ -460,7 +463,7 @@ class KnowledgeHistory(History):
     async def _send(self, tool: str, **arguments: Any) -> CallAnswer:
         return await call(self.app, tool, OWNER if tool in OWNER_TOOLS else EDITOR, **arguments)
 
-    def _change(self, note: str, content: NoteContent) -> dict[str, Any]:
+    def _make_change(self, note: str, content: NoteContent) -> dict[str, Any]:
         """Return the arguments of a call that changes a note."""
         fields = {"title": content.title, "text": content.text, "tags": list(content.tags)}
         return fields | {"source_id": note, "revision": len(self.model.revisions[note])}
@@ -476,9 +479,9 @@ class KnowledgeHistory(History):
         assert result["revision"] == len(self.model.revisions[note])
         self.model.put(chunked)
 
-    def _content(self, note: str | None = None) -> NoteContent:
+    def _make_content(self, note: str | None = None) -> NoteContent:
         """Return the content of a new note, or of a change, which keeps some paragraphs."""
-        paragraphs = self._paragraph(), self._paragraph(), self._paragraph()
+        paragraphs = self._make_paragraph(), self._make_paragraph(), self._make_paragraph()
         text = "\n\n".join(paragraphs[: self.chance.choice([1, 1, 3])])
         title = self.chance.choice(["Log", "Bread"])
         tags = tuple(self.chance.sample(["food", "sea", "a/b"], self.chance.randrange(3)))
@@ -486,25 +489,27 @@ class KnowledgeHistory(History):
             former = self.model.revisions[note][-1]
             begin = former.text.partition("\n\n")[0]
             text = self.chance.choice([former.text, text, f"{begin}\n\n{text}"])
-        return NoteContent(title=title, text=f"{text}\n\n{self._mark()}", tags=tags)
+        return NoteContent(title=title, text=f"{text}\n\n{self._make_mark()}", tags=tags)
 
-    def _paragraph(self) -> str:
-        return " ".join([self._mark(), *self.chance.choices(WORDS, k=self.chance.randint(3, 150))])
+    def _make_paragraph(self) -> str:
+        return " ".join(
+            [self._make_mark(), *self.chance.choices(WORDS, k=self.chance.randint(3, 150))]
+        )
 
-    def _section(self) -> Section:
-        section = super()._section()
-        return replace(section, text=f"{section.text} {self._mark()}")
+    def _make_section(self) -> Section:
+        section = super()._make_section()
+        return replace(section, text=f"{section.text} {self._make_mark()}")
 
-    def _mark(self) -> str:
+    def _make_mark(self) -> str:
         """Return a word that no other text has."""
         self._number += 1
         return f"mark{self._number}"
 
-    def _absent(self) -> list[str]:
+    def _list_absent(self) -> list[str]:
         live = self.model.chunks
         return [chunk_id for chunk_id in self.model.texts if chunk_id not in live]
 
-    def _sample(self, names: Iterable[str], limit: int = 1) -> list[str]:
+    def _draw_sample(self, names: Iterable[str], limit: int = 1) -> list[str]:
         """Return some names, the same ones for the same seed although ids of notes are random."""
         in_order = list(names)
         return self.chance.sample(in_order, min(limit, len(in_order)))

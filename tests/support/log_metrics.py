@@ -41,7 +41,7 @@ def extract_labels(metric: dict[str, Any], entry: dict[str, Any]) -> dict[str, s
 
 def extract_value(metric: dict[str, Any], entry: dict[str, Any]) -> float | None:
     """Return the value that an entry adds to a metric, or None if the filter does not match it."""
-    if not all(_matches(part, entry) for part in metric["filter"].split(" AND ")):
+    if not all(_is_match(part, entry) for part in metric["filter"].split(" AND ")):
         return None
     extractor = metric.get("valueExtractor")
     return float(_extract(extractor, entry)) if extractor else 1.0
@@ -54,7 +54,7 @@ def extract_values(line: str) -> dict[str, float]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _matches(comparison: str, entry: dict[str, Any]) -> bool:
+def _is_match(comparison: str, entry: dict[str, Any]) -> bool:
     match = _COMPARISON.fullmatch(comparison)
     assert match, comparison
     value = _value_at(match["path"], entry)

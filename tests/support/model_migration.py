@@ -67,17 +67,17 @@ class Model:
             raise InvalidInput("The model refuses text 0.", details={"text": 0})
         if purpose is Purpose.DOCUMENT:
             self.embedding_counts.update(texts)
-        return [self._vector(text) for text in texts]
+        return [self._make_vector(text) for text in texts]
 
     async def aclose(self) -> None:
         """Do nothing."""
 
-    def _vector(self, text: str) -> Vector:
+    def _make_vector(self, text: str) -> Vector:
         words = text.casefold().split() or [""]
-        directions = zip(*map(self._direction, words), strict=True)
+        directions = zip(*map(self._make_direction, words), strict=True)
         return unit_vector([sum(numbers) for numbers in directions], self.dimension)
 
-    def _direction(self, word: str) -> list[float]:
+    def _make_direction(self, word: str) -> list[float]:
         generator = random.Random(f"{self.model} {word}")  # noqa: S311 - no secret
         return [generator.gauss() for _ in range(self.dimension)]
 
@@ -186,13 +186,13 @@ async def database_contents(app: App) -> dict[str, Any]:
     """Return all documents except leases and runs, with placeholders for times."""
     contents = await read_all_documents(app.connection.client)
     return {
-        path: {name: _plain(name, value) for name, value in (snapshot.to_dict() or {}).items()}
+        path: {name: _simplify(name, value) for name, value in (snapshot.to_dict() or {}).items()}
         for path, snapshot in contents.items()
         if not path.startswith(("leases/", "runs/"))
     }
 
 
-def _plain(name: str, value: Any) -> Any:
+def _simplify(name: str, value: Any) -> Any:
     if name == "pending":
         return set(value)
     if name == "embedding":

@@ -55,12 +55,12 @@ def _install(package: Path, folder: Path) -> None:
         unfinished_folder = Path(name) / "unfinished"
         ignored = shutil.ignore_patterns("*.py", "__pycache__")
         shutil.copytree(package, unfinished_folder, ignore=ignored)
-        _npm_ci(npm, unfinished_folder)
+        _run_npm_ci(npm, unfinished_folder)
         with suppress(OSError):  # another process was faster
             unfinished_folder.rename(folder)
 
 
-def _npm_ci(npm: str, folder: Path) -> None:
+def _run_npm_ci(npm: str, folder: Path) -> None:
     try:
         subprocess.run(
             [npm, "ci"],

@@ -27,33 +27,33 @@ def odd_text(random: Random, pieces: int) -> str:
     return ("".join(words).strip() or "x").strip()
 
 
-def _line(random: Random) -> str:
+def _make_line(random: Random) -> str:
     return " ".join(odd_text(random, random.randint(1, 4)).split()) or "x"
 
 
-def _moment(random: Random) -> datetime | None:
+def _make_moment(random: Random) -> datetime | None:
     if random.random() < 0.5:
         return None
     return _START + timedelta(microseconds=random.randrange(10**15))
 
 
-def _maybe(random: Random, value: str) -> str | None:
+def _drop_at_random(random: Random, value: str) -> str | None:
     return value if random.random() < 0.5 else None
 
 
-def _tags(random: Random) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_line(random) for _ in range(random.randrange(3))))
+def _make_tags(random: Random) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_make_line(random) for _ in range(random.randrange(3))))
 
 
-def _section(random: Random, number: int) -> Section:
+def _make_section(random: Random, number: int) -> Section:
     pieces = 900 if random.random() < 0.02 else random.choice((1, 5, 30))
     return Section(
         odd_text(random, pieces),
-        tags=_tags(random),
-        readwise_url=_maybe(random, f"https://readwise.io/open/{number}"),
-        highlight_url=_maybe(random, f"https://example.com/#{number}"),
-        highlighted_at=_moment(random),
-        written_at=_moment(random),
+        tags=_make_tags(random),
+        readwise_url=_drop_at_random(random, f"https://readwise.io/open/{number}"),
+        highlight_url=_drop_at_random(random, f"https://example.com/#{number}"),
+        highlighted_at=_make_moment(random),
+        written_at=_make_moment(random),
     )
 
 
@@ -63,20 +63,20 @@ def odd_sources(random: Random, count: int) -> list[Source]:
     names += [f"{random.choice('xXyY')}{number // 2}_{number % 2}-é" for number in range(count)]
     sources: list[Source] = []
     for number, name in enumerate(names[:count]):
-        sections = [_section(random, number) for _ in range(random.randint(1, 3))]
+        sections = [_make_section(random, number) for _ in range(random.randint(1, 3))]
         if random.random() < 0.2:
             sections.append(sections[0])  # a repeated text has an id with a counter
         sources.append(
             Source(
                 source_id=name.replace("é", str(number)),
-                title=_line(random),
-                author=_maybe(random, _line(random)),
-                origin=random.choice(("file", "kindle", _line(random))),
-                category=random.choice(("books", "note", _line(random))),
-                tags=_tags(random),
-                readwise_url=_maybe(random, f"https://readwise.io/{number}"),
-                source_url=_maybe(random, f"https://example.com/{number}"),
-                language=_maybe(random, "de"),
+                title=_make_line(random),
+                author=_drop_at_random(random, _make_line(random)),
+                origin=random.choice(("file", "kindle", _make_line(random))),
+                category=random.choice(("books", "note", _make_line(random))),
+                tags=_make_tags(random),
+                readwise_url=_drop_at_random(random, f"https://readwise.io/{number}"),
+                source_url=_drop_at_random(random, f"https://example.com/{number}"),
+                language=_drop_at_random(random, "de"),
                 links_to=tuple(random.sample(names[:8], 2)) if random.random() < 0.3 else None,
                 sections=tuple(sections),
             )

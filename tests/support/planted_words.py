@@ -46,7 +46,14 @@ FIELDS = (
 
 def plant(gateway: RunningGateway) -> str:
     """Send the marker in every part of requests, and return the text of all responses."""
-    senders = (calls, _methods, _bodies, _headers, _addresses, _functions)
+    senders = (
+        calls,
+        _call_methods,
+        _send_bodies,
+        _send_headers,
+        _request_addresses,
+        _call_functions,
+    )
     texts = [response.text for send in senders for response in send(gateway)]
     return "".join([*texts, _send_invalid_http(gateway)])
 
@@ -80,7 +87,7 @@ def calls(gateway: RunningGateway) -> Iterator[httpx2.Response]:
         yield post_modern(endpoint, "tools/call", name=name, arguments=arguments)
 
 
-def _methods(gateway: RunningGateway) -> Iterator[httpx2.Response]:
+def _call_methods(gateway: RunningGateway) -> Iterator[httpx2.Response]:
     prompt = {"type": "ref/prompt"}
     template = {"type": "ref/resource"}
     requests: list[tuple[str, dict[str, Any]]] = [
@@ -91,10 +98,13 @@ def _methods(gateway: RunningGateway) -> Iterator[httpx2.Response]:
         ("tools/list", {"cursor": MARK}),
         ("prompts/get", {"name": MARK, "arguments": {MARK: MARK}}),
         ("prompts/get", {"name": "explore_topic", "arguments": {"topic": MARK, MARK: MARK}}),
-        ("completion/complete", _completing(prompt | {"name": "explore_topic"}, "tag")),
-        ("completion/complete", _completing(prompt | {"name": MARK}, MARK)),
-        ("completion/complete", _completing(template | {"uri": "carrel://chunk/{chunk_id}"}, "x")),
-        ("completion/complete", _completing(template | {"uri": MARK}, MARK)),
+        ("completion/complete", _make_completion(prompt | {"name": "explore_topic"}, "tag")),
+        ("completion/complete", _make_completion(prompt | {"name": MARK}, MARK)),
+        (
+            "completion/complete",
+            _make_completion(template | {"uri": "carrel://chunk/{chunk_id}"}, "x"),
+        ),
+        ("completion/complete", _make_completion(template | {"uri": MARK}, MARK)),
         ("logging/setLevel", {"level": MARK}),
         ("ping", {MARK: MARK}),
         (MARK, {MARK: MARK}),
@@ -112,11 +122,11 @@ def _methods(gateway: RunningGateway) -> Iterator[httpx2.Response]:
     yield post(gateway.endpoint, initialize(MARK))
 
 
-def _completing(ref: dict[str, str], argument: str) -> dict[str, Any]:
+def _make_completion(ref: dict[str, str], argument: str) -> dict[str, Any]:
     return {"ref": ref, "argument": {"name": argument, "value": MARK}}
 
 
-def _bodies(gateway: RunningGateway) -> Iterator[httpx2.Response]:
+def _send_bodies(gateway: RunningGateway) -> Iterator[httpx2.Response]:
     bodies: list[bytes] = [
         f'{{"{MARK}'.encode(),
         f'["{MARK}"]'.encode(),
@@ -141,7 +151,7 @@ def _bodies(gateway: RunningGateway) -> Iterator[httpx2.Response]:
     yield post(gateway.endpoint, MARK.encode(), {"content-type": f"text/{MARK}"})
 
 
-def _headers(gateway: RunningGateway) -> Iterator[httpx2.Response]:
+def _send_headers(gateway: RunningGateway) -> Iterator[httpx2.Response]:
     fields = [
         ("authorization", f"Bearer {MARK}"),
         ("authorization", f"Bearer {FORGED}"),
@@ -179,7 +189,7 @@ def _headers(gateway: RunningGateway) -> Iterator[httpx2.Response]:
         )
 
 
-def _addresses(gateway: RunningGateway) -> Iterator[httpx2.Response]:
+def _request_addresses(gateway: RunningGateway) -> Iterator[httpx2.Response]:
     yield post(f"{gateway.endpoint}?{MARK}={MARK}", message("ping"))
     yield httpx2.get(f"{gateway.url}/{MARK}?{MARK}#{MARK}")
     fields = dict.fromkeys([*FIELDS, MARK], MARK)
@@ -191,7 +201,7 @@ def _addresses(gateway: RunningGateway) -> Iterator[httpx2.Response]:
         yield httpx2.get(f"{url}/{MARK}", headers={"authorization": f"Bearer {MARK}"})
 
 
-def _functions(gateway: RunningGateway) -> Iterator[httpx2.Response]:
+def _call_functions(gateway: RunningGateway) -> Iterator[httpx2.Response]:
     """Send the marker to functions without the gateway."""
     for tool in gateway.tools.values():
         yield httpx2.post(tool.url, content=MARK, headers={"traceparent": MARK})

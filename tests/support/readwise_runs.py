@@ -52,13 +52,13 @@ async def stored_texts(ctx: Context) -> dict[str, list[str]]:
 async def stored_state(ctx: Context, *collections: str) -> dict[str, dict[str, Any]]:
     """Return the documents that ingest writes, and these collections, without times of runs."""
     return {
-        f"{collection}/{name}": {key: _timeless(key, value) for key, value in data.items()}
+        f"{collection}/{name}": {key: _drop_time(key, value) for key, value in data.items()}
         for collection in ("sources", "chunks", *collections)
         for name, data in (await documents(ctx, collection)).items()
     }
 
 
-def _timeless(key: str, value: Any) -> Any:
+def _drop_time(key: str, value: Any) -> Any:
     if key == "pending":
         return set(value)
     return key if key in _RUN_TIMES else value

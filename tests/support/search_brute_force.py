@@ -73,7 +73,7 @@ async def random_knowledge(
     ctx: Context, generator: random.Random, sources: int = 9
 ) -> list[EmbeddedChunk]:
     """Store sources with random tags, authors, dates, cards and clusters; return all passages."""
-    await store_sources(ctx, *(_random_source(generator, number) for number in range(sources)))
+    await store_sources(ctx, *(_make_random_source(generator, number) for number in range(sources)))
     client = ctx.database.client
     async for snapshot in client.collection("chunks").select([]).stream():
         card = {"summary": "In short.", "takeaways": ["One."]} if generator.random() < 0.5 else None
@@ -144,7 +144,7 @@ def newest_first(candidates: Sequence[EmbeddedChunk]) -> list[str]:
 def semantic_order(candidates: Sequence[EmbeddedChunk], vector: Vector) -> list[str]:
     """Return the ids of passages by similarity to a vector, best first."""
     scores = {entry.chunk.chunk_id: cosine(entry.vector, vector) for entry in candidates}
-    return _diversified_ids(_best_first(scores), candidates)
+    return _diversify_ids(_sort_best_first(scores), candidates)
 
 
 def lexical_order(
@@ -157,7 +157,7 @@ def lexical_order(
         for entry in candidates
         if scores[entry.chunk.chunk_id]
     }
-    return _diversified_ids(_best_first(candidate_scores), candidates)
+    return _diversify_ids(_sort_best_first(candidate_scores), candidates)
 
 
 def hybrid_order(
@@ -174,7 +174,7 @@ def hybrid_order(
         )
         for entry in candidates
     }
-    return _diversified_ids(fuse(scores), candidates)
+    return _diversify_ids(fuse(scores), candidates)
 
 
 def bm25(all_chunks: Sequence[EmbeddedChunk], query: str) -> dict[str, float]:
@@ -235,30 +235,30 @@ def _fold(name: str) -> str:
     return " ".join(name.casefold().split())
 
 
-def _best_first(scores: Mapping[str, float]) -> list[tuple[str, float]]:
+def _sort_best_first(scores: Mapping[str, float]) -> list[tuple[str, float]]:
     """Sort by score, and equal scores by id."""
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _diversified_ids(
+def _diversify_ids(
     ranking: list[tuple[str, float]], candidates: Sequence[EmbeddedChunk]
 ) -> list[str]:
     sources = {entry.chunk.chunk_id: entry.chunk.source_id for entry in candidates}
     return [chunk_id for chunk_id, _ in diversify(ranking, sources)]
 
 
-def _random_source(generator: random.Random, number: int) -> Source:
+def _make_random_source(generator: random.Random, number: int) -> Source:
     return Source(
         f"s{number}",
         title=generator.choice(TITLES),
         author=generator.choice(AUTHORS),
         category=generator.choice(CATEGORIES),
         tags=tuple(generator.sample(TAGS, generator.randint(0, 2))),
-        sections=tuple(_random_section(generator) for _ in range(generator.randint(6, 11))),
+        sections=tuple(_make_random_section(generator) for _ in range(generator.randint(6, 11))),
     )
 
 
-def _random_section(generator: random.Random) -> Section:
+def _make_random_section(generator: random.Random) -> Section:
     highlighted_at = FIRST_DAY + timedelta(minutes=generator.randrange(700 * 24 * 60))
     return Section(
         " ".join(generator.choices(WORDS, k=generator.randint(5, 12))),

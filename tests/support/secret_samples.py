@@ -179,12 +179,12 @@ def secrets_in_context(seed: int = 0) -> list[Planted]:
         Planted("cookie, signed", f"'cookie': 'connect.sid=s%3A{cookie}.{aws[:9]}'", cookie),
         Planted("cookies, Python", f"cookies={{'sessionid': '{cookie}'}}", cookie),
         Planted("curl -b", f"curl -s -b 'PHPSESSID={cookie}' https://acme.io", cookie),
-        *_secrets_in_commands(f"{random_text(ALNUM, 12, seed)}7q"),
+        *_plant_in_commands(f"{random_text(ALNUM, 12, seed)}7q"),
         Planted("ADO.NET", f"Server=db;User Id=sa;Password={password};Encrypt=1", password),
     ]
 
 
-def _secrets_in_commands(password: str) -> list[Planted]:
+def _plant_in_commands(password: str) -> list[Planted]:
     commands = {
         "mysql -p": f"mysql -u root -p{password} app",
         "mysqldump -p": f"docker exec db mysqldump -uroot -p'{password}' app > app.sql",
@@ -242,7 +242,7 @@ def personal_data() -> list[Planted]:
         Planted("American Express", f"number: {amex}", amex),
         Planted("IBAN", f"IBAN {account}", account),
         Planted("IBAN, compact", f"iban='{account.replace(' ', '')}'", account.replace(" ", "")),
-        *_national_numbers(),
+        *_plant_national_numbers(),
         Planted("home", f"cd /home/{'ida' + '.loaf'}/src", "ida" + ".loaf"),
         Planted("home, macOS", f"see /Users/{'ida' + '.loaf'}/src", "ida" + ".loaf"),
         Planted("home, Windows", f"C:\\Users\\{'Ida' + ' Loaf'}\\a.py", "Ida" + " Loaf"),
@@ -251,7 +251,7 @@ def personal_data() -> list[Planted]:
     ]
 
 
-def _national_numbers() -> list[Planted]:
+def _plant_national_numbers() -> list[Planted]:
     rest = "4839" + "201"
     written = {
         "tel.": f"tel. 0171 {rest}",
@@ -276,7 +276,7 @@ def _national_numbers() -> list[Planted]:
     ]
 
 
-def _digests() -> list[str]:
+def _make_digests() -> list[str]:
     image = base64.b64encode(bytes(range(256)) * 6).decode()
     return [
         f"commit {random_text(HEX, 40)}",
@@ -372,7 +372,7 @@ INNOCENT: Final = (
     "/home/runner/work/app, /home/anna/a.py, /Users/hmeier/src, C:\\Users\\anna\\a.py",
     "/home/acme.com/public_html, /Users/john.doe/a, /home/user.name/a, /home/home.component.ts",
     "C:\\Users\\Public Documents\\a, C:\\Users\\Your Name\\a, GET /users/settings.profile/edit",
-    *_digests(),
+    *_make_digests(),
 )
 """The texts without secrets: placeholders, names in code, digests and impersonal addresses."""
 

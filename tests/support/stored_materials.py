@@ -75,18 +75,18 @@ async def stored_contents(app: App, caller: Caller = READER) -> dict[str, dict[s
     async for task in client.collection(f"users/{caller.user_id}/rag_tasks").list_documents():
         snapshot = await task.get()
         if snapshot.exists:
-            documents[task.id] = _timeless(snapshot.to_dict())
+            documents[task.id] = _drop_times(snapshot.to_dict())
         async for collection in task.collections():
             async for document in collection.stream():
                 path = f"{task.id}/{collection.id}/{document.id}"
-                documents[path] = _timeless(document.to_dict())
+                documents[path] = _drop_times(document.to_dict())
     upload_ids = {fields.pop("arrival") for fields in documents.values() if "arrival" in fields}
     for fields in documents.values():
         if "prepaid" in fields:  # the id is random
             fields["prepaid"] = fields["prepaid"] is not None
         if "facets" in fields:
-            fields["facets"] = {_without_ids(facet, upload_ids) for facet in fields["facets"]}
-    return {_without_ids(name, upload_ids): fields for name, fields in documents.items()}
+            fields["facets"] = {_strip_ids(facet, upload_ids) for facet in fields["facets"]}
+    return {_strip_ids(name, upload_ids): fields for name, fields in documents.items()}
 
 
 async def texts_with_vectors(app: App) -> set[str]:
@@ -125,13 +125,15 @@ def difference(
     """Return the documents that differ from the expected ones, with their differing fields."""
     paths = expected.keys() | stored.keys()
     return {
-        path: _differing_fields(expected.get(path, {}), stored.get(path))
+        path: _find_differing_fields(expected.get(path, {}), stored.get(path))
         for path in sorted(paths)
         if expected.get(path) != stored.get(path)
     }
 
 
-def _differing_fields(expected: dict[str, Any], stored: dict[str, Any] | None) -> dict[str, Any]:
+def _find_differing_fields(
+    expected: dict[str, Any], stored: dict[str, Any] | None
+) -> dict[str, Any]:
     if stored is None:
         return {"missing": True}
     return {
@@ -141,11 +143,11 @@ def _differing_fields(expected: dict[str, Any], stored: dict[str, Any] | None) -
     }
 
 
-def _without_ids(name: str, upload_ids: set[str]) -> str:
+def _strip_ids(name: str, upload_ids: set[str]) -> str:
     return ".".join(part for part in name.split(".") if part not in upload_ids)
 
 
-def _timeless(fields: dict[str, Any] | None) -> dict[str, Any]:
+def _drop_times(fields: dict[str, Any] | None) -> dict[str, Any]:
     remaining = {name: value for name, value in (fields or {}).items() if name not in TIMES}
     if "embedding" in remaining:
         remaining["embedding"] = tuple(remaining["embedding"])

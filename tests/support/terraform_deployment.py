@@ -102,26 +102,26 @@ class Deployment:
     ) -> subprocess.CompletedProcess[str]:
         """Apply a manifest, or only these targets."""
         options = [f"-target={address}" for address in targets]
-        options += self._options(manifest, variables)
+        options += self._write_options(manifest, variables)
         return self.run("apply", "-auto-approve", *options)
 
     def destroy(
         self, manifest: Mapping[str, Any], **variables: Any
     ) -> subprocess.CompletedProcess[str]:
         """Destroy all resources that can be destroyed."""
-        options = self._options(manifest, variables)
+        options = self._write_options(manifest, variables)
         return self.run("destroy", "-auto-approve", *options, check=False)
 
     def refusal(self, manifest: Mapping[str, Any] | None, variables: dict[str, Any]) -> str:
         """Assert that a plan fails, and return the error on one line."""
-        options = self._options(manifest, {}) if manifest else []
-        process = self.run("plan", *options, *self._variable_options(variables), check=False)
+        options = self._write_options(manifest, {}) if manifest else []
+        process = self.run("plan", *options, *self._write_variable_options(variables), check=False)
         assert process.returncode == 1
         return " ".join(line.strip("│╷╵ ") for line in process.stderr.splitlines())
 
     def changes(self, manifest: Mapping[str, Any], **variables: Any) -> dict[str, list[str]]:
         """Return the actions of a plan by address: `create`, `update`, `delete`."""
-        self.run("plan", "-out=plan", *self._options(manifest, variables))
+        self.run("plan", "-out=plan", *self._write_options(manifest, variables))
         plan = json.loads(self.run("show", "-json", "plan").stdout)
         return {
             change["address"]: change["change"]["actions"]
@@ -142,14 +142,16 @@ class Deployment:
         outputs = json.loads(self.run("output", "-json").stdout)
         return {name: output["value"] for name, output in outputs.items()}
 
-    def _options(self, manifest: Mapping[str, Any] | None, variables: dict[str, Any]) -> list[str]:
+    def _write_options(
+        self, manifest: Mapping[str, Any] | None, variables: dict[str, Any]
+    ) -> list[str]:
         """Write a manifest and the variables to files, and return the options that name them."""
         path = self.folder / "manifest.json"
         path.write_text(json.dumps(manifest), "utf-8")
         defaults = {"project": PROJECT, "region": REGION, "firestore_location": REGION}
-        return self._variable_options({**defaults, "manifest": str(path), **variables})
+        return self._write_variable_options({**defaults, "manifest": str(path), **variables})
 
-    def _variable_options(self, variables: dict[str, Any]) -> list[str]:
+    def _write_variable_options(self, variables: dict[str, Any]) -> list[str]:
         path = self.folder / "variables.tfvars.json"
         path.write_text(json.dumps(variables), "utf-8")
         return ["-input=false", f"-var-file={path}"]

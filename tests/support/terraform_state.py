@@ -54,7 +54,7 @@ class State:
     def database_roles(self) -> set[Grant]:
         """Return the roles on databases; the condition names the database."""
         return {
-            (resource.values["member"], resource.values["role"], _database(resource))
+            (resource.values["member"], resource.values["role"], _parse_database(resource))
             for resource in self.resources["google_project_iam_member"]
             if resource.values["role"].startswith("roles/datastore.")
             and resource.name != "deployer"
@@ -66,7 +66,7 @@ def account(name: str) -> str:
     return f"serviceAccount:carrel-{name}@{PROJECT}.iam.gserviceaccount.com"
 
 
-def _database(grant: Resource) -> str:
+def _parse_database(grant: Resource) -> str:
     [condition] = grant.values["condition"]
     is_database = 'resource.type == "firestore.googleapis.com/Database" && resource.name == '
     assert condition["expression"].startswith(is_database)

@@ -39,7 +39,7 @@ def make_call_request(
     Requests of one caller with the same idempotency key have the same call id.
     """
     return CallRequest(
-        call_id=call_id(_declaration(tool), arguments, Visitor(caller, None)),
+        call_id=call_id(_get_declaration(tool), arguments, Visitor(caller, None)),
         arguments=arguments,
         caller=caller,
         deadline=time.time() + seconds,
@@ -97,7 +97,7 @@ _declarations: dict[int, tuple[Tool[Any, Any], Declaration]] = {}
 """The declarations by the `id` of their tool. The tool is stored too, so its id is not reused."""
 
 
-def _declaration(tool: Tool[Any, Any]) -> Declaration:
+def _get_declaration(tool: Tool[Any, Any]) -> Declaration:
     """Return the declaration of a tool, which is cached because its schemas take 5 ms."""
     if id(tool) not in _declarations:
         _declarations[id(tool)] = tool, Declaration.model_validate(tool.declaration())

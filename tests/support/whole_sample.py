@@ -134,14 +134,18 @@ def cluster_name(text: str) -> dict[str, Any]:
 def findings(text: str) -> dict[str, Any]:
     """Return findings that quote a passage's sentences; some get a false quote."""
     lines = sentences(text.partition("\n\n")[2])
-    decisions = [_finding(line, lines, _decision) for line in lines if line.endswith("?")]
-    warnings = [_finding(line, lines, _warning) for line in lines if _NEVER.search(line)]
-    fridays = [_finding(line, lines, _friday) for line in lines if FRIDAY in line.casefold()]
-    methodologies = [
-        _finding(line, lines, _methodology) for line in lines if line.startswith("First")
+    decisions = [_make_finding(line, lines, _make_decision) for line in lines if line.endswith("?")]
+    warnings = [_make_finding(line, lines, _make_warning) for line in lines if _NEVER.search(line)]
+    fridays = [
+        _make_finding(line, lines, _make_friday) for line in lines if FRIDAY in line.casefold()
     ]
-    patterns = [_finding(line, lines, _pattern) for line in lines if " because " in line]
-    invented = [_finding("Rubber ducks are banned here.", lines, _pattern)] * (len(lines) % 5 == 0)
+    methodologies = [
+        _make_finding(line, lines, _make_methodology) for line in lines if line.startswith("First")
+    ]
+    patterns = [_make_finding(line, lines, _make_pattern) for line in lines if " because " in line]
+    invented = [_make_finding("Rubber ducks are banned here.", lines, _make_pattern)] * (
+        len(lines) % 5 == 0
+    )
     return {
         "decisions": decisions[:1],
         "warnings": warnings[:1] + fridays[:1],
@@ -155,7 +159,7 @@ def sentences(text: str) -> list[str]:
     return [item.strip() for item in _SENTENCE.findall(text) if len(item.strip()) > 20] or [text]
 
 
-def _finding(line: str, lines: list[str], content: Any) -> dict[str, Any]:
+def _make_finding(line: str, lines: list[str], content: Any) -> dict[str, Any]:
     words = line.casefold()
     topics = [item for item in TOPICS if item.casefold()[:4] in words] or ["Software Craft"]
     confidence = round(0.5 + len(" ".join(lines)) % 50 / 100, 2)
@@ -167,7 +171,7 @@ def _finding(line: str, lines: list[str], content: Any) -> dict[str, Any]:
     }
 
 
-def _decision(line: str, lines: list[str]) -> dict[str, Any]:
+def _make_decision(line: str, lines: list[str]) -> dict[str, Any]:
     others = [item[:300] for item in lines if item != line]
     return {
         "question": line[:300],
@@ -177,28 +181,28 @@ def _decision(line: str, lines: list[str]) -> dict[str, Any]:
     }
 
 
-def _warning(line: str, lines: list[str]) -> dict[str, Any]:
-    return {"title": _few_words(line), "description": line, "symptoms": [lines[0][:300]]}
+def _make_warning(line: str, lines: list[str]) -> dict[str, Any]:
+    return {"title": _take_few_words(line), "description": line, "symptoms": [lines[0][:300]]}
 
 
-def _friday(_line: str, _lines: list[str]) -> dict[str, Any]:
+def _make_friday(_line: str, _lines: list[str]) -> dict[str, Any]:
     description = "What happens on a Friday stays until Monday, and by then the trail is cold."
     return {"title": "Fridays end the week", "description": description}
 
 
-def _methodology(line: str, lines: list[str]) -> dict[str, Any]:
+def _make_methodology(line: str, lines: list[str]) -> dict[str, Any]:
     steps = [
-        {"order": number, "title": _few_words(item), "description": item}
+        {"order": number, "title": _take_few_words(item), "description": item}
         for number, item in enumerate(lines[:4], start=1)
     ]
-    return {"name": _few_words(line), "steps": steps}
+    return {"name": _take_few_words(line), "steps": steps}
 
 
-def _pattern(line: str, lines: list[str]) -> dict[str, Any]:
-    return {"name": _few_words(line), "problem": lines[0], "solution": line}
+def _make_pattern(line: str, lines: list[str]) -> dict[str, Any]:
+    return {"name": _take_few_words(line), "problem": lines[0], "solution": line}
 
 
-def _few_words(line: str) -> str:
+def _take_few_words(line: str) -> str:
     return " ".join(line.split()[:6])
 
 

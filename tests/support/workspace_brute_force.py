@@ -53,8 +53,8 @@ async def brute_force(texts: Iterable[str], query: str, weight: float = 0.65) ->
         passage_id: sum(map(mul, query_vector, vector))
         for passage_id, vector in zip(texts_by_id, vectors, strict=True)
     }
-    lexical = _bm25(texts_by_id, terms(query))
-    candidates = {*_best(dense, DENSE_CANDIDATES), *_best(lexical, LEXICAL_CANDIDATES)}
+    lexical = _compute_bm25(texts_by_id, terms(query))
+    candidates = {*_pick_best(dense, DENSE_CANDIDATES), *_pick_best(lexical, LEXICAL_CANDIDATES)}
     scaled_dense = _scale({passage_id: max(0.0, dense[passage_id]) for passage_id in candidates})
     scaled_lexical = _scale({passage_id: lexical.get(passage_id, 0.0) for passage_id in candidates})
     scores = {
@@ -76,7 +76,7 @@ def assert_same(expected: ExpectedScores, result: Mapping[str, Any], top_k: int)
         assert abs(expected.scores[normalize_line(context)] - score) < 2e-4, (context, score)
 
 
-def _bm25(texts: Mapping[str, str], query: Sequence[str]) -> dict[str, float]:
+def _compute_bm25(texts: Mapping[str, str], query: Sequence[str]) -> dict[str, float]:
     counts = {passage_id: Counter(terms(text)) for passage_id, text in texts.items()}
     totals = Totals(len(counts), sum(count.total() for count in counts.values()))
     postings: dict[str, Postings] = {}
@@ -91,7 +91,7 @@ def _bm25(texts: Mapping[str, str], query: Sequence[str]) -> dict[str, float]:
     return bm25.score(query, postings, totals)
 
 
-def _best(scores: Mapping[str, float], limit: int) -> list[str]:
+def _pick_best(scores: Mapping[str, float], limit: int) -> list[str]:
     return sorted(scores, key=lambda name: (-scores[name], name))[:limit]
 
 

@@ -93,13 +93,13 @@ class AccessTokens:
         if text.count(".") != _DOT_COUNT:
             raise Unauthorized("This is not a key or a token. Copy it in full, without quotes.")
         try:
-            return _parse_claims(self._verified_claims(text))
+            return _parse_claims(self._decode_token(text))
         except jwt.ExpiredSignatureError:
             raise Unauthorized("The access token has expired. Refresh it.") from None
         except (jwt.PyJWTError, AttributeError, KeyError, TypeError, ValueError):
             raise Unauthorized("This access token is not valid here. Sign in again.") from None
 
-    def _verified_claims(self, text: str) -> dict[str, Any]:
+    def _decode_token(self, text: str) -> dict[str, Any]:
         import jwt
 
         header = jwt.get_unverified_header(text)

@@ -72,7 +72,7 @@ def read_credential(headers: Headers) -> Credential | None:
         return None
     if len(authorizations) + len(keys) > 1:
         raise Unauthorized(f"This request has more than one credential. {_USAGE_HINT}")
-    text = keys[0].strip() if keys else _bearer(authorizations[0])
+    text = keys[0].strip() if keys else _parse_bearer(authorizations[0])
     identity, separator, key = text.rpartition("@")
     credential = (
         Credential(key, identity) if separator and key.startswith(KEY_PREFIX) else Credential(text)
@@ -140,14 +140,14 @@ class Callers:
         account = await AccessStore(self._access).accounts.get(token.user_id)
         if not account.accepts(token.made_at, token.grant_id):
             raise Unauthorized("This sign-in has ended. Sign in again.")
-        return Caller.of(token.user_id, token.scopes, role=self._role(account))
+        return Caller.of(token.user_id, token.scopes, role=self._get_role(account))
 
     async def _identify_by_key(self, credential: Credential) -> Caller:
         key, account = await self.verify_key(credential.text)
         task = safe_id(credential.identity) if credential.identity else None
-        return Caller.of(account.user_id, key.scopes, task, role=self._role(account))
+        return Caller.of(account.user_id, key.scopes, task, role=self._get_role(account))
 
-    def _role(self, account: Account) -> Role:
+    def _get_role(self, account: Account) -> Role:
         return account.role or Role(self._settings.default_role)
 
     async def verify_key(self, text: str) -> tuple[AccessKey, Account]:
@@ -194,7 +194,7 @@ class Callers:
         return key, await store.accounts.get(key.user_id)
 
 
-def _bearer(header: str) -> str:
+def _parse_bearer(header: str) -> str:
     scheme, _, text = header.strip().partition(" ")
     if scheme.lower() != "bearer":
         raise Unauthorized(f"This credential is not valid. {_USAGE_HINT}")

@@ -21,7 +21,7 @@ def client_address(scope: Scope, trusted_proxies: int) -> str:
     Each proxy appends the address of its peer to `X-Forwarded-For`. Only the entries of this
     deployment's own proxies are trusted; the client may have sent the ones before them.
     """
-    text = _peer(scope)
+    text = _get_peer(scope)
     if trusted_proxies:
         hops = ",".join(Headers(scope=scope).getlist("x-forwarded-for")).split(",")
         text = hops[-trusted_proxies].strip() if len(hops) >= trusted_proxies else _UNKNOWN
@@ -36,6 +36,6 @@ def client_address(scope: Scope, trusted_proxies: int) -> str:
     return str(ip_network((address, _CUSTOMER_PREFIX), strict=False))
 
 
-def _peer(scope: Scope) -> str:
+def _get_peer(scope: Scope) -> str:
     client = scope.get("client")
     return client[0] if client else _UNKNOWN

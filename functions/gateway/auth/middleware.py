@@ -61,12 +61,12 @@ class Authentication:
             address = client_address(scope, self._settings.proxy_count)
             visitor = await self._callers.identify(credential, address)
         except CarrelError as error:
-            await self._error_response(error, headers)(scope, receive, send)
+            await self._make_error_response(error, headers)(scope, receive, send)
             return
         visitor.attach(scope)
         await self._app(scope, receive, self._wrap_send(visitor.response, send))
 
-    def _error_response(self, error: CarrelError, headers: Headers) -> JSONResponse:
+    def _make_error_response(self, error: CarrelError, headers: Headers) -> JSONResponse:
         if not isinstance(error, Unauthorized):
             return error_response(error)
         has_credential = "authorization" in headers or "x-api-key" in headers
@@ -75,9 +75,11 @@ class Authentication:
             message = f"{error.message} {_NOT_NEEDED_HINT}" if has_credential else error.message
             return error_response(Forbidden(message))
         code = "invalid_token" if has_credential else None
-        return error_response(error, self._challenge(FULL_ACCESS, code))
+        return error_response(error, self._make_challenge_header(FULL_ACCESS, code))
 
-    def _challenge(self, scopes: Iterable[CallerScope], code: str | None) -> dict[str, str]:
+    def _make_challenge_header(
+        self, scopes: Iterable[CallerScope], code: str | None
+    ) -> dict[str, str]:
         """Return the header that says how to sign in, or none on a laptop without sign-in."""
         if self._settings.local_user:
             return {}
@@ -91,7 +93,7 @@ class Authentication:
                 headers = MutableHeaders(scope=message)
                 if changes.challenge:
                     message["status"], code, scopes = changes.challenge
-                    headers.update(self._challenge(scopes, code))
+                    headers.update(self._make_challenge_header(scopes, code))
                 if changes.retry_after is not None:
                     headers["retry-after"] = retry_after_header(changes.retry_after)
             await send(message)

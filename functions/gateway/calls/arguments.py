@@ -39,7 +39,7 @@ def _find_problems(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
     A loop does this, because recursion would overflow the stack when values are nested deeply.
     """
     path: list[int | str] = []
-    levels = [_items(arguments)]
+    levels = [_iterate_items(arguments)]
     while levels:
         key, value = next(levels[-1], (None, None))
         if key is None:
@@ -52,8 +52,8 @@ def _find_problems(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 yield field_path([*path, key][:1]), _TOO_DEEP_PROBLEM
             else:
                 path.append(key)
-                levels.append(_items(value))
+                levels.append(_iterate_items(value))
 
 
-def _items(container: dict[str, Any] | list[Any]) -> Iterator[tuple[int | str, Any]]:
+def _iterate_items(container: dict[str, Any] | list[Any]) -> Iterator[tuple[int | str, Any]]:
     return iter(container.items() if isinstance(container, dict) else enumerate(container))

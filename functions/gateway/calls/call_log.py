@@ -46,8 +46,8 @@ def log_call(
         "task": task and hash_task(task, request.caller.user_id, keyring),
         "notes": receipt.notes or None,
         "code": answer.error and answer.error.code,
-        "embedding_seconds": _seconds(receipt.embedding_ms),
-        "bm25_seconds": _seconds(receipt.bm25_ms),
+        "embedding_seconds": _to_seconds(receipt.embedding_ms),
+        "bm25_seconds": _to_seconds(receipt.bm25_ms),
     }
     log.info(
         EVENT,
@@ -74,5 +74,5 @@ def hash_task(task: str, user_id: str | None, keyring: Keyring) -> str:
     return keyring.sign(_TASK_HASH_PURPOSE, json.dumps([user_id, task]))[:_TASK_HASH_LENGTH]
 
 
-def _seconds(milliseconds: float | None) -> float | None:
+def _to_seconds(milliseconds: float | None) -> float | None:
     return None if milliseconds is None else round(milliseconds / 1000, 4)

@@ -84,12 +84,14 @@ class HttpDispatcher:
             with breaker.attempt() as attempt:
                 answer, attempt.healthy = await self._send(url, tool, request)
         except Unavailable as error:
-            return _unreachable(tool, request, WriteState.NOTHING_DONE, error.retry_after)
+            return _make_unreachable_answer(
+                tool, request, WriteState.NOTHING_DONE, error.retry_after
+            )
         return answer
 
     async def health(self) -> dict[str, str]:
         """Request the health of every tool's function."""
-        states = await asyncio.gather(*(self._health(url) for url in self._urls.values()))
+        states = await asyncio.gather(*(self._check_health(url) for url in self._urls.values()))
         default_states = dict.fromkeys(self._names, "not deployed")
         return default_states | dict(zip(self._urls, states, strict=True))
 
@@ -110,7 +112,7 @@ class HttpDispatcher:
                 error, httpx2.ConnectError | httpx2.ConnectTimeout
             )
             write_state = WriteState.NOTHING_DONE if never_sent else WriteState.UNKNOWN
-            return _unreachable(tool, request, write_state), False
+            return _make_unreachable_answer(tool, request, write_state), False
         return _parse(response, tool, request)
 
     async def _post(
@@ -122,7 +124,7 @@ class HttpDispatcher:
             headers={"content-type": "application/json", **headers, **traceparent_header()},
         )
 
-    async def _health(self, url: str) -> str:
+    async def _check_health(self, url: str) -> str:
         try:
             async with asyncio.timeout(5):
                 response = await self._client.get(
@@ -149,12 +151,14 @@ def _parse(
         # Cloud Run's front end answers 4xx to a request that it does not pass to the function.
         is_rejected = httpx2.codes.is_client_error(status)
         write_state = WriteState.NOTHING_DONE if is_rejected else WriteState.UNKNOWN
-        return _unreachable(tool, request, write_state), False if is_server_error else None
+        return _make_unreachable_answer(
+            tool, request, write_state
+        ), False if is_server_error else None
     is_failing = is_server_error and answer.error and answer.error.code in FAILURE_CODES
     return answer, not is_failing
 
 
-def _unreachable(
+def _make_unreachable_answer(
     tool: Declaration,
     request: CallRequest,
     write_state: WriteState,
@@ -181,9 +185,9 @@ class IdTokens:
         """
         if urlsplit(url).scheme != "https":
             return {}
-        return {"authorization": f"Bearer {await asyncio.to_thread(self._token, url)}"}
+        return {"authorization": f"Bearer {await asyncio.to_thread(self._fetch_token, url)}"}
 
-    def _token(self, audience: str) -> str:
+    def _fetch_token(self, audience: str) -> str:
         from google.auth.exceptions import GoogleAuthError
         from google.auth.transport.requests import Request
         from google.oauth2 import id_token

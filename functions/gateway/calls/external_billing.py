@@ -71,7 +71,7 @@ class ExternalBilling:
         reservation = await self._records.reserve(bill)
         if reservation.record.is_open:
             try:
-                await self._request("reserve", reservation, bill.price)
+                await self._call_service("reserve", reservation, bill.price)
             except PaymentRequired:
                 await self._records.release(reservation, bill.entry)
                 raise
@@ -101,11 +101,13 @@ class ExternalBilling:
 
     async def _try(self, operation: Operation, reservation: Reservation, amount: int) -> bool:
         with logged_errors(operation, reservation.bill):
-            await self._request(operation, reservation, amount)
+            await self._call_service(operation, reservation, amount)
             return True
         return False
 
-    async def _request(self, operation: Operation, reservation: Reservation, amount: int) -> None:
+    async def _call_service(
+        self, operation: Operation, reservation: Reservation, amount: int
+    ) -> None:
         """Send an operation to the service.
 
         Raises:

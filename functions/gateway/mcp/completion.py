@@ -47,10 +47,12 @@ class Completions:
         declared_argument = self._prompts.find(prompt).find_argument(argument.name)
         if declared_argument and declared_argument.choices:
             choices = declared_argument.choices
-            return _result([choice for choice in choices if choice.startswith(argument.value)])
+            return _build_result(
+                [choice for choice in choices if choice.startswith(argument.value)]
+            )
         if declared_argument and declared_argument.kind:
             return await self._look_up(declared_argument.kind, "name", argument.value, visitor)
-        return _result([])
+        return _build_result([])
 
     async def _complete_id(
         self, uri: str, argument: types.CompletionArgument, visitor: Visitor
@@ -63,7 +65,7 @@ class Completions:
             message = f"There is no resource template {uri[:200]!r}. The templates are: {names}"
             raise MCPError(types.INVALID_PARAMS, message)
         if argument.name != variable(uri) or not argument.name.endswith(_ID):
-            return _result([])
+            return _build_result([])
         return await self._look_up(argument.name.removesuffix(_ID), "id", argument.value, visitor)
 
     async def _look_up(
@@ -72,17 +74,17 @@ class Completions:
         """Call the tool that completes this kind. Return no completions if it fails."""
         tool = self._catalog.find_completer(kind, visitor.caller)
         if tool is None:
-            return _result([])
+            return _build_result([])
         arguments = {"kind": kind, "prefix": prefix}
         answer = await self._pipeline.call(tool, arguments, visitor)
         if answer.result is None:
-            return _result([])
+            return _build_result([])
         names, total = answer.result["names"], answer.result["total"]
         values = list(dict.fromkeys(name[field] for name in names if name[field]))
-        return _result(values, total - (len(names) - len(values)))
+        return _build_result(values, total - (len(names) - len(values)))
 
 
-def _result(values: Sequence[str], total: int = 0) -> types.CompleteResult:
+def _build_result(values: Sequence[str], total: int = 0) -> types.CompleteResult:
     page = list(values[:MAX_VALUES])
     total = max(total, len(values))
     completion = types.Completion(values=page, total=total, has_more=total > len(page))

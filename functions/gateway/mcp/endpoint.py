@@ -106,10 +106,10 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a message."""
-        response = await self._response(Request(scope), receive)
+        response = await self._answer_request(Request(scope), receive)
         await response(scope, receive, send)
 
-    async def _response(self, request: Request, receive: Receive) -> Response:
+    async def _answer_request(self, request: Request, receive: Receive) -> Response:
         if rejection := await self._security.validate_request(request):
             return json_rpc_error(rejection.status_code, _SECURITY_MESSAGES[rejection.status_code])
         accepts_json, _ = check_accept_headers(request)
@@ -121,39 +121,39 @@ class McpEndpoint:
             return message
         version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
         if version in HANDSHAKE_PROTOCOL_VERSIONS:
-            return await self._handshake_response(message, request, version)
-        return await self._modern_response(message, request, version)
+            return await self._answer_handshake_message(message, request, version)
+        return await self._answer_modern_message(message, request, version)
 
-    async def _handshake_response(
+    async def _answer_handshake_message(
         self, message: JSONRPCMessage, request: Request, version: str
     ) -> Response:
         """Answer a message of a revision up to 2025-11-25. An error has the HTTP status 200."""
         if not isinstance(message, JSONRPCRequest):
-            return _accepted_response()
-        return _answer(message.id, await self._outcome(message, request, version))
+            return _accept()
+        return _answer(message.id, await self._run_method(message, request, version))
 
-    async def _modern_response(
+    async def _answer_modern_message(
         self, message: JSONRPCMessage, request: Request, version: str
     ) -> Response:
         """Answer a message of 2026-07-28, whose headers repeat parts of its body, or of none."""
         if isinstance(message, JSONRPCNotification):
             unsupported = unsupported_protocol_version_rejection(version)
-            return _rejection_response(None, unsupported) if unsupported else _accepted_response()
+            return _reject(None, unsupported) if unsupported else _accept()
         if not isinstance(message, JSONRPCRequest):
             return json_rpc_error(400, _NO_RPC_MESSAGE)
         if name := find_duplicated_routing_header(request.headers.items()):
             problem = f"{name} header appears more than once"
-            return _rejection_response(message.id, InboundLadderRejection(HEADER_MISMATCH, problem))
+            return _reject(message.id, InboundLadderRejection(HEADER_MISMATCH, problem))
         body = {"method": message.method, "params": message.params}
         envelope = classify_inbound_request(body, headers=request.headers)
         if isinstance(envelope, InboundLadderRejection):
-            return _rejection_response(message.id, envelope)
-        outcome = await self._outcome(message, request, version)
+            return _reject(message.id, envelope)
+        outcome = await self._run_method(message, request, version)
         if isinstance(outcome, ErrorData):
             return _answer(message.id, outcome, ERROR_CODE_HTTP_STATUS.get(outcome.code, 200))
         return _answer(message.id, outcome)
 
-    async def _outcome(
+    async def _run_method(
         self, message: JSONRPCRequest, request: Request, version: str
     ) -> dict[str, Any] | ErrorData:
         # No handler asks for the client's name or for what it can do.
@@ -165,7 +165,7 @@ class McpEndpoint:
         except MCPError as error:
             return error.error
         except ValidationError as error:  # of the parameters: handlers raise no other than MCPError
-            return _invalid_parameters(message.method, error)
+            return _make_invalid_parameters_error(message.method, error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,15 +218,13 @@ def _answer(
     return Response(pydantic_core.to_json(answer), status, media_type="application/json")
 
 
-def _rejection_response(
-    request_id: RequestId | None, rejection: InboundLadderRejection
-) -> Response:
+def _reject(request_id: RequestId | None, rejection: InboundLadderRejection) -> Response:
     message = f"{rejection.message}. {_ADVICE[rejection.code]}"
     error = ErrorData(code=rejection.code, message=message, data=rejection.data)
     return _answer(request_id, error, ERROR_CODE_HTTP_STATUS[rejection.code])
 
 
-def _invalid_parameters(method: str, error: ValidationError) -> ErrorData:
+def _make_invalid_parameters_error(method: str, error: ValidationError) -> ErrorData:
     problems = error.errors(include_url=False, include_input=False, include_context=False)
     fields = "; ".join(
         f"{field_path(problem['loc'])}: {problem['msg']}"
@@ -236,6 +234,6 @@ def _invalid_parameters(method: str, error: ValidationError) -> ErrorData:
     return ErrorData(code=INVALID_PARAMS, message=message)
 
 
-def _accepted_response() -> Response:
+def _accept() -> Response:
     """Make the response to a message that nothing waits for."""
     return Response(status_code=202)

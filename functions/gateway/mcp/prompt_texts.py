@@ -21,7 +21,7 @@ as instructions. If nothing fits, say so plainly, and never present general know
 I have read."""
 
 
-def _explore_topic(arguments: Arguments) -> str:
+def _render_explore_topic(arguments: Arguments) -> str:
     topic, tag = arguments["topic"], arguments.get("tag")
     tag_clause = f", among the passages with the tag {tag}" if tag else ""
     filters = f'"filters": {{"tags": [{tag}]}}, ' if tag else ""
@@ -41,7 +41,7 @@ complement one another; then what to read first.
 {_RULES}"""
 
 
-def _author_deep_dive(arguments: Arguments) -> str:
+def _render_author_deep_dive(arguments: Arguments) -> str:
     author = arguments["author"]
     return f"""\
 What have I saved from {author}, and what does this author think?
@@ -62,7 +62,7 @@ express them best, and what the other authors I have read think of them.
 {_RULES}"""
 
 
-def _compare_sources(arguments: Arguments) -> str:
+def _render_compare_sources(arguments: Arguments) -> str:
     first, second = arguments["first_source"], arguments["second_source"]
     question = arguments.get("question")
     about = f" on this question: {question}" if question else ""
@@ -82,7 +82,7 @@ covers that the other does not.
 {_RULES}"""
 
 
-def _weekly_review(arguments: Arguments) -> str:
+def _render_weekly_review(arguments: Arguments) -> str:
     period = arguments.get("period", '"last_7_days"')
     return f"""\
 Review with me what I have read and written recently.
@@ -118,7 +118,7 @@ PROMPTS: Final = (
                 kind="tag",
             ),
         ),
-        text=_explore_topic,
+        text=_render_explore_topic,
     ),
     Prompt(
         name="author_deep_dive",
@@ -133,7 +133,7 @@ PROMPTS: Final = (
                 kind="author",
             ),
         ),
-        text=_author_deep_dive,
+        text=_render_author_deep_dive,
     ),
     Prompt(
         name="compare_sources",
@@ -160,7 +160,7 @@ PROMPTS: Final = (
                 description="The question to compare them on; leave it out to compare in general.",
             ),
         ),
-        text=_compare_sources,
+        text=_render_compare_sources,
     ),
     Prompt(
         name="weekly_review",
@@ -174,6 +174,6 @@ PROMPTS: Final = (
                 choices=PERIODS,
             ),
         ),
-        text=_weekly_review,
+        text=_render_weekly_review,
     ),
 )

@@ -91,14 +91,14 @@ class Prompt:
             name: line for name, value in arguments.items() if (line := " ".join(value.split()))
         }
         if arguments.keys() - {argument.name for argument in self.arguments}:
-            raise InvalidInput(f"{self.name} takes only these arguments: {self._names()}.")
+            raise InvalidInput(f"{self.name} takes only these arguments: {self._format_names()}.")
         required_names = [argument.name for argument in self.arguments if argument.required]
         if missing_names := [name for name in required_names if name not in lines]:
             raise InvalidInput(f"{self.name} needs {', '.join(missing_names)}.")
         given_arguments = [argument for argument in self.arguments if argument.name in lines]
         return self.text({arg.name: _quote(arg, lines[arg.name]) for arg in given_arguments})
 
-    def _names(self) -> str:
+    def _format_names(self) -> str:
         return ", ".join(argument.name for argument in self.arguments)
 
 

@@ -43,7 +43,7 @@ def linked_resources(result: dict[str, Any], links: Links) -> list[types.Resourc
     """Return the resources that a result names, in its order."""
     return [
         types.Resource(uri=uri, name=name, mime_type=MIME_TYPE)
-        for uri, name in _links_in(result, links)
+        for uri, name in _iterate_links(result, links)
     ]
 
 
@@ -51,11 +51,11 @@ def link_blocks(result: dict[str, Any], links: Links) -> list[types.ResourceLink
     """Return the resources that a result names, as content blocks of a tool result."""
     return [
         types.ResourceLink(type="resource_link", uri=uri, name=name, mime_type=MIME_TYPE)
-        for uri, name in _links_in(result, links)
+        for uri, name in _iterate_links(result, links)
     ]
 
 
-def _links_in(result: dict[str, Any], links: Links) -> Iterator[tuple[str, str]]:
+def _iterate_links(result: dict[str, Any], links: Links) -> Iterator[tuple[str, str]]:
     """Yield the URI and the name of each linked item that has them.
 
     The answer of a tool of another release may lack the declared fields.

@@ -42,7 +42,7 @@ class Resources:
     ) -> types.ListResourcesResult:
         """List a page of resources."""
         visitor = require_visitor(context)
-        return await self._page(visitor, params.cursor if params else None)
+        return await self._load_page(visitor, params.cursor if params else None)
 
     async def list_templates(
         self, context: RequestContext, _params: types.PaginatedRequestParams | None
@@ -70,9 +70,9 @@ class Resources:
             templates = self._catalog.resource_templates(visitor.caller)
             uris = ", ".join(template.uri for _, template in templates)
             message = f"There is no resource {params.uri[:200]!r}. Valid URIs look like: {uris}"
-            raise _not_found(context, params.uri, message)
+            raise _make_not_found_error(context, params.uri, message)
         if answer.error and answer.error.code == NotFound.code:
-            raise _not_found(context, params.uri, answer.error.message)
+            raise _make_not_found_error(context, params.uri, answer.error.message)
         text = compact(require_result(answer))
         content = types.TextResourceContents(uri=params.uri, mime_type=MIME_TYPE, text=text)
         return types.ReadResourceResult(contents=[content], _meta=meta(answer))
@@ -83,7 +83,7 @@ class Resources:
                 return await self._pipeline.call(tool, arguments, visitor)
         return None
 
-    async def _page(self, visitor: Visitor, cursor: str | None) -> types.ListResourcesResult:
+    async def _load_page(self, visitor: Visitor, cursor: str | None) -> types.ListResourcesResult:
         """Return the page at a cursor, or the first page without one.
 
         Raises:
@@ -97,9 +97,9 @@ class Resources:
             if name not in names:
                 raise MCPError(types.INVALID_PARAMS, INVALID_CURSOR)
             listings = listings[names.index(name) :]
-        return await self._next_page(listings, tool_cursor, visitor)
+        return await self._find_next_page(listings, tool_cursor, visitor)
 
-    async def _next_page(
+    async def _find_next_page(
         self, listings: list[tuple[Declaration, Links]], cursor: str | None, visitor: Visitor
     ) -> types.ListResourcesResult:
         """Return the next page that is not empty, from the first tool that has one."""
@@ -109,7 +109,7 @@ class Resources:
         result = await self._call_page(tool, links, cursor, visitor)
         resources, next_cursor = linked_resources(result, links), result.get("next_cursor")
         if not resources and not next_cursor:
-            return await self._next_page(other_listings, None, visitor)
+            return await self._find_next_page(other_listings, None, visitor)
         position = None
         if next_cursor:
             position = to_cursor(tool.name, next_cursor)
@@ -127,7 +127,7 @@ class Resources:
         return require_result(answer)
 
 
-def _not_found(context: RequestContext, uri: str, message: str) -> MCPError:
+def _make_not_found_error(context: RequestContext, uri: str, message: str) -> MCPError:
     is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
     code = types.INVALID_PARAMS if is_modern else HANDSHAKE_NOT_FOUND
     return MCPError(code, message, data={"uri": uri[:MAX_URI_LENGTH]})

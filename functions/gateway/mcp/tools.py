@@ -45,31 +45,31 @@ class Tools:
         visitor = require_visitor(context)
         tool = self._catalog.get(params.name, visitor.caller)
         if tool is None:
-            raise self._unknown_or_forbidden(params.name, visitor)
+            raise self._make_unknown_or_forbidden_error(params.name, visitor)
         answer = await self._pipeline.call(tool, params.arguments or {}, visitor)
         supports_links = is_version_at_least(context.protocol_version, FIRST_WITH_LINKS)
         return to_result(answer, tool, links=tool.links if supports_links else None)
 
-    def _unknown_or_forbidden(self, name: str, visitor: Visitor) -> MCPError:
+    def _make_unknown_or_forbidden_error(self, name: str, visitor: Visitor) -> MCPError:
         if tool := self._catalog.find_forbidden(name, visitor.caller):
-            return _forbidden(tool, visitor)
+            return _make_forbidden_error(tool, visitor)
         names = ", ".join(tool.name for tool in self._catalog.tools_for(visitor.caller))
         message = f"There is no tool {name[:80]!r}. The tools are: {names}."
         return MCPError(types.INVALID_PARAMS, message)
 
 
-def _forbidden(tool: Declaration, visitor: Visitor) -> MCPError:
+def _make_forbidden_error(tool: Declaration, visitor: Visitor) -> MCPError:
     """Make the error for a forbidden tool, and set the HTTP challenge that asks for more rights."""
     if not visitor.caller.has_tier(tool.tier):
         visitor.require_sign_in(tool.scope)
-        return _error(Unauthorized(f"Sign in to call {tool.name}."))
+        return _to_mcp_error(Unauthorized(f"Sign in to call {tool.name}."))
     if not visitor.caller.role.includes(tool.role):
-        return _error(Forbidden(_role_message(tool, visitor.caller)))
+        return _to_mcp_error(Forbidden(_explain_missing_role(tool, visitor.caller)))
     scopes = " ".join(sorted(visitor.require_scope(tool.scope)))
-    return _error(Forbidden(f"{tool.name} needs a credential with the scopes {scopes}."))
+    return _to_mcp_error(Forbidden(f"{tool.name} needs a credential with the scopes {scopes}."))
 
 
-def _role_message(tool: Declaration, caller: Caller) -> str:
+def _explain_missing_role(tool: Declaration, caller: Caller) -> str:
     return (
         f"{tool.name} needs the role {tool.role}; {caller.user_id} has the role {caller.role}. The"
         " operator of this server can change it: carrel accounts role"
@@ -77,5 +77,5 @@ def _role_message(tool: Declaration, caller: Caller) -> str:
     )
 
 
-def _error(error: CarrelError) -> MCPError:
+def _to_mcp_error(error: CarrelError) -> MCPError:
     return MCPError(types.INVALID_REQUEST, error.message, data=error.to_wire())

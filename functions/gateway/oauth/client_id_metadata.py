@@ -131,7 +131,7 @@ class ClientDocuments:
         try:
             document = await self._fetch.get(url)
             client = parse_client(document.body, url.text)
-            lookup = _Lookup(client, _cache_lifetime(document.cache_control))
+            lookup = _Lookup(client, _parse_cache_lifetime(document.cache_control))
         except DocumentRejected as error:
             log.warning("client_document_refused", host=url.host, reason=error.reason)
             lookup = _Lookup.of(error)
@@ -181,7 +181,7 @@ def _parse_object(body: bytes) -> dict[str, Any]:
     return document
 
 
-def _cache_lifetime(cache_control: str) -> timedelta:
+def _parse_cache_lifetime(cache_control: str) -> timedelta:
     """Parse the time to cache a document, from the directives that servers use in practice."""
     directives = [part.strip().lower() for part in cache_control.split(",")]
     if "no-store" in directives or "no-cache" in directives:

@@ -84,7 +84,7 @@ class Consent:
     async def show(self, request: Request) -> Response:
         """Show the consent page."""
         try:
-            return self._page(request, _single_parameter(request, "request"))
+            return self._render_page(request, _get_single_parameter(request, "request"))
         except CarrelError as error:
             return message_page("This page is not valid", error)
 
@@ -97,28 +97,28 @@ class Consent:
         except CarrelError as error:
             return message_page("Your answer was not accepted", error)
         try:
-            return _redirect(await self._next_url(request, fields, authorization))
+            return _redirect(await self._apply_decision(request, fields, authorization))
         except CarrelError as error:
             _log_rejection(error)
-            return self._page(request, fields["request"], error)
+            return self._render_page(request, fields["request"], error)
 
     async def callback(self, google: GoogleSignIn, request: Request) -> Response:
         """Approve the request when the person returns from Google."""
         retry_url = None
         try:
-            state = _single_parameter(request, "state")
+            state = _get_single_parameter(request, "state")
             browser_id = self._browser_check.existing_id(request)
             sealed_request = google.verify_state(state, browser_id)
             authorization = self._unseal(sealed_request)
             retry_url = f"{CONSENT_PATH}?request={sealed_request}"
             await self._count_attempt(request)
-            proof = await google.authenticate(_code(request), state, browser_id)
+            proof = await google.authenticate(_get_code(request), state, browser_id)
             return _redirect(await self.approvals.approve(authorization, proof, FULL_ACCESS))
         except CarrelError as error:
             _log_rejection(error)
             return message_page("You are not signed in", error, retry_url)
 
-    async def _next_url(
+    async def _apply_decision(
         self, request: Request, fields: dict[str, str], authorization: AuthorizationRequest
     ) -> str:
         """Return the URL that the browser goes to next."""
@@ -145,7 +145,7 @@ class Consent:
     async def _count_attempt(self, request: Request) -> None:
         await self.login_limit(client_address(request.scope, self.settings.proxy_count))
 
-    def _page(
+    def _render_page(
         self, request: Request, sealed_request: str, error: CarrelError | None = None
     ) -> Response:
         authorization = self._unseal(sealed_request)
@@ -224,7 +224,7 @@ class _BrowserCheck:
             raise Forbidden(_OTHER_BROWSER_MESSAGE)
 
 
-def _single_parameter(request: Request, name: str) -> str:
+def _get_single_parameter(request: Request, name: str) -> str:
     values = request.query_params.getlist(name)
     if len(values) != 1:
         raise InvalidInput(
@@ -233,10 +233,10 @@ def _single_parameter(request: Request, name: str) -> str:
     return values[0]
 
 
-def _code(request: Request) -> str:
+def _get_code(request: Request) -> str:
     if "error" in request.query_params:
         raise Forbidden("You did not finish signing in with Google.")
-    return _single_parameter(request, "code")
+    return _get_single_parameter(request, "code")
 
 
 def _redirect(address: str) -> Response:

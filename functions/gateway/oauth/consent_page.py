@@ -75,7 +75,7 @@ def consent_page(
     html = _render(
         "consent.html",
         client=sanitize_name(authorization.client_name or "") or "An unnamed program",
-        client_host=_client_host(authorization.client_id),
+        client_host=_get_client_host(authorization.client_id),
         destination=destination,
         scopes=[label for scope, label in _SCOPE_LABELS.items() if scope in authorization.scopes],
         sealed_request=sealed_request,
@@ -84,13 +84,13 @@ def consent_page(
         error=error.message if error else None,
     )
     sources = ["'self'", "https:", destination.csp_source, google_source or ""]
-    return _response(html, error, sources)
+    return _make_response(html, error, sources)
 
 
 def message_page(title: str, error: CarrelError, retry_url: str | None = None) -> HTMLResponse:
     """Make a page with an error, and a link to try again if there is one."""
     html = _render("page.html", title=title, message=error.message, retry_url=retry_url)
-    return _response(html, error, ["'none'"])
+    return _make_response(html, error, ["'none'"])
 
 
 def sanitize_name(name: str) -> str:
@@ -106,12 +106,12 @@ def sanitize_name(name: str) -> str:
     return words if len(words) <= MAX_NAME_LENGTH else f"{words[:MAX_NAME_LENGTH]}…"
 
 
-def _client_host(client_id: str) -> str | None:
+def _get_client_host(client_id: str) -> str | None:
     """Return the host of the client's document if its id is a URL."""
     return urlsplit(client_id).hostname if client_id.startswith("https://") else None
 
 
-def _response(html: str, error: CarrelError | None, targets: Iterable[str]) -> HTMLResponse:
+def _make_response(html: str, error: CarrelError | None, targets: Iterable[str]) -> HTMLResponse:
     policy = {
         "default-src": "'none'",
         "style-src": f"'sha256-{_STYLE_HASH}'",

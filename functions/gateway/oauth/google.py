@@ -268,7 +268,7 @@ class OpenIdProvider:
         document = await self._get(f"{self._issuer}/.well-known/openid-configuration")
         try:
             if document["issuer"] != self._issuer:
-                raise _logged_unavailable_error("issuer")
+                raise _log_and_make_unavailable("issuer")
             keys = jwt.PyJWKSet.from_dict(await self._get(document["jwks_uri"]))
             self._cached_metadata = ProviderMetadata(
                 authorization_endpoint=document["authorization_endpoint"],
@@ -277,13 +277,13 @@ class OpenIdProvider:
                 fetched_at=self._clock(),
             )
         except (jwt.PyJWTError, KeyError, TypeError) as error:
-            raise _logged_unavailable_error("metadata") from error
+            raise _log_and_make_unavailable("metadata") from error
         return self._cached_metadata
 
     async def _get(self, url: str) -> dict[str, Any]:
         status, body = await self._send("GET", url)
         if status != _STATUS_OK:
-            raise _logged_unavailable_error("status")
+            raise _log_and_make_unavailable("status")
         return body
 
     async def _send(
@@ -298,19 +298,19 @@ class OpenIdProvider:
             ):
                 content = await read_limited(response.aiter_bytes(), MAX_RESPONSE_BYTES)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-            raise _logged_unavailable_error("unreachable") from error
+            raise _log_and_make_unavailable("unreachable") from error
         if content is None:
-            raise _logged_unavailable_error("too_large")
+            raise _log_and_make_unavailable("too_large")
         try:
             body = json.loads(content)
         except (ValueError, RecursionError) as error:
-            raise _logged_unavailable_error("json") from error
+            raise _log_and_make_unavailable("json") from error
         if not isinstance(body, dict):
-            raise _logged_unavailable_error("json")
+            raise _log_and_make_unavailable("json")
         return response.status_code, body
 
 
-def _logged_unavailable_error(reason: str) -> Unavailable:
+def _log_and_make_unavailable(reason: str) -> Unavailable:
     log.warning("google_unavailable", reason=reason)
     return Unavailable(
         "Google does not answer as expected. Try again later.", retry_after=_RETRY_AFTER_SECONDS

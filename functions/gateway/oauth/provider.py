@@ -82,12 +82,12 @@ class SignInService:
 
     async def find_by_code(self, code: str, client_id: str) -> Grant | None:
         """Find the valid sign-in of a code, which may have been used already."""
-        return await self._valid_grant(parse_code(self._keyring, code, client_id))
+        return await self._load_valid_grant(parse_code(self._keyring, code, client_id))
 
     async def find_by_refresh_token(self, token: str, client_id: str) -> Grant | None:
         """Find the valid sign-in of a refresh token, current or old."""
         grant_id, _ = parse_refresh_token(self._keyring, token, client_id) or (None, 0)
-        return await self._valid_grant(grant_id)
+        return await self._load_valid_grant(grant_id)
 
     async def exchange(self, code: str, client_id: str) -> OAuthToken:
         """Exchange a code for tokens. A second exchange ends the sign-in.
@@ -164,7 +164,7 @@ class SignInService:
             refresh_token=refresh_token,
         )
 
-    async def _valid_grant(self, grant_id: str | None) -> Grant | None:
+    async def _load_valid_grant(self, grant_id: str | None) -> Grant | None:
         """Load a grant if it is valid and its person is still allowed. Costs two round trips."""
         if grant_id is None:
             return None
@@ -173,7 +173,7 @@ class SignInService:
         if grant is None or not grant.is_valid(self._clock()):
             return None
         account, proof_start = await asyncio.gather(
-            store.accounts.get(grant.user_id), self._proof_start(store, grant)
+            store.accounts.get(grant.user_id), self._load_proof_start(store, grant)
         )
         is_valid = (
             proof_start
@@ -182,7 +182,7 @@ class SignInService:
         )
         return grant if is_valid else None
 
-    async def _proof_start(self, store: AccessStore, grant: Grant) -> datetime | None:
+    async def _load_proof_start(self, store: AccessStore, grant: Grant) -> datetime | None:
         """Return the start of the proof's validity, or None if the proof is no longer valid."""
         proof = grant.proof
         if proof.key_id is None:

@@ -56,7 +56,7 @@ def is_registered(uri: str, registered: Iterable[str]) -> bool:
 
     A loopback address may have any port (RFC 8252, section 7.3), since the system chooses one.
     """
-    return any(uri == other or _equal_except_port(uri, other) for other in registered)
+    return any(uri == other or _equals_except_port(uri, other) for other in registered)
 
 
 def add_query(redirect_uri: str, **parameters: str | None) -> str:
@@ -114,14 +114,14 @@ def csp_source(url: SplitResult) -> str:
     return f"{url.scheme}://{url.hostname}{port}"
 
 
-def _equal_except_port(uri: str, registered: str) -> bool:
+def _equals_except_port(uri: str, registered: str) -> bool:
     requested, expected = parse_redirect_uri(uri), parse_redirect_uri(registered)
     if requested is None or expected is None or requested.scheme != "http":
         return False
-    return _without_port(requested) == _without_port(expected)
+    return _strip_port(requested) == _strip_port(expected)
 
 
-def _without_port(parts: SplitResult) -> SplitResult:
+def _strip_port(parts: SplitResult) -> SplitResult:
     return parts._replace(netloc=parts.netloc.removesuffix(f":{parts.port}"))
 
 

@@ -94,7 +94,7 @@ def sign_in_routes(access: Access) -> list[Route]:
         login_limit=partial(access.limits.take_for_address, LOGINS),
         google=google,
     )
-    is_still_allowed = google.is_still_allowed if google else _never_allowed
+    is_still_allowed = google.is_still_allowed if google else _reject_every_proof
     register_limit = partial(access.limits.take_for_address, REGISTRATIONS)
     return [
         *program_routes(access, ClientDocuments(clock=clock), is_still_allowed, register_limit),
@@ -142,17 +142,17 @@ def program_routes(
             limit_body(request_response(with_errors(authorize.handle, timeout, _authorize_error))),
             methods=_GET_OR_POST,
         ),
-        _endpoint(TOKEN_PATH, with_errors(_Token(token_provider).handle, timeout)),
-        _endpoint(REGISTRATION_PATH, with_errors(register.handle, timeout)),
-        _endpoint(REVOCATION_PATH, with_errors(_Revoke(token_provider).handle, timeout)),
+        _make_route(TOKEN_PATH, with_errors(_Token(token_provider).handle, timeout)),
+        _make_route(REGISTRATION_PATH, with_errors(register.handle, timeout)),
+        _make_route(REVOCATION_PATH, with_errors(_Revoke(token_provider).handle, timeout)),
     ]
 
 
-def _endpoint(path: str, handler: Handler) -> Route:
+def _make_route(path: str, handler: Handler) -> Route:
     return Route(path, limit_body(cors_middleware(handler, _POST)), methods=_POST)
 
 
-def _never_allowed(_proof: Proof) -> bool:
+def _reject_every_proof(_proof: Proof) -> bool:
     """Reject every proof, because sign-in with Google is switched off."""
     return False
 

@@ -46,19 +46,19 @@ def extractive_card(text: str, title: str = "") -> KnowledgeCard | None:
         return KnowledgeCard(prose) if prose else None
     from shared.text.key_sentences import key_sentences
 
-    best_sentences = _distinct(key_sentences(text, title))
+    best_sentences = _drop_similar(key_sentences(text, title))
     if not best_sentences:
         return KnowledgeCard(truncate(prose, MAX_SUMMARY))
-    summary = _summary(best_sentences, min(MAX_SUMMARY, int(SUMMARY_SHARE * len(prose))))
+    summary = _pick_summary(best_sentences, min(MAX_SUMMARY, int(SUMMARY_SHARE * len(prose))))
     other_sentences = [sentence for sentence in best_sentences if sentence not in summary]
     count = min(max(len(best_sentences) // SENTENCES_PER_TAKEAWAY, MIN_TAKEAWAYS), MAX_TAKEAWAYS)
     return KnowledgeCard(
-        truncate(" ".join(_in_text_order(summary)), MAX_SUMMARY),
-        tuple(truncate(text, MAX_TAKEAWAY) for text in _in_text_order(other_sentences[:count])),
+        truncate(" ".join(_sort_by_position(summary)), MAX_SUMMARY),
+        tuple(truncate(text, MAX_TAKEAWAY) for text in _sort_by_position(other_sentences[:count])),
     )
 
 
-def _distinct(ranked_sentences: Sequence[KeySentence]) -> list[KeySentence]:
+def _drop_similar(ranked_sentences: Sequence[KeySentence]) -> list[KeySentence]:
     """Return the sentences that are not too similar to one ranked above them."""
     distinct: list[KeySentence] = []
     for sentence in ranked_sentences:
@@ -67,7 +67,7 @@ def _distinct(ranked_sentences: Sequence[KeySentence]) -> list[KeySentence]:
     return distinct
 
 
-def _summary(ranked_sentences: Sequence[KeySentence], length: int) -> list[KeySentence]:
+def _pick_summary(ranked_sentences: Sequence[KeySentence], length: int) -> list[KeySentence]:
     """Return the best sentence, and any of the next three that fit into the remaining length."""
     summary = [ranked_sentences[0]]
     remaining_length = length - len(ranked_sentences[0].text)
@@ -78,7 +78,7 @@ def _summary(ranked_sentences: Sequence[KeySentence], length: int) -> list[KeySe
     return summary
 
 
-def _in_text_order(unordered_sentences: Sequence[KeySentence]) -> list[str]:
+def _sort_by_position(unordered_sentences: Sequence[KeySentence]) -> list[str]:
     return [
         sentence.text
         for sentence in sorted(unordered_sentences, key=lambda sentence: sentence.position)

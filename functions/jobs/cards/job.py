@@ -59,21 +59,21 @@ async def cards(ctx: Context, budget: Budget) -> Report:
 
 async def renew(ctx: Context) -> int:
     """Queue the chunks whose cards were made by another model than the current one."""
-    return await Cards(ctx.database).renew(partial(_model_for, ctx=ctx), ctx.clock())
+    return await Cards(ctx.database).renew(partial(_choose_model, ctx=ctx), ctx.clock())
 
 
-def _model_for(content: str, ctx: Context) -> str:
-    generator = _generator_for(content, ctx)
+def _choose_model(content: str, ctx: Context) -> str:
+    generator = _choose_generator(content, ctx)
     return generator.model if generator else EXTRACTIVE
 
 
-def _generator_for(content: str, ctx: Context) -> Generator | None:
+def _choose_generator(content: str, ctx: Context) -> Generator | None:
     """Return the language model, or None if there is none, or the chunk is too short for it."""
     return ctx.generator if len(content.strip()) >= MIN_LENGTH else None
 
 
 async def _make_card(chunk: PendingChunk, ctx: Context, report: Report) -> StepResult:
-    generator = _generator_for(chunk.content, ctx)
+    generator = _choose_generator(chunk.content, ctx)
     if generator:
         card = await _generate(chunk, generator, ctx)
         if card:

@@ -40,14 +40,14 @@ async def assign_pending(
         if budget.spent:
             report.finished = False
             return
-        assignments = _assignments(page, clustering, clusters)
+        assignments = _assign_page(page, clustering, clusters)
         report.counts["placed"] += await Clusterings(ctx.database).assign(
             assignments, ctx.clock(), since=clustering is not None
         )
         budget.progress(len(page))
 
 
-def _assignments(
+def _assign_page(
     page: Sequence[AssignedChunk],
     clustering: Clustering | None,
     clusters: Sequence[ClusterWithCentroid],
@@ -63,7 +63,7 @@ def _assignments(
         chunk for chunk in page if chunk.vector and chunk.model == clustering.model
     ]
     nearest_ids = (
-        _nearest(to_matrix(comparable_chunks), current_clusters) if comparable_chunks else []
+        _find_nearest(to_matrix(comparable_chunks), current_clusters) if comparable_chunks else []
     )
     cluster_ids = {
         chunk.chunk_id: ids for chunk, ids in zip(comparable_chunks, nearest_ids, strict=True)
@@ -74,7 +74,7 @@ def _assignments(
     ]
 
 
-def _nearest(
+def _find_nearest(
     vectors: NDArray[np.float32], clusters: Sequence[ClusterWithCentroid]
 ) -> list[tuple[str, ...]]:
     """Return the nearest cluster of each vector, or nothing for a vector that is too far away."""

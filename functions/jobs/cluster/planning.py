@@ -116,11 +116,11 @@ def plan_clusters(
         new_clusters, positions, members, _match(members, chunks, previous_clusters), strict=True
     )
     for new_cluster, position, chunk_ids, match in rows:
-        cluster_id = match.cluster_id if match else _new_id(chunk_ids, used_ids)
+        cluster_id = match.cluster_id if match else _derive_id(chunk_ids, used_ids)
         used_ids.add(cluster_id)
         previous_cluster = previous_clusters.get(cluster_id)
         description = (
-            _current_description(previous_cluster, match, chunk_ids)
+            _keep_description(previous_cluster, match, chunk_ids)
             if previous_cluster and match
             else None
         )
@@ -173,7 +173,7 @@ def _collect_members(
     return members
 
 
-def _current_description(
+def _keep_description(
     previous: ClusterWithCentroid, match: ClusterMatch, members: Sequence[str]
 ) -> ClusterDescription | None:
     """Return the description of a previous cluster, or None if the cluster drifted too far."""
@@ -186,7 +186,7 @@ def _current_description(
     return ClusterDescription(cluster.name, cluster.description or "", cluster.keywords)
 
 
-def _new_id(members: Sequence[str], used_ids: Collection[str]) -> str:
+def _derive_id(members: Sequence[str], used_ids: Collection[str]) -> str:
     """Return an unused id. The prefix `topic-` is part of stored ids."""
     base = f"topic-{hash_members(members)[:12]}"
     if base not in used_ids:

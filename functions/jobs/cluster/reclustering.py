@@ -147,7 +147,7 @@ async def _assign_chunks(
             report.finished = False
             return False
         page = chunks[start : start + PAGE_SIZE]
-        assignments = [_assignment(chunk, cluster_ids[chunk.chunk_id]) for chunk in page]
+        assignments = [_make_assignment(chunk, cluster_ids[chunk.chunk_id]) for chunk in page]
         report.counts["placed"] += await Clusterings(ctx.database).assign(
             assignments, ctx.clock(), since=False
         )
@@ -155,7 +155,7 @@ async def _assign_chunks(
     return True
 
 
-def _assignment(chunk: AssignedChunk, cluster_ids: Sequence[str]) -> ClusterAssignment:
+def _make_assignment(chunk: AssignedChunk, cluster_ids: Sequence[str]) -> ClusterAssignment:
     """Return the clusters of a chunk, first those that it is in already, in their order."""
     kept_ids = [cluster_id for cluster_id in chunk.cluster_ids if cluster_id in cluster_ids]
     return ClusterAssignment(chunk, tuple(dict.fromkeys([*kept_ids, *cluster_ids])))

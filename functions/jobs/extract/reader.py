@@ -97,7 +97,7 @@ class PassageReader:
         """
         async with self._order.join(chunk) as wait_for_turn:
             extractions = await self._embed(await self._extract(chunk))
-            neighbours = await asyncio.gather(*map(self._neighbours, extractions))
+            neighbours = await asyncio.gather(*map(self._find_neighbours, extractions))
             await wait_for_turn()
             extractions = list(map(self._mark_duplicate, extractions, neighbours))
         return Extractions(self._context.database).replacement(
@@ -142,7 +142,7 @@ class PassageReader:
         vectors = await embedder.embed(texts, Purpose.DOCUMENT)
         return drop_duplicates(list(zip(extractions, vectors, strict=True)), embedder.model)
 
-    async def _neighbours(self, embedded_extraction: Embedded) -> list[Similar]:
+    async def _find_neighbours(self, embedded_extraction: Embedded) -> list[Similar]:
         """Return the similar extractions in the database, without those about to be replaced."""
         extraction, vector = embedded_extraction
         neighbours = await Extractions(self._context.database).nearest_above(

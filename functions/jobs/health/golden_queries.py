@@ -61,10 +61,10 @@ async def _choose(count: int, used_chunk_ids: set[str], health: SearchHealth) ->
     for number in range(count + MAX_EXTRA_SAMPLES):
         if len(chosen_queries) == count:
             break
-        sample = await _sample(number, health)
+        sample = await _load_sample(number, health)
         if not sample:
             break
-        if query := _best_query(
+        if query := _choose_query(
             [chunk for chunk in sample if chunk.chunk_id not in used_chunk_ids]
         ):
             chosen_queries.append(query)
@@ -72,7 +72,7 @@ async def _choose(count: int, used_chunk_ids: set[str], health: SearchHealth) ->
     return chosen_queries
 
 
-async def _sample(number: int, health: SearchHealth) -> list[Chunk]:
+async def _load_sample(number: int, health: SearchHealth) -> list[Chunk]:
     """Return the chunks after a point that depends only on the number.
 
     Return the first chunks if the point is after the last chunk.
@@ -81,7 +81,7 @@ async def _sample(number: int, health: SearchHealth) -> list[Chunk]:
     return await health.chunks_from(point) or await health.chunks_from("")
 
 
-def _best_query(chunks: Sequence[Chunk]) -> GoldenQuery | None:
+def _choose_query(chunks: Sequence[Chunk]) -> GoldenQuery | None:
     """Return a query for one of the chunks, if possible from a card that says it in other words."""
     for make_query in (query_from_card, query_from_text):
         for chunk in chunks:
@@ -101,15 +101,15 @@ def query_from_card(chunk: Chunk) -> str | None:
         for candidate in (*card.takeaways, card.summary)
         if _normalize(candidate) not in text
     ]
-    return _richest(candidates)
+    return _pick_richest(candidates)
 
 
 def query_from_text(chunk: Chunk) -> str | None:
     """Return the sentence of the chunk with the most different terms."""
-    return _richest(sentences(chunk.content))
+    return _pick_richest(sentences(chunk.content))
 
 
-def _richest(texts: Sequence[str]) -> str | None:
+def _pick_richest(texts: Sequence[str]) -> str | None:
     """Return the text with the most different terms, if it has at least `MIN_TERMS`."""
     candidates = [" ".join(text.split())[:MAX_LENGTH] for text in texts]
     best = max(candidates, key=lambda text: len(set(terms(text))), default="")

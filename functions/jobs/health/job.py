@@ -41,7 +41,7 @@ async def health(ctx: Context, budget: Budget) -> Report:
             report.finished = False
             return report
         began = time.perf_counter()
-        position = await _search(golden, ctx)
+        position = await _measure_rank(golden, ctx)
         if position is None:
             report.note = "Semantic search is not available: nothing was measured."
             return report
@@ -57,7 +57,7 @@ async def health(ctx: Context, budget: Budget) -> Report:
     return report
 
 
-async def _search(golden: GoldenQuery, ctx: Context) -> int | None:
+async def _measure_rank(golden: GoldenQuery, ctx: Context) -> int | None:
     """Return the rank of the chunk among the first ten hits, from 1, or 0 if it is not there.
 
     Return None if semantic search is not available.

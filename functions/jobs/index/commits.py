@@ -38,7 +38,9 @@ def split_commits(changes: Sequence[IndexChange]) -> Iterator[list[IndexChange]]
     size = facets = 0
     for change in changes:
         refs = {ref for ref, *_ in change.difference.entries(KNOWLEDGE)}
-        change_size = _chunk_size(change, len(refs)) + sum(map(_postings_size, refs - postings))
+        change_size = _estimate_chunk_size(change, len(refs)) + sum(
+            map(_estimate_postings_size, refs - postings)
+        )
         vectors = 1 + len(vector_index_entries(change.state.facets))
         is_full = (
             size + change_size > MAX_BYTES
@@ -48,7 +50,9 @@ def split_commits(changes: Sequence[IndexChange]) -> Iterator[list[IndexChange]]
         if commit and is_full:
             yield commit
             commit, postings, size, facets = [], set(), 0, 0
-            change_size = _chunk_size(change, len(refs)) + sum(map(_postings_size, refs))
+            change_size = _estimate_chunk_size(change, len(refs)) + sum(
+                map(_estimate_postings_size, refs)
+            )
         commit.append(change)
         postings |= refs
         size += change_size
@@ -57,19 +61,22 @@ def split_commits(changes: Sequence[IndexChange]) -> Iterator[list[IndexChange]]
         yield commit
 
 
-def _postings_size(ref: PostingsRef) -> int:
-    return _POSTINGS_BYTES + _size(ref[1])
+def _estimate_postings_size(ref: PostingsRef) -> int:
+    return _POSTINGS_BYTES + _count_bytes(ref[1])
 
 
-def _chunk_size(change: IndexChange, postings: int) -> int:
+def _estimate_chunk_size(change: IndexChange, postings: int) -> int:
     """Return the size of a chunk's entries in its postings, and of its own fields."""
-    entries = postings * (_ENTRY_BYTES + 2 * _size(change.pending.chunk_id))
-    terms = sum(_FIELD_BYTES + _size(term) for term in change.state.terms)
+    entries = postings * (_ENTRY_BYTES + 2 * _count_bytes(change.pending.chunk_id))
+    terms = sum(_FIELD_BYTES + _count_bytes(term) for term in change.state.terms)
     facets = change.state.facets.items()
-    names = sum(4 * _FIELD_BYTES + 2 * _size(facet) + 3 * _size(name) for facet, name in facets)
+    names = sum(
+        4 * _FIELD_BYTES + 2 * _count_bytes(facet) + 3 * _count_bytes(name)
+        for facet, name in facets
+    )
     vector = len(change.pending.compact_vector or b"")
     return entries + terms + names + vector + _POSTINGS_BYTES
 
 
-def _size(text: str) -> int:
+def _count_bytes(text: str) -> int:
     return len(text.encode())

@@ -96,7 +96,7 @@ async def _plan_commits(
 ) -> list[list[IndexChange]]:
     """Return the changes of each commit for a page. Chunks that cannot be indexed are deferred."""
     # Finding the terms takes CPU time, and in a thread it does not block the event loop.
-    outcomes = await asyncio.to_thread(list, map(_change, page))
+    outcomes = await asyncio.to_thread(list, map(_build_change, page))
     for chunk, outcome in zip(page, outcomes, strict=True):
         if isinstance(outcome, str):
             await defer_chunk(STEP, chunk, outcome, ctx, report)
@@ -125,7 +125,7 @@ async def _apply(
             await defer_chunk(STEP, batch[0].pending, f"was refused: {outcome}", ctx, report)
 
 
-def _change(chunk: ChunkToIndex) -> IndexChange | str:
+def _build_change(chunk: ChunkToIndex) -> IndexChange | str:
     """Return the change to the index for a chunk, or the reason why it cannot be indexed."""
     if chunk.fault:
         return chunk.fault

@@ -62,7 +62,7 @@ def chunk_source(source: Source) -> ChunkedSource:
     chunked = ChunkedSource(
         source,
         [chunk for section in chunks for chunk in section],
-        former_ids=_former_ids(source, chunks),
+        former_ids=_compute_former_ids(source, chunks),
     )
     if excess := chunked.excess:
         raise Unreadable(excess)
@@ -79,7 +79,7 @@ def _split(source: Source) -> list[list[Chunk]]:
     return [list(islice(chunks, len(of_section))) for of_section in spans]
 
 
-def _former_ids(source: Source, chunks: list[list[Chunk]]) -> dict[str, str]:
+def _compute_former_ids(source: Source, chunks: list[list[Chunk]]) -> dict[str, str]:
     """Return the ids by which an earlier release stored chunks of which it had another text."""
     if not any(section.former_text for section in source.sections):
         return {}

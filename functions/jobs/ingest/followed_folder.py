@@ -218,7 +218,7 @@ class _Comparison:
         files = self._listing.files
         hashes = {path: content_hash(name, files[name]) for path, name in self._names.items()}
         readable = {path: digest for path, digest in hashes.items() if digest}
-        renamed = self._renamed(hashes)
+        renamed = self._find_renamed(hashes)
         left = set(renamed.values())
         before = {path: state for path, state in self._states.items() if path not in left}
         replaced = {
@@ -233,7 +233,7 @@ class _Comparison:
             state = before.get(path, _UNREAD)
             has_replaced = len(state.ids) > 1 and not _has_records(path)
             if state.generation != digest or state.missing or has_replaced:
-                ids = self._ids(path, state, taken)
+                ids = self._assign_ids(path, state, taken)
                 states[path] = FileState(digest, ids)
                 former = (*replaced.get(path, ()), *state.ids)
                 dropped[path] = tuple(name for name in former if name not in ids)
@@ -266,7 +266,7 @@ class _Comparison:
             dropped=dropped,
         )
 
-    def _renamed(self, hashes: Mapping[Path, int]) -> dict[Path, Path]:
+    def _find_renamed(self, hashes: Mapping[Path, int]) -> dict[Path, Path]:
         """Pair paths of new content with the former paths of that content.
 
         Files may have swapped their names, or replaced each other. A file whose content is new
@@ -316,10 +316,10 @@ class _Comparison:
         except OSError:
             return False
 
-    def _ids(self, path: Path, state: FileState, taken: Collection[str]) -> tuple[str, ...]:
+    def _assign_ids(self, path: Path, state: FileState, taken: Collection[str]) -> tuple[str, ...]:
         """Return the ids of the sources of a new or edited file."""
         if _has_records(path):
-            return self._record_ids(path, state.ids)
+            return self._read_record_ids(path, state.ids)
         if state.ids:
             return state.ids[:1]  # The others are of files that this one replaced.
         root = self._listing.root_of(path)
@@ -327,7 +327,7 @@ class _Comparison:
         ids = (source_id_of(root.collection, key, number) for number in count(1))
         return (next(name for name in ids if name not in taken),)
 
-    def _record_ids(self, path: Path, former: tuple[str, ...]) -> tuple[str, ...]:
+    def _read_record_ids(self, path: Path, former: tuple[str, ...]) -> tuple[str, ...]:
         """Return the ids of the records; if some are not there to be read, the former ones, too."""
         file = source_file(self._names[path], self._listing)
         entries = [entry for _, entry in file_entries(file)]

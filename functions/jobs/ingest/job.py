@@ -52,7 +52,7 @@ async def ingest(ctx: Context, budget: Budget, *, forgets_all: bool = False) -> 
         InvalidInput: No origin is configured and no link waits, or an origin cannot be read.
         Unavailable: An origin or the database does not answer.
     """
-    origins = _configured(ctx.settings, forgets_all=forgets_all)
+    origins = _collect_origins(ctx.settings, forgets_all=forgets_all)
     await _require_work(origins, ctx)
     report = Report()
     errors: list[CarrelError] = []
@@ -72,7 +72,7 @@ async def ingest(ctx: Context, budget: Budget, *, forgets_all: bool = False) -> 
 async def count(ctx: Context) -> int:
     """Count the texts that a run would read, as far as Readwise and Cloud Storage do not know."""
     settings = ctx.settings
-    origins = _configured(settings)
+    origins = _collect_origins(settings)
     waiting = await _require_work(origins, ctx)
     if settings.ingest_path and len(origins) == 1:
         return waiting + await count_texts(settings.ingest_path)
@@ -91,7 +91,7 @@ async def _require_work(origins: Collection[str], ctx: Context) -> int:
     return waiting
 
 
-async def _dead_letters(ctx: Context, limit: int) -> list[Failure]:
+async def _load_dead_letters(ctx: Context, limit: int) -> list[Failure]:
     """Load some of the links and books that are not read again."""
     letters = await asyncio.gather(*(origin.load(ctx, limit) for origin in _DEAD_LETTERS))
     return [letter for of_origin in letters for letter in of_origin][:limit]
@@ -102,7 +102,7 @@ async def _retry(ctx: Context) -> int:
     return sum(await asyncio.gather(*(origin.retry(ctx) for origin in _DEAD_LETTERS)))
 
 
-def _configured(settings: Settings, *, forgets_all: bool = False) -> dict[str, IngestOrigin]:
+def _collect_origins(settings: Settings, *, forgets_all: bool = False) -> dict[str, IngestOrigin]:
     """Return the origins. The path comes last, because reading it might take all the time."""
     origins: dict[str, IngestOrigin] = {}
     if settings.readwise_token:
@@ -123,7 +123,7 @@ JOB = Job(
     run_confirmed=partial(ingest, forgets_all=True),
     total=count,
     schedule=SCHEDULE,
-    dead_letters=DeadLetters(load=_dead_letters, retry=_retry),
+    dead_letters=DeadLetters(load=_load_dead_letters, retry=_retry),
     capabilities=frozenset({Capability.READWISE, Capability.INGEST_BUCKET}),
     settings=("ingest_path",),
 )

@@ -89,13 +89,13 @@ async def ingest_path(  # noqa: PLR0913 - two ways to confirm what is missing
         comparison = replace(comparison, changes=comparison.changes.without_books())
     listing, changes = comparison.listing, comparison.changes
     confirmed = changes.missing_ids if forgets_all else confirmed
-    forgotten = _forgettable(comparison, confirmed, report)
+    forgotten = _select_forgettable(comparison, confirmed, report)
     if changes.error and not forgotten:
         raise changes.error
-    report.note = to_one_line(f"{report.note} {_note(listing)}")
+    report.note = to_one_line(f"{report.note} {_format_note(listing)}")
     await comparison.store()
     listing = replace(listing, source_ids=changes.source_ids)
-    remaining = batches(_sources(listing, report, without_books=follows_readwise))
+    remaining = batches(_read_sources(listing, report, without_books=follows_readwise))
     # Reading and chunking a megabyte takes a second and would block the event loop, and the lease.
     while batch := await asyncio.to_thread(next, remaining, None):
         if budget.spent:
@@ -147,7 +147,7 @@ async def compare_path(
 async def followed_source_ids(path: Path, database: Database) -> list[str]:
     """Load the ids of the sources that were ingested from a followed folder, or a part of it."""
     roots = (await Roots(database).read()).roots
-    listing = await asyncio.to_thread(_empty_listing, path, roots)
+    listing = await asyncio.to_thread(_make_empty_listing, path, roots)
     return await FollowedFolder(database, listing, roots).source_ids()
 
 
@@ -187,11 +187,11 @@ async def _compare(path: Path, database: Database, *, registers: bool) -> _Compa
     try:
         listing = await asyncio.to_thread(list_files, path, roots)
     except InvalidInput as failure:
-        listing, error = await asyncio.to_thread(_empty_listing, path, roots), failure
+        listing, error = await asyncio.to_thread(_make_empty_listing, path, roots), failure
     if listing.is_export:
         return _Comparison(listing, FolderChanges(listing.scope))
     if listing.files:
-        listing = await _under_former_name(listing, roots, database)
+        listing = await _adopt_former_name(listing, roots, database)
         roots = listing.registration.roots
         if registers:
             await Roots(database).replace(stored, roots)
@@ -202,12 +202,12 @@ async def _compare(path: Path, database: Database, *, registers: bool) -> _Compa
     return _Comparison(listing, replace(changes, error=error), folder)
 
 
-def _empty_listing(path: Path, roots: Sequence[Root]) -> FileListing:
+def _make_empty_listing(path: Path, roots: Sequence[Root]) -> FileListing:
     scope = Path(os.path.realpath(path))
     return FileListing(scope, {}, register(scope, roots))
 
 
-def _forgettable(
+def _select_forgettable(
     comparison: _Comparison, confirmed: AbstractSet[str] | None, report: Report
 ) -> AbstractSet[str]:
     """Return the missing sources that may be forgotten; too many to do so are a failure."""
@@ -221,7 +221,7 @@ def _forgettable(
     return changes.missing_ids
 
 
-async def _under_former_name(
+async def _adopt_former_name(
     listing: FileListing, roots: Sequence[Root], database: Database
 ) -> FileListing:
     """List the folder under the name of one that was moved or renamed, if it has the same texts.
@@ -230,11 +230,11 @@ async def _under_former_name(
     several former folders the one with the most matches is chosen.
     """
     moves = await asyncio.to_thread(possible_moves, listing.registration.root, roots)
-    moves = await _with_same_files(moves, listing, database)
+    moves = await _filter_by_files(moves, listing, database)
     listings = [
-        await _with_stored_ids(replace(listing, registration=move), database) for move in moves
+        await _add_stored_ids(replace(listing, registration=move), database) for move in moves
     ]
-    samples = [await asyncio.to_thread(_sample, listing) for listing in listings]
+    samples = [await asyncio.to_thread(_read_sample, listing) for listing in listings]
     chunk_ids = [chunk_id for sample in samples for chunk_id in sample]
     stored = {chunk.chunk_id for chunk in await Chunks(database).get_all(chunk_ids)}
     best, best_count = listing, 0
@@ -245,7 +245,7 @@ async def _under_former_name(
     return best
 
 
-async def _with_same_files(
+async def _filter_by_files(
     moves: Sequence[Registration], listing: FileListing, database: Database
 ) -> list[Registration]:
     """Return the moves that keep the folder's name, and those of folders with the same files.
@@ -257,7 +257,7 @@ async def _with_same_files(
     renamed = [move for move in moves if move.is_renamed]
     if not renamed:
         return same_name
-    names = _sample_names(listing)
+    names = _pick_sample_names(listing)
     hashes = await asyncio.to_thread(
         lambda: [content_hash(name, listing.files[name]) for name in names]
     )
@@ -270,30 +270,30 @@ async def _with_same_files(
     return same_name
 
 
-async def _with_stored_ids(listing: FileListing, database: Database) -> FileListing:
+async def _add_stored_ids(listing: FileListing, database: Database) -> FileListing:
     changes = await FollowedFolder(database, listing, listing.registration.roots).changes()
     return replace(listing, source_ids=changes.source_ids)
 
 
-def _sample(listing: FileListing) -> list[str]:
+def _read_sample(listing: FileListing) -> list[str]:
     """Return the ids of the first chunks of up to 30 texts; each id has a hash of the text.
 
     Sources of exports have the same ids in every folder, and are left out.
     """
-    files = {name: listing.files[name] for name in _sample_names(listing)}
+    files = {name: listing.files[name] for name in _pick_sample_names(listing)}
     items = read_files(replace(listing, files=files, problems=()))
     sources = (item for item in items if isinstance(item, Source))
     batch = next(batches(sources), SourceBatch())
     return [source.chunks[0].chunk_id for source in batch.accepted if source.chunks]
 
 
-def _sample_names(listing: FileListing) -> list[str]:
+def _pick_sample_names(listing: FileListing) -> list[str]:
     """Return the names of up to 30 files that are not exports, from all of the folder."""
     names = [name for name in listing.files if identity_of(PurePath(name)) is not Identity.ORIGIN]
     return names[:: len(names) // BATCH_SIZE + 1]
 
 
-def _note(listing: FileListing) -> str:
+def _format_note(listing: FileListing) -> str:
     notes = [listing.registration.note] if listing.is_named_after_folder else []
     if listing.not_read:
         notes.append(f"Not read: {listing.not_read}.")
@@ -302,10 +302,10 @@ def _note(listing: FileListing) -> str:
 
 async def count_texts(path: str) -> int:
     """Count the texts of the path; files of which each is one text are not read."""
-    return await asyncio.to_thread(lambda: sum(_text_counts(list_files(Path(path)))))
+    return await asyncio.to_thread(lambda: sum(_count_texts_per_file(list_files(Path(path)))))
 
 
-def _text_counts(listing: FileListing) -> Iterator[int]:
+def _count_texts_per_file(listing: FileListing) -> Iterator[int]:
     """Yield the number of texts in each file."""
     for name in listing.files:
         if identity_of(PurePath(name)) is Identity.FILE:
@@ -315,7 +315,7 @@ def _text_counts(listing: FileListing) -> Iterator[int]:
             yield sum(not isinstance(entry, str) for _, entry in entries)
 
 
-def _sources(listing: FileListing, report: Report, *, without_books: bool) -> Iterator[Source]:
+def _read_sources(listing: FileListing, report: Report, *, without_books: bool) -> Iterator[Source]:
     """Yield the readable sources; problems go into the report."""
     for item in read_files(listing, without_books=without_books):
         if isinstance(item, InputProblem):

@@ -65,10 +65,10 @@ def register(folder: Path, roots: Sequence[Root], files: Sequence[str] = ()) -> 
         note = f"{inner} is stored as part of {enclosing.name}."
         return Registration(enclosing, tuple(roots), note)
     if all(root.path != folder for root in roots):
-        roots = [*roots, Root(folder, _free_number(folder, roots), whole=False)]
-    roots = [_with_files(root, files) if root.path == folder else root for root in roots]
+        roots = [*roots, Root(folder, _find_free_number(folder, roots), whole=False)]
+    roots = [_add_files(root, files) if root.path == folder else root for root in roots]
     root = next(root for root in roots if root.path == folder)
-    return Registration(root, tuple(roots), _number_note(root))
+    return Registration(root, tuple(roots), _explain_number(root))
 
 
 def possible_moves(root: Root, roots: Sequence[Root]) -> list[Registration]:
@@ -85,7 +85,7 @@ def possible_moves(root: Root, roots: Sequence[Root]) -> list[Registration]:
     if any(other.path == root.path for other in roots):
         return []
     return [
-        _moved(former, root, roots)
+        _move_folder(former, root, roots)
         for former in roots
         if (root.whole or not former.whole) and is_gone(former.path)
     ]
@@ -102,22 +102,22 @@ def is_gone(path: Path) -> bool:
     return False
 
 
-def _with_files(root: Root, files: Sequence[str]) -> Root:
+def _add_files(root: Root, files: Sequence[str]) -> Root:
     """Mark these files as ingested, or the whole folder if none are given."""
     if root.whole or not files:
         return replace(root, whole=True)
     return replace(root, files=tuple(dict.fromkeys([*root.files, *files])))
 
 
-def _free_number(folder: Path, roots: Sequence[Root]) -> int:
+def _find_free_number(folder: Path, roots: Sequence[Root]) -> int:
     taken = {root.number for root in roots if root.registered_name == folder.name}
     return next(number for number in count(1) if number not in taken)
 
 
-def _moved(former: Root, root: Root, roots: Sequence[Root]) -> Registration:
+def _move_folder(former: Root, root: Root, roots: Sequence[Root]) -> Registration:
     """Return a folder that was moved or renamed, with all folders in it."""
     moved = [
-        _at(root.path / other.path.relative_to(former.path), other)
+        _move_root(root.path / other.path.relative_to(former.path), other)
         if other.path.is_relative_to(former.path)
         else other
         for other in roots
@@ -133,13 +133,13 @@ def _moved(former: Root, root: Root, roots: Sequence[Root]) -> Registration:
     return replace(registration, note=note, is_renamed=is_renamed)
 
 
-def _at(path: Path, root: Root) -> Root:
+def _move_root(path: Path, root: Root) -> Root:
     """Return a root at another path. Its ids keep the name under which it was registered."""
     name = root.registered_name
     return replace(root, path=path, former_name="" if name == path.name else name)
 
 
-def _number_note(root: Root) -> str:
+def _explain_number(root: Root) -> str:
     if root.number == 1:
         return ""
     return f"Another folder is called {root.registered_name}: this one is {root.name}."

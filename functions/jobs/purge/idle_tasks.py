@@ -29,8 +29,8 @@ async def erase_idle(ctx: Context, budget: Budget, report: Report) -> None:
     A workspace that is used during the run stays. After a run that was killed, the next one begins
     with the workspaces that are half erased.
     """
-    cutoff, failed_paths = _idle_cutoff(ctx), set[str]()
-    while workspaces := await _idle_workspaces(cutoff, failed_paths, ctx):
+    cutoff, failed_paths = _compute_idle_cutoff(ctx), set[str]()
+    while workspaces := await _load_idle_workspaces(cutoff, failed_paths, ctx):
         for workspace in workspaces:
             work = _erase(workspace, cutoff, ctx, budget, report)
             if not await run_isolated(workspace.name, work, ctx, report):
@@ -40,7 +40,7 @@ async def erase_idle(ctx: Context, budget: Budget, report: Report) -> None:
                 return
 
 
-async def _idle_workspaces(
+async def _load_idle_workspaces(
     cutoff: datetime, failed_paths: Collection[str], ctx: Context
 ) -> list[Workspace]:
     page = await WorkspaceQueue(ctx.database).idle(cutoff, PAGE_SIZE + len(failed_paths))
@@ -60,14 +60,14 @@ async def _erase(
     budget.progress(1)
 
 
-def _idle_cutoff(ctx: Context) -> datetime:
+def _compute_idle_cutoff(ctx: Context) -> datetime:
     """Return the time before which a workspace must have been used last to be idle."""
     # The time of last use is stored to the hour, so a workspace may have been used later.
     return ctx.clock() - timedelta(days=ctx.settings.materials_days) - TOUCH_INTERVAL
 
 
 async def _count(ctx: Context) -> int:
-    return await WorkspaceQueue(ctx.database).count_idle(_idle_cutoff(ctx))
+    return await WorkspaceQueue(ctx.database).count_idle(_compute_idle_cutoff(ctx))
 
 
 IDLE_TASKS: Final = Sweep("rag_tasks", erase_idle, _count)

@@ -45,7 +45,7 @@ async def erase_withdrawn(ctx: Context, budget: Budget, report: Report) -> None:
             report.finished = False
             return
     before, failed = ctx.clock() - RESTORABLE, set[str]()
-    while withdrawn := await _withdrawn(before, failed, ctx):
+    while withdrawn := await _load_withdrawn(before, failed, ctx):
         for trace_id in withdrawn:
             work = _erase(trace_id, before, ctx, budget, report)
             if not await run_isolated(f"traces/{trace_id}", work, ctx, report):
@@ -55,7 +55,7 @@ async def erase_withdrawn(ctx: Context, budget: Budget, report: Report) -> None:
                 return
 
 
-async def _withdrawn(before: datetime, failed: Collection[str], ctx: Context) -> list[str]:
+async def _load_withdrawn(before: datetime, failed: Collection[str], ctx: Context) -> list[str]:
     erasure = TraceErasure(ctx.database)
     page = await erasure.withdrawn(before, PAGE_SIZE + len(failed))
     return [trace_id for trace_id in page if trace_id not in failed]
@@ -86,12 +86,14 @@ async def _begin(trace_id: str, before: datetime, ctx: Context) -> bool:
     if stored is None or not _was_withdrawn_before(stored, before):
         return False
     followers = await erasure.followers(trace_id)
-    links = [set_supersedes(trace, _new_predecessor(trace, stored)) for trace in followers]
+    links = [set_supersedes(trace, _choose_predecessor(trace, stored)) for trace in followers]
     while len(followers) == MAX_FOLLOWERS:
         await ctx.database.commit(links)
         followers = await erasure.followers(trace_id)
-        links = [set_supersedes(trace, _new_predecessor(trace, stored)) for trace in followers]
-    await erasure.begin(stored, [*links, *await _predecessor_writes(stored, ctx)], ctx.clock())
+        links = [set_supersedes(trace, _choose_predecessor(trace, stored)) for trace in followers]
+    await erasure.begin(
+        stored, [*links, *await _build_predecessor_writes(stored, ctx)], ctx.clock()
+    )
     return True
 
 
@@ -100,7 +102,7 @@ def _was_withdrawn_before(stored: StoredTrace, before: datetime) -> bool:
     return withdrawn_at is not None and withdrawn_at < before
 
 
-def _new_predecessor(follower: Document, deleted: StoredTrace) -> str | None:
+def _choose_predecessor(follower: Document, deleted: StoredTrace) -> str | None:
     """Return the id of the trace that a successor replaces once `deleted` is gone.
 
     Return None if the successor is by another contributor.
@@ -109,7 +111,7 @@ def _new_predecessor(follower: Document, deleted: StoredTrace) -> str | None:
     return deleted.trace.supersedes if same_contributor else None
 
 
-async def _predecessor_writes(deleted: StoredTrace, ctx: Context) -> list[Write]:
+async def _build_predecessor_writes(deleted: StoredTrace, ctx: Context) -> list[Write]:
     """Return the writes to the predecessor, the trace that the deleted one replaced.
 
     The predecessor is linked to the successor of the deleted trace. Without a successor, the

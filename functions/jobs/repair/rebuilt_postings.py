@@ -92,7 +92,7 @@ class RebuiltPostings:
         self.document_count += state.length > 0
         self.total_length += state.length
         for ref, entry in state.entries(self._names):
-            if self._in_range(ref):
+            if self._is_in_range(ref):
                 collection, list_id = ref
                 self._add_entry(ref, document_id, entry)
                 if collection == self._names.facets:
@@ -128,7 +128,7 @@ class RebuiltPostings:
         )
         data: dict[str, Any] = {"df": df, "postings": kept_entries, "held": len(kept_entries)}
         if ref[0] == self._names.facets:
-            data |= self._facet_fields(ref, spelling)
+            data |= self._build_facet_fields(ref, spelling)
             if ref in self._days:
                 data["days"] = dict(self._days[ref])
             if len(kept_entries) < len(entries):
@@ -138,7 +138,7 @@ class RebuiltPostings:
                 data["since"] = 1 + max(dropped_dates)
         return data
 
-    def _in_range(self, ref: PostingsRef) -> bool:
+    def _is_in_range(self, ref: PostingsRef) -> bool:
         if self._only_refs is not None:
             return ref in self._only_refs
         return self.start_after < ref and (self.end_at is None or ref <= self.end_at)
@@ -173,7 +173,7 @@ class RebuiltPostings:
             self._days.pop(ref, None)
         self._entry_count, self.end_at = size, refs[-1]
 
-    def _facet_fields(self, ref: PostingsRef, spelling: str | None) -> dict[str, str]:
+    def _build_facet_fields(self, ref: PostingsRef, spelling: str | None) -> dict[str, str]:
         spellings = self._spellings[ref]
         most_frequent = max(spellings, key=lambda text: (spellings[text], text))
         name = spelling if spelling and spelling in spellings else most_frequent

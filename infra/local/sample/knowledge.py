@@ -170,7 +170,7 @@ def with_centroids(
     centroids = [compute_centroid(array) for array in points.values()]
     return [
         ClusterWithCentroid(
-            _cluster(cluster, coordinates), tuple(centroid.tolist()), compute_reach(array)
+            _to_cluster(cluster, coordinates), tuple(centroid.tolist()), compute_reach(array)
         )
         for (cluster, array), centroid, coordinates in zip(
             points.items(), centroids, project(centroids), strict=True
@@ -189,7 +189,7 @@ def _read(folder: Path) -> tuple[SampleKnowledge, ChunkIds]:
     }
 
 
-def _cluster(cluster: SampleCluster, coordinates: tuple[float, float]) -> Cluster:
+def _to_cluster(cluster: SampleCluster, coordinates: tuple[float, float]) -> Cluster:
     x, y = coordinates
     return Cluster(
         cluster.cluster_id,

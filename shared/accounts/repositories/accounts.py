@@ -35,7 +35,7 @@ class Accounts:
 
     async def get(self, user_id: str) -> Account:
         """Load a user's account, or an empty one if nothing was ever stored."""
-        return to_account(await self._database.get(self._reference(user_id)))
+        return to_account(await self._database.get(self._get_reference(user_id)))
 
     async def credit(self, user_id: str, amount: int, now: datetime) -> Account:
         """Add micro-dollars to a balance or withdraw some, and return the account.
@@ -46,11 +46,11 @@ class Accounts:
         Raises:
             InvalidInput: The withdrawal exceeds the money that is not on hold.
         """
-        credit_ref = self._reference(user_id).collection("credits").document(uuid.uuid4().hex)
+        credit_ref = self._get_reference(user_id).collection("credits").document(uuid.uuid4().hex)
 
         async def attempt() -> Account:
             snapshot, credit = await asyncio.gather(
-                self._database.get(self._reference(user_id)), self._database.get(credit_ref)
+                self._database.get(self._get_reference(user_id)), self._database.get(credit_ref)
             )
             account = to_account(snapshot)
             if credit.exists:
@@ -83,7 +83,7 @@ class Accounts:
 
     async def server_time(self) -> datetime:
         """Return the database's time, because a laptop's clock may be hours wrong."""
-        snapshot = await self._database.get(self._reference("nobody"), [])
+        snapshot = await self._database.get(self._get_reference("nobody"), [])
         read_time: datetime = snapshot.read_time
         return read_time
 
@@ -97,7 +97,7 @@ class Accounts:
         The write also removes earlier grants whose last access tokens have expired. It uses the
         database's clock, because an instance with a wrong clock would make tokens valid again.
         """
-        snapshot = await self._database.get(self._reference(user_id))
+        snapshot = await self._database.get(self._get_reference(user_id))
         now = snapshot.read_time
         expired: dict[str, Any] = {
             ended_id: DELETE_FIELD
@@ -105,15 +105,15 @@ class Accounts:
             if expires_at <= now
         }
         fields = {"ended_grants": expired | {grant_id: now + MAX_TOKEN_REMAINDER}}
-        return lambda batch: batch.set(self._reference(user_id), fields, merge=True)
+        return lambda batch: batch.set(self._get_reference(user_id), fields, merge=True)
 
     async def _set(self, user_id: str, fields: dict[str, Any]) -> None:
         writes: list[Write] = [
-            lambda batch: batch.set(self._reference(user_id), fields, merge=True)
+            lambda batch: batch.set(self._get_reference(user_id), fields, merge=True)
         ]
         await self._database.retry_on_conflict(lambda: self._database.commit(writes))
 
-    def _reference(self, user_id: str) -> AsyncDocumentReference:
+    def _get_reference(self, user_id: str) -> AsyncDocumentReference:
         return self._database.document(COLLECTION, user_id)
 
 

@@ -42,8 +42,8 @@ class CallRecords:
 
     async def get(self, call_id: str) -> CallRecord | None:
         """Load the record of a call, or return None if the call has none."""
-        snapshot = await self._database.get(self._reference(call_id))
-        return _record(snapshot) if snapshot.exists else None
+        snapshot = await self._database.get(self._get_reference(call_id))
+        return _to_record(snapshot) if snapshot.exists else None
 
     async def record(self, bill: Bill, now: datetime) -> None:
         """Store the record of a free call, unless a successful one is already stored.
@@ -52,10 +52,10 @@ class CallRecords:
         """
 
         async def attempt() -> None:
-            snapshot = await self._database.get(self._reference(bill.call_id))
+            snapshot = await self._database.get(self._get_reference(bill.call_id))
             if not snapshot.exists or snapshot.get("outcome") != SUCCESS:
                 await self._database.commit(
-                    [put_if_unchanged(snapshot, _fields(CallRecord(bill=bill), now))]
+                    [put_if_unchanged(snapshot, _to_fields(CallRecord(bill=bill), now))]
                 )
 
         await self._database.retry_on_conflict(attempt)
@@ -94,13 +94,13 @@ class CallRecords:
                 bill.call_id, bill.user_id if self._with_accounts else None
             )
             before = Ledger(
-                _record(call) if call.exists else CallRecord(bill=bill),
+                _to_record(call) if call.exists else CallRecord(bill=bill),
                 accounts.to_account(owner) if owner else None,
             )
             after = decide(before)
             writes = []
             if after.record is not before.record:
-                writes.append(put_if_unchanged(call, _fields(after.record, now)))
+                writes.append(put_if_unchanged(call, _to_fields(after.record, now)))
             if owner and after.account and after.account is not before.account:
                 writes.append(put_if_unchanged(owner, accounts.money_fields(after.account)))
             await self._database.commit(writes)
@@ -112,14 +112,14 @@ class CallRecords:
         self, call_id: str, user_id: str | None
     ) -> tuple[DocumentSnapshot[Any], DocumentSnapshot[Any] | None]:
         if user_id is None:
-            return await self._database.get(self._reference(call_id)), None
+            return await self._database.get(self._get_reference(call_id)), None
         owner = self._database.document(accounts.COLLECTION, user_id)
         call, account = await asyncio.gather(
-            self._database.get(self._reference(call_id)), self._database.get(owner)
+            self._database.get(self._get_reference(call_id)), self._database.get(owner)
         )
         return call, account
 
-    def _reference(self, call_id: str) -> AsyncDocumentReference:
+    def _get_reference(self, call_id: str) -> AsyncDocumentReference:
         return self._database.document("calls", call_id)
 
 
@@ -127,9 +127,9 @@ _BILL: Final = Codec(Bill, inline={"entry": Codec(CallEntry)})
 _CODEC: Final = Codec(CallRecord, readers={"state": PaymentState}, inline={"bill": _BILL})
 
 
-def _fields(record: CallRecord, now: datetime) -> dict[str, Any]:
+def _to_fields(record: CallRecord, now: datetime) -> dict[str, Any]:
     return _CODEC.write(record) | {"expires_at": now + RECORD_LIFETIME}
 
 
-def _record(snapshot: DocumentSnapshot[Any]) -> CallRecord:
+def _to_record(snapshot: DocumentSnapshot[Any]) -> CallRecord:
     return _CODEC.load((snapshot.to_dict() or {}) | {"call_id": snapshot.id})

@@ -31,12 +31,12 @@ class OAuthClients:
         """Store a new registration."""
         fields = _CODEC.write(client)
         await self._database.commit(
-            [lambda batch: batch.create(self._reference(client.client_id), fields)]
+            [lambda batch: batch.create(self._get_reference(client.client_id), fields)]
         )
 
     async def get(self, client_id: str) -> OAuthClient | None:
         """Load a registration, even if it has expired, or return None if it does not exist."""
-        snapshot = await self._database.get(self._reference(client_id))
+        snapshot = await self._database.get(self._get_reference(client_id))
         return _CODEC.load(snapshot.to_dict() or {}) if snapshot.exists else None
 
     async def extend(self, client_id: str, expires_at: datetime) -> None:
@@ -44,8 +44,8 @@ class OAuthClients:
         fields = {"expires_at": expires_at}
         with suppress(WriteConflict):
             await self._database.commit(
-                [lambda batch: batch.update(self._reference(client_id), fields)]
+                [lambda batch: batch.update(self._get_reference(client_id), fields)]
             )
 
-    def _reference(self, client_id: str) -> AsyncDocumentReference:
+    def _get_reference(self, client_id: str) -> AsyncDocumentReference:
         return self._database.document(COLLECTION, client_id)

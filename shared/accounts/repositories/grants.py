@@ -40,12 +40,12 @@ class OAuthGrants:
         """Store a new grant."""
         fields = _CODEC.write(grant)
         await self._database.commit(
-            [lambda batch: batch.create(self._reference(grant.grant_id), fields)]
+            [lambda batch: batch.create(self._get_reference(grant.grant_id), fields)]
         )
 
     async def get(self, grant_id: str) -> Grant | None:
         """Load a grant, even if it is not valid, or return None if it does not exist."""
-        snapshot = await self._database.get(self._reference(grant_id))
+        snapshot = await self._database.get(self._get_reference(grant_id))
         return _grant(snapshot)
 
     async def find_active(self, field: str, value: str) -> list[Grant]:
@@ -70,7 +70,7 @@ class OAuthGrants:
         return await self._database.retry_on_conflict(lambda: self._attempt(grant_id, decide))
 
     async def _attempt(self, grant_id: str, decide: Callable[[Grant], Grant]) -> Grant | None:
-        snapshot = await self._database.get(self._reference(grant_id))
+        snapshot = await self._database.get(self._get_reference(grant_id))
         before = _grant(snapshot)
         if before is None:
             return None
@@ -83,7 +83,7 @@ class OAuthGrants:
             await self._database.commit(writes)
         return after
 
-    def _reference(self, grant_id: str) -> AsyncDocumentReference:
+    def _get_reference(self, grant_id: str) -> AsyncDocumentReference:
         return self._database.document(COLLECTION, grant_id)
 
 

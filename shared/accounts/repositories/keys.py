@@ -34,18 +34,18 @@ class AccessKeys:
         """Store a new key."""
         fields = _CODEC.write(key)
         await self._database.commit(
-            [lambda batch: batch.create(self._reference(key.key_id), fields)]
+            [lambda batch: batch.create(self._get_reference(key.key_id), fields)]
         )
 
     async def get(self, key_id: str) -> AccessKey | None:
         """Load a key, even if it is not valid, or return None if it does not exist."""
-        snapshot = await self._database.get(self._reference(key_id))
-        return _key(snapshot) if snapshot.exists else None
+        snapshot = await self._database.get(self._get_reference(key_id))
+        return _to_key(snapshot) if snapshot.exists else None
 
     async def list_keys(self, user_id: str | None = None) -> list[AccessKey]:
         """Load all keys or those of one user, newest first."""
         query = keys_query(self._database.client, user_id)
-        keys = [_key(snapshot) for snapshot in await self._database.find(query)]
+        keys = [_to_key(snapshot) for snapshot in await self._database.find(query)]
         return sorted(keys, key=lambda key: key.created_at, reverse=True)
 
     async def revoke(self, key_id: str, now: datetime) -> AccessKey:
@@ -74,9 +74,11 @@ class AccessKeys:
         await self._update(key_id, {"used_at": now})
 
     async def _update(self, key_id: str, fields: dict[str, Any]) -> None:
-        await self._database.commit([lambda batch: batch.update(self._reference(key_id), fields)])
+        await self._database.commit(
+            [lambda batch: batch.update(self._get_reference(key_id), fields)]
+        )
 
-    def _reference(self, key_id: str) -> AsyncDocumentReference:
+    def _get_reference(self, key_id: str) -> AsyncDocumentReference:
         return self._database.document("keys", key_id)
 
 
@@ -98,5 +100,5 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 _CODEC: Final = Codec(AccessKey, readers={"scopes": parse_scopes})
 
 
-def _key(snapshot: DocumentSnapshot[Any]) -> AccessKey:
+def _to_key(snapshot: DocumentSnapshot[Any]) -> AccessKey:
     return _CODEC.load(snapshot.to_dict() or {})

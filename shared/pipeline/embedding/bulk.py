@@ -127,7 +127,7 @@ class BulkRun:
         Raises:
             CarrelError: The provider, Cloud Storage or the database is down or configured wrongly.
         """
-        task = await self._unfinished_task() or await self._new_task()
+        task = await self._load_unfinished_task() or await self._begin_task()
         if task is None:
             return False
         if not task.stored:
@@ -138,7 +138,7 @@ class BulkRun:
         await self._store.clear()
         return True
 
-    async def _unfinished_task(self) -> BulkTask | None:
+    async def _load_unfinished_task(self) -> BulkTask | None:
         """Return the unfinished task. A task for another embedding space is cancelled."""
         state = await self._store.state()
         self._failures = state.failures
@@ -153,7 +153,7 @@ class BulkRun:
         self._failures = 0
         return None
 
-    async def _new_task(self) -> BulkTask | None:
+    async def _begin_task(self) -> BulkTask | None:
         """Begin a task, if enough passages are pending and there is time."""
         now = self._context.clock()
         if self._budget.spent:
@@ -210,7 +210,7 @@ class BulkRun:
             nonlocal rows
             size = 0
             async for page in self._store.pending_until(task.until, self._services.max_rows):
-                yield (block := b"".join(map(self._request, page)))
+                yield (block := b"".join(map(self._build_request, page)))
                 rows += len(page)
                 size += len(block)
                 if size >= MAX_BYTES:
@@ -219,7 +219,7 @@ class BulkRun:
         await self._services.files.write(f"{task.name}/input.jsonl", blocks())
         return replace(task, rows=rows)
 
-    def _request(self, chunk: PendingChunk) -> bytes:
+    def _build_request(self, chunk: PendingChunk) -> bytes:
         """Make the request for a vector. Its key has the passage's id and the hash of its text."""
         return self._services.vertex.request(f"{chunk.content_hash}:{chunk.chunk_id}", chunk.text)
 
@@ -286,8 +286,8 @@ class BulkRun:
         """Store the vectors of passages whose text has not changed since it was embedded."""
         answers = [self._services.vertex.parse_answer(line) for line in lines]
         rows = [row for row in answers if row]
-        pending = await self._store.unedited(dict(_chunk_and_hash(row) for row in rows))
-        vectors = {_chunk_and_hash(row)[0]: row.vector for row in rows if row.vector}
+        pending = await self._store.unedited(dict(_parse_chunk_and_hash(row) for row in rows))
+        vectors = {_parse_chunk_and_hash(row)[0]: row.vector for row in rows if row.vector}
         embedded = [(pending[name], vector) for name, vector in vectors.items() if name in pending]
         await store_vectors(embedded, self._context, self._budget, self._report)
         rejected = [pending[name] for name in pending.keys() - vectors.keys()]
@@ -309,7 +309,7 @@ class BulkRun:
         return task
 
 
-def _chunk_and_hash(row: BatchRow) -> tuple[str, str]:
+def _parse_chunk_and_hash(row: BatchRow) -> tuple[str, str]:
     """Return the id of the passage that an answer belongs to, and the hash of its text."""
     content_hash, _, chunk_id = row.key.partition(":")
     return chunk_id, content_hash

@@ -92,27 +92,27 @@ class ReembeddingStore:
             The last path of the page, or None at the end.
         """
         while True:
-            page = await self._page(corpus, after)
+            page = await self._load_page(corpus, after)
             changes = [
-                (document, corpus.clear_vector(_data(document), move, now)) for document in page
+                (document, corpus.clear_vector(_get_data(document), move, now)) for document in page
             ]
             writes = [put_if_unchanged(document, change) for document, change in changes if change]
             if await self._database.commit_skipping_conflicts(writes) == len(writes):
-                return _position(page)
+                return _get_position(page)
 
     async def unembedded_page(
         self, corpus: EmbeddedCorpus, after: str
     ) -> tuple[list[UnembeddedDocument], str | None]:
         """Load the documents of a page without a vector, and its last path, or None at the end."""
-        page = await self._page(corpus, after)
+        page = await self._load_page(corpus, after)
         documents = [
             UnembeddedDocument(document, text)
             for document in page
             if corpus.text_to_embed
-            and "embedding_model" not in _data(document)
-            and (text := corpus.text_to_embed(document.id, _data(document)))
+            and "embedding_model" not in _get_data(document)
+            and (text := corpus.text_to_embed(document.id, _get_data(document)))
         ]
-        return documents, _position(page)
+        return documents, _get_position(page)
 
     async def store_vectors(
         self, vectors: Sequence[tuple[UnembeddedDocument, Vector]], model: str
@@ -133,7 +133,7 @@ class ReembeddingStore:
         corpora = [corpus for corpus in CORPORA if corpus.name != "materials"]
         return sum([await self._database.count(corpus.query(client)) for corpus in corpora])
 
-    async def _page(self, corpus: EmbeddedCorpus, after: str) -> list[DocumentSnapshot[Any]]:
+    async def _load_page(self, corpus: EmbeddedCorpus, after: str) -> list[DocumentSnapshot[Any]]:
         return await self._database.find(page_query(self._database.client, corpus, after))
 
 
@@ -181,12 +181,12 @@ def _clear_workspace_document(
     return job_update | queue_update | {"reason": None, "worked_until": None}
 
 
-def _trace_text(trace_id: str, data: DocumentData) -> str | None:
+def _get_trace_text(trace_id: str, data: DocumentData) -> str | None:
     trace = trace_repository.to_trace(trace_id, dict(data))
     return trace.content.embedding_text if trace.is_listed else None
 
 
-def _extraction_text(_name: str, data: DocumentData) -> str | None:
+def _get_extraction_text(_name: str, data: DocumentData) -> str | None:
     return extraction_repository.to_content(dict(data)).text
 
 
@@ -208,21 +208,21 @@ CORPORA: Final = (
         query=lambda client: client.collection(trace_repository.COLLECTION).order_by("__name__"),
         fields=("embedding_model", *trace_repository.READ_FIELDS),
         clear_vector=_clear_vector,
-        text_to_embed=_trace_text,
+        text_to_embed=_get_trace_text,
     ),
     EmbeddedCorpus(
         name="extractions",
         query=lambda client: client.collection(extracted_chunks.COLLECTION).order_by("__name__"),
         fields=("embedding_model", "type", "content"),
         clear_vector=_clear_vector,
-        text_to_embed=_extraction_text,
+        text_to_embed=_get_extraction_text,
     ),
 )
 
 
-def _position(page: Sequence[DocumentSnapshot[Any]]) -> str | None:
+def _get_position(page: Sequence[DocumentSnapshot[Any]]) -> str | None:
     return page[-1].reference.path if len(page) == PAGE_SIZE else None
 
 
-def _data(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
+def _get_data(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
     return snapshot.to_dict() or {}

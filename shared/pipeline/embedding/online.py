@@ -100,7 +100,7 @@ async def _embed_page(
     """Embed a page batch by batch, and store each batch while the next one is embedded."""
     storing = asyncio.create_task(asyncio.sleep(0))
     try:
-        for batch in _batches(page, ctx.embedder.batch_size):
+        for batch in _split_into_batches(page, ctx.embedder.batch_size):
             if budget.spent:
                 break
             embedded = await _embed_batch(batch, ctx, report)
@@ -124,5 +124,7 @@ async def _embed_batch(
     return embedded
 
 
-def _batches(page: Sequence[PendingChunk], size: int) -> Iterator[Sequence[PendingChunk]]:
+def _split_into_batches(
+    page: Sequence[PendingChunk], size: int
+) -> Iterator[Sequence[PendingChunk]]:
     return (page[start : start + size] for start in range(0, len(page), size))

@@ -44,7 +44,7 @@ async def test_credits_add_up_and_each_is_recorded(store: AccessStore, access: C
     for amount in (500, -200, 50):
         await store.accounts.credit(ANNA, amount, NOON)
     assert (await store.accounts.get(ANNA)).balance == 350
-    amounts = [credit.get("amount") async for credit in _credits(access).stream()]
+    amounts = [credit.get("amount") async for credit in _get_credits(access).stream()]
     assert sorted(amounts) == [-200, 50, 500]
 
 
@@ -122,5 +122,5 @@ async def test_balance_budget_and_revocation_are_independent(store: AccessStore)
     assert account.revoked_before == NOON
 
 
-def _credits(access: Connection) -> Any:
+def _get_credits(access: Connection) -> Any:
     return access.client.collection(f"accounts/{ANNA}/credits")

@@ -139,7 +139,7 @@ async def test_reading_again_replaces_the_extractions(
         await ingest_books(ctx, book("tables", KEYS))
         await run_extract(ctx)
         before = set(await stored_extractions(ctx))
-    other = {"decisions": [decision(topics=["migrations"], content=_other())]}
+    other = {"decisions": [decision(topics=["migrations"], content=_make_other())]}
     async with extract_context(settings, make_generator({KEYS: other})) as ctx:
         await requeue_all(ctx)
         await run_extract(ctx)
@@ -254,7 +254,7 @@ async def test_a_second_run_at_the_same_time_does_nothing(settings: Settings) ->
         await app.aclose()
 
 
-def _other() -> dict[str, Any]:
+def _make_other() -> dict[str, Any]:
     return {
         "question": "Which key lasts?",
         "options": ["natural", "surrogate"],

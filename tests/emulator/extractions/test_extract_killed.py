@@ -65,7 +65,7 @@ asyncio.run(run_job(JOB, app))
 def passages() -> list[Source]:
     """Return books of one passage each. Every third passage repeats the one before."""
     texts = [
-        f"{'Once more: ' * (n % 3 == 2)}{KEYS} This is what {_word(n)} said of tables and keys."
+        f"{'Once more: ' * (n % 3 == 2)}{KEYS} This is what {_get_word(n)} said of tables and keys."
         for n in range(PASSAGES)
     ]
     return [book(f"book{n:02}", text) for n, text in enumerate(texts)]
@@ -76,7 +76,7 @@ def model() -> ScriptedGenerator:
 
     def findings(text: str) -> dict[str, Any]:
         number = int(text[4:6])
-        word = _word(number)
+        word = _get_word(number)
         content = decision()["content"] | {
             "question": f"{word} {word} {word} key?",
             "recommended_approach": f"{word} {word}",
@@ -155,6 +155,6 @@ def kill_run(settings: Settings, commit: int, hours: int) -> None:
     assert process.returncode == -9, process.stderr.decode()
 
 
-def _word(number: int) -> str:
+def _get_word(number: int) -> str:
     """Return a word for a passage. Every third passage has the word of the one before."""
     return NAMES.split()[number - number // 3 - (number % 3 == 2)]

@@ -61,8 +61,8 @@ def test_without_java_and_emulator_both_are_explained() -> None:
 
 
 def test_with_an_old_java_only_java_is_explained(tmp_path: Path) -> None:
-    _program(tmp_path / "java", """echo 'java version "1.8.0_292"' >&2""")
-    _firebase_archive(tmp_path)
+    _write_program(tmp_path / "java", """echo 'java version "1.8.0_292"' >&2""")
+    _make_firebase_archive(tmp_path)
     with pytest.raises(EmulatorMissing) as failure:
         find_emulator({"PATH": str(tmp_path), "FIREBASE_EMULATORS_PATH": str(tmp_path)})
     message = str(failure.value)
@@ -71,29 +71,29 @@ def test_with_an_old_java_only_java_is_explained(tmp_path: Path) -> None:
 
 
 def test_gcloud_without_the_component_has_no_emulator(tmp_path: Path) -> None:
-    _program(tmp_path / "java", JAVA_17)
-    _sdk(tmp_path / "sdk").unlink()
+    _write_program(tmp_path / "java", JAVA_17)
+    _make_sdk(tmp_path / "sdk").unlink()
     with pytest.raises(EmulatorMissing, match="The emulator is missing"):
         find_emulator({"PATH": f"{tmp_path}:{tmp_path}/sdk/bin"})
 
 
 def test_the_emulator_is_found_beside_a_linked_gcloud(tmp_path: Path) -> None:
-    _program(tmp_path / "java", JAVA_17)
-    archive = _sdk(tmp_path / "sdk")
+    _write_program(tmp_path / "java", JAVA_17)
+    archive = _make_sdk(tmp_path / "sdk")
     (tmp_path / "gcloud").symlink_to(tmp_path / "sdk" / "bin" / "gcloud")
     assert str(archive) in find_emulator({"PATH": str(tmp_path)})
 
 
 def test_a_wrapper_around_gcloud_is_asked_for_its_root(tmp_path: Path) -> None:
-    _program(tmp_path / "java", JAVA_17)
-    archive = _sdk(tmp_path / "sdk")
-    _program(tmp_path / "gcloud", f"echo '{tmp_path}/sdk'")
+    _write_program(tmp_path / "java", JAVA_17)
+    archive = _make_sdk(tmp_path / "sdk")
+    _write_program(tmp_path / "gcloud", f"echo '{tmp_path}/sdk'")
     assert str(archive) in find_emulator({"PATH": str(tmp_path)})
 
 
 def test_the_emulator_of_firebase_is_found(tmp_path: Path) -> None:
-    _program(tmp_path / "java", JAVA_17)
-    archive = _firebase_archive(tmp_path / ".cache" / "firebase" / "emulators")
+    _write_program(tmp_path / "java", JAVA_17)
+    archive = _make_firebase_archive(tmp_path / ".cache" / "firebase" / "emulators")
     assert str(archive) in find_emulator({"PATH": str(tmp_path), "HOME": str(tmp_path)})
 
 
@@ -110,9 +110,9 @@ def test_a_test_run_reports_missing_programs(tmp_path: Path) -> None:
 
 
 def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
-    java = _program(tmp_path / "home" / "bin" / "java", JAVA_17)
-    _program(tmp_path / "java", JAVA_17)
-    _firebase_archive(tmp_path)
+    java = _write_program(tmp_path / "home" / "bin" / "java", JAVA_17)
+    _write_program(tmp_path / "java", JAVA_17)
+    _make_firebase_archive(tmp_path)
     environ = {"FIREBASE_EMULATORS_PATH": str(tmp_path), "PATH": str(tmp_path)}
     assert find_emulator(environ | {"JAVA_HOME": f"{tmp_path}/home"})[0] == str(java)
 
@@ -120,7 +120,9 @@ def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
 def test_a_java_too_old_for_the_emulator_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _program(tmp_path / "bin" / "java", f"{JAVA_17}; echo UnsupportedClassVersionError; exit 1")
+    _write_program(
+        tmp_path / "bin" / "java", f"{JAVA_17}; echo UnsupportedClassVersionError; exit 1"
+    )
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(EmulatorMissing, match="newer Java"), run_emulator():
         pass
@@ -129,7 +131,7 @@ def test_a_java_too_old_for_the_emulator_is_reported(
 def test_an_emulator_that_does_not_start_is_quoted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _program(tmp_path / "bin" / "java", f"{JAVA_17}; echo out of luck; exit 1")
+    _write_program(tmp_path / "bin" / "java", f"{JAVA_17}; echo out of luck; exit 1")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(EmulatorError, match="out of luck"), run_emulator():
         pass
@@ -157,7 +159,7 @@ def test_two_emulators_run_at_once_and_leave_no_process(
     with run_emulator() as second:
         connect(host, "first").document("papers/a").set({"title": "one"})
         assert not connect(second, "first").document("papers/a").get().exists
-        processes = _processes(second)
+        processes = _list_processes(second)
         assert processes
     wait_for_end(*processes)
 
@@ -174,7 +176,7 @@ def test_an_emulator_does_not_outlive_its_parent(death: signal.Signals) -> None:
     ) as parent:
         assert parent.stdout
         host = parent.stdout.readline().strip()
-        processes = _processes(host)
+        processes = _list_processes(host)
         assert processes
         parent.send_signal(death)
     wait_for_end(*processes)
@@ -216,16 +218,16 @@ def test_an_error_of_the_emulator_is_quoted(host: str, tmp_path: Path) -> None:
         import_data(host, tmp_path, "copy")
 
 
-def _program(path: Path, body: str) -> Path:
+def _write_program(path: Path, body: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
     return path
 
 
-def _sdk(root: Path) -> Path:
+def _make_sdk(root: Path) -> Path:
     """Make the parts of gcloud's folder that matter for finding the emulator."""
-    _program(root / "bin" / "gcloud", "exit 1")
+    _write_program(root / "bin" / "gcloud", "exit 1")
     (root / "lib").mkdir()
     (root / "lib" / "gcloud.py").touch()
     archive = root / "platform" / "cloud-firestore-emulator" / "cloud-firestore-emulator.jar"
@@ -234,14 +236,14 @@ def _sdk(root: Path) -> Path:
     return archive
 
 
-def _firebase_archive(folder: Path) -> Path:
+def _make_firebase_archive(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     archive = folder / "cloud-firestore-emulator-v1.20.4.jar"
     archive.touch()
     return archive
 
 
-def _processes(host: str) -> list[int]:
+def _list_processes(host: str) -> list[int]:
     """Return the processes of a host: the emulator, and the shell that watches its parent."""
     listing = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
     port = f"--port={host.rpartition(':')[2]}"

@@ -120,7 +120,7 @@ def test_every_extraction_passes_the_jobs_checks(chunk_id: str, row: SampleExtra
     assert row.topics == canonical_topics(row.topics, {})
     assert 0.6 <= row.confidence <= 0.95
     content = CONTENTS[row.type].model_validate(row.content)
-    assert _without_empty(row.content) == _without_empty(
+    assert _drop_empty(row.content) == _drop_empty(
         content.model_dump(mode="json", exclude_none=True)
     )
     if isinstance(content, Pattern) and content.code_example:
@@ -217,11 +217,11 @@ def edit(folder: Path, row: int, **fields: Any) -> None:
     path.write_text(json.dumps(content))
 
 
-def _without_empty(content: Any) -> Any:
+def _drop_empty(content: Any) -> Any:
     """Return a content without empty fields."""
     match content:
         case dict():
-            return {name: _without_empty(value) for name, value in content.items() if value}
+            return {name: _drop_empty(value) for name, value in content.items() if value}
         case list():
-            return [_without_empty(value) for value in content]
+            return [_drop_empty(value) for value in content]
     return content

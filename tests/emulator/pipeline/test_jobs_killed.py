@@ -49,10 +49,12 @@ COLLECTIONS: Final = ("sources", "chunks", "lexicon", "facets", "meta", "leases"
 def bookshelf(folder: Path) -> Path:
     """Return ninety small books, and one that takes several commits."""
     sizes = [0] * 45 + [600] + [0] * 45
-    return write_export(folder, *(_book(number, size) for number, size in enumerate(sizes)))
+    return write_export(
+        folder, *(_make_numbered_book(number, size) for number, size in enumerate(sizes))
+    )
 
 
-def _book(number: int, size: int) -> dict[str, Any]:
+def _make_numbered_book(number: int, size: int) -> dict[str, Any]:
     texts = ["Twice.", "Twice.", *(f"Thought {place}." for place in range(size))]
     day = "2024-05-31T16:41:53Z"
     highlights = [

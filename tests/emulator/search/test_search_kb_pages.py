@@ -208,7 +208,7 @@ async def test_a_damaged_cursor_is_refused_or_harmless(
     for place in range(0, len(cursor), 3):
         changed_cursor = cursor[:place] + chance.choice("AQgw_z9-") + cursor[place + 1 :]
         for invalid_cursor in (changed_cursor, cursor[:place] or "A"):
-            await _refused_or_harmless(base_of_nine, invalid_cursor, call_arguments)
+            await _require_refused_or_harmless(base_of_nine, invalid_cursor, call_arguments)
 
 
 @pytest.mark.parametrize("call_arguments", [CALLS[1], CALLS[4], CALLS[5]])
@@ -217,7 +217,7 @@ async def test_a_forged_cursor_is_refused_or_harmless(
 ) -> None:
     for position in FORGED_POSITIONS:
         forged_cursor = encode_cursor(In.model_validate(call_arguments), position)
-        await _refused_or_harmless(base_of_nine, forged_cursor, call_arguments)
+        await _require_refused_or_harmless(base_of_nine, forged_cursor, call_arguments)
 
 
 def test_the_longest_possible_cursor_is_accepted() -> None:
@@ -231,7 +231,9 @@ def test_the_longest_possible_cursor_is_accepted() -> None:
     assert decode_cursor(args, args.cursor, FINGERPRINTS) == fingerprints
 
 
-async def _refused_or_harmless(ctx: Context, cursor: str, call_arguments: dict[str, Any]) -> None:
+async def _require_refused_or_harmless(
+    ctx: Context, cursor: str, call_arguments: dict[str, Any]
+) -> None:
     try:
         out = await page(ctx, limit=1, cursor=cursor, **call_arguments)
     except InvalidInput as refusal:

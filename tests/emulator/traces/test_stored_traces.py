@@ -75,13 +75,13 @@ class History:
         supersession = (
             {"supersedes": self.chance.choice(self.trace_ids)} if self._supersedes() else {}
         )
-        result = await self._call("contribute_trace", **self._texts(), **supersession)
+        result = await self._call("contribute_trace", **self._make_texts(), **supersession)
         if result and not result["duplicate"]:
             self.trace_ids.append(result["trace_id"])
 
     async def amend(self) -> None:
         """Amend some fields."""
-        texts = self._texts()
+        texts = self._make_texts()
         names = self.chance.sample(sorted(texts), self.chance.randint(1, len(texts)))
         await self._change("amend_trace", **{name: texts[name] for name in names})
 
@@ -113,7 +113,7 @@ class History:
     def _supersedes(self) -> bool:
         return bool(self.trace_ids) and self.chance.random() < 0.3
 
-    def _texts(self) -> dict[str, Any]:
+    def _make_texts(self) -> dict[str, Any]:
         chance = self.chance
         return {
             "title": " ".join(chance.choices(WORDS, k=3)),
@@ -161,17 +161,17 @@ async def test_most_frequent_terms_of_a_long_text_are_indexed(app: App) -> None:
 
 async def test_trace_is_read_as_written(app: App) -> None:
     trace_id = await contribute(app, 7)
-    stored_trace = await Traces(_database(app)).get(trace_id)
+    stored_trace = await Traces(_get_database(app)).get(trace_id)
     assert stored_trace
     assert samples()[7]["title"] == stored_trace.trace.content.title
     assert tuple(samples()[7]["tags"]) == stored_trace.trace.content.tags
-    assert await Traces(_database(app)).get("missing") is None
-    assert await Traces(_database(app)).get_revision(trace_id, 1) is None
+    assert await Traces(_get_database(app)).get("missing") is None
+    assert await Traces(_get_database(app)).get_revision(trace_id, 1) is None
 
 
 async def test_write_based_on_a_stale_read_is_refused(app: App) -> None:
     trace_id = await contribute(app)
-    database = _database(app)
+    database = _get_database(app)
     stored_trace = await Traces(database).get(trace_id)
     assert stored_trace
     await vote(app, trace_id, "ben")
@@ -185,7 +185,7 @@ async def test_write_based_on_a_stale_read_is_refused(app: App) -> None:
 
 async def test_concurrent_vote_is_not_overwritten(app: App) -> None:
     trace_id = await contribute(app)
-    database = _database(app)
+    database = _get_database(app)
     stored_vote = await Traces(database).get_vote(trace_id, "ben")
     assert stored_vote.vote is None
     assert stored_vote.text is None
@@ -215,5 +215,5 @@ async def test_record_with_one_count_is_read(app: App, ctx: Context) -> None:
     assert record.down == 1
 
 
-def _database(app: App) -> Database:
+def _get_database(app: App) -> Database:
     return app.context(Caller.of("reader"), Meter()).database

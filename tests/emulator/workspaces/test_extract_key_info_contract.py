@@ -309,8 +309,8 @@ async def test_the_default_weights_are_the_required_ones(app: App) -> None:
         [
             0.65 * meaning + 0.35 * words
             for meaning, words in zip(
-                _normal([passage["similarity"] for passage in passages]),
-                _normal([passage["bm25"] for passage in passages]),
+                _normalize([passage["similarity"] for passage in passages]),
+                _normalize([passage["bm25"] for passage in passages]),
                 strict=True,
             )
         ],
@@ -318,7 +318,7 @@ async def test_the_default_weights_are_the_required_ones(app: App) -> None:
     )
 
 
-def _normal(values: list[float]) -> list[float]:
+def _normalize(values: list[float]) -> list[float]:
     return [(value - min(values)) / (max(values) - min(values)) for value in values]
 
 

@@ -306,24 +306,24 @@ async def test_a_value_is_found_in_json_on_one_line(app: App) -> None:
     assert [context for context in result["contexts"] if "sextant of brass" in context]
 
 
-def _letters(chance: random.Random, length: int) -> str:
+def _make_letters(chance: random.Random, length: int) -> str:
     return "".join(chance.choices(string.ascii_letters, k=length))
 
 
-def _chinese(chance: random.Random, length: int) -> str:
+def _make_chinese(chance: random.Random, length: int) -> str:
     return "".join(map(chr, chance.choices(range(0x4E00, 0x9FA5), k=length)))
 
 
-def _base64(chance: random.Random, length: int) -> str:
+def _make_base64(chance: random.Random, length: int) -> str:
     return base64.b64encode(chance.randbytes(length * 3 // 4)).decode()
 
 
-def _words(chance: random.Random, length: int) -> str:
+def _make_words(chance: random.Random, length: int) -> str:
     return " ".join(chance.choices(("rye", "comet", "anchor.", "storm", "oven"), k=length // 5))
 
 
 @pytest.mark.parametrize("length", [50_000, pytest.param(MILLION, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("make", [_letters, _chinese, _base64, _words])
+@pytest.mark.parametrize("make", [_make_letters, _make_chinese, _make_base64, _make_words])
 async def test_one_long_line_is_answered_in_time(fast_app: App, make: Any, length: int) -> None:
     """Apart from embedding, which takes minutes with real models and may be deferred."""
     text = make(random.Random(length), length)  # noqa: S311 - no secret

@@ -82,7 +82,7 @@ def bundles(names: Collection[str] | None = None) -> dict[str, Bundle]:
 
 def _load_manifest() -> dict[str, Any]:
     """Return the manifest of the current checkout, after packing its functions if necessary."""
-    while not (manifest := _STAGED_FOLDER / f"{_checkout_hash()}.json").exists():
+    while not (manifest := _STAGED_FOLDER / f"{_hash_checkout()}.json").exists():
         _pack(manifest)
     content: dict[str, Any] = json.loads(manifest.read_bytes())
     return content
@@ -92,8 +92,8 @@ def _pack(manifest: Path) -> None:
     """Pack all functions, and discard the result if the checkout changed meanwhile."""
     click.echo("Packing the functions as for the cloud ...", err=True)
     stage(_STAGING_FOLDER, laptop=True)
-    if manifest.stem == _checkout_hash():
-        used_bundles = _bundles_in([*_STAGED_FOLDER.glob("*.json"), _STAGING_FOLDER / MANIFEST])
+    if manifest.stem == _hash_checkout():
+        used_bundles = _read_bundles([*_STAGED_FOLDER.glob("*.json"), _STAGING_FOLDER / MANIFEST])
         shutil.rmtree(_STAGED_FOLDER, ignore_errors=True)
         _STAGED_FOLDER.mkdir()
         (_STAGING_FOLDER / "bundles").rename(_STAGED_FOLDER / "bundles")
@@ -101,14 +101,14 @@ def _pack(manifest: Path) -> None:
         prune(LAPTOP, used_bundles)
 
 
-def _bundles_in(manifests: Iterable[Path]) -> set[str]:
+def _read_bundles(manifests: Iterable[Path]) -> set[str]:
     """Return the names of the bundles in manifests, without suffix."""
     contents = [json.loads(path.read_bytes()) for path in manifests]
     entries = [entry for content in contents for entry in content["functions"].values()]
     return {PurePath(entry["bundle"]).stem for entry in entries}
 
 
-def _checkout_hash() -> str:
+def _hash_checkout() -> str:
     """Return a hash of all files that affect the bundles."""
     files = (path for pattern in _SOURCES for path in ROOT.glob(pattern))
     sources = sorted(path for path in files if path.is_file() and "__pycache__" not in path.parts)

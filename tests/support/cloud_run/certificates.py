@@ -34,12 +34,12 @@ def certificates() -> Certificates:
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
     addresses = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))])
     authority = (
-        _builder(issuer, issuer, authority_key.public_key())
+        _make_builder(issuer, issuer, authority_key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(authority_key, hashes.SHA256())
     )
     certificate = (
-        _builder(subject, issuer, server_key.public_key())
+        _make_builder(subject, issuer, server_key.public_key())
         .add_extension(addresses, critical=False)
         .sign(authority_key, hashes.SHA256())
     )
@@ -52,7 +52,7 @@ def certificates() -> Certificates:
     )
 
 
-def _builder(
+def _make_builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)

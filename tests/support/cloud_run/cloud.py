@@ -89,7 +89,10 @@ class Cloud:
         """
         urls = {"TOOL_URLS": json.dumps(dict(self.urls)), **environment}
         program = deployed_program(GATEWAY, urls)
-        trust = {"SSL_CERT_FILE": str(self.trusted), **_identity(self.metadata[_account(GATEWAY)])}
+        trust = {
+            "SSL_CERT_FILE": str(self.trusted),
+            **_make_identity(self.metadata[_get_account(GATEWAY)]),
+        }
         return replace(program, environment={**program.environment, **trust})
 
 
@@ -109,8 +112,8 @@ def cloud(
         StartError: A function does not answer.
     """
     deployed_bundles = bundles(names)
-    function_accounts = {_account(bundle.key) for bundle in deployed_bundles.values()}
-    accounts = sorted(function_accounts | {_account(GATEWAY), SCHEDULER})
+    function_accounts = {_get_account(bundle.key) for bundle in deployed_bundles.values()}
+    accounts = sorted(function_accounts | {_get_account(GATEWAY), SCHEDULER})
     with ExitStack() as stack, ExitStack() as socket_stack:
         front_sockets = {name: socket_stack.enter_context(bind()) for name in deployed_bundles}
         metadata_sockets = {account: socket_stack.enter_context(bind()) for account in accounts}
@@ -118,13 +121,13 @@ def cloud(
             account: socket_address(listener) for account, listener in metadata_sockets.items()
         }
         programs = {
-            name: _program(bundle, environment, metadata)
+            name: _make_program(bundle, environment, metadata)
             for name, bundle in deployed_bundles.items()
         }
         processes = {name: start(stack, program, log=log) for name, program in programs.items()}
         stack.callback(terminate_all, processes.values())
         services = {
-            name: _service(deployed_bundles[name], socket_address(listener), processes[name])
+            name: _make_service(deployed_bundles[name], socket_address(listener), processes[name])
             for name, listener in front_sockets.items()
         }
         certificate = certificates()
@@ -158,10 +161,10 @@ def deployed_program(name: str, environment: Mapping[str, str]) -> Program:
         InvalidInput: The function imports something that is not available.
     """
     [bundle] = bundles([name]).values()
-    return _program(bundle, environment, {})
+    return _make_program(bundle, environment, {})
 
 
-def _program(
+def _make_program(
     bundle: Bundle, environment: Mapping[str, str], metadata: Mapping[str, str]
 ) -> Program:
     outside_variables = () if bundle.name == GATEWAY else _OUTSIDE_ACCESS
@@ -171,24 +174,24 @@ def _program(
         source=bundle.folder / "main.py",
         python=bundle.python,
         environment={name: value for name, value in variables.items() if name in names}
-        | _identity(metadata.get(_account(bundle.key))),
+        | _make_identity(metadata.get(_get_account(bundle.key))),
         folder=bundle.folder,
     )
 
 
-def _identity(host: str | None) -> dict[str, str]:
+def _make_identity(host: str | None) -> dict[str, str]:
     """Return the variables with which google-auth finds the account's tokens."""
     return {"GCE_METADATA_HOST": host, "GCE_METADATA_IP": host} if host else {}
 
 
-def _account(key: str) -> str:
+def _get_account(key: str) -> str:
     """Return the service account of a function."""
     return f"carrel-{key}"
 
 
-def _service(bundle: Bundle, host: str, process: ServerProcess) -> Service:
+def _make_service(bundle: Bundle, host: str, process: ServerProcess) -> Service:
     """Return the service of a function, with the invokers that `infra/terraform` grants."""
-    invoker = SCHEDULER if bundle.kind == "job" else _account(GATEWAY)
+    invoker = SCHEDULER if bundle.kind == "job" else _get_account(GATEWAY)
     return Service(
         url=f"https://{host}", function=process.url, invokers=(invoker,), seconds=bundle.seconds
     )

@@ -38,10 +38,10 @@ def environment(requirements: bytes, environments: Path) -> Path:
         click.echo(f"Installing {count} packages into an environment of its own ...", err=True)
         unfinished_folder = environments / f"{key}.unfinished"
         shutil.rmtree(unfinished_folder, ignore_errors=True)
-        _uv("venv", "--relocatable", "--python", sys.executable, str(unfinished_folder))
+        _run_uv("venv", "--relocatable", "--python", sys.executable, str(unfinished_folder))
         # Compile modules as pip does, so that functions which start together need not do it.
         options = ["--require-hashes", "--compile-bytecode", "--python", str(unfinished_folder)]
-        _uv("pip", "sync", *options, "-", stdin=requirements)
+        _run_uv("pip", "sync", *options, "-", stdin=requirements)
         unfinished_folder.rename(folder)
     os.utime(folder)
     return folder / "bin" / "python"
@@ -52,7 +52,7 @@ def environment_key(requirements: bytes) -> str:
     return sha256(f"{sys.executable} {sys.version}".encode() + requirements).hexdigest()[:16]
 
 
-def _uv(*arguments: str, stdin: bytes = b"") -> None:
+def _run_uv(*arguments: str, stdin: bytes = b"") -> None:
     process = subprocess.run(
         [sys.executable, "-m", "uv", *arguments, "--quiet"],
         input=stdin,

@@ -90,15 +90,15 @@ class FrontEnd:
         name = next((name for name in names if name in request.headers), names[-1])
         scheme, _, token = request.headers.get(name, "").partition(" ")
         if not token:
-            return _forbidden(request)
+            return _answer_forbidden(request)
         try:
             caller = self._accounts.holder(token, service.url)
         except jwt.InvalidTokenError:
-            return _unauthorized_page(request)
+            return _answer_unauthorized(request)
         if scheme.lower() != "bearer":
-            return _unauthorized_page(request)
+            return _answer_unauthorized(request)
         if caller not in map(email, service.invokers):
-            return _forbidden(request)
+            return _answer_forbidden(request)
         unsigned_authorization = f"{scheme} {token.rpartition('.')[0]}.{REMOVED_SIGNATURE}"
         return await self._forward(request, service, {name: unsigned_authorization})
 
@@ -106,23 +106,23 @@ class FrontEnd:
         self, request: Request, service: Service, replacements: Mapping[str, str]
     ) -> Response:
         if not request.scope["raw_path"].startswith(b"/"):
-            return _page(400, "Bad Request", "Your client has issued a malformed request.")
+            return _render_page(400, "Bad Request", "Your client has issued a malformed request.")
         try:
-            body = await _body(request)
+            body = await _read_body(request)
             if body is None:
-                return _page(413, "Request Entity Too Large", "Your request was too large.")
+                return _render_page(413, "Request Entity Too Large", "Your request was too large.")
             forwarded_request = httpx2.Request(
                 request.method,
-                service.function + _target(request),
-                headers=_headers(request, replacements),
+                service.function + _get_target(request),
+                headers=_forward_headers(request, replacements),
                 content=body,
             )
             async with asyncio.timeout(service.seconds):
                 return await self._send(forwarded_request)
         except TimeoutError:
-            return _page(504, "Gateway Timeout", "The request timed out.")
+            return _render_page(504, "Gateway Timeout", "The request timed out.")
         except (httpx2.TransportError, ClientDisconnect):
-            return _page(503, "Service Unavailable", "The connection to the instance broke.")
+            return _render_page(503, "Service Unavailable", "The connection to the instance broke.")
 
     async def _send(self, request: httpx2.Request) -> Response:
         answer = await self._functions.handle_async_request(request)
@@ -139,13 +139,15 @@ class FrontEnd:
         return response
 
 
-def _target(request: Request) -> str:
+def _get_target(request: Request) -> str:
     query = request.scope["query_string"]
     path: bytes = request.scope["raw_path"]
     return (path + b"?" + query if query else path).decode("ascii")
 
 
-def _headers(request: Request, replacements: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+def _forward_headers(
+    request: Request, replacements: Mapping[str, str]
+) -> list[tuple[bytes, bytes]]:
     """Return the received headers with replacements and the caller's address."""
     caller = request.client.host if request.client else ""
     forwarded_for = ", ".join([*request.headers.getlist("x-forwarded-for"), caller])
@@ -164,7 +166,7 @@ def _headers(request: Request, replacements: Mapping[str, str]) -> list[tuple[by
     return [*received_headers, *new_headers]
 
 
-async def _body(request: Request) -> bytes | None:
+async def _read_body(request: Request) -> bytes | None:
     """Read the body; None if it is too large."""
     body = bytearray()
     async for piece in request.stream():
@@ -174,14 +176,14 @@ async def _body(request: Request) -> bytes | None:
     return bytes(body)
 
 
-def _forbidden(request: Request) -> Response:
+def _answer_forbidden(request: Request) -> Response:
     address = f"URL <code>{escape(request.url.path)}</code> from this server."
-    return _page(403, "Forbidden", f"Your client does not have permission to get {address}")
+    return _render_page(403, "Forbidden", f"Your client does not have permission to get {address}")
 
 
-def _unauthorized_page(request: Request) -> Response:
+def _answer_unauthorized(request: Request) -> Response:
     address = f"URL <code>{escape(request.url.path)}</code>."
-    page = _page(
+    page = _render_page(
         401, "Unauthorized", f"Your client does not have permission to the requested {address}"
     )
     message = "The access token could not be verified"
@@ -189,5 +191,5 @@ def _unauthorized_page(request: Request) -> Response:
     return page
 
 
-def _page(status: int, reason: str, text: str) -> Response:
+def _render_page(status: int, reason: str, text: str) -> Response:
     return HTMLResponse(_PAGE.format(status=status, reason=reason, text=text), status)

@@ -63,22 +63,22 @@ async def _serve(plan: Plan) -> None:
     metadata_sockets = {
         socket.socket(fileno=descriptor): account for descriptor, account in plan.accounts.items()
     }
-    front = FrontEnd({_port(front): service for front, service in fronts.items()}, accounts)
+    front = FrontEnd({_get_port(front): service for front, service in fronts.items()}, accounts)
     metadata = MetadataServers(
-        accounts, {_port(listener): name for listener, name in metadata_sockets.items()}
+        accounts, {_get_port(listener): name for listener, name in metadata_sockets.items()}
     )
     with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
         file.write(plan.certificate)
         file.flush()
-        public = _config(front, file.name)
+        public = _make_config(front, file.name)
         public.load()
     await asyncio.gather(
         _Server(public).serve(list(fronts)),
-        _Server(_config(metadata)).serve(list(metadata_sockets)),
+        _Server(_make_config(metadata)).serve(list(metadata_sockets)),
     )
 
 
-def _config(app: ASGIApp, certificate: str | None = None) -> uvicorn.Config:
+def _make_config(app: ASGIApp, certificate: str | None = None) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         interface="asgi3",
@@ -90,7 +90,7 @@ def _config(app: ASGIApp, certificate: str | None = None) -> uvicorn.Config:
     )
 
 
-def _port(listener: socket.socket) -> int:
+def _get_port(listener: socket.socket) -> int:
     port: int = listener.getsockname()[1]
     return port
 

@@ -104,11 +104,11 @@ class FakeBilling(LoopbackServer):
             if scripted_reply and not scripted_reply.done:
                 return scripted_reply
             if request.key not in self._answers:
-                self._answers[request.key] = self._do(request)
+                self._answers[request.key] = self._apply(request)
             status, body = self._answers[request.key]
             return scripted_reply or Reply(status, body)
 
-    def _do(self, request: Request) -> tuple[int, bytes]:
+    def _apply(self, request: Request) -> tuple[int, bytes]:
         operation, call_id = request.path.removeprefix("/v1"), request.body["call_id"]
         amount = int(request.body["amount"])
         if operation == "/reserve":

@@ -83,9 +83,9 @@ class Blob:
             "metageneration": "1",
             "contentType": self.content_type,
             "size": str(len(self.content)),
-            "md5Hash": _md5(self.content),
-            "crc32c": _crc32c(self.content),
-            "etag": _md5(str(self.generation).encode()),
+            "md5Hash": _hash_md5(self.content),
+            "crc32c": _compute_crc32c(self.content),
+            "etag": _hash_md5(str(self.generation).encode()),
             "timeCreated": time,
             "updated": time,
         }
@@ -217,23 +217,25 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.server.arrive(operation)
         self.server.pause(fault.pause)
         response = (
-            self._do(operation, body) if fault.status == 200 else _error_response(fault.status)
+            self._execute(operation, body)
+            if fault.status == 200
+            else _make_error_response(fault.status)
         )
         if operation == "download" and (fault.missing or fault.pause or response.status >= 400):
             self.server.failed_downloads += 1
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
             self._send(response, fault)
 
-    def _do(self, operation: Operation, body: bytes) -> _Response:
+    def _execute(self, operation: Operation, body: bytes) -> _Response:
         if operation == "bucket":
             return self._answer_for_bucket(json.loads(body or b"{}"))
         if self._name[0] not in self.server.buckets:
-            return _error_response(404)
+            return _make_error_response(404)
         match operation:
             case "list":
                 return self._list()
             case "upload":
-                return self._upload(body)
+                return self._store_upload(body)
             case _:
                 return self._answer_for_blob(operation)
 
@@ -244,12 +246,12 @@ class _Handler(BaseHTTPRequestHandler):
             buckets[body["name"]] = {"projectNumber": NUMBER, **body}
         name = body["name"] if self.command == "POST" else unquote(self._segments[-1])
         if name not in buckets:
-            return _error_response(404)
+            return _make_error_response(404)
         if buckets[name].get("closed"):
-            return _error_response(403)
+            return _make_error_response(403)
         if self.command == "PATCH":
             _merge(buckets[name], body)
-        return _json({"kind": "storage#bucket", "name": name, **buckets[name]})
+        return _make_json_response({"kind": "storage#bucket", "name": name, **buckets[name]})
 
     def _list(self) -> _Response:
         bucket, query = self._name[0], self._query
@@ -262,7 +264,7 @@ class _Handler(BaseHTTPRequestHandler):
             listing["items"] = [self._list_item((bucket, name)) for name in page]
         if start + size < len(names):
             listing["nextPageToken"] = base64.b64encode(str(start + size).encode()).decode()
-        return _json(listing)
+        return _make_json_response(listing)
 
     def _list_item(self, name: Name) -> dict[str, Any]:
         resource = self.server.blobs[name].resource(name)
@@ -274,23 +276,23 @@ class _Handler(BaseHTTPRequestHandler):
         blob = self.server.blobs.get(self._name)
         generation = self._query.get("generation")
         if blob is None or generation not in {None, str(blob.generation)}:
-            return _error_response(404)
+            return _make_error_response(404)
         if not self._is_generation_match(blob):
-            return _error_response(412)
+            return _make_error_response(412)
         match operation:
             case "delete":
                 del self.server.blobs[self._name]
                 return _Response(204)
             case "download":
-                return self._media(blob)
+                return self._send_media(blob)
             case _:
-                return _json(blob.resource(self._name))
+                return _make_json_response(blob.resource(self._name))
 
-    def _media(self, blob: Blob) -> _Response:
+    def _send_media(self, blob: Blob) -> _Response:
         headers = {
             "Content-Type": blob.content_type,
             "X-Goog-Generation": str(blob.generation),
-            "X-Goog-Hash": f"crc32c={_crc32c(blob.content)},md5={_md5(blob.content)}",
+            "X-Goog-Hash": f"crc32c={_compute_crc32c(blob.content)},md5={_hash_md5(blob.content)}",
             "X-Goog-Stored-Content-Length": str(len(blob.content)),
         }
         if "Range" not in self.headers:
@@ -298,18 +300,18 @@ class _Handler(BaseHTTPRequestHandler):
         first_byte, _, last_byte = self.headers["Range"].removeprefix("bytes=").partition("-")
         part = blob.content[int(first_byte) : int(last_byte) + 1 if last_byte else None]
         if not part:
-            return _error_response(416)
+            return _make_error_response(416)
         end = int(first_byte) + len(part) - 1
         headers["Content-Range"] = f"bytes {first_byte}-{end}/{len(blob.content)}"
         return _Response(206, part, headers)
 
-    def _upload(self, body: bytes) -> _Response:
+    def _store_upload(self, body: bytes) -> _Response:
         if "upload_id" in self._query:
             return self._resume(self.server.sessions[self._query["upload_id"]], body)
         if self._query["uploadType"] == "resumable":
             return self._begin(body)
         if self._query["uploadType"] == "multipart":
-            metadata, content_type, content = _parts(self.headers["Content-Type"], body)
+            metadata, content_type, content = _parse_parts(self.headers["Content-Type"], body)
             name = (self._name[0], str(metadata["name"]))
             return self._store(name, content, metadata.get("contentType") or content_type)
         name = (self._name[0], self._query["name"])
@@ -344,9 +346,9 @@ class _Handler(BaseHTTPRequestHandler):
     ) -> _Response:
         current = self.server.blobs.get(name)
         if not self._is_generation_match(current, precondition):
-            return _error_response(412)
+            return _make_error_response(412)
         blob = self.server.put(*name, content, content_type)
-        return _json(blob.resource(name))
+        return _make_json_response(blob.resource(name))
 
     def _is_generation_match(self, blob: Blob | None, precondition: str | None = None) -> bool:
         """Return whether the object has the requested generation; 0 requires no object."""
@@ -392,7 +394,7 @@ def _merge(resource: dict[str, Any], body: dict[str, Any]) -> None:
             resource[name] = value
 
 
-def _parts(content_type: str, body: bytes) -> tuple[dict[str, Any], str, bytes]:
+def _parse_parts(content_type: str, body: bytes) -> tuple[dict[str, Any], str, bytes]:
     """Return the metadata, type and content in a `multipart/related` upload."""
     boundary = content_type.partition("boundary=")[2].strip("\"'; ").encode()
     _, metadata, media, _ = body.split(b"--" + boundary)
@@ -405,12 +407,12 @@ def _parts(content_type: str, body: bytes) -> tuple[dict[str, Any], str, bytes]:
     )
 
 
-def _json(value: dict[str, Any]) -> _Response:
+def _make_json_response(value: dict[str, Any]) -> _Response:
     headers = {"Content-Type": "application/json; charset=UTF-8"}
     return _Response(200, json.dumps(value).encode(), headers)
 
 
-def _error_response(status: int) -> _Response:
+def _make_error_response(status: int) -> _Response:
     """Return an error in Google's format: `{"error": {code, message, errors}}`."""
     error = {
         "code": status,
@@ -420,9 +422,9 @@ def _error_response(status: int) -> _Response:
     return _Response(status, json.dumps({"error": error}).encode(), {"Content-Type": "text/json"})
 
 
-def _md5(content: bytes) -> str:
+def _hash_md5(content: bytes) -> str:
     return base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()
 
 
-def _crc32c(content: bytes) -> str:
+def _compute_crc32c(content: bytes) -> str:
     return base64.b64encode(google_crc32c.value(content).to_bytes(4, "big")).decode()

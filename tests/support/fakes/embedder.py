@@ -47,7 +47,7 @@ class WordEmbedder:
         if self.silent:
             await asyncio.Event().wait()
         require_unicode(texts)
-        return [_vector(text) for text in texts]
+        return [_make_vector(text) for text in texts]
 
     async def aclose(self) -> None:
         """Do nothing."""
@@ -58,7 +58,7 @@ def cosine(first_vector: Sequence[float], second_vector: Sequence[float]) -> flo
     return max(0.0, sum(a * b for a, b in zip(first_vector, second_vector, strict=True)))
 
 
-def _vector(text: str) -> Vector:
+def _make_vector(text: str) -> Vector:
     directions = [_direction(word) for word in text.casefold().split()] or [_direction("")]
     return unit_vector([sum(numbers) for numbers in zip(*directions, strict=True)], DIMENSION)
 

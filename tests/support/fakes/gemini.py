@@ -75,12 +75,12 @@ def response(
     """
     content: dict[str, Any] = {"role": "model", "parts": [{"text": part} for part in parts]}
     candidate = {"content": content, "finishReason": finish, "avgLogprobs": -0.1}
-    return _response([candidate], model, tokens)
+    return _make_response([candidate], model, tokens)
 
 
 def reply_without_candidates(model: str, feedback: dict[str, Any] | None = None) -> bytes:
     """Return a response without candidates, with the prompt's feedback if the service gives any."""
-    return _response([], model, (7, 0, 0), {"promptFeedback": feedback} if feedback else {})
+    return _make_response([], model, (7, 0, 0), {"promptFeedback": feedback} if feedback else {})
 
 
 def count(text: str) -> int:
@@ -88,7 +88,7 @@ def count(text: str) -> int:
     return max(1, len(text) // 4)
 
 
-def _response(
+def _make_response(
     candidates: list[dict[str, Any]],
     model: str,
     tokens: tuple[int, int, int],
@@ -126,11 +126,11 @@ def _fill(schema: dict[str, Any], sentences: Sequence[str], index: int, name: st
         case "string" if "enum" in schema:
             return schema["enum"][index % len(schema["enum"])]
         case "string":
-            return _line(sentences[index % len(sentences)], name)
+            return _make_line(sentences[index % len(sentences)], name)
     return {"integer": index + 1, "number": 0.9, "boolean": True}.get(schema["type"])
 
 
-def _line(sentence: str, name: str) -> str:
+def _make_line(sentence: str, name: str) -> str:
     if name in _FEW_WORDS:
         return " ".join(sentence.rstrip(".!?").split()[:4])[:MAX_STRING_LENGTH]
     return sentence[:MAX_STRING_LENGTH].strip()

@@ -246,12 +246,12 @@ def _sign_with_public_key(claims: dict[str, Any], key: RSAPrivateKey, key_id: st
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
     header = {"alg": "HS256", "kid": key_id, "typ": "JWT"}
-    body = ".".join(_base64(json.dumps(part).encode()) for part in (header, claims))
-    return f"{body}.{_base64(hmac.digest(public, body.encode(), 'sha256'))}"
+    body = ".".join(_encode_base64url(json.dumps(part).encode()) for part in (header, claims))
+    return f"{body}.{_encode_base64url(hmac.digest(public, body.encode(), 'sha256'))}"
 
 
 def _is_valid_exchange(form: Query, request: Query) -> bool:
-    challenge = _base64(hashlib.sha256(form.get("code_verifier", "").encode()).digest())
+    challenge = _encode_base64url(hashlib.sha256(form.get("code_verifier", "").encode()).digest())
     return (
         form["grant_type"] == "authorization_code"
         and form["redirect_uri"] == request["redirect_uri"]
@@ -260,7 +260,7 @@ def _is_valid_exchange(form: Query, request: Query) -> bool:
     )
 
 
-def _base64(content: bytes) -> str:
+def _encode_base64url(content: bytes) -> str:
     return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 

@@ -93,11 +93,11 @@ class FakeGoogleCloud(LoopbackServer):
         self.requests[service] += 1
         for pattern, route_method, handle in _ROUTES.get(service, []):
             if route_method == method and (match := re.fullmatch(pattern, path)):
-                project = self._project(match["project"], service)
+                project = self._require_project(match["project"], service)
                 return handle(project, match.groupdict(), query, body)
         raise FakeRefusal(404, f"There is no {method} {service}/{path}")
 
-    def _project(self, name: str, service: str) -> Project:
+    def _require_project(self, name: str, service: str) -> Project:
         if name not in self.projects:
             raise FakeRefusal(403, f"Permission denied on project {name}.", "CONSUMER_INVALID")
         project = self.projects[name]
@@ -108,16 +108,16 @@ class FakeGoogleCloud(LoopbackServer):
         return project
 
 
-def _service(project: Project, path: Json, _query: Json, _body: Json) -> Json:
-    return _state(project, path["service"])
+def _get_service(project: Project, path: Json, _query: Json, _body: Json) -> Json:
+    return _describe_service(project, path["service"])
 
 
-def _services(project: Project, _path: Json, query: Json, _body: Json) -> Json:
+def _get_services(project: Project, _path: Json, query: Json, _body: Json) -> Json:
     names = [name.rpartition("/")[2] for name in query["names"]]
-    return {"services": [_state(project, name) for name in names]}
+    return {"services": [_describe_service(project, name) for name in names]}
 
 
-def _state(project: Project, name: str) -> Json:
+def _describe_service(project: Project, name: str) -> Json:
     state = "ENABLED" if name in project.services else "DISABLED"
     parent = f"projects/{NUMBER}"
     return {"name": f"{parent}/services/{name}", "parent": parent, "state": state}
@@ -131,43 +131,43 @@ def _enable(project: Project, path: Json, _query: Json, body: Json) -> Json:
     return {"name": "operations/acat.p2-1", "done": True, "response": {}}
 
 
-def _billing(project: Project, path: Json, _query: Json, _body: Json) -> Json:
+def _get_billing(project: Project, path: Json, _query: Json, _body: Json) -> Json:
     account = "billingAccounts/012345-567890-ABCDEF" if project.paid else ""
     name = f"projects/{path['project']}/billingInfo"
     return {"name": name, "billingAccountName": account, "billingEnabled": project.paid}
 
 
-def _secrets(project: Project, _path: Json, _query: Json, _body: Json) -> Json:
+def _list_secrets(project: Project, _path: Json, _query: Json, _body: Json) -> Json:
     return {"secrets": [{"name": f"projects/{NUMBER}/secrets/{name}"} for name in project.secrets]}
 
 
-def _versions(project: Project, path: Json, query: Json, _body: Json) -> Json:
+def _list_versions(project: Project, path: Json, query: Json, _body: Json) -> Json:
     assert query["filter"] == ["state:ENABLED"]
-    values = _values(project, path)
+    values = _get_values(project, path)
     prefix = f"projects/{NUMBER}/secrets/{path['secret']}/versions"
     versions = [{"name": f"{prefix}/{n}", "state": "ENABLED"} for n in range(len(values), 0, -1)]
     return {"versions": versions, "totalSize": len(versions)} if versions else {}
 
 
-def _access(project: Project, path: Json, _query: Json, _body: Json) -> Json:
-    values = _values(project, path)
+def _access_version(project: Project, path: Json, _query: Json, _body: Json) -> Json:
+    values = _get_values(project, path)
     if not values:
         raise FakeRefusal(404, "Secret Version latest not found.")
     return {"payload": {"data": base64.b64encode(values[-1].encode()).decode()}}
 
 
 def _add(project: Project, path: Json, _query: Json, body: Json) -> Json:
-    _values(project, path).append(base64.b64decode(body["payload"]["data"]).decode())
+    _get_values(project, path).append(base64.b64decode(body["payload"]["data"]).decode())
     return {"state": "ENABLED"}
 
 
-def _values(project: Project, path: Json) -> list[str]:
+def _get_values(project: Project, path: Json) -> list[str]:
     if path["secret"] not in project.secrets:
         raise FakeRefusal(404, f"Secret [{path['secret']}] not found.")
     return project.secrets[path["secret"]]
 
 
-def _paged_list(field_name: str, path: str) -> Callable[[Project, Json, Json, Json], Json]:
+def _make_paged_list(field_name: str, path: str) -> Callable[[Project, Json, Json, Json], Json]:
     """Return a handler that lists resources in pages of ten."""
 
     def page(project: Project, _path: Json, query: Json, _body: Json) -> Json:
@@ -180,22 +180,22 @@ def _paged_list(field_name: str, path: str) -> Callable[[Project, Json, Json, Js
     return page
 
 
-def _database(project: Project, path: Json, _query: Json, _body: Json) -> Json:
+def _get_database(project: Project, path: Json, _query: Json, _body: Json) -> Json:
     if path["database"] not in project.databases:
         raise FakeRefusal(404, "The database does not exist.")
     return project.databases[path["database"]]
 
 
-def _databases(project: Project, _path: Json, _query: Json, _body: Json) -> Json:
+def _list_databases(project: Project, _path: Json, _query: Json, _body: Json) -> Json:
     return {"databases": list(project.databases.values())}
 
 
-def _fields(project: Project, path: Json, query: Json, _body: Json) -> Json:
+def _list_fields(project: Project, path: Json, query: Json, _body: Json) -> Json:
     assert query["filter"] == ["ttlConfig:*"]
     return {"fields": project.expiring.get(path["database"], [])}
 
 
-def _indexes(project: Project, path: Json, _query: Json, _body: Json) -> Json:
+def _list_indexes(project: Project, path: Json, _query: Json, _body: Json) -> Json:
     return {"indexes": project.indexes.get(path["database"], [])}
 
 
@@ -205,7 +205,7 @@ def _run_service(project: Project, path: Json, _query: Json, _body: Json) -> Jso
     return {"name": path["run"]}
 
 
-def _policy(project: Project, path: Json, _query: Json, _body: Json) -> Json:
+def _get_policy(project: Project, path: Json, _query: Json, _body: Json) -> Json:
     members = project.invokers.get(path["run"], [])
     bindings = [{"role": "roles/run.invoker", "members": members}] if members else []
     return {"version": 1, "etag": "ACAB", "bindings": bindings}
@@ -217,30 +217,32 @@ _DATABASE: Final = f"{_PROJECT}/databases/(?P<database>[^/]+)"
 _SECRET: Final = f"{_PROJECT}/secrets/(?P<secret>[^/:]+)"
 _ROUTES: Final[dict[str, list[tuple[str, str, Callable[[Project, Json, Json, Json], Json]]]]] = {
     "serviceusage": [
-        (f"{_PROJECT}/services/(?P<service>[^/:]+)", "GET", _service),
-        (f"{_PROJECT}/services:batchGet", "GET", _services),
+        (f"{_PROJECT}/services/(?P<service>[^/:]+)", "GET", _get_service),
+        (f"{_PROJECT}/services:batchGet", "GET", _get_services),
         (f"{_PROJECT}/services:batchEnable", "POST", _enable),
         (f"{_PROJECT}/services/(?P<service>[^/:]+):enable", "POST", _enable),
     ],
-    "cloudbilling": [(f"{_PROJECT}/billingInfo", "GET", _billing)],
+    "cloudbilling": [(f"{_PROJECT}/billingInfo", "GET", _get_billing)],
     "secretmanager": [
-        (f"{_PROJECT}/secrets", "GET", _secrets),
-        (f"{_SECRET}/versions", "GET", _versions),
-        (f"{_SECRET}/versions/latest:access", "GET", _access),
+        (f"{_PROJECT}/secrets", "GET", _list_secrets),
+        (f"{_SECRET}/versions", "GET", _list_versions),
+        (f"{_SECRET}/versions/latest:access", "GET", _access_version),
         (f"{_SECRET}:addVersion", "POST", _add),
     ],
     "firestore": [
-        (f"{_PROJECT}/databases", "GET", _databases),
-        (_DATABASE, "GET", _database),
-        (f"{_DATABASE}/collectionGroups/-/fields", "GET", _fields),
-        (f"{_DATABASE}/collectionGroups/-/indexes", "GET", _indexes),
+        (f"{_PROJECT}/databases", "GET", _list_databases),
+        (_DATABASE, "GET", _get_database),
+        (f"{_DATABASE}/collectionGroups/-/fields", "GET", _list_fields),
+        (f"{_DATABASE}/collectionGroups/-/indexes", "GET", _list_indexes),
     ],
-    "cloudfunctions": [(f"v2/{_LOCATION}/functions", "GET", _paged_list("functions", "functions"))],
+    "cloudfunctions": [
+        (f"v2/{_LOCATION}/functions", "GET", _make_paged_list("functions", "functions"))
+    ],
     "run": [
-        (f"v2/{_LOCATION}/services/(?P<run>[^/:]+):getIamPolicy", "GET", _policy),
+        (f"v2/{_LOCATION}/services/(?P<run>[^/:]+):getIamPolicy", "GET", _get_policy),
         (f"v2/{_LOCATION}/services/(?P<run>[^/:]+)", "GET", _run_service),
     ],
-    "cloudscheduler": [(f"v1/{_LOCATION}/jobs", "GET", _paged_list("jobs", "jobs"))],
+    "cloudscheduler": [(f"v1/{_LOCATION}/jobs", "GET", _make_paged_list("jobs", "jobs"))],
 }
 
 

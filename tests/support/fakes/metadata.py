@@ -59,10 +59,10 @@ class _Handler(BaseHTTPRequestHandler):
                 account = {"aliases": ["default"], "email": "gateway@example.test", "scopes": []}
                 return self._send(200, "application/json", json.dumps(account))
             case path if path == f"{_ACCOUNT}identity":
-                return self._identity(parse_qs(url.query))
+                return self._answer_identity(parse_qs(url.query))
         return self._send(404, "text/html", "Not Found")
 
-    def _identity(self, query: dict[str, list[str]]) -> None:
+    def _answer_identity(self, query: dict[str, list[str]]) -> None:
         [audience] = query["audience"]
         assert query["format"] == ["full"]
         self.server.audiences.append(audience)
@@ -70,7 +70,9 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.refusal:
             return self._send(self.server.refusal, "text/html", "No token for you.")
         number = len(self.server.audiences)
-        token = self.server.token or _token(audience, number, time.time() + self.server.lifetime)
+        token = self.server.token or _make_token(
+            audience, number, time.time() + self.server.lifetime
+        )
         return self._send(200, "text/html", token)
 
     def _send(self, status: int, content_type: str, body: str) -> None:
@@ -93,7 +95,7 @@ def decode_claims(token: str) -> dict[str, Any]:
     return claims
 
 
-def _token(audience: str, number: int, expiry: float) -> str:
+def _make_token(audience: str, number: int, expiry: float) -> str:
     claims = {"aud": audience, "exp": int(expiry), "iss": "https://accounts.google.com"}
     parts = [{"alg": "RS256", "typ": "JWT"}, {**claims, "jti": number}]
     return ".".join(

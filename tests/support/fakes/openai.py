@@ -193,7 +193,7 @@ class FakeOpenAI(LoopbackServer):
             {
                 "object": "embedding",
                 "index": index,
-                "embedding": hash_words(text, _requested_dimension(call)),
+                "embedding": hash_words(text, _get_requested_dimension(call)),
             }
             for index, text in enumerate(call.texts)
         ]
@@ -201,7 +201,7 @@ class FakeOpenAI(LoopbackServer):
         return Reply(reply.status, json.dumps(body).encode(), reply.headers, reply.missing)
 
 
-def _requested_dimension(call: Call) -> int:
+def _get_requested_dimension(call: Call) -> int:
     return int(call.body.get("dimensions", DIMENSION))
 
 

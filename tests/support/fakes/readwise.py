@@ -117,7 +117,7 @@ class FakeReadwise(LoopbackServer):
     def put(self, book_id: int, *texts: str, **fields: Any) -> None:
         """Add a book, or change its fields. Each text is a highlight, at its position."""
         with self._lock:
-            book = self._books.get(book_id, _book(book_id))
+            book = self._books.get(book_id, _make_book(book_id))
             self._books[book_id] = book | fields
             self._touched[book_id] = self.now
             for position, text in enumerate(texts):
@@ -127,7 +127,7 @@ class FakeReadwise(LoopbackServer):
         """Add or edit a highlight. Its id depends on the book and the position."""
         with self._lock:
             highlights = self._books[book_id]["highlights"]
-            highlight = _highlight(book_id, position, text, self.now)
+            highlight = _make_highlight(book_id, position, text, self.now)
             highlight_id = highlight["id"]
             if highlight_id in highlights:
                 highlight["created_at"] = highlights[highlight_id]["created_at"]
@@ -136,8 +136,8 @@ class FakeReadwise(LoopbackServer):
     def delete_highlight(self, book_id: int, position: int) -> None:
         """Mark a highlight as deleted."""
         with self._lock:
-            highlight = self._books[book_id]["highlights"][_highlight_id(book_id, position)]
-            highlight |= {"is_deleted": True, "updated_at": _iso(self.now)}
+            highlight = self._books[book_id]["highlights"][_get_highlight_id(book_id, position)]
+            highlight |= {"is_deleted": True, "updated_at": _to_iso(self.now)}
 
     def delete(self, book_id: int) -> None:
         """Mark a book and its highlights as deleted."""
@@ -145,7 +145,7 @@ class FakeReadwise(LoopbackServer):
             self._books[book_id]["is_deleted"] = True
             self._touched[book_id] = self.now
             for highlight in self._books[book_id]["highlights"].values():
-                highlight |= {"is_deleted": True, "updated_at": _iso(self.now)}
+                highlight |= {"is_deleted": True, "updated_at": _to_iso(self.now)}
 
     def forget(self, book_id: int) -> None:
         """Remove a book completely."""
@@ -155,9 +155,9 @@ class FakeReadwise(LoopbackServer):
     def export(self, **query: str) -> Body:
         """Return a page of the export: by default, the first page of the whole library."""
         with self._lock:
-            books = list(self._matching_books(query))
+            books = list(self._find_matching_books(query))
         cursor = query.get("pageCursor", "0").removesuffix("-again")
-        pages = list(_pages(books, self.page_size)) or [[]]
+        pages = list(_split_into_pages(books, self.page_size)) or [[]]
         number = int(cursor)
         next_cursor = str(number + 1) if number + 1 < len(pages) else None
         if self.repeats and not query.get("pageCursor", "").endswith("-again"):
@@ -182,7 +182,7 @@ class FakeReadwise(LoopbackServer):
         page = reply.alter(self.export(**call.query))
         return Reply(reply.status, json.dumps(page).encode(), reply.headers, reply.missing)
 
-    def _matching_books(self, query: dict[str, str]) -> Iterator[Body]:
+    def _find_matching_books(self, query: dict[str, str]) -> Iterator[Body]:
         since = datetime.fromisoformat(query["updatedAfter"]) if "updatedAfter" in query else None
         book_ids = query["ids"].split(",") if "ids" in query else None
         includes_deleted = query.get("includeDeleted") == "true"
@@ -201,7 +201,7 @@ class FakeReadwise(LoopbackServer):
                 yield book | {"highlights": highlights}
 
 
-def _pages(books: list[Body], size: int) -> Iterator[list[Body]]:
+def _split_into_pages(books: list[Body], size: int) -> Iterator[list[Body]]:
     """Split books into pages of this many highlights. A book without highlights counts as one."""
     page: list[Body] = []
     capacity = size
@@ -220,7 +220,7 @@ def _pages(books: list[Body], size: int) -> Iterator[list[Body]]:
         yield page
 
 
-def _book(book_id: int) -> Body:
+def _make_book(book_id: int) -> Body:
     return {
         "user_book_id": book_id,
         "is_deleted": False,
@@ -242,8 +242,8 @@ def _book(book_id: int) -> Body:
     }
 
 
-def _highlight(book_id: int, position: int, text: str, now: datetime) -> Body:
-    highlight_id = _highlight_id(book_id, position)
+def _make_highlight(book_id: int, position: int, text: str, now: datetime) -> Body:
+    highlight_id = _get_highlight_id(book_id, position)
     return {
         "id": highlight_id,
         "is_deleted": False,
@@ -253,8 +253,8 @@ def _highlight(book_id: int, position: int, text: str, now: datetime) -> Body:
         "note": "",
         "color": "yellow",
         "highlighted_at": "2024-05-31T16:41:53.186Z",
-        "created_at": _iso(now),
-        "updated_at": _iso(now),
+        "created_at": _to_iso(now),
+        "updated_at": _to_iso(now),
         "external_id": None,
         "end_location": None,
         "url": None,
@@ -266,11 +266,11 @@ def _highlight(book_id: int, position: int, text: str, now: datetime) -> Body:
     }
 
 
-def _highlight_id(book_id: int, position: int) -> int:
+def _get_highlight_id(book_id: int, position: int) -> int:
     return book_id * 1_000 + position
 
 
-def _iso(moment: datetime) -> str:
+def _to_iso(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

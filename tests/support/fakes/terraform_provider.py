@@ -47,9 +47,11 @@ class TerraformProvider:
             ThreadPoolExecutor(8),
             options=[("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES)],
         )
-        self._server.add_generic_rpc_handlers((self._handlers(),))
+        self._server.add_generic_rpc_handlers((self._make_handlers(),))
         self._server.add_insecure_port(f"unix:{address}")
-        self.environment = {"TF_REATTACH_PROVIDERS": json.dumps({_SOURCE: _reattach(address)})}
+        self.environment = {
+            "TF_REATTACH_PROVIDERS": json.dumps({_SOURCE: _make_reattach_config(address)})
+        }
 
     def __enter__(self) -> Self:
         """Start serving."""
@@ -61,8 +63,8 @@ class TerraformProvider:
         self._server.stop(None).wait()
         self._folder.cleanup()
 
-    def _handlers(self) -> Any:
-        handlers = {name: _handler(name, getattr(self, f"_{name}")) for name in METHODS}
+    def _make_handlers(self) -> Any:
+        handlers = {name: _make_handler(name, getattr(self, f"_{name}")) for name in METHODS}
         return grpc.method_handlers_generic_handler("tfplugin5.Provider", handlers)
 
     def _GetSchema(self, _: Any) -> Any:  # noqa: N802 - the protocol's name, like those below
@@ -127,7 +129,7 @@ class TerraformProvider:
         return message("Stop.Response")()
 
 
-def _handler(name: str, answer: Callable[[Any], Any]) -> Any:
+def _make_handler(name: str, answer: Callable[[Any], Any]) -> Any:
     return grpc.unary_unary_rpc_method_handler(
         lambda request, _: answer(request),
         request_deserializer=message(f"{name}.Request").FromString,
@@ -135,7 +137,7 @@ def _handler(name: str, answer: Callable[[Any], Any]) -> Any:
     )
 
 
-def _reattach(address: str) -> dict[str, Any]:
+def _make_reattach_config(address: str) -> dict[str, Any]:
     return {
         "Protocol": "grpc",
         "ProtocolVersion": 5,
@@ -150,25 +152,25 @@ def _schemas_by_name(blocks: dict[str, values.Block]) -> list[dict[str, Any]]:
 
 
 def _schema(block: values.Block) -> dict[str, Any]:
-    return {"block": _block(block)}
+    return {"block": _to_block(block)}
 
 
-def _block(block: values.Block) -> dict[str, Any]:
+def _to_block(block: values.Block) -> dict[str, Any]:
     return {
-        "attributes": [_attribute(*item) for item in block.get("attributes", {}).items()],
-        "block_types": [_nested_block(*item) for item in block.get("blocks", {}).items()],
+        "attributes": [_to_attribute(*item) for item in block.get("attributes", {}).items()],
+        "block_types": [_to_nested_block(*item) for item in block.get("blocks", {}).items()],
     }
 
 
-def _attribute(name: str, attribute: dict[str, Any]) -> dict[str, Any]:
+def _to_attribute(name: str, attribute: dict[str, Any]) -> dict[str, Any]:
     flags = dict.fromkeys(attribute["is"].split(), True)
     return {"name": name, "type": json.dumps(attribute["type"]).encode(), **flags}
 
 
-def _nested_block(name: str, block: values.Block) -> dict[str, Any]:
+def _to_nested_block(name: str, block: values.Block) -> dict[str, Any]:
     return {
         "type_name": name,
-        "block": _block(block),
+        "block": _to_block(block),
         "nesting": _NESTING[block["nesting"]],
         "min_items": block.get("min", 0),
         "max_items": block.get("max", 0),

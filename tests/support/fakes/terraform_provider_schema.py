@@ -114,7 +114,7 @@ class _Module:
 
     def _block(self, name: str, interface: str) -> dict[str, Any]:
         body = self.bodies[name]
-        values = _possible_values(self.bodies.get(interface, ""))
+        values = _find_possible_values(self.bodies.get(interface, ""))
         fields = list(_FIELD.finditer(body))
         bounds = [field.start() for field in fields] + [len(body)]
         block: dict[str, Any] = {"attributes": {}, "blocks": {}}
@@ -129,9 +129,11 @@ class _Module:
         computed, optional, required = (group == "true" for group in field.groups()[1:])
         nested_match = _NESTED_PATTERN.search(text)
         if nested_match and (optional or required):
-            block["blocks"][name] = self._nested_block(nested_match, required=required)
+            block["blocks"][name] = self._build_nested_block(nested_match, required=required)
             return
-        kind = self._object_list(nested_match) if nested_match else _attribute_type(text)
+        kind = (
+            self._build_object_list(nested_match) if nested_match else _parse_attribute_type(text)
+        )
         if kind is None:  # a block of the provider itself; Carrel uses none
             return
         flags = {"required": required, "optional": optional, "computed": computed}
@@ -140,8 +142,8 @@ class _Module:
             attribute["values"] = values[name]
         block["attributes"][name] = attribute
 
-    def _nested_block(self, nested_match: re.Match[str], *, required: bool) -> dict[str, Any]:
-        element, nesting, is_single = self._nesting(nested_match)
+    def _build_nested_block(self, nested_match: re.Match[str], *, required: bool) -> dict[str, Any]:
+        element, nesting, is_single = self._find_nesting(nested_match)
         limits: dict[str, Any] = {"nesting": nesting}
         if required:
             limits["min"] = 1
@@ -149,15 +151,15 @@ class _Module:
             limits["max"] = 1
         return limits | self._block(element, element.removesuffix("OutputReference"))
 
-    def _object_list(self, nested_match: re.Match[str]) -> Any:
+    def _build_object_list(self, nested_match: re.Match[str]) -> Any:
         """Return the type of a computed list or set of objects."""
-        element, nesting, _ = self._nesting(nested_match)
+        element, nesting, _ = self._find_nesting(nested_match)
         block = self._block(element, "")
         assert "blocks" not in block, element
         types = {name: attribute["type"] for name, attribute in block.get("attributes", {}).items()}
         return [nesting, ["object", types]]
 
-    def _nesting(self, nested_match: re.Match[str]) -> _Nesting:
+    def _find_nesting(self, nested_match: re.Match[str]) -> _Nesting:
         name, is_set = nested_match[1], nested_match[2] == "true"
         if name.endswith("List"):
             element = _ELEMENT.search(self.bodies[name])
@@ -170,7 +172,7 @@ class _Module:
         return _Nesting(name, "set" if match[1] == "true" else "list", single=True)
 
 
-def _attribute_type(text: str) -> Any:
+def _parse_attribute_type(text: str) -> Any:
     read = _READ.search(text)
     if read:
         kind = _TYPES[read[1] or read[2]]
@@ -179,7 +181,7 @@ def _attribute_type(text: str) -> Any:
     return _TYPES.get(declared[1].removesuffix(" | undefined").strip()) if declared else None
 
 
-def _possible_values(interface: str) -> dict[str, list[str]]:
+def _find_possible_values(interface: str) -> dict[str, list[str]]:
     """Return the documented values of each field."""
     values_by_field = {}
     for [text] in (match.groups() for match in _DOCUMENTATION_PATTERN.finditer(interface)):
@@ -213,14 +215,14 @@ def to_json(schema: dict[str, Any]) -> str:
     entries = []
     for name, value in schema.items():
         if name in {"resources", "data_sources"}:
-            lines = (f'  "{kind}": {_one_line(block)}' for kind, block in value.items())
+            lines = (f'  "{kind}": {_to_one_line(block)}' for kind, block in value.items())
             entries.append(f'"{name}": {{\n' + ",\n".join(lines) + "\n}")
         else:
-            entries.append(f'"{name}": {_one_line(value)}')
+            entries.append(f'"{name}": {_to_one_line(value)}')
     return "{\n" + ",\n".join(entries) + "\n}\n"
 
 
-def _one_line(value: Any) -> str:
+def _to_one_line(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 

@@ -61,7 +61,7 @@ def faults(block: Block, value: Value) -> list[str]:
         and value[name] not in attribute.get("values", [value[name]])
     ]
     for name, nested in block.get("blocks", {}).items():
-        for item in _items(value[name]):
+        for item in _get_items(value[name]):
             problems += [f"{name}.{fault}" for fault in faults(nested, item)]
     return problems
 
@@ -82,7 +82,7 @@ def applied(kind: str, block: Block, plan: Value) -> Value:
     def fill(nested_block: Block, value: Value) -> Value:
         attributes = nested_block.get("attributes", {})
         attribute_values = {
-            name: _placeholder(templates.get(name), name, attributes[name]["type"], plan)
+            name: _make_placeholder(templates.get(name), name, attributes[name]["type"], plan)
             if isinstance(field, msgpack.ExtType)
             else field
             for name, field in value.items()
@@ -102,7 +102,7 @@ def refusal(kind: str, state: Value) -> str | None:
     return f"{name} is {value}" if name and state[name] == value else None
 
 
-def _placeholder(template: str | None, name: str, kind: Any, plan: Value) -> Any:
+def _make_placeholder(template: str | None, name: str, kind: Any, plan: Value) -> Any:
     if template:
         return template.format_map(plan)
     if kind == "string":
@@ -124,7 +124,7 @@ def _apply_to_nested(block: Block, value: Value, change: Any) -> Value:
     return changed_blocks
 
 
-def _items(value: Any) -> list[Value]:
+def _get_items(value: Any) -> list[Value]:
     if isinstance(value, list):
         return value
     return [value] if isinstance(value, dict) else []

@@ -219,9 +219,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.pause(reply.pause)
         self.server.leave()
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
-            self._send(reply if reply.body is not None else self._correct_reply(call, reply))
+            self._send(reply if reply.body is not None else self._check_and_answer(call, reply))
 
-    def _correct_reply(self, call: Call, reply: Reply) -> Reply:
+    def _check_and_answer(self, call: Call, reply: Reply) -> Reply:
         """Check the request as the service does, and answer it."""
         if not (call.authorization or "").startswith("Bearer "):
             return refusal(401, "UNAUTHENTICATED")

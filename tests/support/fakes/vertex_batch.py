@@ -199,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self._segments[0] in {"", "computeMetadata"}:
-            self._metadata()
+            self._answer_metadata()
         elif _JOBS.fullmatch(self._path):
             self._serve("list")
         else:
@@ -220,16 +220,16 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.server.arrive(operation)
         is_correct = fault == Fault()
         status, answer = (
-            self._do(operation, body) if is_correct or fault.is_served else (fault.status, {})
+            self._execute(operation, body) if is_correct or fault.is_served else (fault.status, {})
         )
         self.server.pause(fault.pause)
         if not is_correct:
             status = fault.status
-        body = json.dumps(answer if status == 200 else _error(status)).encode()
+        body = json.dumps(answer if status == 200 else _make_error(status)).encode()
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
             self._send(status, fault.body or body, {"Retry-After": fault.retry_after})
 
-    def _do(self, operation: Operation, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    def _execute(self, operation: Operation, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if not (self.headers["Authorization"] or "").startswith("Bearer "):
             return 401, {}
         if operation != "embed":
@@ -242,7 +242,7 @@ class _Handler(BaseHTTPRequestHandler):
             case "embed":
                 return self._embed(body)
             case _:
-                return self._on_job(operation)
+                return self._answer_for_job(operation)
 
     def _create(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         formats = body["inputConfig"]["instancesFormat"], body["outputConfig"]["predictionsFormat"]
@@ -259,7 +259,7 @@ class _Handler(BaseHTTPRequestHandler):
         resources = [job.resource() for job in jobs if job.request["displayName"] == match[1]]
         return {"batchPredictionJobs": resources} if resources else {}
 
-    def _on_job(self, operation: Operation) -> tuple[int, dict[str, Any]]:
+    def _answer_for_job(self, operation: Operation) -> tuple[int, dict[str, Any]]:
         job = self.server.jobs.get(self._segments[-1].removesuffix(":cancel"))
         if job is None:
             return 404, {}
@@ -274,7 +274,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.embedded.append(call.text)
         return 200, embedding_answer(call)
 
-    def _metadata(self) -> None:
+    def _answer_metadata(self) -> None:
         self.server.arrive("token")
         account = {"aliases": ["default"], "email": "jobs@example.test", "scopes": []}
         flavor = {"Metadata-Flavor": "Google"}
@@ -306,7 +306,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-def _error(status: int) -> dict[str, Any]:
+def _make_error(status: int) -> dict[str, Any]:
     """Return an error in Google's format."""
     reasons = {400: "INVALID_ARGUMENT", 403: "PERMISSION_DENIED", 404: "NOT_FOUND"}
     return {"error": {"code": status, "message": "Refused.", "status": reasons.get(status, "")}}

@@ -75,7 +75,7 @@ class BucketObjects:
             InvalidInput: The bucket does not exist, or may not be read.
             Unavailable: Cloud Storage does not answer.
         """
-        return await asyncio.to_thread(self._listing)
+        return await asyncio.to_thread(self._list_objects)
 
     async def download(self, name: str, generation: int, path: Path) -> None:
         """Download an object to a file.
@@ -87,7 +87,7 @@ class BucketObjects:
         """
         await asyncio.to_thread(self._download, name, generation, path)
 
-    def _listing(self) -> dict[str, ListedObject]:
+    def _list_objects(self) -> dict[str, ListedObject]:
         folder = self._folder
         blobs = folder.bucket.list_blobs(
             prefix=folder.prefix,
@@ -95,7 +95,7 @@ class BucketObjects:
             timeout=folder.attempt_seconds,
             retry=folder.retry,
         )
-        with translate_errors(_bucket_error):
+        with translate_errors(_make_bucket_error):
             return {
                 blob.name.removeprefix(folder.prefix): ListedObject(blob.generation, blob.size or 0)
                 for blob in blobs
@@ -114,7 +114,7 @@ class BucketObjects:
         )
         try:
             with translate_errors(
-                _bucket_error, Forbidden, NotFound, PreconditionFailed, DataCorruption
+                _make_bucket_error, Forbidden, NotFound, PreconditionFailed, DataCorruption
             ):
                 self._folder.retry(download, on_error=close_response)()
         except (NotFound, PreconditionFailed) as error:
@@ -127,7 +127,7 @@ class BucketObjects:
             raise ObjectUnreadable("was damaged in transfer") from error
 
 
-def _bucket_error(error: Exception, _status: int) -> InvalidInput:
+def _make_bucket_error(error: Exception, _status: int) -> InvalidInput:
     return InvalidInput(
         f"Cloud Storage refuses to read INGEST_BUCKET ({type(error).__name__}): check its name, and"
         " grant the service account roles/storage.objectViewer on it."

@@ -110,7 +110,7 @@ class _SyncRun:
 
     async def complete(self, listing: Mapping[str, ListedObject], *, forgets_all: bool) -> None:
         """Read new objects; then forget the sources that no object has any more."""
-        for names in _download_batches(self._state.new(), listing):
+        for names in _split_into_batches(self._state.new(), listing):
             with tempfile.TemporaryDirectory(prefix="carrel-ingest-") as folder:
                 await self._read(names, listing, Path(folder))
             if not self._report.finished:
@@ -131,7 +131,7 @@ class _SyncRun:
             self._state.put(name, state)
         await self._release(dropped)
         await self._state.store()
-        for names in _blocks(self._state.deleted()):
+        for names in _split_into_blocks(self._state.deleted()):
             if self._is_over():
                 return
             ids = [source_id for name in names for source_id in self._state.get(name).ids]
@@ -203,7 +203,7 @@ class _SyncRun:
         self._read_names.add(name)
         for record, reason in contents.broken + contents.duplicates:
             self._fail(record, reason)
-        self._report.warnings += [self._failure(*warning) for warning in contents.warnings]
+        self._report.warnings += [self._make_failure(*warning) for warning in contents.warnings]
         return contents
 
     def _mark_broken(self, source_id: str, reason: str, objects: Sequence[ObjectContents]) -> None:
@@ -230,8 +230,8 @@ class _SyncRun:
         shared = self._state.holders(contents.ids) if is_multi_record(contents.name) else {}
         for name, common in shared.items():
             if name != contents.name and self._state.is_current(name):
-                warning = _shared_records(name, len(common))
-                self._report.warnings.append(self._failure(contents.name, warning))
+                warning = _describe_shared_records(name, len(common))
+                self._report.warnings.append(self._make_failure(contents.name, warning))
 
     async def _release(self, ids: Sequence[str]) -> None:
         """Forget the sources that no object has any more.
@@ -257,13 +257,13 @@ class _SyncRun:
         return not self._report.finished
 
     def _fail(self, name: str, reason: str) -> None:
-        self._report.failures.append(self._failure(name, reason))
+        self._report.failures.append(self._make_failure(name, reason))
 
-    def _failure(self, name: str, reason: str) -> Failure:
+    def _make_failure(self, name: str, reason: str) -> Failure:
         return Failure(to_one_line(f"{self._objects.address}/{name}"), to_one_line(reason))
 
 
-def _shared_records(other: str, count: int) -> str:
+def _describe_shared_records(other: str, count: int) -> str:
     records = "a record" if count == 1 else f"{count:,} records"
     return f"has {records} of {other} too; its text was read later and is used; keep one of them"
 
@@ -273,7 +273,7 @@ def _is_hidden(name: str) -> bool:
     return name.endswith("/") or any(part.startswith(".") for part in PurePosixPath(name).parts)
 
 
-def _download_batches(
+def _split_into_batches(
     names: Iterable[str], listing: Mapping[str, ListedObject]
 ) -> Iterator[list[str]]:
     """Split objects into batches by number and by size."""
@@ -289,7 +289,7 @@ def _download_batches(
         yield batch
 
 
-def _blocks(items: Iterable[ItemT]) -> Iterator[list[ItemT]]:
+def _split_into_blocks(items: Iterable[ItemT]) -> Iterator[list[ItemT]]:
     remaining = iter(items)
     while block := list(islice(remaining, BATCH_SIZE)):
         yield block

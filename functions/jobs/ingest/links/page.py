@@ -95,8 +95,8 @@ def describe_rejection(error: DocumentRejected) -> str:
 
 def _read(link: Link, document: FetchedDocument) -> Source:
     # One name for all pages, because some formats are recognized by a word in a file's name.
-    ending = _ending(document)
-    file_format = _page_format(ending)
+    ending = _choose_ending(document)
+    file_format = _get_page_format(ending)
     if file_format is None:
         raise Unreadable(_REASONS["content_type"])
     name = PurePosixPath(unquote(document.url.target.partition("?")[0])).stem
@@ -113,21 +113,21 @@ def _read(link: Link, document: FetchedDocument) -> Source:
         source_id=link.source_id,
         origin="link",
         category="articles",
-        source_url=_canonical_url(sources[0].source_url, document.url),
-        overrides=_overrides(link, sources[0]),
+        source_url=_choose_url(sources[0].source_url, document.url),
+        overrides=_build_overrides(link, sources[0]),
     )
 
 
-def _ending(document: FetchedDocument) -> str:
+def _choose_ending(document: FetchedDocument) -> str:
     """Return the ending of a file of the document's kind, by its media type or by its URL."""
     kind = media_type(document.content_type)
     if kind in _ENDINGS:
         return _ENDINGS[kind]
     ending = PurePosixPath(document.url.target.partition("?")[0]).suffix.lower()
-    return ending if kind in _UNKNOWN or _page_format(ending) else ".txt"
+    return ending if kind in _UNKNOWN or _get_page_format(ending) else ".txt"
 
 
-def _page_format(ending: str) -> Format | None:
+def _get_page_format(ending: str) -> Format | None:
     """Return the format of a page, which is one source; an export could replace other sources."""
     file_format = format_of(PurePosixPath(f"page{ending}"))
     return file_format if file_format and file_format.identity is Identity.FILE else None
@@ -145,7 +145,7 @@ def _to_utf8(document: FetchedDocument) -> bytes:
         return document.body
 
 
-def _canonical_url(canonical: str | None, final: PublicUrl) -> str:
+def _choose_url(canonical: str | None, final: PublicUrl) -> str:
     try:
         url = PublicUrl.of_link(canonical or final.text)
     except DocumentRejected:
@@ -153,7 +153,7 @@ def _canonical_url(canonical: str | None, final: PublicUrl) -> str:
     return url.text if url.host == final.host else final.text
 
 
-def _overrides(link: Link, source: Source) -> Mapping[str, Any]:
+def _build_overrides(link: Link, source: Source) -> Mapping[str, Any]:
     overrides: dict[str, Any] = {"title": link.title} if link.title else {}
     if link.tags:
         overrides["tags"] = tuple(dict.fromkeys([*link.tags, *source.tags]))

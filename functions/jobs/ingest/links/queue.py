@@ -117,7 +117,7 @@ async def _fetch_and_save(link: Link, ctx: Context, report: Report, fetch: SafeF
     return refused.get(link.source_id)
 
 
-async def _dead_letters(ctx: Context, limit: int) -> list[Failure]:
+async def _load_dead_letters(ctx: Context, limit: int) -> list[Failure]:
     links = await SavedLinks(ctx.database).dead_letters(limit)
     return [Failure(link.url, link.error or "") for link in links]
 
@@ -126,4 +126,4 @@ async def _retry(ctx: Context) -> int:
     return await SavedLinks(ctx.database).retry(ctx.clock())
 
 
-DEAD_LETTERS: Final = DeadLetters(load=_dead_letters, retry=_retry)
+DEAD_LETTERS: Final = DeadLetters(load=_load_dead_letters, retry=_retry)

@@ -123,11 +123,11 @@ def records(name: str, header: bytes, lines: Iterator[tuple[int, bytes]]) -> Ite
     for number, line in lines:
         value = _parse(line)
         if group and isinstance(value, dict) and "source" in value:
-            yield f"{name} line {group[0][0]}", partial(_source, group)
+            yield f"{name} line {group[0][0]}", partial(_build_source, group)
             group = []
         group.append((number, value))
     if group:
-        yield f"{name} line {group[0][0]}", partial(_source, group)
+        yield f"{name} line {group[0][0]}", partial(_build_source, group)
 
 
 def _parse(line: bytes) -> Any:
@@ -143,13 +143,13 @@ def _parse(line: bytes) -> Any:
     return value
 
 
-def _source(group: list[Line]) -> Source:
+def _build_source(group: list[Line]) -> Source:
     """Build a source from its lines.
 
     Raises:
         Unreadable: A line is missing or not valid.
     """
-    values = [_object(number, value) for number, value in group]
+    values = [_require_object(number, value) for number, value in group]
     first, *chunks = values
     end = chunks.pop() if chunks else {}
     if end.get("chunks") != len(chunks) or not chunks:
@@ -157,7 +157,7 @@ def _source(group: list[Line]) -> Source:
     try:
         own = _OwnFields.model_validate(first.get("source"))
         fields = _SOURCE_FIELDS.validate_python(first["source"])
-        sections = [_section(_Chunk.model_validate(line.get("chunk"))) for line in chunks]
+        sections = [_to_section(_Chunk.model_validate(line.get("chunk"))) for line in chunks]
     except ValidationError as error:
         [fault, *_] = error.errors(include_url=False, include_input=False)
         path = ".".join(map(str, fault["loc"]))
@@ -174,7 +174,7 @@ def _source(group: list[Line]) -> Source:
     )
 
 
-def _object(number: int, value: Any) -> dict[str, Any]:
+def _require_object(number: int, value: Any) -> dict[str, Any]:
     if isinstance(value, Unreadable):
         raise Unreadable(f"line {number} {value}")
     if not isinstance(value, dict):
@@ -182,7 +182,7 @@ def _object(number: int, value: Any) -> dict[str, Any]:
     return value
 
 
-def _section(chunk: _Chunk) -> Section:
+def _to_section(chunk: _Chunk) -> Section:
     card = chunk.card
     return Section(
         chunk.text,

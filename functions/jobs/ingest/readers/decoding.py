@@ -98,7 +98,7 @@ def read_text(path: Path, limit: int) -> str:
     try:
         return _decode_unicode(data)
     except UnicodeDecodeError as error:
-        raise _not_utf8(data, error) from error
+        raise _make_not_utf8_error(data, error) from error
 
 
 def read_any_text(path: Path, limit: int) -> tuple[str, tuple[str, ...]]:
@@ -134,10 +134,10 @@ def decode(data: bytes) -> str:
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise _not_utf8(data, error) from error
+        raise _make_not_utf8_error(data, error) from error
 
 
-def _not_utf8(data: bytes, error: UnicodeDecodeError) -> Unreadable:
+def _make_not_utf8_error(data: bytes, error: UnicodeDecodeError) -> Unreadable:
     byte = f"byte 0x{data[error.start]:02x} at position {error.start}"
     return Unreadable(f"is not UTF-8: {byte}; save it as UTF-8")
 
@@ -171,7 +171,7 @@ def _decode_damaged(data: bytes) -> tuple[str, tuple[str, ...]] | None:
 def _decode_legacy(data: bytes) -> tuple[str, tuple[str, ...]]:
     if _CONTROLS.search(data):
         raise Unreadable("is not text: it has control characters, and is not UTF-8")
-    for encoding in _likely_encodings(data):
+    for encoding in _detect_encodings(data):
         try:
             text = data.decode(encoding)
         except UnicodeDecodeError:
@@ -181,7 +181,7 @@ def _decode_legacy(data: bytes) -> tuple[str, tuple[str, ...]]:
     raise Unreadable("is not text in an encoding that is recognized: save it as UTF-8")
 
 
-def _likely_encodings(data: bytes) -> list[str]:
+def _detect_encodings(data: bytes) -> list[str]:
     """Return the legacy encodings that a text may have, the most likely first."""
     from charset_normalizer import from_bytes
 
@@ -263,16 +263,16 @@ def validated(
             (fault["loc"], fault["msg"].removeprefix("Value error, "))
             for fault in error.errors(include_url=False, include_input=False)
         ]
-        paths = {_path_to_optional(location, optional) for location, _ in faults}
+        paths = {_find_optional_path(location, optional) for location, _ in faults}
         if () in paths:
-            raise Unreadable(_summary(faults)) from error
+            raise Unreadable(_summarize_faults(faults)) from error
     for *parents, field in paths:
         del reduce(getitem, parents, value)[field]
     built, more = validated(model, value, optional)
     return built, faults + more
 
 
-def _path_to_optional(location: Location, optional: Collection[str]) -> Location:
+def _find_optional_path(location: Location, optional: Collection[str]) -> Location:
     """Return the path to the optional field in which a fault is, or empty if it is in none."""
     ends = (end for end, part in enumerate(location, start=1) if part in optional)
     return location[: next(ends, 0)]
@@ -280,10 +280,10 @@ def _path_to_optional(location: Location, optional: Collection[str]) -> Location
 
 def warnings_for(faults: Sequence[Fault]) -> tuple[str, ...]:
     """Return the warning about dropped optional fields, if there are any."""
-    return (f"{_summary(faults)}; kept without it",) if faults else ()
+    return (f"{_summarize_faults(faults)}; kept without it",) if faults else ()
 
 
-def _summary(faults: Sequence[Fault]) -> str:
+def _summarize_faults(faults: Sequence[Fault]) -> str:
     messages = [
         f"{'.'.join(map(str, location))}: {message}" for location, message in faults[:_MAX_FAULTS]
     ]

@@ -32,13 +32,13 @@ def parse_front_matter(block: str) -> Any:
         return yaml.load(block, yaml.BaseLoader) or {}  # noqa: S506  builds str, list, dict only
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line if error.problem_mark else 0
-        raise _malformed(line, error.problem) from error
+        raise _make_malformed_error(line, error.problem) from error
     except yaml.reader.ReaderError as error:
-        raise _malformed(block.count("\n", 0, error.position), error.reason) from error
+        raise _make_malformed_error(block.count("\n", 0, error.position), error.reason) from error
     except (ValueError, OverflowError) as error:
-        raise _malformed(0, str(error)) from error
+        raise _make_malformed_error(0, str(error)) from error
     except RecursionError as error:
-        raise _malformed(0, "nested too deeply") from error
+        raise _make_malformed_error(0, "nested too deeply") from error
 
 
 def lines_of_keys(block: str) -> dict[str, int]:
@@ -47,6 +47,6 @@ def lines_of_keys(block: str) -> dict[str, int]:
     return {key.value.lower(): key.start_mark.line + 2 for key, _ in mapping.value}
 
 
-def _malformed(line: int, problem: str | None) -> MalformedFrontMatter:
+def _make_malformed_error(line: int, problem: str | None) -> MalformedFrontMatter:
     """Make the error, with the line in the file (from 1) for the line in the block (from 0)."""
     return MalformedFrontMatter(f"has malformed front matter at line {line + 2}: {problem}")

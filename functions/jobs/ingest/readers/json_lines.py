@@ -55,7 +55,9 @@ def records(file: SourceFile) -> Iterator[Record]:
             of another version.
     """
     lines = (
-        (number, line) for number, line in enumerate(_lines(file.path), start=1) if line.strip()
+        (number, line)
+        for number, line in enumerate(_read_lines(file.path), start=1)
+        if line.strip()
     )
     try:
         first = next(lines, None)
@@ -63,12 +65,12 @@ def records(file: SourceFile) -> Iterator[Record]:
             yield from carrel_export.records(file.name, first[1], lines)
             return
         for number, line in chain([first] if first else [], lines):
-            yield f"{file.name} line {number}", partial(_source, line, file.collection)
+            yield f"{file.name} line {number}", partial(_parse_source, line, file.collection)
     except UnicodeDecodeError as error:
         raise Unreadable(not_utf16(error)) from error
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def _read_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a file, encoded in UTF-8."""
     with path.open("rb") as file:
         if file.read(2) not in UTF16_MARKS:
@@ -88,7 +90,7 @@ def _cut_lines(readline: Callable[[int], bytes]) -> Iterator[bytes]:
         yield line
 
 
-def _source(line: bytes, collection: str) -> Source:
+def _parse_source(line: bytes, collection: str) -> Source:
     if reason := excess(len(line), LINE_BYTES):
         raise Unreadable(reason)
     document, faults = validated(_Document, parse_json(decode(line.rstrip())), DATES)

@@ -119,11 +119,11 @@ def parse_position(heading: str) -> Position:
     for match in _PAGE.finditer(text):
         page, numeral = int(match[1]) if match[1] else None, match[2]
     for match in _LOCATION.finditer(text):
-        start, end = int(match[1]), _range_end(match[1], match[2])
+        start, end = int(match[1]), _parse_range_end(match[1], match[2])
     return Position(page or None, numeral, start, end)
 
 
-def _range_end(start: str, end: str | None) -> int:
+def _parse_range_end(start: str, end: str | None) -> int:
     """Return the last location; older Kindles write `1204-07` for `1204-1207`."""
     if end is None:
         return int(start)
@@ -145,12 +145,12 @@ def parse_moment(text: str) -> datetime | None:
         return None
     try:
         moment = datetime(int(year[0]), month, int(day[0]), tzinfo=UTC)
-        return _with_time(moment, time) if time else moment
+        return _add_time(moment, time) if time else moment
     except (ValueError, OverflowError):
         return None
 
 
-def _with_time(day: datetime, time: re.Match[str]) -> datetime:
+def _add_time(day: datetime, time: re.Match[str]) -> datetime:
     hour, minute, second = int(time[1]), int(time[2]), int(time[3] or 0)
     if half := (time[4] or "").lower():
         hour = hour % _NOON + (_NOON if half == "p" else 0)

@@ -71,7 +71,7 @@ def records(file: SourceFile) -> Iterator[Record]:
     text = clean(read_text(file.path, MAX_BYTES))
     entries: dict[str, list[tuple[str, str]]] = defaultdict(list)
     faulty: list[int] = []
-    for line, (title_line, heading, content) in _entries(text):
+    for line, (title_line, heading, content) in _split_entries(text):
         if heading.startswith("-"):
             entries[title_line].append((heading, content))
         else:
@@ -82,10 +82,13 @@ def records(file: SourceFile) -> Iterator[Record]:
         yield f"{file.name} line {line}", _without_heading
     for source_id, book in _books(entries).items():
         if book.annotations or book.faults:
-            yield f"{file.name}: {headline(book.title, 80)}", partial(_source, source_id, book)
+            yield (
+                f"{file.name}: {headline(book.title, 80)}",
+                partial(_build_source, source_id, book),
+            )
 
 
-def _entries(text: str) -> Iterator[tuple[int, tuple[str, str, str]]]:
+def _split_entries(text: str) -> Iterator[tuple[int, tuple[str, str, str]]]:
     """Yield the line on which each entry begins, with its title, its heading and its text."""
     line, start = 1, 0
     for end in [*_SEPARATOR.finditer(text), None]:
@@ -105,7 +108,7 @@ def _books(entries: Mapping[str, list[tuple[str, str]]]) -> dict[str, _BookEntri
     books: dict[str, _BookEntries] = {}
     for title_line, parts in entries.items():
         title, author = _parse_title(title_line)
-        book = books.setdefault(_source_id(title, author), _BookEntries(title, author))
+        book = books.setdefault(_make_source_id(title, author), _BookEntries(title, author))
         for heading, content in parts:
             _add(book, heading, content)
     return books
@@ -135,7 +138,7 @@ def _parse_title(line: str) -> tuple[str, str | None]:
     return headline(line) or _UNNAMED, None
 
 
-def _source_id(title: str, author: str | None) -> str:
+def _make_source_id(title: str, author: str | None) -> str:
     name = unicodedata.normalize("NFKC", f"{title}\0{author or ''}").casefold()
     return safe_id(f"kindle-{hashlib.sha256(name.encode()).hexdigest()[:16]}")
 
@@ -144,8 +147,8 @@ def _without_heading() -> Source:
     raise Unreadable("has no line such as `- Your Highlight on page 12 | Added on ...`")
 
 
-def _source(source_id: str, book: _BookEntries) -> Source:
-    warnings = tuple(_warnings(book.faults))
+def _build_source(source_id: str, book: _BookEntries) -> Source:
+    warnings = tuple(_iterate_warnings(book.faults))
     if not book.annotations:
         raise Unreadable(f"has no text: {'; '.join(warnings)}")
     return Source(
@@ -159,7 +162,7 @@ def _source(source_id: str, book: _BookEntries) -> Source:
     )
 
 
-def _warnings(faults: Counter[str]) -> Iterator[str]:
+def _iterate_warnings(faults: Counter[str]) -> Iterator[str]:
     reasons = {
         "limit": "without text: the publisher's limit on clippings was reached; left out",
         "language": f"with a heading that is not in {kindle.LANGUAGES}; kept as a highlight",

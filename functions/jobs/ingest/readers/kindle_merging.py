@@ -49,11 +49,11 @@ def make_sections(annotations: Sequence[Annotation]) -> list[Section]:
                 alone.append((index, note))
             else:
                 notes[target].append(note)
-    alone = _without_former_versions(alone)
+    alone = _drop_former_versions(alone)
     kept = [(index, item, notes[index]) for index, item in highlights.kept.items()]
     entries = kept + [(index, note, []) for index, note in alone]
     entries.sort(key=lambda entry: _reading_order(entry[1].position, entry[0]))
-    return [make_section(item, _latest(joined)) for _, item, joined in entries]
+    return [make_section(item, _keep_latest(joined)) for _, item, joined in entries]
 
 
 class _Highlights:
@@ -71,10 +71,12 @@ class _Highlights:
         Longer ones must be added first.
         """
         letters = _letters(highlight.text)
-        for other in self._near(highlight.position):
+        for other in self._iterate_near(highlight.position):
             longer = self.kept[other]
-            if letters in self._letters[other] and _overlap(longer.position, highlight.position):
-                position = _union(longer.position, highlight.position)
+            if letters in self._letters[other] and _may_overlap(
+                longer.position, highlight.position
+            ):
+                position = _merge_positions(longer.position, highlight.position)
                 self.kept[other] = replace(longer, position=position)
                 return
         self.kept[index] = highlight
@@ -90,8 +92,8 @@ class _Highlights:
         start = note.position.start
         near = [
             other
-            for other in self._near(note.position)
-            if _overlap(self.kept[other].position, note.position)
+            for other in self._iterate_near(note.position)
+            if _may_overlap(self.kept[other].position, note.position)
             and (start is not None or note.position.page == self.kept[other].position.page)
         ]
         if not near or (start is None and note.position.page is None):
@@ -104,7 +106,7 @@ class _Highlights:
             ),
         )
 
-    def _near(self, position: Position) -> Iterator[int]:
+    def _iterate_near(self, position: Position) -> Iterator[int]:
         indexes: set[int] = set()
         for bucket in _buckets(position):
             for index in self._buckets.get(bucket, [])[:_MAX_COMPARED]:
@@ -124,7 +126,7 @@ def _buckets(position: Position) -> list[object]:
     return [("numeral", position.numeral)]
 
 
-def _overlap(one: Position, other: Position) -> bool:
+def _may_overlap(one: Position, other: Position) -> bool:
     """Return whether two positions may have a place in common.
 
     A page is the one on which a highlight begins. A highlight that was extended to the left may
@@ -135,7 +137,7 @@ def _overlap(one: Position, other: Position) -> bool:
     return one.start <= (other.end or other.start) and other.start <= (one.end or one.start)
 
 
-def _union(one: Position, other: Position) -> Position:
+def _merge_positions(one: Position, other: Position) -> Position:
     if one.start is None or other.start is None:
         return one
     ends = [end for end in (one.end, other.end) if end is not None]
@@ -147,7 +149,7 @@ def _letters(text: str) -> str:
     return "".join(re.findall(r"\w+", normalise(text))) or text
 
 
-def _latest(notes: Sequence[Annotation]) -> list[Annotation]:
+def _keep_latest(notes: Sequence[Annotation]) -> list[Annotation]:
     """Return the notes about one highlight, without former versions of a later one."""
     latest: dict[str, Annotation] = {}
     for note in reversed(notes):
@@ -157,13 +159,13 @@ def _latest(notes: Sequence[Annotation]) -> list[Annotation]:
     return list(reversed(latest.values()))
 
 
-def _without_former_versions(
+def _drop_former_versions(
     notes: Sequence[tuple[int, Annotation]],
 ) -> list[tuple[int, Annotation]]:
     at_place: dict[Position, list[tuple[int, Annotation]]] = defaultdict(list)
     for index, note in notes:
         at_place[note.position].append((index, note))
-    kept = {id(note) for group in at_place.values() for note in _latest([n for _, n in group])}
+    kept = {id(note) for group in at_place.values() for note in _keep_latest([n for _, n in group])}
     return [(index, note) for index, note in notes if id(note) in kept]
 
 

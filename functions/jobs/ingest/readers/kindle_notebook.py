@@ -57,17 +57,17 @@ def recognizes(beginning: bytes) -> bool:
 
 def records(file: SourceFile) -> Iterator[Record]:
     """Yield the only record of a file."""
-    yield file.name, partial(_source, file)
+    yield file.name, partial(_read_source, file)
 
 
-def _source(file: SourceFile) -> Source:
+def _read_source(file: SourceFile) -> Source:
     text = read_text(file.path, MAX_BYTES)
     parts = _parse_parts(text)
     fields = dict(reversed(parts))
     title = fields.get(_TITLE) or PurePosixPath(file.key).stem
     sections = [
         replace(kindle.make_section(annotation, notes), written_at=file.modified_at)
-        for annotation, notes in _join_notes(list(_annotations(parts)))
+        for annotation, notes in _join_notes(list(_parse_annotations(parts)))
     ]
     if not sections:
         raise Unreadable("has no highlights and no notes")
@@ -118,7 +118,7 @@ def _clean_lines(text: str) -> str:
     return "\n".join(lines).strip()
 
 
-def _annotations(parts: Sequence[tuple[str, str]]) -> Iterator[Annotation]:
+def _parse_annotations(parts: Sequence[tuple[str, str]]) -> Iterator[Annotation]:
     """Yield the highlights and the notes. Bookmarks are left out."""
     section = heading = ""
     for name, text in parts:
@@ -127,13 +127,13 @@ def _annotations(parts: Sequence[tuple[str, str]]) -> Iterator[Annotation]:
         elif name == _HEADING:
             heading = to_one_line(text)
         elif name == _TEXT:
-            annotation = _annotation(heading, section, text)
+            annotation = _parse_annotation(heading, section, text)
             heading = ""
             if text and annotation.kind is not AnnotationKind.BOOKMARK:
                 yield annotation
 
 
-def _annotation(heading: str, section: str, text: str) -> Annotation:
+def _parse_annotation(heading: str, section: str, text: str) -> Annotation:
     """Return what a heading such as `Highlight(yellow) - Chapter > Page 4 · Location 274` says.
 
     In a language without known words, only a highlight has a colour.

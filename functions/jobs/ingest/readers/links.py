@@ -51,16 +51,19 @@ class LinkTargets:
 
     def find(self, markdown: Markdown) -> tuple[str, ...]:
         """Return the ids of the sources that a text links to, each once, in their order."""
-        files = [*map(self._named, markdown.wikilinks), *map(self._at, markdown.addresses)]
+        files = [
+            *map(self._find_named, markdown.wikilinks),
+            *map(self._find_at, markdown.addresses),
+        ]
         others = (file for file in files if file is not None and file != self.file)
         ids = map(self.source_id, dict.fromkeys(others))
         return tuple(dict.fromkeys(name for name in ids if name is not None))
 
-    def _named(self, target: str) -> PurePath | None:
+    def _find_named(self, target: str) -> PurePath | None:
         """Return the file that a wikilink names."""
         return self.vault.find(target, self.file) if self.vault and target else None
 
-    def _at(self, address: str) -> PurePath | None:
+    def _find_at(self, address: str) -> PurePath | None:
         """Return the file at a relative address; in a vault, also one that the address names."""
         path = unquote(re.split("[?#]", address, maxsplit=1)[0])
         if not path or "\0" in path or path.startswith("/") or _SCHEME.match(address):
@@ -111,10 +114,10 @@ class Vault:
             if not path.is_relative_to(self._folder):
                 return None
             target = path.relative_to(self._folder).as_posix()
-        key = _key(target.strip("/"))
+        key = _normalize_name(target.strip("/"))
         for name in (key + _NOTE, key):
             files = self._by_name.get(name.rpartition("/")[2], ())
-            if match := self._best(files, name, file):
+            if match := self._choose_best(files, name, file):
                 return match
         return self._by_alias.get(key)
 
@@ -122,9 +125,11 @@ class Vault:
         """Return whether a file is in the vault."""
         return file in self._files
 
-    def _best(self, files: Iterable[Path], name: str, file: PurePath) -> Path | None:
+    def _choose_best(self, files: Iterable[Path], name: str, file: PurePath) -> Path | None:
         """Return the best of the files whose path ends with a name, if there is one."""
-        paths = {match: _key(match.relative_to(self._folder).as_posix()) for match in files}
+        paths = {
+            match: _normalize_name(match.relative_to(self._folder).as_posix()) for match in files
+        }
 
         def order(match: Path) -> tuple[bool, bool, int, str]:
             path = paths[match]
@@ -145,7 +150,7 @@ class Vault:
     def _by_name(self) -> dict[str, list[Path]]:
         files: dict[str, list[Path]] = defaultdict(list)
         for file in self._files:
-            files[_key(file.name)].append(file)
+            files[_normalize_name(file.name)].append(file)
         return dict(files)
 
     @cached_property
@@ -154,8 +159,8 @@ class Vault:
         notes: dict[str, Path] = {}
         for file, real_file in self._files.items():
             if file.suffix.lower() == _NOTE:
-                for alias in _aliases(real_file):
-                    notes.setdefault(_key(alias), file)
+                for alias in _read_aliases(real_file):
+                    notes.setdefault(_normalize_name(alias), file)
         return notes
 
 
@@ -173,20 +178,20 @@ class Vaults:
             file: An absolute path.
             boundary: The folder above which no vault is looked for.
         """
-        return self._at(file.parent, boundary) if file.is_relative_to(boundary) else None
+        return self._find_at(file.parent, boundary) if file.is_relative_to(boundary) else None
 
-    def _at(self, folder: Path, boundary: Path) -> Vault | None:
+    def _find_at(self, folder: Path, boundary: Path) -> Vault | None:
         if folder not in self._vaults:
             vault = None
             if (folder / _SETTINGS).is_dir():
                 vault = Vault(folder, boundary)
             elif folder != boundary:
-                vault = self._at(folder.parent, boundary)
+                vault = self._find_at(folder.parent, boundary)
             self._vaults[folder] = vault
         return self._vaults[folder]
 
 
-def _aliases(file: Path) -> Iterator[str]:
+def _read_aliases(file: Path) -> Iterator[str]:
     """Yield the aliases in the front matter of a note; none if it cannot be read."""
     try:
         with file.open("rb") as opened:
@@ -207,6 +212,6 @@ def _aliases(file: Path) -> Iterator[str]:
             yield from (without_wikilinks(alias) for alias in names if isinstance(alias, str))
 
 
-def _key(name: str) -> str:
+def _normalize_name(name: str) -> str:
     """Return the form of a name by which it is compared: some systems decompose accents."""
     return unicodedata.normalize("NFC", name).strip().casefold()

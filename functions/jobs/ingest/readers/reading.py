@@ -121,10 +121,10 @@ class FileListing:
 
     def links_of(self, file: Path) -> LinkTargets:
         """Return what the links in a file lead to."""
-        boundary = _outermost_root(file, self.registration)
-        return LinkTargets(file, self._linked_id, self.vaults.around(file, boundary))
+        boundary = _find_outermost_root(file, self.registration)
+        return LinkTargets(file, self._find_linked_id, self.vaults.around(file, boundary))
 
-    def _linked_id(self, file: PurePath) -> str | None:
+    def _find_linked_id(self, file: PurePath) -> str | None:
         """Return the id of the source of a file that a link leads to; None for other files."""
         if format_of(file) is None or identity_of(file) is not Identity.FILE:
             return None
@@ -226,7 +226,7 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
     files: dict[str, Path] = {}
     others: Counter[str] = Counter()
     for file in present:
-        vault = vaults.around(file, _outermost_root(file, registration))
+        vault = vaults.around(file, _find_outermost_root(file, registration))
         if format_of(file) is None:
             others[file_ending(file)] += 1
         elif vault and file.is_relative_to(vault.templates):
@@ -234,14 +234,15 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
         else:
             files[file.relative_to(folder).as_posix()] = below.files[file]
     problems = [
-        InputProblem(_below(folder, error.filename), _reason(error)) for error in below.errors
+        InputProblem(_to_relative(folder, error.filename), _explain_os_error(error))
+        for error in below.errors
     ]
     problems += [
-        InputProblem(_below(folder, export), _EXPORT, kept=True) for export in sorted(exports)
+        InputProblem(_to_relative(folder, export), _EXPORT, kept=True) for export in sorted(exports)
     ]
     for link in below.outside:
         if link.is_dir() or format_of(link):
-            problems.append(InputProblem(_below(folder, link), _OUTSIDE))
+            problems.append(InputProblem(_to_relative(folder, link), _OUTSIDE))
         else:
             others[file_ending(link)] += 1
     if not files and below.errors:
@@ -253,7 +254,7 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
     return listing
 
 
-def _outermost_root(file: Path, registration: Registration) -> Path:
+def _find_outermost_root(file: Path, registration: Registration) -> Path:
     """Return the outermost registered folder that contains a file."""
     paths = [root.path for root in (*registration.roots, registration.root)]
     enclosing = (path for path in paths if file.is_relative_to(path))
@@ -279,7 +280,7 @@ def read_files(
         without_books: Skip Readwise books silently.
     """
     yield from listing.problems
-    record_names = _earlier_records(listing)
+    record_names = _find_earlier_records(listing)
     for name in listing.files:
         for record_name, entry in file_entries(source_file(name, listing)):
             record = to_one_line(record_name)
@@ -296,7 +297,7 @@ def read_files(
                 yield entry
 
 
-def _earlier_records(listing: FileListing) -> dict[str, str]:
+def _find_earlier_records(listing: FileListing) -> dict[str, str]:
     """Return the ids of records in earlier JSON Lines of the same root, with the records' names.
 
     An id does not contain the path of the file. Without this, a record in an inner folder that is
@@ -332,10 +333,10 @@ def source_file(name: str, listing: FileListing) -> SourceFile:
     key = file.relative_to(root.path).as_posix()
     source_id = listing.source_ids.get(file)
     links = listing.links_of(file)
-    return SourceFile(path, name, root.collection, key, _modified_at(path), source_id, links)
+    return SourceFile(path, name, root.collection, key, _get_modified_at(path), source_id, links)
 
 
-def _modified_at(file: Path) -> datetime | None:
+def _get_modified_at(file: Path) -> datetime | None:
     try:
         return datetime.fromtimestamp(file.stat().st_mtime, UTC)
     except (OSError, OverflowError, ValueError):
@@ -366,7 +367,7 @@ def file_entries(file: SourceFile) -> Iterator[tuple[str, Source | str]]:
     except Unreadable as error:
         yield file.name, str(error)
     except OSError as error:
-        yield file.name, _reason(error)
+        yield file.name, _explain_os_error(error)
 
 
 def _build(build: Callable[[], Source]) -> Source | str:
@@ -375,12 +376,12 @@ def _build(build: Callable[[], Source]) -> Source | str:
     except Unreadable as error:
         return str(error)
     except OSError as error:
-        return _reason(error)
+        return _explain_os_error(error)
 
 
-def _reason(error: OSError) -> str:
+def _explain_os_error(error: OSError) -> str:
     return f"cannot be opened: {error.strerror}"
 
 
-def _below(folder: Path, path: str | Path) -> str:
+def _to_relative(folder: Path, path: str | Path) -> str:
     return to_one_line(os.path.relpath(path, folder))

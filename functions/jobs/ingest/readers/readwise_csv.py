@@ -72,7 +72,7 @@ def records(file: SourceFile) -> Iterator[Record]:
     Raises:
         Unreadable: It has other columns, or is not valid CSV.
     """
-    rows = _rows(read_text(file.path, MAX_BYTES))
+    rows = _read_rows(read_text(file.path, MAX_BYTES))
     books: dict[tuple[str, str], list[Row]] = defaultdict(list)
     unknown: Counter[str] = Counter()
     for line, row in rows:
@@ -86,12 +86,12 @@ def records(file: SourceFile) -> Iterator[Record]:
             books[title, to_one_line(row.get(AUTHOR, ""))].append((line, row))
     warnings = readwise_export.warn_of_unknown(unknown)
     for (title, author), book in books.items():
-        build = partial(_source, title, author, book)
+        build = partial(_build_source, title, author, book)
         name = f"{file.name}: {headline(title, 80)}"
         yield name, partial(readwise_export.with_file_warnings, warnings, build)
 
 
-def _rows(text: str) -> Iterator[Row]:
+def _read_rows(text: str) -> Iterator[Row]:
     """Yield the rows that are not blank, with the names of known columns as Readwise writes them.
 
     Raises:
@@ -128,7 +128,7 @@ def _fail(reason: str) -> Source:
     raise Unreadable(reason)
 
 
-def _source(title: str, author: str, rows: Sequence[Row]) -> Source:
+def _build_source(title: str, author: str, rows: Sequence[Row]) -> Source:
     """Build the source of a book from its rows."""
     asin = next((row[ASIN].strip() for _, row in rows if row.get(ASIN, "").strip()), None)
     tags = [row.get(BOOK_TAGS, "") for _, row in rows]
@@ -154,11 +154,11 @@ def _source(title: str, author: str, rows: Sequence[Row]) -> Source:
     }
     book, faults = parse_book(raw)
     return make_source(
-        book, warnings_for([((_place(fault, rows),), reason) for fault, reason in faults])
+        book, warnings_for([((_locate_fault(fault, rows),), reason) for fault, reason in faults])
     )
 
 
-def _place(location: Location, rows: Sequence[Row]) -> str:
+def _locate_fault(location: Location, rows: Sequence[Row]) -> str:
     """Return where a fault is in the file: `line 7: Highlighted at`."""
     match location:
         case ("highlights", int(index), str(field), *_):

@@ -205,8 +205,8 @@ def make_source(book: Book, warnings: Sequence[str] = ()) -> Source:
         category=book.category or "documents",
         tags=book.book_tags,
         readwise_url=book.readwise_url,
-        source_url=book.source_url or book.unique_url or _reader_url(book, book.external_id),
-        sections=() if book.is_deleted else _sections(book),
+        source_url=book.source_url or book.unique_url or _build_reader_url(book, book.external_id),
+        sections=() if book.is_deleted else _to_sections(book),
         warnings=tuple(warnings),
     )
 
@@ -246,7 +246,7 @@ def with_file_warnings(file_warnings: list[str], build: Callable[[], Source]) ->
     return replace(source, warnings=warnings)
 
 
-def _sections(book: Book) -> tuple[Section, ...]:
+def _to_sections(book: Book) -> tuple[Section, ...]:
     """Return the note about the book, its summary, and its highlights in reading order.
 
     Deleted highlights are left out. A source without sections is deleted, so a book that only lacks
@@ -261,7 +261,7 @@ def _sections(book: Book) -> tuple[Section, ...]:
         if not (highlight.is_deleted or highlight.is_discard)
     ]
     passages = [
-        _section(highlight, book)
+        _to_section(highlight, book)
         for highlight in sorted(present, key=_reading_order)
         if highlight.text or highlight.note
     ]
@@ -277,27 +277,27 @@ def _reading_order(highlight: Highlight) -> tuple[float, int]:
     return (math.inf if highlight.location is None else highlight.location, highlight.id)
 
 
-def _section(highlight: Highlight, book: Book) -> Section:
+def _to_section(highlight: Highlight, book: Book) -> Section:
     """Return the highlighted text and the note of the reader; both can be searched."""
-    locator = _locator(highlight, book)
+    locator = _to_locator(highlight, book)
     favorite = (FAVORITE_TAG,) if highlight.is_favorite else ()
     former_note = f"Note: {highlight.note}" if highlight.note else ""
     return Section(
-        _paragraphs(highlight.text, highlight.note),
-        former_text=_paragraphs(highlight.text, former_note) if former_note else None,
+        _join_paragraphs(highlight.text, highlight.note),
+        former_text=_join_paragraphs(highlight.text, former_note) if former_note else None,
         tags=tuple(dict.fromkeys(highlight.tags + favorite)),
         readwise_url=highlight.readwise_url,
-        highlight_url=highlight.url or _reader_url(book, highlight.external_id),
+        highlight_url=highlight.url or _build_reader_url(book, highlight.external_id),
         highlighted_at=highlight.highlighted_at,
         locators=((0, locator),) if locator else (),
     )
 
 
-def _paragraphs(*texts: str) -> str:
+def _join_paragraphs(*texts: str) -> str:
     return "\n\n".join(filter(None, texts))
 
 
-def _locator(highlight: Highlight, book: Book) -> Locator | None:
+def _to_locator(highlight: Highlight, book: Book) -> Locator | None:
     """Return where a highlight is, if its location is more than a number for sorting."""
     number = int(highlight.location or 0)
     if not 0 < number < _MAX_LOCATION:
@@ -315,7 +315,7 @@ def _locator(highlight: Highlight, book: Book) -> Locator | None:
     return None
 
 
-def _reader_url(book: Book, external_id: str | None) -> str | None:
+def _build_reader_url(book: Book, external_id: str | None) -> str | None:
     """Return the address of a document or a highlight in Reader, by which it has its id."""
     if book.source != "reader" or not _READER_ID.fullmatch(external_id or ""):
         return None

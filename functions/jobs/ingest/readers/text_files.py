@@ -65,7 +65,7 @@ class _FrontMatter(DocumentMetadata):
 
 def records(file: SourceFile) -> Iterator[Record]:
     """Yield the only record of a file."""
-    yield file.name, partial(_source, file)
+    yield file.name, partial(_read_source, file)
 
 
 def source_id_of(collection: str, key: str, number: int = 1) -> str:
@@ -81,14 +81,14 @@ def source_id_of(collection: str, key: str, number: int = 1) -> str:
     return safe_id(f"file-{path}")
 
 
-def _source(file: SourceFile) -> Source:
+def _read_source(file: SourceFile) -> Source:
     path = PurePosixPath(file.key)
     content, warnings = read_any_text(file.path, MAX_BYTES)
     about, linked_notes, text, faults = _split(clean(content))
     is_markdown = path.suffix.lower() != ".txt"
     links_to: tuple[str, ...] = ()
     if is_markdown:
-        links = file.links or _path_links(file)
+        links = file.links or _make_path_links(file)
         markdown = read_markdown(text, in_vault=links.vault is not None)
         markdown.wikilinks = linked_notes + markdown.wikilinks
         text, links_to = markdown.text.strip(), links.find(markdown)
@@ -98,11 +98,11 @@ def _source(file: SourceFile) -> Source:
         raise Unreadable(f"has clippings of a Kindle: rename it to `{kindle_clippings.NAME}`")
     if len(links_to) > MAX_LINKS:
         faults += (f"links to {len(links_to):,} files; the first {MAX_LINKS} links are kept",)
-    title = about.title or _first_heading(text) or path.stem
+    title = about.title or _find_first_heading(text) or path.stem
     section = Section(
         text,
         highlighted_at=about.highlighted_at,
-        written_at=about.created or about.updated or _date_in(path.stem) or file.modified_at,
+        written_at=about.created or about.updated or _find_date(path.stem) or file.modified_at,
     )
     return Source(
         source_id=file.source_id or source_id_of(file.collection, file.key),
@@ -115,7 +115,7 @@ def _source(file: SourceFile) -> Source:
     )
 
 
-def _path_links(file: SourceFile) -> LinkTargets:
+def _make_path_links(file: SourceFile) -> LinkTargets:
     """Return what links lead to in a download: text files of the same collection, by path."""
 
     def source_id(linked: PurePath) -> str | None:
@@ -140,7 +140,7 @@ def _split(text: str) -> tuple[_FrontMatter, list[str], str, tuple[str, ...]]:
     if match is None or not isinstance(fields, dict):
         return _FrontMatter(), [], text.strip(), ()
     given = {
-        key.lower(): _plain_value(value)
+        key.lower(): _strip_wikilinks(value)
         for key, value in fields.items()
         if value not in _YAML_NULLS
     }
@@ -156,7 +156,7 @@ def _split(text: str) -> tuple[_FrontMatter, list[str], str, tuple[str, ...]]:
     return about, linked_notes, text[match.end() :].strip(), tuple(warnings)
 
 
-def _plain_value(value: Any) -> Any:
+def _strip_wikilinks(value: Any) -> Any:
     """Replace wikilinks in a value or in the values of a list."""
     if isinstance(value, list):
         return [without_wikilinks(item) if isinstance(item, str) else item for item in value]
@@ -167,7 +167,7 @@ def _is_address(value: Any) -> bool:
     return isinstance(value, str) and value.startswith(("https://", "http://"))
 
 
-def _first_heading(text: str) -> str | None:
+def _find_first_heading(text: str) -> str | None:
     """Return the first heading of level one; `# ...` in a code block is a comment."""
     for match in _FENCE_OR_HEADING.finditer(text):
         heading = (match["heading"] or "").rstrip()
@@ -187,7 +187,7 @@ def _inline_tags(text: str, tags: Sequence[str]) -> Iterator[str]:
             yield tag
 
 
-def _date_in(name: str) -> datetime | None:
+def _find_date(name: str) -> datetime | None:
     """Return the first date in a file's name, such as 2024-05-31 or 20240531.
 
     Years before 1900 are ignored: they are more likely the file's subject.

@@ -82,9 +82,9 @@ class BookParts:
         if self.highlights is None:
             return
         for highlight in highlights or ():
-            key = _key(highlight)
+            key = _get_key(highlight)
             previous = self.highlights.get(key)
-            if previous is None or _updated_at(highlight) >= _updated_at(previous):
+            if previous is None or _parse_updated_at(highlight) >= _parse_updated_at(previous):
                 self.highlights[key] = highlight
 
     def whole(self) -> dict[str, Any]:
@@ -128,13 +128,13 @@ def _is_present(highlight: Any) -> bool:
     return isinstance(highlight, dict) and not any(highlight.get(flag) for flag in flags)
 
 
-def _key(highlight: Any) -> str:
+def _get_key(highlight: Any) -> str:
     """Return the id of a highlight, or its whole text if it has none."""
     has_id = isinstance(highlight, dict) and highlight.get("id") is not None
     return f"id {highlight['id']}" if has_id else repr(highlight)
 
 
-def _updated_at(highlight: Any) -> float:
+def _parse_updated_at(highlight: Any) -> float:
     """Return the time of the last change in seconds since 1970, or infinity if it is missing."""
     try:
         return datetime.fromisoformat(highlight["updated_at"]).timestamp()

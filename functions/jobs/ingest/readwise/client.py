@@ -121,10 +121,10 @@ class ReadwiseClient:
         cursor = ""
         while True:
             query = filters | {"pageCursor": cursor}
-            answer, sent_at = await self._page(
+            answer, sent_at = await self._request_page(
                 {key: value for key, value in query.items() if value}
             )
-            yield ExportPage(answer.results, sent_at, _number(answer.count))
+            yield ExportPage(answer.results, sent_at, _to_number(answer.count))
             cursor = answer.cursor or ""
             if not cursor:
                 return
@@ -132,7 +132,7 @@ class ReadwiseClient:
                 raise Unavailable("Readwise sends the same page again and again: try again later.")
             cursors.add(cursor)
 
-    async def _page(self, query: dict[str, str]) -> tuple[_Answer, datetime]:
+    async def _request_page(self, query: dict[str, str]) -> tuple[_Answer, datetime]:
         """Request a page until it is answered, with the pauses that Readwise asks for."""
         loop = asyncio.get_running_loop()
         while True:
@@ -156,20 +156,20 @@ class ReadwiseClient:
             async with asyncio.timeout_at(
                 min(until, asyncio.get_running_loop().time() + self._attempt_seconds)
             ):
-                response, content = await self._request(query)
+                response, content = await self._send_request(query)
         except TimeoutError:
             raise Unavailable("Readwise is too slow: try again later.") from None
         if not response.is_success:
-            raise self._error(response)
+            raise self._make_error(response)
         try:
             answer = _Answer.model_validate_json(content)
         except ValidationError:  # its message quotes private texts
             answer = None
         if answer is None:
             raise Unavailable("Readwise sends something that is not an export: try again later.")
-        return answer, self._sent_at(response)
+        return answer, self._parse_sent_at(response)
 
-    async def _request(self, query: dict[str, str]) -> tuple[httpx2.Response, bytes]:
+    async def _send_request(self, query: dict[str, str]) -> tuple[httpx2.Response, bytes]:
         """Send a request, and read the body, up to a limit."""
         import httpx2
 
@@ -182,14 +182,14 @@ class ReadwiseClient:
             async with self._client.stream(
                 "GET", self._url, params=query, headers=headers
             ) as response:
-                return response, await _content(response)
+                return response, await _read_content(response)
         except (httpx2.UnsupportedProtocol, httpx2.InvalidURL):
             failure = InvalidInput("READWISE_URL is not the address of the Readwise API.")
         except httpx2.HTTPError:
             failure = Unavailable("Readwise cannot be reached: try again later.")
         raise failure
 
-    def _error(self, response: httpx2.Response) -> CarrelError:
+    def _make_error(self, response: httpx2.Response) -> CarrelError:
         """Return the error for an unsuccessful response."""
         status = response.status_code
         wait = parse_retry_after(response.headers.get("retry-after", ""), self._clock())
@@ -201,7 +201,7 @@ class ReadwiseClient:
             return Unavailable(f"Readwise fails ({status}): try again later.", retry_after=wait)
         return InvalidInput(f"Readwise refuses the request ({status}): check READWISE_URL.")
 
-    def _sent_at(self, response: httpx2.Response) -> datetime:
+    def _parse_sent_at(self, response: httpx2.Response) -> datetime:
         try:
             date = parsedate_to_datetime(response.headers.get("date", ""))
         except ValueError:
@@ -209,7 +209,7 @@ class ReadwiseClient:
         return date.replace(tzinfo=date.tzinfo or UTC)
 
 
-async def _content(response: httpx2.Response) -> bytes:
+async def _read_content(response: httpx2.Response) -> bytes:
     """Read the body piece by piece: a compressed megabyte may decode to a thousand.
 
     Raises:
@@ -222,5 +222,5 @@ async def _content(response: httpx2.Response) -> bytes:
     return content
 
 
-def _number(count: Any) -> int:
+def _to_number(count: Any) -> int:
     return count if isinstance(count, int) else 0

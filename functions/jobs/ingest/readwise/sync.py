@@ -141,12 +141,12 @@ class _SyncRun:
         if changes.missing:
             await self._sync.store(replace(former, missed=progress.missed))
         else:
-            await self._sync.store(_completed(progress, run.began_at))
+            await self._sync.store(_complete_progress(progress, run.began_at))
 
     def warn_of_unknown_fields(self) -> None:
         """Name the fields that Readwise added to its export, once for the whole run."""
         for warning in warn_of_unknown(self._unknown_fields):
-            self._report.warnings.append(_failure("fields", warning))
+            self._report.warnings.append(_make_failure("fields", warning))
 
     async def _list_changes(self, updated_after: datetime | None) -> _Changes:
         """List the changed books.
@@ -178,7 +178,7 @@ class _SyncRun:
         self, batch: Mapping[str, BookChange], progress: SyncProgress, began_at: datetime
     ) -> SyncProgress:
         """Read and save some books, and return the new progress."""
-        parts = await self._request(batch)
+        parts = await self._request_books(batch)
         self._unknown_fields += count_unknown_fields(part.whole() for part in parts.values())
         reasons = await self._save(await asyncio.to_thread(read_books, batch, parts))
         self._budget.progress(len(batch))
@@ -189,7 +189,7 @@ class _SyncRun:
             if reason is not None:
                 name = batch[book_id].name
                 self._fail(name, reason)
-                failed[book_id] = _failed_book(name, reason, progress.missed.get(book_id))
+                failed[book_id] = _make_failed_book(name, reason, progress.missed.get(book_id))
         return replace(progress, missed=failed, under_way=UnfinishedRun(began_at, list(batch)[-1]))
 
     async def _save(self, books: Mapping[str, ChunkedSource | str]) -> dict[str, str | None]:
@@ -198,7 +198,7 @@ class _SyncRun:
         refused = await save_sources(sources, self._context, self._report)
         self._report.counts["read"] += len(sources) - len(refused)
         self._report.warnings += [
-            _failure(chunked.source.title, warning)
+            _make_failure(chunked.source.title, warning)
             for chunked in sources
             for warning in chunked.source.warnings
         ]
@@ -207,7 +207,7 @@ class _SyncRun:
             for book_id, book in books.items()
         }
 
-    async def _request(self, batch: Mapping[str, BookChange]) -> dict[str, BookParts]:
+    async def _request_books(self, batch: Mapping[str, BookChange]) -> dict[str, BookParts]:
         """Request some books, and put them together from all pages."""
         parts: dict[str, BookParts] = {}
         async for page in self._client.pages(ids=batch):
@@ -217,10 +217,10 @@ class _SyncRun:
         return parts
 
     def _fail(self, name: str, reason: str) -> None:
-        self._report.failures.append(_failure(name, reason))
+        self._report.failures.append(_make_failure(name, reason))
 
 
-def _failure(name: str, reason: str) -> Failure:
+def _make_failure(name: str, reason: str) -> Failure:
     return Failure(f"Readwise: {to_one_line(name)}", to_one_line(reason))
 
 
@@ -229,20 +229,20 @@ def _order(book_id: str) -> tuple[int, str]:
     return len(book_id), book_id
 
 
-def _failed_book(name: str, reason: str, previous: FailedBook | None) -> FailedBook:
+def _make_failed_book(name: str, reason: str, previous: FailedBook | None) -> FailedBook:
     """Count one more try; a dead-lettered book is only read after a change, so it starts again."""
     tries = previous.tries if previous and not previous.dead_lettered else 0
     return FailedBook(name, headline(reason, _MAX_REASON), tries + 1)
 
 
-def _completed(progress: SyncProgress, began_at: datetime) -> SyncProgress:
+def _complete_progress(progress: SyncProgress, began_at: datetime) -> SyncProgress:
     """The progress after a complete run; with too many failed books to store, all is read again."""
     if len(progress.missed) >= MAX_FAILED_BOOKS:
         return replace(progress, under_way=None)
     return SyncProgress(began_at - MARGIN, progress.missed)
 
 
-async def _dead_letters(ctx: Context, limit: int) -> list[Failure]:
+async def _load_dead_letters(ctx: Context, limit: int) -> list[Failure]:
     """Load some of the books that are not read again until they change."""
     books = await ReadwiseSync(ctx.database).dead_letters()
     return [Failure(f"Readwise: {book.name}", book.reason) for book in books[:limit]]
@@ -253,4 +253,4 @@ async def _retry(ctx: Context) -> int:
     return await ReadwiseSync(ctx.database).retry()
 
 
-DEAD_LETTERS: Final = DeadLetters(load=_dead_letters, retry=_retry)
+DEAD_LETTERS: Final = DeadLetters(load=_load_dead_letters, retry=_retry)

@@ -86,10 +86,10 @@ async def list_topics(args: In, ctx: Context) -> Out:
     has_prefix = bool(args.prefix.strip())
     is_truncated = False
     if has_prefix:
-        topics, is_truncated = await _with_prefix(args, after, ctx)
+        topics, is_truncated = await _load_by_prefix(args, after, ctx)
     else:
         topics = await Topics(ctx.database).most_frequent(args.limit + 1, args.kind, after)
-    page = fit_page([_result(topic) for topic in topics[: args.limit]])
+    page = fit_page([_to_result(topic) for topic in topics[: args.limit]])
     last = topics[len(page) - 1] if len(page) < len(topics) else None
     message = TRUNCATED if is_truncated else None
     if not topics and not args.cursor:
@@ -101,7 +101,9 @@ async def list_topics(args: In, ctx: Context) -> Out:
     )
 
 
-async def _with_prefix(args: In, after: TopicKey | None, ctx: Context) -> tuple[list[Topic], bool]:
+async def _load_by_prefix(
+    args: In, after: TopicKey | None, ctx: Context
+) -> tuple[list[Topic], bool]:
     """Find the topics with a prefix, and a topic of which the prefix is an alias.
 
     Returns:
@@ -121,7 +123,7 @@ async def _with_prefix(args: In, after: TopicKey | None, ctx: Context) -> tuple[
     return following, any(len(block) > MAX_WITH_PREFIX for block in blocks)
 
 
-def _result(topic: Topic) -> TopicResult:
+def _to_result(topic: Topic) -> TopicResult:
     return TopicResult(
         name=topic.name,
         decisions=topic.counts[ExtractionType.DECISION],

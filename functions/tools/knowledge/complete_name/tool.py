@@ -62,10 +62,10 @@ async def complete_name(args: In, ctx: Context) -> Out:
     common = await CommonNames(ctx.database).load(Kind(args.kind))
     matching = [value for value in common if _begins_with(value, args.prefix)]
     if len(common) >= MAX_NAMES and args.prefix.strip():
-        matching += await _rare_names(args, ctx)
+        matching += await _load_rare_names(args, ctx)
     by_facet = {value.facet: value for value in matching}
     ordered = sorted(by_facet.values(), key=lambda value: (-value.count, value.name))
-    return Out(names=[_result(value) for value in ordered[: args.limit]], total=len(ordered))
+    return Out(names=[_to_result(value) for value in ordered[: args.limit]], total=len(ordered))
 
 
 def _begins_with(value: FacetValue, prefix: str) -> bool:
@@ -77,7 +77,7 @@ def _begins_with(value: FacetValue, prefix: str) -> bool:
     )
 
 
-async def _rare_names(args: In, ctx: Context) -> list[FacetValue]:
+async def _load_rare_names(args: In, ctx: Context) -> list[FacetValue]:
     """Load names with the prefix that are too rare for the cache. Clusters are all cached.
 
     Loads one name of each sort more than is returned, so that the total shows whether there are
@@ -93,17 +93,17 @@ async def _rare_names(args: In, ctx: Context) -> list[FacetValue]:
                 Sources(ctx.database).titled(args.prefix, limit),
                 index.names_from(Kind.SOURCE, args.prefix.strip(), limit),
             )
-            return [*map(_source_name, by_title), *by_id]
+            return [*map(_to_source_name, by_title), *by_id]
         case kind:
             key = named_facet(Kind(kind), args.prefix).key
             return await index.names_from(Kind(kind), key, limit)
 
 
-def _source_name(source: StoredSource) -> FacetValue:
+def _to_source_name(source: StoredSource) -> FacetValue:
     return FacetValue(Facet(Kind.SOURCE, source.source_id), source.title, source.chunk_count)
 
 
-def _result(value: FacetValue) -> CompletedName:
+def _to_result(value: FacetValue) -> CompletedName:
     key = value.facet.key if value.facet.kind in WITH_IDS else None
     return CompletedName(name=value.name, id=key, count=value.count)
 

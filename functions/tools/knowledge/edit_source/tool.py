@@ -28,7 +28,7 @@ MAX_TAGS: Final = 200
 """Ingest takes up to this many tags of a file."""
 
 
-def _author(text: str) -> str:
+def _validate_author(text: str) -> str:
     return validate_line(" ".join(text.split())) if text.strip() else ""
 
 
@@ -40,7 +40,7 @@ class In(IdempotentArguments):
         ge=0, le=1_000_000, description="The revision that you edit, from get_source."
     )
     title: Title | None = Field(default=None, description="Its new title.")
-    author: Annotated[str, Field(max_length=500), AfterValidator(_author)] | None = Field(
+    author: Annotated[str, Field(max_length=500), AfterValidator(_validate_author)] | None = Field(
         default=None, description='Its new author; "" for none. Not for a note.'
     )
     tags: list[Tag] | None = Field(
@@ -130,14 +130,14 @@ async def _edit(args: In, ctx: Context) -> Out:
     editing = SourceEditing(ctx.database)
     stored = _require_editable(await editing.get(args.source_id), args, ctx)
     before = stored.source
-    after = _edited(stored, args)
-    changed = [name for name in EDITABLE if _state(before, name) != _state(after, name)]
+    after = _apply_edit(stored, args)
+    changed = [name for name in EDITABLE if _get_state(before, name) != _get_state(after, name)]
     if not changed:
-        return _result(before, before, [])
+        return _build_result(before, before, [])
     now = ctx.clock()
     writes = Notes(ctx.database).keep_revision(stored.snapshot, now)
     writes += editing.writes(stored, after, now)
-    return await ctx.commit(writes, _result(before, after, changed))
+    return await ctx.commit(writes, _build_result(before, after, changed))
 
 
 def _require_editable(stored: EditableSource | None, args: In, ctx: Context) -> EditableSource:
@@ -187,7 +187,7 @@ def _require_editable(stored: EditableSource | None, args: In, ctx: Context) -> 
     return stored
 
 
-def _edited(stored: EditableSource, args: In) -> StoredSource:
+def _apply_edit(stored: EditableSource, args: In) -> StoredSource:
     """Return the source after the edit, with what its origin says of the edited fields."""
     source = stored.source
     origin_values = dict(source.origin_values or {})
@@ -203,12 +203,12 @@ def _edited(stored: EditableSource, args: In) -> StoredSource:
     return replace(source, **fields, origin_values=origin_values or None, revision=revision)
 
 
-def _state(source: StoredSource, name: str) -> tuple[Any, bool]:
+def _get_state(source: StoredSource, name: str) -> tuple[Any, bool]:
     """Return a field, and whether it is edited."""
     return getattr(source, name), name in source.edited
 
 
-def _result(before: StoredSource, after: StoredSource, changed: list[str]) -> Out:
+def _build_result(before: StoredSource, after: StoredSource, changed: list[str]) -> Out:
     is_visible = any(getattr(before, name) != getattr(after, name) for name in changed)
     return Out(
         source_id=after.source_id,

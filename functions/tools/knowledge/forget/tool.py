@@ -126,13 +126,13 @@ class _Call:
         )
         if chunk is None:
             if forgotten is None:
-                raise _unknown("passage", chunk_id, "search_kb")
+                raise _make_unknown_error("passage", chunk_id, "search_kb")
             document = forgotten.get("document")
             source_id, title = document["source_id"], document["title"]
-            source = await self._source_of_forgotten(source_id)
+            source = await self._load_source_of_forgotten(source_id)
             if source is not None and MOVING in (source.to_dict() or {}):
                 return await self.forget_source(source_id)  # completes a call that was killed
-            return _unchanged(chunk_id, source_id, title, forgotten=True)
+            return _report_unchanged(chunk_id, source_id, title, forgotten=True)
         source_id, title = chunk.get("source_id"), chunk.get("title")
         source = await self._forgetting.source(source_id)
         document = (source.to_dict() or {}) if source else {}
@@ -143,7 +143,7 @@ class _Call:
             _require_settled(source)
         writes = await self._forgetting.forget_chunk(chunk, source, self._forgetter)
         counts = count_contents([chunk.to_dict() or {}])
-        out = self._changed(chunk_id, source_id, title, counts)
+        out = self._report_change(chunk_id, source_id, title, counts)
         # Without its source, the passage cannot be restored.
         return await self._ctx.commit(writes, out if source else out.without_undo())
 
@@ -153,10 +153,12 @@ class _Call:
             chunk = await self._forgetting.chunk(chunk_id)
             if chunk is None:
                 return await self._admit_chunk(chunk_id)
-            return _unchanged(chunk_id, chunk.get("source_id"), chunk.get("title"), forgotten=False)
+            return _report_unchanged(
+                chunk_id, chunk.get("source_id"), chunk.get("title"), forgotten=False
+            )
         document = forgotten.get("document")
         source_id, title = document["source_id"], document["title"]
-        source = await self._source_of_forgotten(source_id)
+        source = await self._load_source_of_forgotten(source_id)
         self._require_restorable(forgotten.to_dict() or {})
         if source is None:
             raise Conflict(
@@ -168,7 +170,9 @@ class _Call:
         _require_settled(source)
         writes = await self._forgetting.restore_chunk(forgotten, source, self._forgetter.now)
         counts = count_contents([document])
-        return await self._ctx.commit(writes, self._changed(chunk_id, source_id, title, counts))
+        return await self._ctx.commit(
+            writes, self._report_change(chunk_id, source_id, title, counts)
+        )
 
     async def forget_source(self, source_id: str) -> Out:
         database = self._ctx.database
@@ -179,10 +183,12 @@ class _Call:
         title = source.get("title")
         counts, is_complete = await self._add_up(move.move_chunks(self._forgetter.now))
         if is_complete:
-            out = self._changed(None, source_id, title, counts)
+            out = self._report_change(None, source_id, title, counts)
             return await self._ctx.commit(move.finish_forgetting(), out)
         remaining = max(1, source.get("chunk_count") - counts.chunks)
-        return await self._ctx.commit([], self._changed(None, source_id, title, counts, remaining))
+        return await self._ctx.commit(
+            [], self._report_change(None, source_id, title, counts, remaining)
+        )
 
     async def _begin_forgetting(self, source_id: str) -> tuple[SourceMove, Document] | Out:
         """Begin or continue to forget a source; return the result if it is forgotten already."""
@@ -191,14 +197,14 @@ class _Call:
         )
         if source is None:
             if not record.whole:
-                raise _unknown("source", source_id, "list_sources")
+                raise _make_unknown_error("source", source_id, "list_sources")
             self._check_permission(record.document or {})
             if record.missing:
                 return await self._keep_forgotten(record, snapshot)
-            return _unchanged(None, source_id, _title(record.document), forgotten=True)
+            return _report_unchanged(None, source_id, _get_title(record.document), forgotten=True)
         self._check_permission(source.to_dict() or {})
         if record.unfinished is Unfinished.RESTORING:
-            raise _unfinished(source_id, "restored")
+            raise _make_unfinished_error(source_id, "restored")
         database = self._ctx.database
         if record.unfinished is Unfinished.FORGETTING:
             return SourceMove(database, source_id, snapshot.update_time), source
@@ -210,15 +216,15 @@ class _Call:
         if not record.whole:
             source = await self._forgetting.source(source_id)
             if source is None:
-                raise _not_restorable("source", source_id)
-            return _unchanged(None, source_id, source.get("title"), forgotten=False)
+                raise _make_not_restorable_error("source", source_id)
+            return _report_unchanged(None, source_id, source.get("title"), forgotten=False)
         if record.document is None:
             self._check_permission({})
-            out = self._changed(None, source_id, _title(None), ContentCounts())
+            out = self._report_change(None, source_id, _get_title(None), ContentCounts())
             return await self._ctx.commit(self._forgetting.admit_source(record, snapshot), out)
         self._check_permission(record.document)
         if record.unfinished is Unfinished.FORGETTING:
-            raise _unfinished(source_id, "forgotten")
+            raise _make_unfinished_error(source_id, "forgotten")
         self._require_restorable({"expires_at": record.expires_at})
         database = self._ctx.database
         if record.unfinished is Unfinished.RESTORING:
@@ -226,30 +232,34 @@ class _Call:
         else:
             move = await SourceMove.begin_restoring(database, record, snapshot)
         counts, is_complete = await self._add_up(move.restore_chunks(self._forgetter.now))
-        title = _title(record.document)
+        title = _get_title(record.document)
         if is_complete:
-            out = self._changed(None, source_id, title, counts)
+            out = self._report_change(None, source_id, title, counts)
             return await self._ctx.commit(move.finish_restoring(record), out)
         remaining = max(1, record.document["chunk_count"] - counts.chunks)
-        return await self._ctx.commit([], self._changed(None, source_id, title, counts, remaining))
+        return await self._ctx.commit(
+            [], self._report_change(None, source_id, title, counts, remaining)
+        )
 
     async def _admit_chunk(self, chunk_id: str) -> Out:
         """Let ingest store a passage again whose text was deleted for good."""
         self._check_permission({})
         writes = await self._forgetting.admit_chunk(chunk_id)
         if writes is None:
-            raise _not_restorable("passage", chunk_id)
-        out = self._changed(chunk_id, parse_source_id(chunk_id), _title(None), ContentCounts())
+            raise _make_not_restorable_error("passage", chunk_id)
+        out = self._report_change(
+            chunk_id, parse_source_id(chunk_id), _get_title(None), ContentCounts()
+        )
         return await self._ctx.commit(writes, out)
 
     async def _keep_forgotten(self, record: ForgottenSource, snapshot: Document) -> Out:
         """Forget for good what ingest forgot only until its file comes back."""
-        title = _title(record.document)
-        out = self._changed(None, record.source_id, title, ContentCounts())
+        title = _get_title(record.document)
+        out = self._report_change(None, record.source_id, title, ContentCounts())
         writes = self._forgetting.keep_forgotten(record, snapshot, self._forgetter)
         return await self._ctx.commit(writes, out)
 
-    async def _source_of_forgotten(self, source_id: str) -> Document | None:
+    async def _load_source_of_forgotten(self, source_id: str) -> Document | None:
         """Load the source of a forgotten passage, or None if that is forgotten, too.
 
         Costs one round trip, or two if it is forgotten.
@@ -299,7 +309,7 @@ class _Call:
                 return total, False
         return total, True
 
-    def _changed(
+    def _report_change(
         self,
         chunk_id: str | None,
         source_id: str,
@@ -332,7 +342,9 @@ def _goes_whole(source: Mapping[str, Any]) -> bool:
     return source["chunk_count"] == 1 or "saved_by" in source
 
 
-def _unchanged(chunk_id: str | None, source_id: str, title: str | None, *, forgotten: bool) -> Out:
+def _report_unchanged(
+    chunk_id: str | None, source_id: str, title: str | None, *, forgotten: bool
+) -> Out:
     return Out(
         chunk_id=chunk_id,
         source_id=source_id,
@@ -347,15 +359,15 @@ def _unchanged(chunk_id: str | None, source_id: str, title: str | None, *, forgo
     )
 
 
-def _title(document: Mapping[str, Any] | None) -> str | None:
+def _get_title(document: Mapping[str, Any] | None) -> str | None:
     return str(document["title"]) if document else None
 
 
-def _unknown(kind: str, name: str, tool: str) -> NotFound:
+def _make_unknown_error(kind: str, name: str, tool: str) -> NotFound:
     return NotFound(f"There is no {kind} {name}. {tool} shows the ids.")
 
 
-def _not_restorable(kind: str, name: str) -> NotFound:
+def _make_not_restorable_error(kind: str, name: str) -> NotFound:
     return NotFound(
         f"There is no forgotten {kind} {name} to restore: it was never forgotten, or it is restored"
         " already."
@@ -369,10 +381,10 @@ def _require_settled(source: Document) -> None:
         Conflict: It is being forgotten or restored.
     """
     if MOVING in (source.to_dict() or {}):
-        raise _unfinished(source.id, "forgotten or restored")
+        raise _make_unfinished_error(source.id, "forgotten or restored")
 
 
-def _unfinished(source_id: str, state: str) -> Conflict:
+def _make_unfinished_error(source_id: str, state: str) -> Conflict:
     return Conflict(
         f"The source {source_id} is still being {state}. Try again in 15 minutes.",
         details={"source_id": source_id},

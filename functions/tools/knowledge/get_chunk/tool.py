@@ -102,12 +102,12 @@ async def get_chunk(args: In, ctx: Context) -> Out:
             details={"chunk_id": args.chunk_id},
         )
     related, clusters = await asyncio.gather(
-        _related(stored, args, ctx), Clusters(ctx.database).get_all(stored.chunk.cluster_id)
+        _search_related(stored, args, ctx), Clusters(ctx.database).get_all(stored.chunk.cluster_id)
     )
-    return _out(stored.chunk, related, clusters, notes)
+    return _build_out(stored.chunk, related, clusters, notes)
 
 
-async def _related(stored: EmbeddedChunk, args: In, ctx: Context) -> list[Neighbour[Chunk]]:
+async def _search_related(stored: EmbeddedChunk, args: In, ctx: Context) -> list[Neighbour[Chunk]]:
     """Search the chunk's nearest neighbours. One more is read because the chunk finds itself."""
     if stored.vector is None or not args.include_related:
         return []
@@ -116,7 +116,7 @@ async def _related(stored: EmbeddedChunk, args: In, ctx: Context) -> list[Neighb
     return others[: args.related_limit]
 
 
-def _out(
+def _build_out(
     chunk: Chunk, related: list[Neighbour[Chunk]], clusters: list[Cluster], notes: list[Chunk]
 ) -> Out:
     card = chunk.knowledge_card
@@ -124,13 +124,13 @@ def _out(
         chunk,
         source=chunk.origin,
         knowledge_card=CardResult.of(card) if card else None,
-        cluster=_membership(chunk, clusters),
-        related_chunks=[_related_chunk(neighbour) for neighbour in related],
+        cluster=_build_membership(chunk, clusters),
+        related_chunks=[_to_related_chunk(neighbour) for neighbour in related],
         notes=note_summaries(notes),
     )
 
 
-def _membership(chunk: Chunk, clusters: list[Cluster]) -> ClusterMembership | None:
+def _build_membership(chunk: Chunk, clusters: list[Cluster]) -> ClusterMembership | None:
     if not chunk.cluster_id:
         return None
     main = clusters[0] if clusters else None
@@ -141,7 +141,7 @@ def _membership(chunk: Chunk, clusters: list[Cluster]) -> ClusterMembership | No
     )
 
 
-def _related_chunk(neighbour: Neighbour[Chunk]) -> RelatedChunk:
+def _to_related_chunk(neighbour: Neighbour[Chunk]) -> RelatedChunk:
     chunk = neighbour.document
     return RelatedChunk.of(
         chunk,

@@ -92,7 +92,7 @@ async def get_cluster(args: In, ctx: Context) -> Out:
     cursor_args = In(cluster_id=args.cluster_id)
     after = decode_cursor(cursor_args, args.cursor, _POSITION)
     stored, chunks = await asyncio.gather(
-        Clusters(ctx.database).get(args.cluster_id), _members(args, after, ctx)
+        Clusters(ctx.database).get(args.cluster_id), _load_members(args, after, ctx)
     )
     if stored is None:
         raise NotFound(
@@ -108,12 +108,12 @@ async def get_cluster(args: In, ctx: Context) -> Out:
         next_cursor=encode_cursor(cursor_args, date_cursor(last)) if last else None,
         related_clusters=[
             RelatedCluster.of(neighbour.cluster, similarity=round(neighbour.similarity, 4))
-            for neighbour in await _neighbours(stored, args, ctx)
+            for neighbour in await _search_neighbours(stored, args, ctx)
         ],
     )
 
 
-async def _members(args: In, after: DateCursor | None, ctx: Context) -> list[Chunk]:
+async def _load_members(args: In, after: DateCursor | None, ctx: Context) -> list[Chunk]:
     """Load the chunks of a page, and one more that shows whether there is a next page."""
     if not args.include_members:
         return []
@@ -121,7 +121,7 @@ async def _members(args: In, after: DateCursor | None, ctx: Context) -> list[Chu
     return await Chunks(ctx.database).newest(args.member_limit + 1, facets, after=after)
 
 
-async def _neighbours(
+async def _search_neighbours(
     stored: ClusterWithCentroid, args: In, ctx: Context
 ) -> list[ClusterNeighbour]:
     """Search the nearest clusters. One more is read because the cluster finds itself."""

@@ -91,10 +91,10 @@ async def count_activity(span: DateSpan, ctx: Context, *, by_month: bool) -> Act
     months = {facet.key: month_postings for facet, month_postings in postings.facets.items()}
     units = _split_by_month(span) if by_month else _split_by_day(span)
     counts = [_count(unit, months) for unit in units.values()]
-    per_source = _per_source(months, span)
+    per_source = _count_per_source(months, span)
     busiest = dict(_sort_by_count(per_source)[:MAX_SOURCES])
     total, sources = await asyncio.gather(
-        _total(span, sum(counts) if is_indexed else None, ctx),
+        _count_total(span, sum(counts) if is_indexed else None, ctx),
         Sources(ctx.database).get_all(list(busiest)),
     )
     per_author = Counter[str]()
@@ -121,7 +121,7 @@ async def count_activity(span: DateSpan, ctx: Context, *, by_month: bool) -> Act
     )
 
 
-async def _total(span: DateSpan, indexed: int | None, ctx: Context) -> int:
+async def _count_total(span: DateSpan, indexed: int | None, ctx: Context) -> int:
     """Return `indexed`, or have the database count if some passages are not indexed."""
     return await Chunks(ctx.database).count(span) if indexed is None else indexed
 
@@ -137,10 +137,10 @@ def _split_by_day(span: DateSpan) -> dict[str, DateSpan]:
 
 
 def _split_by_month(span: DateSpan) -> dict[str, DateSpan]:
-    return {month: span & _month_span(month) for month in span.months}
+    return {month: span & _parse_month(month) for month in span.months}
 
 
-def _month_span(name: str) -> DateSpan:
+def _parse_month(name: str) -> DateSpan:
     first = date.fromisoformat(f"{name}-01")
     following = (first + timedelta(days=31)).replace(day=1)
     return DateSpan(first, following - timedelta(days=1))
@@ -161,7 +161,7 @@ def _count(unit: DateSpan, months: Months) -> int:
     return sum(count for day, count in postings.days.items() if first <= day <= last)
 
 
-def _per_source(months: Months, span: DateSpan) -> Counter[str]:
+def _count_per_source(months: Months, span: DateSpan) -> Counter[str]:
     """Count the chunks of each source in a span, from postings that may be truncated."""
     moments = span.microseconds
     return Counter(

@@ -105,8 +105,8 @@ async def get_recent(args: In, ctx: Context) -> Out:
         span = DateSpan(date.fromordinal(first_day), date.fromordinal(last_day))
     chunks, activity, links = await asyncio.gather(
         Chunks(ctx.database).newest(args.limit + 1, span=span, after=after),
-        _activity(args, span, ctx),
-        _links(args, ctx),
+        _count_activity(args, span, ctx),
+        _load_links(args, ctx),
     )
     page = fit_page([passage_view(Passage, chunk) for chunk in chunks[: args.limit]])
     next_cursor = None
@@ -120,31 +120,31 @@ async def get_recent(args: In, ctx: Context) -> Out:
         chunks=page,
         next_cursor=next_cursor,
         activity=activity,
-        links=[_link_view(link) for link in links] or None,
-        message=None if page or args.cursor else await _empty_message(ctx),
+        links=[_to_recent_link(link) for link in links] or None,
+        message=None if page or args.cursor else await _explain_empty(ctx),
     )
 
 
-async def _activity(args: In, span: DateSpan, ctx: Context) -> Activity | None:
+async def _count_activity(args: In, span: DateSpan, ctx: Context) -> Activity | None:
     if args.cursor:
         return None
     return await count_activity(span, ctx, by_month=args.period is Period.LAST_YEAR)
 
 
-async def _links(args: In, ctx: Context) -> Sequence[Link]:
+async def _load_links(args: In, ctx: Context) -> Sequence[Link]:
     # An address that a user saved is not public before its page is stored.
     if args.cursor or ctx.caller.user_id is None:
         return ()
     return await SavedLinks(ctx.database).newest(MAX_LINKS)
 
 
-def _link_view(link: Link) -> RecentLink:
+def _to_recent_link(link: Link) -> RecentLink:
     return RecentLink.of(
         link, state=link.state.value, requested=f"{link.requested_at:%Y-%m-%dT%H:%M:%SZ}"
     )
 
 
-async def _empty_message(ctx: Context) -> str:
+async def _explain_empty(ctx: Context) -> str:
     """Say why no passage is listed, and how to find others."""
     newest = await Chunks(ctx.database).newest(1)
     if not newest or not newest[0].dated_at:

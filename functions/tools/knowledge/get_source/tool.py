@@ -111,59 +111,59 @@ async def get_source(args: In, ctx: Context) -> Out:
     position = decode_cursor(args, args.cursor, _POSITION)
     source, chunks, notes, linked_from = await asyncio.gather(
         Sources(ctx.database).get(args.source_id),
-        _chunks(args, position, ctx),
-        _notes(args, ctx),
-        _linked_from(args, ctx),
+        _load_chunks(args, position, ctx),
+        _load_notes(args, ctx),
+        _load_linked_from(args, ctx),
     )
     if source is None:
         raise NotFound(
             f"There is no source {args.source_id}. Find source ids with list_sources.",
             details={"source_id": args.source_id},
         )
-    links_to = await _links_to(args, source, ctx)
-    passages = fit_page([_passage(chunk, args.detail) for chunk in chunks[: args.limit]])
+    links_to = await _load_links_to(args, source, ctx)
+    passages = fit_page([_to_passage(chunk, args.detail) for chunk in chunks[: args.limit]])
     return Out.of(
         source,
         source=source.origin,
         revision=source.revision or 0,
         chunks=passages,
-        next_cursor=_next_cursor(args, chunks, len(passages)),
+        next_cursor=_encode_next_cursor(args, chunks, len(passages)),
         notes=note_summaries(notes),
         links_to=[LinkedSource.of(linked) for linked in links_to],
         linked_from=[LinkedSource.of(linking) for linking in linked_from],
     )
 
 
-async def _notes(args: In, ctx: Context) -> list[Chunk]:
+async def _load_notes(args: In, ctx: Context) -> list[Chunk]:
     if args.cursor:
         return []
     return await Chunks(ctx.database).notes_about("about_source_id", args.source_id, MAX_NOTES)
 
 
-async def _linked_from(args: In, ctx: Context) -> list[StoredSource]:
+async def _load_linked_from(args: In, ctx: Context) -> list[StoredSource]:
     if args.cursor:
         return []
     return await Sources(ctx.database).linking_to(args.source_id, MAX_LINKS)
 
 
-async def _links_to(args: In, source: StoredSource, ctx: Context) -> list[StoredSource]:
+async def _load_links_to(args: In, source: StoredSource, ctx: Context) -> list[StoredSource]:
     """Load the sources that a source links to, without those that are not stored."""
     if args.cursor or not source.links_to:
         return []
     return await Sources(ctx.database).get_all(source.links_to[:MAX_LINKS])
 
 
-async def _chunks(args: In, previous: Position | None, ctx: Context) -> list[Chunk]:
+async def _load_chunks(args: In, previous: Position | None, ctx: Context) -> list[Chunk]:
     """Load the chunks of a page, and one more that shows whether there is a next page."""
     chunks, first = Chunks(ctx.database), 1
     if previous:
         last, following, position = previous
         positions = await chunks.positions([last, following])
-        first = _first_position(positions.get(last), positions.get(following), position)
+        first = _find_first_position(positions.get(last), positions.get(following), position)
     return await chunks.of_source(args.source_id, args.limit + 1, first)
 
 
-def _first_position(last: int | None, following: int | None, position: int) -> int:
+def _find_first_position(last: int | None, following: int | None, position: int) -> int:
     """Return the position where a page begins, even if the source was edited in between.
 
     Args:
@@ -184,14 +184,14 @@ def _first_position(last: int | None, following: int | None, position: int) -> i
     )
 
 
-def _next_cursor(args: In, chunks: list[Chunk], returned: int) -> str | None:
+def _encode_next_cursor(args: In, chunks: list[Chunk], returned: int) -> str | None:
     if returned >= len(chunks):
         return None
     last, following = chunks[returned - 1], chunks[returned]
     return encode_cursor(args, [last.chunk_id, following.chunk_id, last.position])
 
 
-def _passage(chunk: Chunk, detail: Literal["lean", "full"]) -> SourcePassage:
+def _to_passage(chunk: Chunk, detail: Literal["lean", "full"]) -> SourcePassage:
     card, full = chunk.knowledge_card, detail == "full"
     return SourcePassage.of(
         chunk,

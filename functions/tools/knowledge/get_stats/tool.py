@@ -107,7 +107,7 @@ async def get_stats(_args: In, ctx: Context) -> Out:
     Costs one round trip, with a read for each name and for every 1,000 sources and pending
     passages. While passages wait to be indexed, it costs two, and a read for every 1,000 passages.
     """
-    database, steps = ctx.database, _steps(ctx)
+    database, steps = ctx.database, _list_steps(ctx)
     index, queue = InvertedIndex(database, KNOWLEDGE), ChunkQueue(database)
     indexed, names, step_counts, extractions, others = await asyncio.gather(
         index.counts([FIRST, LATER, HAS_CARD]),
@@ -134,11 +134,11 @@ async def get_stats(_args: In, ctx: Context) -> Out:
     cluster_count, source_count, newest, space, nights = others
     is_indexed = not pending["index"] and not dead_letters["index"]
     chunk_count, with_cards = (
-        _indexed_counts(indexed)
+        _get_indexed_counts(indexed)
         if is_indexed and indexed.layout == LAYOUT
         else await _count_documents(database)
     )
-    tags, authors, categories = map(_named_counts, names)
+    tags, authors, categories = map(_to_named_counts, names)
     dates = [chunk.dated_at for chunk in newest if chunk.dated_at]
     return Out(
         chunks=chunk_count,
@@ -153,11 +153,11 @@ async def get_stats(_args: In, ctx: Context) -> Out:
         embedding=EmbeddingModel(model=space[0], dimension=space[1]) if space else None,
         waiting=pending,
         parked={step: count for step, count in dead_letters.items() if count},
-        health=_search_quality(nights),
+        health=_summarize_search_quality(nights),
     )
 
 
-def _indexed_counts(indexed: FacetCounts) -> Sequence[int]:
+def _get_indexed_counts(indexed: FacetCounts) -> Sequence[int]:
     """Return the numbers of chunks and of chunks with a card, from the index."""
     counts = indexed.documents
     return counts[FIRST] + counts[LATER], counts[HAS_CARD]
@@ -169,13 +169,13 @@ async def _count_documents(database: Database) -> Sequence[int]:
     return await asyncio.gather(chunks.count(), chunks.count_with_card())
 
 
-def _steps(ctx: Context) -> list[str]:
+def _list_steps(ctx: Context) -> list[str]:
     """Return the steps that will run. Nothing is extracted without a language model."""
     extracts = ctx.settings.generation_provider != "extractive"
     return [step for step in STEPS if step != "extract" or extracts]
 
 
-def _search_quality(nights: Sequence[NightlyScore]) -> SearchQuality | None:
+def _summarize_search_quality(nights: Sequence[NightlyScore]) -> SearchQuality | None:
     if not nights:
         return None
     latest = nights[-1]
@@ -189,7 +189,7 @@ def _search_quality(nights: Sequence[NightlyScore]) -> SearchQuality | None:
     )
 
 
-def _named_counts(values: list[FacetValue]) -> list[NamedCount]:
+def _to_named_counts(values: list[FacetValue]) -> list[NamedCount]:
     return [NamedCount(name=value.name, chunks=value.count) for value in values]
 
 

@@ -84,7 +84,7 @@ async def list_sources(args: In, ctx: Context) -> Out:
     The database applies one filter. Other filters are checked on at most 300 documents, in up to
     three round trips. An empty list with filters costs one more, to explain why it is empty.
     """
-    filters = _filters(args)
+    filters = _build_filters(args)
     after = decode_cursor(args, args.cursor, _POSITIONS[args.order])
     matching, end = await _find(args, list(filters), after, ctx)
     page = fit_page([SourceSummary.of(source, source=source.origin) for source in matching])
@@ -93,11 +93,11 @@ async def list_sources(args: In, ctx: Context) -> Out:
     return Out(
         sources=page,
         next_cursor=encode_cursor(args, end) if end else None,
-        message=None if page or args.cursor else await _empty_message(filters, end, ctx),
+        message=None if page or args.cursor else await _explain_empty(filters, end, ctx),
     )
 
 
-def _filters(args: In) -> dict[Facet, str]:
+def _build_filters(args: In) -> dict[Facet, str]:
     """Return the facets that a source must have, with their names, likely the rarest first."""
     names = {Kind.AUTHOR: args.author, Kind.TAG: args.tag, Kind.CATEGORY: args.category}
     return {named_facet(kind, name): name for kind, name in names.items() if name}
@@ -121,11 +121,13 @@ async def _find(
     return matching, after
 
 
-async def _empty_message(filters: dict[Facet, str], end: SourceCursor | None, ctx: Context) -> str:
+async def _explain_empty(filters: dict[Facet, str], end: SourceCursor | None, ctx: Context) -> str:
     """Say why no source is listed."""
     if end:
         return f"None of the first {MAX_READ} sources matches. Continue with next_cursor."
-    hints = await asyncio.gather(*(_hint(facet, name, ctx) for facet, name in filters.items()))
+    hints = await asyncio.gather(
+        *(_suggest_names(facet, name, ctx) for facet, name in filters.items())
+    )
     if any(hints):
         return " ".join(filter(None, hints))
     names = " and ".join(f"{facet.kind} {name!r}" for facet, name in filters.items())
@@ -138,7 +140,7 @@ async def _empty_message(filters: dict[Facet, str], end: SourceCursor | None, ct
             return f"No source has {names} together. Leave one of them out."
 
 
-async def _hint(facet: Facet, name: str, ctx: Context) -> str | None:
+async def _suggest_names(facet: Facet, name: str, ctx: Context) -> str | None:
     """Suggest similar names if nothing has this one."""
     common, same = await asyncio.gather(
         CommonNames(ctx.database).load(facet.kind),

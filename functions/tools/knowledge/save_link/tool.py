@@ -113,15 +113,15 @@ async def _queue(args: In, url: PublicUrl, ctx: Context) -> Out:
             " or its tags use edit_source; to fetch the page again, pass the url alone.",
             details={"source_id": source_id},
         )
-    link = _requested(args, url, stored, ctx)
+    link = _build_link(args, url, stored, ctx)
     if stored.link and _is_same(stored.link, link):
-        return _result(stored.link, ctx, stored_before=source is not None, undo=None)
+        return _build_result(stored.link, ctx, stored_before=source is not None, undo=None)
     undo = Undo(tool="save_link", arguments={"url": link.url, "cancel": True})
-    out = _result(link, ctx, stored_before=source is not None, undo=undo)
+    out = _build_result(link, ctx, stored_before=source is not None, undo=undo)
     return await ctx.commit([stored.put(link)], out)
 
 
-def _requested(args: In, url: PublicUrl, stored: StoredLink, ctx: Context) -> Link:
+def _build_link(args: In, url: PublicUrl, stored: StoredLink, ctx: Context) -> Link:
     """Return the link to fetch now. One that still waits keeps what is not given again."""
     now = ctx.clock()
     link = Link(
@@ -168,12 +168,14 @@ async def _cancel(url: PublicUrl, ctx: Context) -> Out:
         arguments["title"] = link.title
     if link.tags:
         arguments["tags"] = list(link.tags)
-    out = _result(link, ctx, undo=Undo(tool="save_link", arguments=arguments))
+    out = _build_result(link, ctx, undo=Undo(tool="save_link", arguments=arguments))
     out = out.model_copy(update={"state": "cancelled", "expected_by": None})
     return await ctx.commit([stored.delete()], out)
 
 
-def _result(link: Link, ctx: Context, *, undo: Undo | None, stored_before: bool = False) -> Out:
+def _build_result(
+    link: Link, ctx: Context, *, undo: Undo | None, stored_before: bool = False
+) -> Out:
     is_local = is_loopback(urlsplit(ctx.settings.public_url))
     return Out(
         url=link.url,

@@ -21,7 +21,7 @@ MAX_TAGS: Final = 20
 _CONTENT: Final = ("text", "title", "tags", "url", "chunk_id")
 
 
-def _text(text: str) -> str:
+def _validate_text(text: str) -> str:
     if len(text) > MAX_TEXT_LENGTH:
         raise validation_error(
             f"must have at most {MAX_TEXT_LENGTH:,} characters. A longer text is added as a file,"
@@ -32,7 +32,7 @@ def _text(text: str) -> str:
 
 NoteText = Annotated[
     str,
-    AfterValidator(_text),
+    AfterValidator(_validate_text),
     WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_TEXT_LENGTH}),
 ]
 Url = Annotated[str, StringConstraints(pattern=r"^https?://\S+$", max_length=2_000)]
@@ -92,16 +92,18 @@ class In(IdempotentArguments):
         given = [name for name in _CONTENT if getattr(self, name) is not None]
         if self.source_id is None:
             if self.text is None:
-                raise _invalid("text", "required for a new note")
+                raise _make_invalid_error("text", "required for a new note")
             for name in ("revision", "restore_revision"):
                 if getattr(self, name) is not None:
-                    raise _invalid(name, "only with source_id, to change a note")
+                    raise _make_invalid_error(name, "only with source_id, to change a note")
         elif self.revision is None:
-            raise _invalid("revision", "required with source_id: get_source returns it")
+            raise _make_invalid_error("revision", "required with source_id: get_source returns it")
         elif self.restore_revision is None and not given:
-            raise _invalid("source_id", "given without anything to change")
+            raise _make_invalid_error("source_id", "given without anything to change")
         elif self.restore_revision is not None and given:
-            raise _invalid("restore_revision", f"given with {', '.join(given)}: give either")
+            raise _make_invalid_error(
+                "restore_revision", f"given with {', '.join(given)}: give either"
+            )
 
     def new_content(self) -> NoteContent:
         """Return the content of a new note."""
@@ -115,5 +117,5 @@ class In(IdempotentArguments):
         return replace(former, **changes)
 
 
-def _invalid(field: str, problem: str) -> InvalidInput:
+def _make_invalid_error(field: str, problem: str) -> InvalidInput:
     return InvalidInput(f"save_note was not run: {field} is {problem}.", details={field: problem})

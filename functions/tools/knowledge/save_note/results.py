@@ -51,7 +51,7 @@ def duplicate_result(stored: StoredNote, ctx: Context) -> Out:
         text=note.text,
         changed=[],
         waiting=0,
-        readable_by=_readers(ctx),
+        readable_by=_describe_readers(ctx),
         undo=None,
     )
 
@@ -83,7 +83,7 @@ def note_result(
         text=None,
         changed=list(changed),
         waiting=waiting,
-        readable_by=_readers(ctx),
+        readable_by=_describe_readers(ctx),
         undo=_undo(note.source.source_id, revision),
     )
 
@@ -97,7 +97,7 @@ def _undo(source_id: str, revision: int) -> Undo:
     return Undo(tool="save_note", arguments=target | restoring)
 
 
-def _readers(ctx: Context) -> str:
+def _describe_readers(ctx: Context) -> str:
     if ctx.settings.public_access:
         return "everyone on the internet, without signing in"
     return "everyone who may use this knowledge base"

@@ -78,7 +78,7 @@ async def _store(note: ChunkedSource, vectors: ChunkVectors, args: In, ctx: Cont
 async def _change(source_id: str, args: In, ctx: Context) -> Out:
     stored, former, _ = await asyncio.gather(
         Notes(ctx.database).get(source_id),
-        _former_content(source_id, args, ctx),
+        _load_former_content(source_id, args, ctx),
         _require_passage(args.chunk_id, ctx),
     )
     note = _require_changeable(stored, source_id, args, ctx)
@@ -146,7 +146,7 @@ def _require_changeable(
     return stored
 
 
-async def _former_content(source_id: str, args: In, ctx: Context) -> NoteContent | None:
+async def _load_former_content(source_id: str, args: In, ctx: Context) -> NoteContent | None:
     """Load the revision to bring back, if any.
 
     Raises:

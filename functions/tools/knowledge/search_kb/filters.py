@@ -60,13 +60,13 @@ def to_selection(filters: Filters | None, now: datetime, *, cards_only: bool) ->
     Raises:
         InvalidInput: The date range ends before it starts.
     """
-    facet_filters = list(_facet_filters(filters)) if filters else []
+    facet_filters = list(_build_facet_filters(filters)) if filters else []
     if cards_only:
         facet_filters.append(FacetFilter("search_cards_only", {"true": (HAS_CARD,)}))
-    return Selection(tuple(facet_filters), _span(filters, now) if filters else ALL_DATES)
+    return Selection(tuple(facet_filters), _resolve_span(filters, now) if filters else ALL_DATES)
 
 
-def _facet_filters(filters: Filters) -> Iterator[FacetFilter]:
+def _build_facet_filters(filters: Filters) -> Iterator[FacetFilter]:
     if filters.tags:
         yield FacetFilter("tags", {tag: (named_facet(Kind.TAG, tag),) for tag in filters.tags})
     if author := filters.author:
@@ -82,7 +82,7 @@ def _facet_filters(filters: Filters) -> Iterator[FacetFilter]:
         yield FacetFilter("cluster_id", {cluster_id: (Facet(Kind.CLUSTER, cluster_id),)})
 
 
-def _span(filters: Filters, now: datetime) -> DateSpan:
+def _resolve_span(filters: Filters, now: datetime) -> DateSpan:
     span = ALL_DATES
     if days := filters.date_range:
         span = DateSpan(days.start or date.min, days.end or date.max)

@@ -94,8 +94,8 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
                 chunk,
                 rank=next(ranks),
                 **_match(chunk, terms, candidates.get(chunk.chunk_id)),
-                cluster=_cluster(chunk, names),
-                takeaways=_takeaways(chunk) if full or takeaways else None,
+                cluster=_to_hit_cluster(chunk, names),
+                takeaways=_get_takeaways(chunk) if full or takeaways else None,
                 content=chunk.content if full else None,
             )
             for chunk in chunks
@@ -122,12 +122,12 @@ def _match(
     }
 
 
-def _cluster(chunk: Chunk, names: Mapping[str, str]) -> HitCluster | None:
+def _to_hit_cluster(chunk: Chunk, names: Mapping[str, str]) -> HitCluster | None:
     if not chunk.cluster_id:
         return None
     main = chunk.cluster_id[0]
     return HitCluster(cluster_id=main, name=names.get(main))
 
 
-def _takeaways(chunk: Chunk) -> list[str] | None:
+def _get_takeaways(chunk: Chunk) -> list[str] | None:
     return list(chunk.knowledge_card.takeaways) if chunk.knowledge_card else None

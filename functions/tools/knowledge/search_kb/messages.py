@@ -71,7 +71,7 @@ async def ranking_messages(
     if ranking.truncated:
         messages.append(TRUNCATED)
     if not matches:
-        messages += _no_match(query, ranking, any_hits=any_hits)
+        messages += _explain_no_match(query, ranking, any_hits=any_hits)
         messages += [f"{waiting} passages still wait to be indexed."] if waiting else []
     return messages
 
@@ -95,10 +95,12 @@ async def unknown_filters(unknown: Iterable[tuple[FacetFilter, str]], ctx: Conte
 
     Costs one round trip.
     """
-    return await asyncio.gather(*(_unknown(filter_, value, ctx) for filter_, value in unknown))
+    return await asyncio.gather(
+        *(_explain_unknown(filter_, value, ctx) for filter_, value in unknown)
+    )
 
 
-def _no_match(query: SearchQuery, ranking: Ranking[Chunk], *, any_hits: bool) -> list[str]:
+def _explain_no_match(query: SearchQuery, ranking: Ranking[Chunk], *, any_hits: bool) -> list[str]:
     """Say what to try where nothing matches."""
     is_unrestricted = query.selection.is_unrestricted
     if any_hits:
@@ -112,7 +114,7 @@ def _no_match(query: SearchQuery, ranking: Ranking[Chunk], *, any_hits: bool) ->
     return [] if is_unrestricted else nothing_passes(query.selection, ranking.unknown)
 
 
-async def _unknown(filter_: FacetFilter, value: str, ctx: Context) -> str:
+async def _explain_unknown(filter_: FacetFilter, value: str, ctx: Context) -> str:
     kind = filter_.choices[value][-1].kind
     if kind is Kind.CARD:
         return "No passage has a knowledge card yet: leave out search_cards_only."

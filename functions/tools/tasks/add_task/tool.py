@@ -84,7 +84,7 @@ class In(TaskFields, IdempotentArguments):
 async def add_task(args: In, ctx: Context) -> TaskResults:
     """Add tasks in two round trips, which read the counter and commit all tasks."""
     if args.tasks is None:
-        return await _add([_single_task(args)], ctx, lambda results: TaskResults.one(results[0]))
+        return await _add([_to_new_task(args)], ctx, lambda results: TaskResults.one(results[0]))
     if args.has_task_fields:
         raise InvalidInput(
             "add_task was not run: give either tasks, or the title and other fields of one task."
@@ -94,11 +94,11 @@ async def add_task(args: In, ctx: Context) -> TaskResults:
     items = [parse_item(NewTask, item, TOOL.name) for item in args.tasks]
     new_tasks = [item for item in items if isinstance(item, NewTask)]
     return await _add(
-        new_tasks, ctx, lambda results: TaskResults.many(_in_item_order(items, results))
+        new_tasks, ctx, lambda results: TaskResults.many(_merge_in_order(items, results))
     )
 
 
-def _single_task(args: In) -> NewTask:
+def _to_new_task(args: In) -> NewTask:
     if args.title is None:
         raise InvalidInput(
             "add_task was not run: give a title, or several tasks in tasks.",
@@ -120,16 +120,16 @@ async def _add(
         counter = await repository.get_counter()
         now = ctx.clock()
         tasks = [
-            _task(new_task, number, now)
+            _build_task(new_task, number, now)
             for number, new_task in enumerate(new_tasks, counter.last + 1)
         ]
-        result = to_result([_added_task(task) for task in tasks])
+        result = to_result([_to_changed_task(task) for task in tasks])
         return await ctx.commit(repository.create(counter, tasks), result)
 
     return await ctx.database.retry_on_conflict(attempt)
 
 
-def _task(new_task: NewTask, number: int, now: datetime) -> Task:
+def _build_task(new_task: NewTask, number: int, now: datetime) -> Task:
     return Task(
         number=number,
         title=new_task.title,
@@ -141,14 +141,14 @@ def _task(new_task: NewTask, number: int, now: datetime) -> Task:
     )
 
 
-def _added_task(task: Task) -> ChangedTask:
+def _to_changed_task(task: Task) -> ChangedTask:
     fields = [name for name in CHANGEABLE_FIELDS if getattr(task, name) is not None]
     return ChangedTask(
         task=TaskView.of_task(task), changed=fields, undo=undo_call("delete_task", task.number)
     )
 
 
-def _in_item_order(
+def _merge_in_order(
     items: Sequence[NewTask | TaskItemResult], added_tasks: Iterable[ChangedTask]
 ) -> list[TaskItemResult]:
     """Merge the failures of invalid items with the results of added tasks, in the items' order."""

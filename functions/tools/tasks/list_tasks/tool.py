@@ -64,7 +64,7 @@ def _to_status_filter(value: Any) -> StatusFilter:
     return StatusFilter(name)
 
 
-def _checked_zone(name: str) -> str:
+def _validate_zone(name: str) -> str:
     try:
         time_zone(name)
     except ValueError as error:
@@ -79,7 +79,7 @@ _StatusName = Annotated[
 ]
 _ZoneName = Annotated[
     str,
-    AfterValidator(_checked_zone),
+    AfterValidator(_validate_zone),
     WithJsonSchema({"type": "string", "maxLength": 64, "examples": ["Europe/Berlin"]}),
 ]
 
@@ -172,7 +172,7 @@ async def _read(args: In, today: date, ctx: Context) -> tuple[Sequence[Task], in
         the last page.
     """
     repository = get_own_tasks(ctx)
-    task_filter = _task_filter(args, today)
+    task_filter = _build_task_filter(args, today)
     [after] = decode_cursor(args, args.cursor, _POSITION) or [None]
     if not task_filter.statuses:
         return [], None
@@ -200,7 +200,7 @@ async def _read(args: In, today: date, ctx: Context) -> tuple[Sequence[Task], in
     return tasks, after
 
 
-def _task_filter(args: In, today: date) -> TaskFilter:
+def _build_task_filter(args: In, today: date) -> TaskFilter:
     """Return the conditions that the database applies.
 
     Raises:

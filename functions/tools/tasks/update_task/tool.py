@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from shared.tasks.model import Task
 
 
-def _not_given() -> Any:
+def _default_to_none() -> Any:
     """Return the value of a field that is not given; `In.changes` leaves such fields out."""
     return None
 
@@ -47,16 +47,18 @@ class In(IdempotentArguments):
 
     task_id: TaskId = Field(description="The task's id, as list_tasks and add_task return it.")
     title: TaskTitle = Field(
-        default_factory=_not_given,
+        default_factory=_default_to_none,
         description="What is to be done, in one line of 1 to 255 characters.",
     )
     description: TaskDescription | None = Field(
-        default_factory=_not_given,
+        default_factory=_default_to_none,
         description="Details, up to 1,000 characters; null removes them.",
     )
-    priority: PriorityName = Field(default_factory=_not_given, description="Low, Medium or High.")
+    priority: PriorityName = Field(
+        default_factory=_default_to_none, description="Low, Medium or High."
+    )
     due_date: CalendarDate | None = Field(
-        default_factory=_not_given,
+        default_factory=_default_to_none,
         description="The last day on which it is not overdue, as YYYY-MM-DD; null removes it.",
     )
 

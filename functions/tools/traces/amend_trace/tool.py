@@ -93,20 +93,20 @@ async def amend_trace(args: In, ctx: Context) -> Out:
 async def _attempt(args: In, ctx: Context) -> Out:
     stored = await get_own_trace(args.trace_id, ctx)
     _require_listed(stored.trace)
-    content = await _new_content(args, stored.trace, ctx)
+    content = await _resolve_content(args, stored.trace, ctx)
     before = asdict(stored.trace.content)
     after = asdict(content)
     changed = [name for name in after if after[name] != before[name]]
     if not changed:
-        return _out(stored.trace, changed)
+        return _build_out(stored.trace, changed)
     await require_shareable(content)
-    trace = _next_revision(stored.trace, content, changed, ctx.clock())
+    trace = _make_next_revision(stored.trace, content, changed, ctx.clock())
     traces = Traces(ctx.database)
     entry = await index_entry(trace, ctx)
     if _TEXTS & set(changed):
         await require_no_duplicate(trace, entry, ctx)
     writes = [*traces.update(stored, trace, entry), traces.keep_revision(stored)]
-    return await ctx.commit(writes, _out(trace, changed))
+    return await ctx.commit(writes, _build_out(trace, changed))
 
 
 def _require_listed(trace: Trace) -> None:
@@ -120,9 +120,9 @@ def _require_listed(trace: Trace) -> None:
     raise Conflict(f"This trace {reason}", details={"trace_id": trace.trace_id})
 
 
-async def _new_content(args: In, trace: Trace, ctx: Context) -> TraceContent:
+async def _resolve_content(args: In, trace: Trace, ctx: Context) -> TraceContent:
     if args.revision is None:
-        return replace(trace.content, **_given_fields(args))
+        return replace(trace.content, **_get_given_fields(args))
     content = await Traces(ctx.database).get_revision(trace.trace_id, args.revision)
     if content is None:
         raise NotFound(
@@ -133,14 +133,14 @@ async def _new_content(args: In, trace: Trace, ctx: Context) -> TraceContent:
     return content
 
 
-def _given_fields(args: In) -> dict[str, Any]:
+def _get_given_fields(args: In) -> dict[str, Any]:
     fields = {name: value for name in _FIELDS if (value := getattr(args, name)) is not None}
     if args.tags is not None:
         fields["tags"] = normalize_tags(args.tags)
     return fields
 
 
-def _next_revision(
+def _make_next_revision(
     trace: Trace, content: TraceContent, changed: Sequence[str], now: datetime
 ) -> Trace:
     number = trace.revision + 1
@@ -150,7 +150,7 @@ def _next_revision(
     return amended
 
 
-def _out(trace: Trace, changed: list[str]) -> Out:
+def _build_out(trace: Trace, changed: list[str]) -> Out:
     undo_arguments = {"trace_id": trace.trace_id, "revision": trace.revision - 1}
     return Out(
         trace_id=trace.trace_id,

@@ -106,18 +106,18 @@ async def contribute_trace(args: In, ctx: Context) -> Out:
 
 async def _attempt(trace: Trace, entry: TraceIndexEntry, ctx: Context) -> Out:
     superseded, similar = await asyncio.gather(
-        _superseded(trace, ctx), find_similar_traces(trace, entry, ctx)
+        _load_superseded(trace, ctx), find_similar_traces(trace, entry, ctx)
     )
-    if existing := _blocking_duplicate(similar.duplicates, superseded, ctx):
-        return _out(existing, [], ctx, duplicate=True)
+    if existing := _find_blocking_duplicate(similar.duplicates, superseded, ctx):
+        return _build_out(existing, [], ctx, duplicate=True)
     writes = Traces(ctx.database).create(trace, entry)
     if superseded and caller_contributed(superseded, ctx):
         replaced = replace(superseded.trace, superseded_by=trace.trace_id)
         writes += Traces(ctx.database).update(superseded, replaced, None)
-    return await ctx.commit(writes, _out(trace, similar.related, ctx, duplicate=False))
+    return await ctx.commit(writes, _build_out(trace, similar.related, ctx, duplicate=False))
 
 
-def _blocking_duplicate(
+def _find_blocking_duplicate(
     duplicates: Sequence[Trace], superseded: StoredTrace | None, ctx: Context
 ) -> Trace | None:
     """Return the duplicate, if any, for which the new trace is not stored.
@@ -134,7 +134,7 @@ def _blocking_duplicate(
     return blocking[0] if blocking else None
 
 
-async def _superseded(trace: Trace, ctx: Context) -> StoredTrace | None:
+async def _load_superseded(trace: Trace, ctx: Context) -> StoredTrace | None:
     """Load the trace that this one supersedes, which must be in the index.
 
     Raises:
@@ -162,7 +162,7 @@ async def _superseded(trace: Trace, ctx: Context) -> StoredTrace | None:
     raise Conflict(message, details={"supersedes": reason})
 
 
-def _out(trace: Trace, related: list[Trace], ctx: Context, *, duplicate: bool) -> Out:
+def _build_out(trace: Trace, related: list[Trace], ctx: Context, *, duplicate: bool) -> Out:
     undo = Undo(tool="withdraw_trace", arguments={"trace_id": trace.trace_id})
     return Out(
         trace_id=trace.trace_id,

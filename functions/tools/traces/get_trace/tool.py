@@ -74,18 +74,18 @@ async def get_trace(args: In, ctx: Context) -> Out:
     stored, feedback, vote = await asyncio.gather(
         get_readable_trace(args.trace_id, ctx),
         Traces(ctx.database).latest_feedback(args.trace_id, MAX_FEEDBACK),
-        _own_vote(args.trace_id, ctx),
+        _load_own_vote(args.trace_id, ctx),
     )
-    return _out(stored, feedback, vote, args.offset, ctx)
+    return _build_out(stored, feedback, vote, args.offset, ctx)
 
 
-async def _own_vote(trace_id: str, ctx: Context) -> StoredVote | None:
+async def _load_own_vote(trace_id: str, ctx: Context) -> StoredVote | None:
     if ctx.caller.user_id is None:
         return None
     return await Traces(ctx.database).get_vote(trace_id, ctx.caller.user_id)
 
 
-def _out(
+def _build_out(
     stored: StoredTrace,
     feedback: list[Feedback],
     own_vote: StoredVote | None,
@@ -125,9 +125,9 @@ def in_words(out: Out) -> str:
         out.title,
         f"Status: {out.status} | Trust: {out.trust:.2f} | Tags: {', '.join(out.tags) or 'none'}",
         f"Votes: {format_votes(out)} | Revision {out.revision}, {out.date} | ID: {out.trace_id}",
-        *_notes(out),
+        *_iterate_notes(out),
         *(["Feedback:"] if out.feedback else []),
-        *map(_feedback_line, out.feedback),
+        *map(_format_feedback, out.feedback),
         # The contributor's texts come last, so that they cannot pass for the server's lines above.
         *([f"\nContext:\n{out.context_text}"] if out.context_text else []),
         *([f"\nSolution:\n{out.solution_text}"] if out.solution_text else []),
@@ -135,7 +135,7 @@ def in_words(out: Out) -> str:
     return "\n".join(lines)
 
 
-def _notes(out: Out) -> Iterator[str]:
+def _iterate_notes(out: Out) -> Iterator[str]:
     if out.next_offset:
         yield f"Only a part follows: for the rest call get_trace with offset {out.next_offset}."
     if out.yours:
@@ -150,7 +150,7 @@ def _notes(out: Out) -> Iterator[str]:
         yield f"Its contributor says that it replaces the trace {out.supersedes}."
 
 
-def _feedback_line(feedback: FeedbackView) -> str:
+def _format_feedback(feedback: FeedbackView) -> str:
     """Feedback on one line, so that it cannot pass for a part of the trace."""
     date = f"{feedback.date}, on an earlier text" if feedback.earlier else feedback.date
     return f"- {feedback.feedback_tag} ({date}): {' '.join(feedback.feedback_text.split())}"

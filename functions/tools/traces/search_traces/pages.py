@@ -85,7 +85,7 @@ async def page_by_date(
     count_before, after = (position[0], position[1:]) if position else (0, None)
     listing = await list_newest(selection, limit, after, trace_corpus(ctx.database))
     ranks = count(count_before + 1)
-    hits = fit_page([_hit(trace, next(ranks)) for trace in listing.documents])
+    hits = fit_page([_build_hit(trace, next(ranks)) for trace in listing.documents])
     cut = len(hits) < len(listing.documents)
     following = listing.cursors[len(hits) - 1] if cut else listing.next
     return TracePage(
@@ -120,14 +120,14 @@ async def page_by_relevance(
     has_matches = ranking.matches or bool(previous)
     page = ordered[: limit if has_matches else min(limit, MAX_NEAREST)]
     ranks = count(len(previous) + 1)
-    hits = fit_page([_hit(trace, next(ranks), match.similarity) for match, trace in page])
+    hits = fit_page([_build_hit(trace, next(ranks), match.similarity) for match, trace in page])
     has_more = has_matches and len(hits) < len(ordered)
     shown_fingerprints = [*previous, *(hit_fingerprint(hit.trace_id) for hit in hits)]
     return TracePage(
         hits=hits,
         position=shown_fingerprints if has_more else None,
         matches=ranking.matches and bool(hits or previous),
-        notes=await _notes(ranking, ctx),
+        notes=await _collect_notes(ranking, ctx),
     )
 
 
@@ -154,7 +154,7 @@ async def _read_documents(
     return [replace(match, document=match.document or traces.get(match.id)) for match in candidates]
 
 
-async def _notes(ranking: Ranking[Trace], ctx: Context) -> list[str]:
+async def _collect_notes(ranking: Ranking[Trace], ctx: Context) -> list[str]:
     notes = await describe_unknown_tags([value for _, value in ranking.unknown], ctx)
     if ranking.degradation in DEGRADATION_NOTES and ranking.documents:
         notes.append(DEGRADATION_NOTES[ranking.degradation])
@@ -165,16 +165,16 @@ async def _notes(ranking: Ranking[Trace], ctx: Context) -> list[str]:
     return notes
 
 
-def _hit(trace: Trace, rank: int, similarity: float | None = None) -> TraceHit:
+def _build_hit(trace: Trace, rank: int, similarity: float | None = None) -> TraceHit:
     return build_trace_view(
         TraceHit,
         trace,
         rank=rank,
         score=None if similarity is None else round(similarity, 3),
-        context=_excerpt(trace.content.context_text),
-        solution=_excerpt(trace.content.solution_text),
+        context=_cut_excerpt(trace.content.context_text),
+        solution=_cut_excerpt(trace.content.solution_text),
     )
 
 
-def _excerpt(text: str) -> str:
+def _cut_excerpt(text: str) -> str:
     return truncate(" ".join(text.split()), MAX_EXCERPT)

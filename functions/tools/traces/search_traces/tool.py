@@ -78,10 +78,10 @@ async def search_traces(args: In, ctx: Context) -> Out:
     else:
         position = decode_cursor(args, args.cursor, DATE_POSITION)
         page = await page_by_date(selection, position, args.limit, ctx)
-    return _out(args, page)
+    return _build_out(args, page)
 
 
-def _out(args: In, page: TracePage) -> Out:
+def _build_out(args: In, page: TracePage) -> Out:
     notes = [] if page.matches else [NO_MATCHES]
     return Out(
         query=args.query,
@@ -96,14 +96,14 @@ def in_words(out: Out) -> str:
     """Return the hits as text."""
     paragraphs = [out.message] if out.message else []
     if out.results:
-        paragraphs.append(_heading(out))
-    paragraphs += map(_hit_in_words, out.results)
+        paragraphs.append(_format_heading(out))
+    paragraphs += map(_format_hit, out.results)
     if out.next_cursor:
         paragraphs.append(f"There are more: call again with cursor {out.next_cursor}")
     return "\n\n".join(paragraphs)
 
 
-def _heading(out: Out) -> str:
+def _format_heading(out: Out) -> str:
     count = len(out.results)
     if not out.matches:
         return f"The {count} nearest:" if count > 1 else "The nearest:"
@@ -111,7 +111,7 @@ def _heading(out: Out) -> str:
     return f'{heading} for "{out.query}":' if out.query else f"{heading}:"
 
 
-def _hit_in_words(hit: TraceHit) -> str:
+def _format_hit(hit: TraceHit) -> str:
     scores = [f"score: {hit.score:.2f}"] if hit.score is not None else []
     scores += [f"trust: {hit.trust:.2f}", format_votes(hit)]
     scores += [hit.status] if hit.status != "pending" else []

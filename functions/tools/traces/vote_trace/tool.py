@@ -34,7 +34,7 @@ class VoteChoice(StrEnum):
     NONE = "none"
 
 
-def _text_or_none(text: str) -> str | None:
+def _validate_text(text: str) -> str | None:
     return validate_prose(text) if text.strip() else None
 
 
@@ -49,7 +49,7 @@ class In(IdempotentArguments):
         default=None, description="The reason for a vote down: required then, and only then."
     )
     feedback_text: (
-        Annotated[str, StringConstraints(max_length=2_000), AfterValidator(_text_or_none)] | None
+        Annotated[str, StringConstraints(max_length=2_000), AfterValidator(_validate_text)] | None
     ) = Field(
         default=None,
         description="The reason for a vote down in words; everyone who reads the trace sees it.",
@@ -96,12 +96,12 @@ async def _attempt(args: In, ctx: Context) -> Out:
             "You contributed this trace, so you cannot vote on it. You may amend or withdraw it."
         )
     before = own.vote if own.vote and trace.counts(own.vote, own.revision) else None
-    after = _vote(args, record)
+    after = _build_vote(args, record)
     # A vote on an earlier text can be given again on this one, or withdrawn from the record.
     is_outdated = own.vote is not None and own.revision < trace.text_revision
     is_same = _is_same(before, after) and (after is None or args.feedback_text == own.text)
     if is_same and not is_outdated:
-        return _out(stored, before, after, None)
+        return _build_out(stored, before, after, None)
     tally = _replace_vote(trace.tally, before, after)
     if not tally.is_possible:
         raise WriteConflict("The tally was read before the vote that it is to be reduced by.")
@@ -115,7 +115,7 @@ async def _attempt(args: In, ctx: Context) -> Out:
     ]
     with_vote = replace(stored, trace=replace(trace, tally=tally))
     undo = _undo(args.trace_id, before, own.text)
-    return await ctx.commit(writes, _out(with_vote, before, after, undo))
+    return await ctx.commit(writes, _build_out(with_vote, before, after, undo))
 
 
 def _require_fitting_feedback(args: In) -> None:
@@ -134,7 +134,7 @@ def _require_fitting_feedback(args: In) -> None:
         raise InvalidInput(message, details=errors)
 
 
-def _vote(args: In, record: ContributorRecord) -> Vote | None:
+def _build_vote(args: In, record: ContributorRecord) -> Vote | None:
     if args.vote_type is VoteChoice.NONE:
         return None
     return Vote(VoteType(args.vote_type), args.feedback_tag, record.weight)
@@ -152,7 +152,9 @@ def _replace_vote(tally: VoteTally, before: Vote | None, after: Vote | None) -> 
     return others.plus(after) if after else others
 
 
-def _out(stored: StoredTrace, before: Vote | None, after: Vote | None, undo: Undo | None) -> Out:
+def _build_out(
+    stored: StoredTrace, before: Vote | None, after: Vote | None, undo: Undo | None
+) -> Out:
     return build_trace_view(
         Out,
         stored.trace,

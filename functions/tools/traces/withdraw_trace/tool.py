@@ -63,25 +63,25 @@ async def withdraw_trace(args: In, ctx: Context) -> Out:
 async def _attempt(args: In, ctx: Context) -> Out:
     stored = await get_own_trace(args.trace_id, ctx)
     if args.withdrawn is (stored.trace.withdrawn_at is not None):
-        return _out(stored.trace, changed=False)
+        return _build_out(stored.trace, changed=False)
     trace = replace(stored.trace, withdrawn_at=ctx.clock() if args.withdrawn else None)
     writes: list[Write] = []
-    if superseded := await _superseded(stored, args, ctx):
+    if superseded := await _load_superseded(stored, args, ctx):
         successor = None if args.withdrawn else trace.trace_id
         changed_trace = replace(superseded.trace, superseded_by=successor)
-        writes += await _update(superseded, changed_trace, ctx)
-    writes += await _update(stored, trace, ctx)
-    return await ctx.commit(writes, _out(trace, changed=True))
+        writes += await _build_update(superseded, changed_trace, ctx)
+    writes += await _build_update(stored, trace, ctx)
+    return await ctx.commit(writes, _build_out(trace, changed=True))
 
 
-async def _update(stored: StoredTrace, trace: Trace, ctx: Context) -> list[Write]:
+async def _build_update(stored: StoredTrace, trace: Trace, ctx: Context) -> list[Write]:
     entry = await index_entry(trace, ctx) if trace.is_listed else None
     if entry and stored.trace.withdrawn_at:
         await require_no_duplicate(trace, entry, ctx)
     return Traces(ctx.database).update(stored, trace, entry)
 
 
-async def _superseded(stored: StoredTrace, args: In, ctx: Context) -> StoredTrace | None:
+async def _load_superseded(stored: StoredTrace, args: In, ctx: Context) -> StoredTrace | None:
     """Load the caller's own trace that this one supersedes, if its `superseded_by` changes too.
 
     While a trace is withdrawn, search finds the trace that it superseded again. The exception is a
@@ -106,7 +106,7 @@ async def _superseded(stored: StoredTrace, args: In, ctx: Context) -> StoredTrac
     return None
 
 
-def _out(trace: Trace, *, changed: bool) -> Out:
+def _build_out(trace: Trace, *, changed: bool) -> Out:
     undo_arguments = {"trace_id": trace.trace_id, "withdrawn": trace.withdrawn_at is None}
     return Out(
         trace_id=trace.trace_id,

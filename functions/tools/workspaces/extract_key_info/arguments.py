@@ -123,7 +123,7 @@ def read_request(args: In, ctx: Context) -> Request:
     task_id = task_id_of(args, ctx.caller)
     return Request(
         query=args.query,
-        top_k=_top_k(args, ctx),
+        top_k=_resolve_top_k(args, ctx),
         scope=args.scope,
         text=text,
         document_id=args.document if text is None else content_id(text),
@@ -152,7 +152,7 @@ def task_id_of(args: In, caller: Caller) -> str:
         raise invalid("task_id", "must contain more than white space") from None
 
 
-def _top_k(args: In, ctx: Context) -> int:
+def _resolve_top_k(args: In, ctx: Context) -> int:
     limit = ctx.settings.extract_top_k_limit
     if args.top_k is None:
         return ctx.settings.extract_top_k

@@ -83,7 +83,7 @@ async def rank_passages(
     best = sorted(hits, key=lambda hit: _order(hit, locations[hit.id]))[:top_k]
     if outage and best:  # the scores are plain BM25
         best = [replace(hit, score=hit.score / best[0].score) for hit in best]
-    texts = await _texts(best, searched)
+    texts = await _load_texts(best, searched)
     near = DENSE_POOL if outage else sum(hit.is_neighbour for hit in hits)
     is_complete = searched.is_complete and all(hit.id in texts for hit in best)
     if not is_complete or near < min(DENSE_POOL, ranking.documents):
@@ -99,7 +99,7 @@ async def rank_passages(
     )
 
 
-async def _texts(
+async def _load_texts(
     hits: Sequence[Candidate[WorkspacePassage]], searched: WorkspaceCorpus
 ) -> dict[str, str]:
     """Load the cleaned texts of passages. One round trip for those that only words found."""

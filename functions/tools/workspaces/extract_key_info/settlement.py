@@ -64,7 +64,9 @@ async def settle_answer(
         "known": bool(out.known),
         "scores": [round(passage.hit.score, 4) for passage in ranked.passages],
     }
-    outcome = _outcome(out, facts | ({"document": document_id} if document_id else {}), request)
+    outcome = _build_outcome(
+        out, facts | ({"document": document_id} if document_id else {}), request
+    )
     locations = [passage.location for passage in ranked.passages]
     by_id = {location.document.document_id: location.document for location in locations}
     quoted = list(by_id.values())
@@ -143,7 +145,7 @@ async def defer(
     Raises:
         DocumentErased: The document was erased during the call.
     """
-    outcome = _pending_outcome(requested, request)
+    outcome = _build_pending_outcome(requested, request)
     free = replace(outcome, price=0)
     if requested.was_stored:
         return free
@@ -166,7 +168,7 @@ async def defer(
     return await ctx.database.retry_on_conflict(attempt)
 
 
-def _pending_outcome(requested: RequestedDocument, request: Request) -> Outcome[Out]:
+def _build_pending_outcome(requested: RequestedDocument, request: Request) -> Outcome[Out]:
     """Return the outcome that tells the caller when to ask again."""
     document = requested.document
     seconds = MIN_RETRY_SECONDS + math.ceil(requested.seconds_left)
@@ -185,10 +187,10 @@ def _pending_outcome(requested: RequestedDocument, request: Request) -> Outcome[
         " task_id.",
     )
     facts = {"pending": True, "passages": document.passages, "document": document.document_id}
-    return _outcome(out, facts, request)
+    return _build_outcome(out, facts, request)
 
 
-def _outcome(out: Out, facts: dict[str, Any], request: Request) -> Outcome[Out]:
+def _build_outcome(out: Out, facts: dict[str, Any], request: Request) -> Outcome[Out]:
     return Outcome(
         out,
         facts={"scope": request.scope.value} | facts,

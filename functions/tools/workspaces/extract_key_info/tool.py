@@ -68,7 +68,7 @@ async def _answer(request: Request, ctx: Context) -> Outcome[Out]:
     if requested and not requested.is_ready:
         pending = await defer(requested, request, ctx)
         return pending or await _answer(replace(request, text=None), ctx)
-    corpus = await _corpus(requested, request, ctx)
+    corpus = await _load_corpus(requested, request, ctx)
     ranked = await rank_passages(request.query, corpus, request.top_k, ctx)
     return await settle_answer(ranked, corpus.note, requested, request, ctx)
 
@@ -78,7 +78,7 @@ async def _load_or_upload(request: Request, ctx: Context) -> RequestedDocument |
     if request.document_id is None:
         return None
     record = await request.workspace.load_document(request.document_id)
-    document = _current_document(record, ctx)
+    document = _get_current_document(record, ctx)
     if request.text is not None and not _can_reuse(document, ctx):
         return await upload(request.text, record, request.workspace, ctx)
     if document and document.status is DocumentStatus.FAILED:
@@ -90,7 +90,7 @@ async def _load_or_upload(request: Request, ctx: Context) -> RequestedDocument |
     return await resume(record, document, request.workspace, ctx)
 
 
-def _current_document(record: DocumentRecord, ctx: Context) -> WorkspaceDocument | None:
+def _get_current_document(record: DocumentRecord, ctx: Context) -> WorkspaceDocument | None:
     """Return the stored document, unless it is being erased or its vectors are outdated."""
     document = record.document
     if record.workspace.erasing or document is None or document.profile != current_profile(ctx):
@@ -111,14 +111,14 @@ def _can_reuse(document: WorkspaceDocument | None, ctx: Context) -> bool:
     )
 
 
-async def _corpus(
+async def _load_corpus(
     requested: RequestedDocument | None, request: Request, ctx: Context
 ) -> WorkspaceCorpus:
     """Return the documents to search: the requested one, or all of the workspace."""
     record = requested.record if requested else None
     if requested is None or request.scope is SearchScope.TASK:
         workspace = record.workspace if record else await request.workspace.load()
-        return await _whole_workspace(workspace, request, ctx)
+        return await _load_whole_workspace(workspace, request, ctx)
     if contents := requested.contents:
         return corpus_in_memory(
             requested.document, contents.parts, contents.texts, contents.vectors
@@ -128,7 +128,7 @@ async def _corpus(
     return stored_corpus([requested.document], request.workspace)
 
 
-async def _whole_workspace(
+async def _load_whole_workspace(
     workspace: WorkspaceRecord, request: Request, ctx: Context
 ) -> WorkspaceCorpus:
     """Return all documents of the workspace, up to `MAX_DOCUMENTS`.

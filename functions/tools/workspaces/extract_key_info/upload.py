@@ -257,10 +257,10 @@ async def _begin(
 
 def _is_same_build(first: WorkspaceDocument, second: WorkspaceDocument) -> bool:
     """Return whether two uploads of a text were split and indexed in the same way."""
-    return first.profile == second.profile and _splitting(first) == _splitting(second)
+    return first.profile == second.profile and _get_splitting(first) == _get_splitting(second)
 
 
-def _splitting(document: WorkspaceDocument) -> tuple[int, ...]:
+def _get_splitting(document: WorkspaceDocument) -> tuple[int, ...]:
     return document.passage_characters, document.splitter, document.passages, document.parts
 
 
