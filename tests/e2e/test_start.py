@@ -105,8 +105,8 @@ async def test_concurrent_first_requests_are_all_answered(log: Path) -> None:
 def test_a_gateway_stops_cleanly_on_sigterm(log: Path) -> None:
     with run_deployed_gateway({}, log) as gateway:
         httpx2.post(gateway.endpoint, json=LIST_TOOLS, headers=HEADERS)
-        os.killpg(gateway.server.process.pid, signal.SIGTERM)
-        assert gateway.server.process.wait(timeout=60) == 0
+        os.killpg(gateway.gateway.process.pid, signal.SIGTERM)
+        assert gateway.gateway.process.wait(timeout=60) == 0
 
 
 @pytest.mark.slow

@@ -51,24 +51,24 @@ class RunningGateway:
     """A running gateway.
 
     Attributes:
-        server: The gateway's process.
+        gateway: The gateway's process.
         tools: The processes of tools by name, if they have processes of their own.
         log: The log file of all processes.
     """
 
-    server: ServerProcess
+    gateway: ServerProcess
     tools: Mapping[str, ServerProcess]
     log: Path
 
     @property
     def url(self) -> str:
         """The gateway's URL."""
-        return self.server.url
+        return self.gateway.url
 
     @property
     def endpoint(self) -> str:
         """The URL of the MCP endpoint."""
-        return f"{self.server.url}/mcp"
+        return f"{self.gateway.url}/mcp"
 
 
 @contextmanager
