@@ -181,9 +181,11 @@ class KnowledgeModel:
 
     def erase(self) -> None:
         """Delete for good what is forgotten."""
-        chunk_ids = (name for texts in self.forgotten_chunks.values() for name in texts)
+        chunk_ids = {name for texts in self.forgotten_chunks.values() for name in texts}
         self.erased.update(self.forgotten_sources, chunk_ids)
-        for source_id in self.forgotten_sources:
+        self.clustered -= chunk_ids
+        for source_id, texts in self.forgotten_sources.items():
+            self.clustered -= texts.keys()
             self.titles.pop(source_id, None)
 
 

