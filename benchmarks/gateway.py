@@ -146,7 +146,7 @@ def main(rounds: int) -> None:
         gateway = run_gateway(_SERVERS / "carrel_gateway.py", _UNUSED_DATABASE, log)
         sdk = serve(checkout_program(_SERVERS / "official_sdk.py", {}), log=log)
         servers = {
-            GATEWAY: stack.enter_context(gateway).server,
+            GATEWAY: stack.enter_context(gateway).gateway,
             "official SDK": stack.enter_context(sdk),
             "FastMCP": start_fastmcp(stack, log),
         }

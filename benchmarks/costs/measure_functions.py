@@ -102,7 +102,7 @@ def gateway_seconds(log: Path, calls: int = 200) -> Figures:
             user_id="reader", client_id="bench", scopes=FULL_ACCESS, grant_id="bench"
         )
         headers = {**HEADERS, "authorization": f"Bearer {token}"}
-        group_id = running.server.process.pid
+        group_id = running.gateway.process.pid
         with httpx2.Client(timeout=30, headers=headers) as http:
 
             def timed_call() -> float:

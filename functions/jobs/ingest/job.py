@@ -53,7 +53,8 @@ async def ingest(ctx: Context, budget: Budget, *, forgets_all: bool = False) -> 
         Unavailable: An origin or the database does not answer.
     """
     origins = _collect_origins(ctx.settings, forgets_all=forgets_all)
-    await _require_work(origins, ctx)
+    if not origins:
+        await _count_links(origins, ctx)
     report = Report()
     errors: list[CarrelError] = []
     for name, ingest_origin in {"links": links.fetch_links, **origins}.items():
@@ -73,13 +74,13 @@ async def count(ctx: Context) -> int:
     """Count the texts that a run would read, as far as Readwise and Cloud Storage do not know."""
     settings = ctx.settings
     origins = _collect_origins(settings)
-    waiting = await _require_work(origins, ctx)
+    waiting = await _count_links(origins, ctx)
     if settings.ingest_path and len(origins) == 1:
         return waiting + await count_texts(settings.ingest_path)
     return waiting
 
 
-async def _require_work(origins: Collection[str], ctx: Context) -> int:
+async def _count_links(origins: Collection[str], ctx: Context) -> int:
     """Count the links that wait.
 
     Raises:

@@ -153,8 +153,9 @@ async def test_unchanged_source_costs_one_read_and_no_write(app: App, tmp_path: 
     meter = Meter()
     report = await run_ingest(app.context(Caller(), meter))
     assert report.counts == {"read": 40}
-    # Beside the sources, the folders and the files of this one, and that it was read.
-    assert (meter.documents_read, meter.documents_written, meter.round_trips) == (43, 1, 6)
+    # Beside the sources, the links that are due, the folders and the files of this one, and that it
+    # was read.
+    assert (meter.documents_read, meter.documents_written, meter.round_trips) == (44, 1, 7)
 
 
 async def test_only_an_edited_highlight_is_embedded_again(ctx: Context, tmp_path: Path) -> None:

@@ -115,14 +115,15 @@ async def test_folder_and_bucket_give_the_same_base(
     await by_path.aclose()
 
 
-async def test_idle_run_costs_one_read_and_a_listing(app: App, storage: Storage) -> None:
+async def test_idle_run_costs_two_reads_and_a_listing(app: App, storage: Storage) -> None:
     for number in range(40):
         upload(storage, f"{number}.md", f"Note {number}.")
     await run_ingest(app)
     storage.calls.clear()
     meter = Meter()
     assert await run_ingest(app, meter) == Report()
-    assert (meter.documents_read, meter.documents_written) == (1, 0)
+    # The links that are due, of which there are none, and what is known.
+    assert (meter.documents_read, meter.documents_written) == (2, 0)
     assert (storage.calls["list"], storage.calls["download"]) == (14, 0)
 
 
@@ -135,9 +136,9 @@ async def test_new_file_costs_a_few_reads(app: App, ctx: Context, storage: Stora
     meter = Meter()
     await run_ingest(app, meter)
     assert REEF in await chunk_texts(ctx)
-    # What is known, and the shard; the source, what was forgotten of it, and its chunks, of which
-    # there are none.
-    assert meter.documents_read == 5
+    # The links that are due; what is known, and the shard; the source, what was forgotten of it,
+    # and its chunks, of which there are none.
+    assert meter.documents_read == 6
     # What is about to be, twice two documents, of which one goes; a source and a chunk; what is.
     assert meter.documents_written == 8
     assert storage.calls["download"] == 1

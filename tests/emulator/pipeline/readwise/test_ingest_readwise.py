@@ -86,7 +86,7 @@ async def test_export_and_api_give_the_same_base(
     await by_file.aclose()
 
 
-async def test_idle_run_costs_one_request_and_one_read(app: App, readwise: FakeReadwise) -> None:
+async def test_idle_run_costs_one_request_and_two_reads(app: App, readwise: FakeReadwise) -> None:
     for number in range(40):
         readwise.put(number, "Reef early.")
     readwise.advance(days=1)
@@ -95,7 +95,8 @@ async def test_idle_run_costs_one_request_and_one_read(app: App, readwise: FakeR
     new_requests(readwise)
     meter = Meter()
     assert await run_ingest(app, meter) == Report()
-    assert (meter.documents_read, meter.documents_written) == (1, 0)
+    # The links that are due, of which there are none, and its progress.
+    assert (meter.documents_read, meter.documents_written) == (2, 0)
     since = (START + timedelta(days=1) - MARGIN).isoformat()
     assert new_requests(readwise) == [{"includeDeleted": "true", "updatedAfter": since}]
 
@@ -106,9 +107,9 @@ async def test_first_run_reads_two_documents_per_book(app: App, readwise: FakeRe
         readwise.put(number, "Reef early.")
     meter = Meter()
     await run_ingest(app, meter)
-    # Its progress; each source and what was forgotten of it, which are missing; for each thirty,
-    # their chunks, of which there are none.
-    assert meter.documents_read == 1 + 2 * 65 + 3
+    # The links that are due; its progress; each source and what was forgotten of it, which are
+    # missing; for each thirty, their chunks, of which there are none.
+    assert meter.documents_read == 1 + 1 + 2 * 65 + 3
     # Sources, chunks, and its progress after each thirty.
     assert meter.documents_written == 65 + 65 + 3
     assert len(readwise.calls) == 1 + 3
