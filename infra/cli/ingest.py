@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from functions.jobs.ingest.followed_folder import FolderChanges
     from functions.jobs.ingest.readers.reading import FileListing
-    from infra.cli.ingest_preview import Contents
+    from infra.cli.ingest_preview import PathContents
     from shared.firestore.database import Database
     from shared.knowledge.followed_files import FileState
 
@@ -57,12 +57,12 @@ class _Preview:
     passages: int
     listing: FileListing | None
 
-    def read_contents(self, *, all_files: bool) -> Contents:
+    def read_contents(self, *, all_files: bool) -> PathContents:
         """Read the files, or only those that changed and those whose changes are not known."""
-        from infra.cli.ingest_preview import Contents, read_contents
+        from infra.cli.ingest_preview import PathContents, read_contents
 
         if self.listing is None:
-            return Contents()
+            return PathContents()
         changes = self.changes
         unchanged = changes.states.keys() - {*changes.new, *changes.edited}
         return read_contents(self.listing, () if all_files else unchanged)
@@ -178,7 +178,7 @@ def _print_preview(path: Path) -> bool:
     return not contents.failures
 
 
-def _print_duration(contents: Contents) -> None:
+def _print_duration(contents: PathContents) -> None:
     """Print how long ingesting would take, if the texts are embedded on this computer."""
     from infra.cli.ingest_preview import estimate_seconds, format_duration
     from shared.core.settings import Settings

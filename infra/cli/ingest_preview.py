@@ -48,7 +48,7 @@ class FormatCounts:
 
 
 @dataclass(slots=True)
-class Contents:
+class PathContents:
     """The contents of files.
 
     Attributes:
@@ -91,14 +91,14 @@ class Contents:
             click.echo(f"  ... and {len(self.problems) - MAX_PROBLEMS} more", err=True)
 
 
-def read_contents(listing: FileListing, unchanged: Collection[PurePath] = ()) -> Contents:
+def read_contents(listing: FileListing, unchanged: Collection[PurePath] = ()) -> PathContents:
     """Read the files of a path that `carrel ingest` would write or compare.
 
     Args:
         listing: The files.
         unchanged: The files to skip, because they have not changed since they were ingested.
     """
-    contents = Contents(problems=list(listing.problems))
+    contents = PathContents(problems=list(listing.problems))
     for name in listing.files:
         file_format = format_of(PurePath(name))
         if file_format is None or listing.folder / name in unchanged:
@@ -124,7 +124,7 @@ def read_contents(listing: FileListing, unchanged: Collection[PurePath] = ()) ->
     return contents
 
 
-async def estimate_seconds(contents: Contents, embedder: Embedder) -> float:
+async def estimate_seconds(contents: PathContents, embedder: Embedder) -> float:
     """Estimate how long ingesting takes, by embedding a few passages."""
     await embedder.embed(contents.sample[:1], Purpose.DOCUMENT)  # loads the model
     start = time.monotonic()
