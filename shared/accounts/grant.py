@@ -84,6 +84,8 @@ class Proof:
                 is_complete = bool(self.key_id) and self.email is None
             case "google":
                 is_complete = bool(self.email) and self.key_id is None
+            case _:
+                is_complete = False
         if not self.user_id or not is_complete:
             raise ValueError("a proof needs a user, and either a key id or an e-mail address")
 
