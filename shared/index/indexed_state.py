@@ -11,14 +11,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore_v1.field_path import FieldPath
-
 from shared.core.dates import to_microseconds
 from shared.index.bm25 import pack
 from shared.text.terms import terms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from shared.index.postings import IndexCollections, PostingsRef
     from shared.index.searchable import Searchable
@@ -83,33 +81,3 @@ def read_indexed_state(data: Mapping[str, Any]) -> IndexedState:
     return IndexedState(
         stored.get("terms", {}), stored.get("facets", {}), stored.get("dated_at", 0)
     )
-
-
-@dataclass(frozen=True, slots=True)
-class TermCounts:
-    """How often an indexed document has the terms of a query.
-
-    Attributes:
-        terms: The terms that it has, with how often it has them.
-        length: The number of all its terms, repeats included.
-    """
-
-    terms: Mapping[str, int]
-    length: int
-
-
-def term_count_fields(terms: Iterable[str]) -> list[str]:
-    """Return the fields that `read_term_counts` needs for these terms; none without terms."""
-    paths = [FieldPath("indexed", "terms", term).to_api_repr() for term in dict.fromkeys(terms)]
-    return ["indexed.length", *paths] if paths else []
-
-
-def read_term_counts(data: Mapping[str, Any]) -> TermCounts | None:
-    """Read the counts of the terms that were asked for, or None if the document has none stored.
-
-    It has none if it is not indexed yet, or was indexed by an earlier release.
-    """
-    stored = data.get("indexed", {})
-    if not stored.get("length"):
-        return None
-    return TermCounts(stored.get("terms", {}), stored["length"])

@@ -15,9 +15,9 @@ from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.core.dates import ALL_DATES, from_microseconds, to_microseconds
-from shared.index.indexed_state import read_term_counts, term_count_fields
 from shared.index.searchable import DocumentT, Searchable
 from shared.index.stored_vector import COMPACT_FIELDS, from_compact, load_compact
+from shared.index.term_counts import read_term_counts, term_count_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Vector
     from shared.core.dates import DateSpan
     from shared.firestore.database import Database
-    from shared.index.indexed_state import TermCounts
+    from shared.index.term_counts import TermCounts
 
     DateCursor = tuple[int, str]
     """A place in a listing by date: microseconds since 1970, and a document id."""

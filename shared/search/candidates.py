@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from shared.ai.embedding import Vector
-    from shared.index.indexed_state import TermCounts
     from shared.index.postings import SearchPostings
+    from shared.index.term_counts import TermCounts
     from shared.index.vector_index import Neighbour
     from shared.search.corpus import DocumentReader
     from shared.search.filter_plan import FilterPlan, Selection

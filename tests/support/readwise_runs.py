@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import SecretStr
 
-from functions.jobs.ingest.job import ingest
+from functions.jobs.ingest.job import ingest, ingest_confirmed
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
@@ -32,7 +32,8 @@ def readwise_settings(readwise: FakeReadwise, project: str, **overrides: Any) ->
 async def run_ingest(app: App, meter: Meter | None = None, *, forgets_all: bool = False) -> Report:
     """Run ingest once."""
     context = app.context(Caller(), meter or Meter())
-    return await ingest(context, ample_budget(), forgets_all=forgets_all)
+    run = ingest_confirmed if forgets_all else ingest
+    return await run(context, ample_budget())
 
 
 async def progress(ctx: Context) -> SyncProgress:

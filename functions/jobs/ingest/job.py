@@ -19,7 +19,7 @@ from shared.runtime.capabilities import Capability
 from shared.runtime.job import DeadLetters, Job, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from shared.core.settings import Settings
     from shared.runtime.context import Context
@@ -33,7 +33,7 @@ _NOTHING: Final = (
 )
 
 
-async def ingest(ctx: Context, budget: Budget, *, forgets_all: bool = False) -> Report:
+async def ingest(ctx: Context, budget: Budget) -> Report:
     """Fetch saved links, read each configured origin, and write what differs from the database.
 
     Of Readwise and a bucket, a run reads the changes since the last complete run; a path is read
@@ -42,17 +42,24 @@ async def ingest(ctx: Context, budget: Budget, *, forgets_all: bool = False) -> 
 
     An origin that fails does not stop the others.
 
-    Args:
-        ctx: The context of the run.
-        budget: The time of the run.
-        forgets_all: Whether it also forgets more than a third of a bucket or a path, which is a
-            failure by default.
+    If more than a third of a bucket or a path is gone, that is a failure, and nothing is forgotten.
 
     Raises:
         InvalidInput: No origin is configured and no link waits, or an origin cannot be read.
         Unavailable: An origin or the database does not answer.
     """
-    origins = _collect_origins(ctx.settings, forgets_all=forgets_all)
+    return await _ingest_origins(_collect_origins(ctx.settings), ctx, budget)
+
+
+async def ingest_confirmed(ctx: Context, budget: Budget) -> Report:
+    """Do the same as `ingest`, and forget what is gone, however much it is."""
+    origins = _collect_origins(ctx.settings, forgets_all=True)
+    return await _ingest_origins(origins, ctx, budget)
+
+
+async def _ingest_origins(
+    origins: Mapping[str, IngestOrigin], ctx: Context, budget: Budget
+) -> Report:
     if not origins:
         await _count_links(origins, ctx)
     report = Report()
@@ -121,7 +128,7 @@ JOB = Job(
     name="ingest",
     title="Ingest texts",
     run=ingest,
-    run_confirmed=partial(ingest, forgets_all=True),
+    run_confirmed=ingest_confirmed,
     total=count,
     schedule=SCHEDULE,
     dead_letters=DeadLetters(load=_load_dead_letters, retry=_retry),

@@ -145,6 +145,6 @@ def test_concurrent_requests_share_an_environment() -> None:
 
 def test_a_failed_installation_leaves_no_environment(tmp_path: Path) -> None:
     unknown = b"carrel-nobody-made-this==1.0 --hash=sha256:" + b"0" * 64
-    with pytest.raises(InvalidInput, match="comes over the network: is there one"):
+    with pytest.raises(InvalidInput, match="needs the network"):
         environment(unknown, tmp_path)
     assert [path for path in tmp_path.iterdir() if path.suffix != ".unfinished"] == []

@@ -80,7 +80,8 @@ def test_every_imported_module_is_installed() -> None:
     assert not any(module.startswith("infra.build.terraform_check") for module in modules)
     external = {module for module in modules if module.partition(".")[0] not in OWN_FOLDERS}
     names = {
-        line.partition(">")[0] for line in find_requirements(external, ("local", "local-embedding"))
+        line.partition(">")[0]
+        for line in find_requirements(external, ("documents", "local", "local-embedding"))
     }
     assert {"click", "uvicorn", "onnxruntime", "scikit-learn"} <= names
     assert not {"mypy", "playwright", "pytest"} & names

@@ -235,7 +235,7 @@ async def test_a_new_note_is_undone_by_forgetting_it(app: App) -> None:
 @pytest.mark.parametrize("commit", [2, 3])
 @pytest.mark.parametrize("forgotten", [True, False])
 async def test_a_note_cannot_change_while_it_is_moved(
-    settings: Settings, app: App, ctx: Context, commit: int, *, forgotten: bool
+    app: App, ctx: Context, clock: SettableClock, commit: int, *, forgotten: bool
 ) -> None:
     """Else `forget` would delete the new text, or restore passages of the former one beside it."""
     note = await save(app)
@@ -248,7 +248,9 @@ async def test_a_note_cannot_change_while_it_is_moved(
         answer = await call(app, "save_note", EDITOR, **target, revision=1, text=OATS)
         codes.append(answer.error.code if answer.error else "")
 
-    moving = WatchedApp(settings, before(commit, change_meanwhile), embedder=WordEmbedder())
+    moving = WatchedApp(
+        app.settings, before(commit, change_meanwhile), clock=clock, embedder=WordEmbedder()
+    )
     await call_result(moving, "forget", OWNER, **target, forgotten=forgotten)
     await moving.aclose()
     assert codes == ["CONFLICT"]

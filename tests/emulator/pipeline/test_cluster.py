@@ -349,7 +349,15 @@ async def test_sample_clusters_stay_until_enough_has_changed(ctx: Context) -> No
     before = await documents(ctx, "clusters")
     report = await run(ctx)
     assert (report.counts["topics"], await count_pending_chunks(ctx)) == (0, 0)
-    assert await documents(ctx, "clusters") == before
+    after = await documents(ctx, "clusters")
+    assert after.keys() == before.keys()
+    changed = {
+        field
+        for name in after
+        for field in after[name]
+        if after[name][field] != before[name][field]
+    }
+    assert changed <= {"size"}  # summaries and notes about books are assigned to them
 
 
 @pytest.mark.usefixtures("five_clusters")

@@ -352,11 +352,11 @@ async def test_run_out_of_time_keeps_its_sources(ctx: Context, tmp_path: Path) -
 async def test_progress_ends_at_the_total(ctx: Context, tmp_path: Path) -> None:
     records = [{"id": str(number), "text": f"Note {number}."} for number in range(35)]
     write_file(tmp_path, "notes.jsonl", json_lines(*records))
-    write_file(tmp_path, "broken.md", "")
+    write_file(tmp_path, "reef.md", REEF)
     done: list[int] = []
     await ingest(ctx, Budget(ample_budget().deadline, done.append))
-    assert done == [30, 5]
-    assert await count(ctx) == 35
+    assert done == [30, 6]
+    assert await count(ctx) == 36
 
 
 async def test_missing_path_ingests_nothing(app: App, project: str) -> None:

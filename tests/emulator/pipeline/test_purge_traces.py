@@ -100,7 +100,7 @@ async def test_erasure_keeps_the_contributors_bad_record(
 ) -> None:
     trace_id = await contribute(app, 0, "anna")
     await add_votes(app, trace_id, 2)
-    await add_votes(app, trace_id, 5, kind="critic", **DOWN)
+    await add_votes(app, trace_id, 5, name="critic", **DOWN)
     record = await Traces(job_context(app).database).get_record("anna")
     await withdraw(app, trace_id)
     await purge_counts(app, days=31)

@@ -58,7 +58,7 @@ def main() -> None:
     except _Refusal as refusal:
         answer = {"refusal": str(refusal)}
     # ASCII: the encoding of standard output depends on the machine.
-    print(json.dumps(answer))  # noqa: T201
+    sys.stdout.write(json.dumps(answer))
 
 
 def _limit_memory() -> None:

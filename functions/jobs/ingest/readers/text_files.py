@@ -217,9 +217,9 @@ FORMAT: Final = Format(
         "date, highlighted_at": "the date of the passages",
         "created, updated, modified": "the date, when the text is first stored; else a date in the"
         " file's name, else the file's own",
-        "[[Note]], [[Note#Part|words]], [words](other.md)": "links to other sources; in a vault of"
+        "`[[Note]]`, `[[Note#Part]]`, `[words](other.md)`": "links to other sources; in a vault of"
         " Obsidian by name and by `aliases`, elsewhere by path",
-        "![[Note]], <!-- comment -->; in a vault %% comment %% and ^block-id": "left out",
+        "`![[Note]]`, `<!-- comment -->`; in a vault `%% comment %%` and `^block-id`": "left out",
     },
     example="---\ntitle: On tests\ntags: [testing]\n---\nA flaky test is worse than none. #ci\n"
     "See [the runner](runner.md).\n",
