@@ -159,7 +159,7 @@ def _drop_history(collection: str, data: Fields) -> Fields:
     if collection == "topics" and counts:
         data = data | {"counts": {kind: count for kind, count in counts.items() if count}}
     history_fields = HISTORY_FIELDS.get(collection, set())
-    return {k: v for k, v in data.items() if v is not None and k not in history_fields}
+    return {k: v for k, v in data.items() if v not in (None, []) and k not in history_fields}
 
 
 def _describe(value: Any) -> str:

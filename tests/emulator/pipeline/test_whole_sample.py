@@ -56,9 +56,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 SHELVED: Final = datetime(2026, 12, 1, 4, tzinfo=UTC)
 """The time when the library was created. Its highlights are older."""
 HANDFUL: Final = 10
-MOST_READ: Final = {"index": 11, "purge": 17, "repair": 2_000, "health": 2_000}
+MOST_READ: Final = {"index": 11, "purge": 18, "repair": 2_000, "health": 2_000}
 """Documents that a run with nothing to do reads at most, lease and all, where that is no handful:
-index also looks for interrupted calls; purge looks once for each of the thirteen things that it
+index also looks for interrupted calls; purge looks once for each of the fourteen things that it
 deletes; repair compares all lists with all
 documents, and health searches, which is what they are for."""
 WRITTEN: Final = 3
@@ -196,6 +196,9 @@ async def test_changed_library_equals_a_new_base(
     vertex: WordVertex,
     project: str,
 ) -> None:
+    # Summaries and notes about books have no date but that of storing, which differs.
+    for book in exported_books():
+        readwise.put(book["user_book_id"], summary="", document_note="")
     await run_all(settings, clock)
     advance_clocks(readwise, clock, days=8)  # so late that topics are made anew for any change
     change_library(readwise)
