@@ -131,6 +131,8 @@ def test_a_function_gets_its_settings_and_the_project(state: State) -> None:
         "INGEST_BUCKET": f"{texts}/texts",
         "BULK_BUCKET": f"{texts}/bulk",
     }
+    gateway = state.deployed()["gateway"]["service_config"]["environment_variables"]
+    passed_settings["PUBLIC_URL"] = gateway["PUBLIC_URL"]
     for key in [*state.of_kind("tool"), *state.of_kind("job")]:
         read = state.functions[key]["settings"]
         expected = {name: value for name, value in passed_settings.items() if name in read}
