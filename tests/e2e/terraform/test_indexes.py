@@ -88,7 +88,10 @@ def test_exactly_the_declared_overrides_are_created(state: State) -> None:
             field["collectionGroup"],
             field["fieldPath"],
             field.get("ttl", False),
-            frozenset((index["queryScope"], index["order"]) for index in field["indexes"]),
+            frozenset(
+                (index["queryScope"], index.get("order") or index["arrayConfig"])
+                for index in field["indexes"]
+            ),
         )
         for database, field in declared_entries("fieldOverrides")
     )
@@ -99,7 +102,7 @@ def test_exactly_the_declared_overrides_are_created(state: State) -> None:
             resource.values["field"],
             bool(resource.values["ttl_config"]),
             frozenset(
-                (index["query_scope"], index["order"])
+                (index["query_scope"], index["order"] or index["array_config"])
                 for index in resource.values["index_config"][0]["indexes"]
             ),
         )

@@ -93,13 +93,22 @@ def test_a_book_becomes_a_source_with_a_section_a_highlight(tmp_path: Path) -> N
 
 
 def test_note_and_summary_of_a_book_are_passages_of_their_own(tmp_path: Path) -> None:
-    """They come first, and have neither the date nor the links of a highlight."""
-    book = make_book(document_note="Lent to Ann.", summary="A man lives by a pond.")
+    """They come first, without a link, and with the date of the earliest highlight."""
+    highlights = [
+        {"text": "Simplify.", "location": 1, "highlighted_at": "2024-06-02T08:00:00Z"},
+        {"text": "Rise early.", "location": 2, "highlighted_at": "2024-05-31T16:00:00Z"},
+        {"text": "Explore."},
+    ]
+    about = {"document_note": "Lent to Ann.", "summary": "A man lives by a pond."}
+    later, earliest = datetime(2024, 6, 2, 8, tzinfo=UTC), datetime(2024, 5, 31, 16, tzinfo=UTC)
     expected = (
-        Section("Lent to Ann.", tags=("book note",)),
-        Section("A man lives by a pond.", tags=("summary",)),
-        Section("Simplify."),
+        Section("Lent to Ann.", tags=("book note",), highlighted_at=earliest),
+        Section("A man lives by a pond.", tags=("summary",), highlighted_at=earliest),
+        Section("Simplify.", highlighted_at=later),
+        Section("Rise early.", highlighted_at=earliest),
+        Section("Explore."),
     )
+    book = make_book(highlights=highlights, **about)
     assert read_one(write_export(tmp_path, book)).sections == expected
 
 

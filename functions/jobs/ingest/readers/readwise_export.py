@@ -2,8 +2,8 @@
 
 The fields are those of https://readwise.io/api_deets (Highlight EXPORT). A book is a source and
 each of its highlights a section, whether it comes from a file or from Readwise itself. A note about
-the whole book and its summary are sections before them, without the date and the link of a
-highlight. Files must be whole exports: one made with `updatedAfter` has only the changed
+the whole book and its summary are sections before them, with the date of the earliest highlight and
+without a link. Files must be whole exports: one made with `updatedAfter` has only the changed
 highlights, and the others would look deleted, as would the other books if it replaces an earlier
 file.
 """
@@ -249,6 +249,7 @@ def with_file_warnings(file_warnings: list[str], build: Callable[[], Source]) ->
 def _to_sections(book: Book) -> tuple[Section, ...]:
     """Return the note about the book, its summary, and its highlights in reading order.
 
+    The note and the summary have no dates in the export, and get that of the earliest highlight.
     Deleted highlights are left out. A source without sections is deleted, so a book that only lacks
     its highlights, or their text, is an error. A summary, which Reader writes for all it saves, is
     left out if nothing else is left.
@@ -265,11 +266,13 @@ def _to_sections(book: Book) -> tuple[Section, ...]:
         for highlight in sorted(present, key=_reading_order)
         if highlight.text or highlight.note
     ]
-    about = [Section(book.document_note, tags=(BOOK_NOTE_TAG,))] if book.document_note else []
+    dates = [section.highlighted_at for section in passages if section.highlighted_at]
+    about_book = partial(Section, highlighted_at=min(dates, default=None))
+    about = [about_book(book.document_note, tags=(BOOK_NOTE_TAG,))] if book.document_note else []
     if present and not passages and not about:
         raise Unreadable("has no text: all its highlights are empty")
     if book.summary and (passages or about):
-        about.append(Section(book.summary, tags=(SUMMARY_TAG,)))
+        about.append(about_book(book.summary, tags=(SUMMARY_TAG,)))
     return (*about, *passages)
 
 
