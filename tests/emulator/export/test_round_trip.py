@@ -249,9 +249,7 @@ async def test_a_source_that_lost_a_chunk_is_reported(base: Context, tmp_path: P
 
 async def test_an_export_is_larger_than_the_memory_it_takes(base: Context, tmp_path: Path) -> None:
     text = "word " * 4_000
-    await save(
-        base, [Source(f"s{n}", "T", sections=(Section(f"{n} {text}"),)) for n in range(100)]
-    )
+    await save(base, [Source(f"s{n}", "T", sections=(Section(f"{n} {text}"),)) for n in range(100)])
     gc.collect()
     tracemalloc.start()
     await write_export(base, tmp_path / "export")

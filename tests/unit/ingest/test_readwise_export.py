@@ -102,8 +102,8 @@ def test_note_and_summary_of_a_book_are_passages_of_their_own(tmp_path: Path) ->
     about = {"document_note": "Lent to Ann.", "summary": "A man lives by a pond."}
     later, earliest = datetime(2024, 6, 2, 8, tzinfo=UTC), datetime(2024, 5, 31, 16, tzinfo=UTC)
     expected = (
-        Section("Lent to Ann.", tags=("book note",), highlighted_at=earliest),
-        Section("A man lives by a pond.", tags=("summary",), highlighted_at=earliest),
+        Section("Lent to Ann.", tags=("book note",), written_at=earliest),
+        Section("A man lives by a pond.", tags=("summary",), written_at=earliest),
         Section("Simplify.", highlighted_at=later),
         Section("Rise early.", highlighted_at=earliest),
         Section("Explore."),

@@ -267,7 +267,7 @@ def _to_sections(book: Book) -> tuple[Section, ...]:
         if highlight.text or highlight.note
     ]
     dates = [section.highlighted_at for section in passages if section.highlighted_at]
-    about_book = partial(Section, highlighted_at=min(dates, default=None))
+    about_book = partial(Section, written_at=min(dates, default=None))
     about = [about_book(book.document_note, tags=(BOOK_NOTE_TAG,))] if book.document_note else []
     if present and not passages and not about:
         raise Unreadable("has no text: all its highlights are empty")
@@ -337,8 +337,8 @@ FORMAT: Final = Format(
         "source": "the origin, such as kindle or reader",
         "category": "the category",
         "book_tags": "tags of the source",
-        "document_note": "a passage of its own before the highlights, with the tag `book note`",
-        "summary": "a passage of its own before the highlights, with the tag `summary`",
+        "document_note": "a passage tagged `book note`, dated as the earliest highlight",
+        "summary": "a passage tagged `summary`, dated as the earliest highlight",
         "readwise_url": "its page in Readwise",
         "source_url, unique_url": "the original; of a document of Reader else by `external_id`",
         "highlights.text, highlights.note": "a passage: the text, an empty line, the note",
