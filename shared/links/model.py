@@ -85,11 +85,18 @@ class Link:
         )
 
     def defer(self, reason: str, now: datetime) -> Link:
-        """Return the link after a failure: to be fetched later, or given up after five tries."""
+        """Return the link after a failure that may pass: given up after five, else due later."""
         tries = self.tries + 1
         due_at = next_attempt(tries, now)
-        state = LinkState.WAITING if due_at else LinkState.FAILED
-        return replace(self, state=state, due_at=due_at, tries=tries, error=reason)
+        if due_at is None:
+            return self.give_up(reason)
+        return replace(self, due_at=due_at, tries=tries, error=reason)
+
+    def give_up(self, reason: str) -> Link:
+        """Return the link after a failure that would recur."""
+        return replace(
+            self, state=LinkState.FAILED, due_at=None, tries=self.tries + 1, error=reason
+        )
 
 
 def source_id_of(url: PublicUrl) -> str:

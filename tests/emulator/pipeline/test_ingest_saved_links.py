@@ -20,6 +20,7 @@ from shared.links.model import RETENTION, LinkState
 from shared.runtime.context import App
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.https_server import Page
 from tests.support.knowledge import embed_all, index_all
 from tests.support.links import (
     EDITOR,
@@ -32,8 +33,10 @@ from tests.support.links import (
     serve_site,
     text_page,
 )
+from tests.support.pdf_files import Annotation, make_pdf
 from tests.support.stored_documents import ample_budget, chunks, documents, spent_budget
 from tests.support.tool_calls import call_result, make_call_request, tool_named
+from tests.support.web_pages import make_page
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 URL = f"{SITE}/essay"
+BUSY = text_page("Later.", status=503)
 
 
 @pytest.fixture
@@ -90,6 +94,61 @@ async def test_a_saved_page_is_found_by_a_search(app: App, ctx: Context) -> None
     assert (link.state, link.due_at, link.error) == (LinkState.STORED, None, None)
 
 
+ANCHORS = "An anchor holds in sand if its chain is five times as long as the water is deep."
+BOWLINE = "A bowline never slips, and can be untied even after a gale."
+MANUAL = make_pdf(
+    ["A title page."],
+    [BOWLINE],
+    *([f"{number} {ANCHORS}"] for number in range(40, 60)),
+    info={"Title": "Seamanship", "Author": "Ann Helm", "CreationDate": "D:20190301"},
+    outline=[("Knots", 1)],
+    annotations=[Annotation("Highlight", 1, (0,), "Practise this.", "D:20240601100000Z")],
+)
+
+
+@pytest.mark.parametrize(
+    ("page", "query", "expected"),
+    [
+        (
+            text_page(make_page(), kind="text/html; charset=utf-8"),
+            "a reef taken early costs a minute",
+            {
+                "title": "Reefing early",
+                "author": "Ann Helm, Bob Reef",
+                "date": "2024-05-31",
+                "source_url": URL,
+            },
+        ),
+        (
+            Page(MANUAL, headers={"Content-Type": "application/pdf"}),
+            "practise the bowline that never slips",
+            {
+                "title": "Seamanship",
+                "author": "Ann Helm",
+                "date": "2024-06-01",
+                "source_url": URL,
+                "page": 2,
+                "chapter": "Knots",
+                "highlight_url": f"{URL}#page=2",
+            },
+        ),
+    ],
+    ids=["html", "pdf"],
+)
+async def test_a_saved_page_is_found_as_its_author_published_it(
+    app: App, ctx: Context, page: Page, query: str, expected: dict[str, Any]
+) -> None:
+    await save(app)
+    with serve_site(essay=page) as site:
+        await fetch_due(ctx, site)
+    await embed_all(ctx)
+    await index_all(ctx)
+    answer = await call_result(app, "search_kb", EDITOR, query=query, limit=1)
+    hit = answer["results"][0]
+    chunk = await call_result(app, "get_chunk", EDITOR, chunk_id=hit["chunk_id"])
+    assert {name: (hit | chunk).get(name) for name in expected} == expected
+
+
 async def test_recent_links_say_what_became_of_them(app: App, ctx: Context) -> None:
     assert await recent_links(app) == []
     source_id = await save(app)
@@ -106,7 +165,7 @@ async def test_a_failed_link_waits_longer_each_time(
 ) -> None:
     await save(app)
     pauses = []
-    with serve_site() as site:
+    with serve_site(essay=BUSY) as site:
         for _ in range(MAX_TRIES):
             report = await fetch_due(ctx, site)
             assert [failure.name for failure in report.failures] == [URL]
@@ -119,22 +178,41 @@ async def test_a_failed_link_waits_longer_each_time(
     assert pauses == [*(timedelta(minutes=minutes) for minutes in (2, 4, 8, 16)), None]
     [failed] = await recent_links(app)
     assert failed["state"] == "failed"
-    assert failed["error"] == "cannot be fetched: its server answers 404"
+    assert failed["error"] == "cannot be fetched: its server answers 503"
 
 
-async def give_up(app: App, ctx: Context, clock: SettableClock) -> None:
-    """Save a link, and fail to fetch it until it is given up."""
+@pytest.mark.parametrize(
+    ("page", "reason"),
+    [
+        (text_page("Gone.", status=410), "cannot be fetched: its server answers 410"),
+        (text_page("Who are you?", status=403), "cannot be fetched: its server answers 403"),
+        (text_page("<svg/>", kind="image/svg+xml"), "is of a kind that is not read"),
+        (text_page(" "), "has no text"),
+        (Page(b"%PDF-1.7 no more", headers={"Content-Type": "application/pdf"}), "is damaged"),
+        (Page(status=301, headers={"Location": "http://127.0.0.1/"}), "is not the address of"),
+    ],
+    ids=["gone", "forbidden", "kind", "empty", "damaged", "private"],
+)
+async def test_a_page_that_stays_unreadable_is_given_up_at_once(
+    app: App, ctx: Context, page: Page, reason: str
+) -> None:
+    await save(app)
+    with serve_site(essay=page) as site:
+        await fetch_due(ctx, site)
+    [failed] = await recent_links(app)
+    assert (failed["state"], failed["url"]) == ("failed", URL)
+    assert reason in failed["error"]
+
+
+async def give_up(app: App, ctx: Context) -> None:
+    """Save a link to a page that is missing."""
     await save(app)
     with serve_site() as site:
-        for _ in range(MAX_TRIES):
-            await fetch_due(ctx, site)
-            clock.now += timedelta(hours=1)
+        await fetch_due(ctx, site)
 
 
-async def test_dead_letters_are_listed_and_retried(
-    app: App, ctx: Context, clock: SettableClock
-) -> None:
-    await give_up(app, ctx, clock)
+async def test_dead_letters_are_listed_and_retried(app: App, ctx: Context) -> None:
+    await give_up(app, ctx)
     assert JOB.dead_letters is not None
     [letter] = await JOB.dead_letters.load(ctx, 10)
     assert letter.name == URL
@@ -149,7 +227,7 @@ async def test_dead_letters_are_listed_and_retried(
 async def test_saving_a_failed_link_again_tries_it_again(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
-    await give_up(app, ctx, clock)
+    await give_up(app, ctx)
     await save(app)
     link = await only_link(ctx)
     assert (link.state, link.tries, link.due_at) == (LinkState.WAITING, 0, clock())

@@ -139,6 +139,17 @@ async def test_the_charset_of_the_header_is_used(server: DocumentServer, charset
     assert (await fetch(server, "cafe")).text == body
 
 
+@pytest.mark.parametrize("declared", ["iso-8859-1", "utf-8"])
+async def test_the_charset_of_the_header_outranks_that_of_the_page(
+    server: DocumentServer, declared: str
+) -> None:
+    text = "“Größe” is what the sea has, " * 9
+    html = f"<html><head><meta charset={declared}></head><body><p>{text}</p></body></html>"
+    kind = "text/html; charset=ISO-8859-1"
+    server.pages["/size"] = Page(html.encode("windows-1252"), headers={"Content-Type": kind})
+    assert (await fetch(server, "size")).text == text.strip()
+
+
 @pytest.mark.parametrize("charset", ["unicode_escape", "zlib_codec", "utf-8", "nonsense"])
 async def test_other_charsets_are_left_to_the_reader(server: DocumentServer, charset: str) -> None:
     server.pages["/tea"] = text_page("\\u0041 Čaj", f"text/plain; charset={charset}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -63,11 +64,19 @@ _REASONS: Final = {
     "redirect_to_http": "redirects from https to http, which is not followed",
 }
 """What a person learns of a page that is rejected, by the reason."""
+_TEMPORARY_REASONS: Final = {"host_unknown", "too_slow", "unreachable"}
+"""A machine that is offline does not know any host."""
+_TEMPORARY_STATUSES: Final = {408, 425, 429}
+"""Beside those from 500."""
 _CHARSET: Final = re.compile(r";\s*charset=\"?([\w.:-]+)", re.IGNORECASE | re.ASCII)
 _ENCODINGS: Final = re.compile(
     r"(iso-?8859-|windows-125|cp125|koi8-|shift_jis|euc-|gb|big5|utf-16)[\w-]*", re.IGNORECASE
 )
 """The encodings to decode here. Of others, the reader finds out which it is."""
+
+
+class PageUnavailable(Unreadable):
+    """A page cannot be fetched now, and may be there later."""
 
 
 async def fetch_source(link: Link, fetch: SafeFetch) -> Source:
@@ -77,12 +86,14 @@ async def fetch_source(link: Link, fetch: SafeFetch) -> Source:
     been edited. Its URL is the canonical one that the page names, if that is on the same host.
 
     Raises:
+        PageUnavailable: The page cannot be fetched now; the message says why.
         Unreadable: The page cannot be fetched or read; the message says why.
     """
     try:
         document = await fetch.get(PublicUrl.of_link(link.url))
     except DocumentRejected as error:
-        raise Unreadable(describe_rejection(error)) from error
+        kind = PageUnavailable if _is_temporary(error) else Unreadable
+        raise kind(describe_rejection(error)) from error
     return await asyncio.to_thread(_read, link, document)
 
 
@@ -91,6 +102,14 @@ def describe_rejection(error: DocumentRejected) -> str:
     if error.status:
         return f"cannot be fetched: its server answers {error.status}"
     return _REASONS[error.reason]
+
+
+def _is_temporary(error: DocumentRejected) -> bool:
+    if error.status:
+        return (
+            error.status >= HTTPStatus.INTERNAL_SERVER_ERROR or error.status in _TEMPORARY_STATUSES
+        )
+    return error.reason in _TEMPORARY_REASONS
 
 
 def _read(link: Link, document: FetchedDocument) -> Source:
@@ -104,7 +123,9 @@ def _read(link: Link, document: FetchedDocument) -> Source:
         path = Path(folder) / f"page{ending}"
         path.write_bytes(_to_utf8(document))
         key = f"{name or document.url.host}{ending}"
-        file = SourceFile(path, link.url, "link", key, source_id=link.source_id)
+        file = SourceFile(
+            path, link.url, "link", key, source_id=link.source_id, url=document.url.text
+        )
         sources = [build() for _, build in file_format.read(file)]
     if len(sources) != 1:
         raise Unreadable("has no text")
@@ -134,13 +155,18 @@ def _get_page_format(ending: str) -> Format | None:
 
 
 def _to_utf8(document: FetchedDocument) -> bytes:
-    """Decode a text whose server names its encoding, which a file does not have."""
+    """Decode a text whose server names its encoding, which a file does not have.
+
+    A byte order mark comes first, since it outranks the encoding that a page declares.
+    """
     charset = _CHARSET.search(document.content_type)
     is_text = media_type(document.content_type).startswith(("text/", "application/xhtml"))
     if not (is_text and charset and _ENCODINGS.fullmatch(charset[1])):
         return document.body
+    # Who writes Latin-1 means Windows-1252 (WHATWG Encoding, 4.2).
+    encoding = "windows-1252" if charset[1].lower() == "iso-8859-1" else charset[1]
     try:
-        return document.body.decode(charset[1]).encode()
+        return document.body.decode(encoding).encode("utf-8-sig")
     except (LookupError, UnicodeError):
         return document.body
 

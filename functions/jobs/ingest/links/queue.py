@@ -6,7 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.batches import chunk_source, save_sources
-from functions.jobs.ingest.links.page import FETCH_RULES, describe_rejection, fetch_source
+from functions.jobs.ingest.links.page import (
+    FETCH_RULES,
+    PageUnavailable,
+    describe_rejection,
+    fetch_source,
+)
 from functions.jobs.ingest.readers.decoding import Unreadable
 from functions.jobs.ingest.readers.fields import headline, to_one_line
 from shared.core.errors import InvalidInput
@@ -34,7 +39,8 @@ async def fetch_links(
 ) -> None:
     """Fetch the links that are due, one after the other.
 
-    A link that fails is tried again by later runs, up to five times. A run that is killed between
+    A link whose page may be there later is tried again by later runs, up to five times; others that
+    fail are given up at once. A run that is killed between
     storing a page and its link fetches the page again, and finds it unchanged.
 
     Args:
@@ -81,40 +87,50 @@ async def ingest_link(
 async def _process(stored: StoredLink, ctx: Context, report: Report, fetch: SafeFetch) -> None:
     if stored.link is None:
         return
-    reason = await _store_page(stored.link, ctx, report, fetch)
+    error = await _store_page(stored.link, ctx, report, fetch)
     now = ctx.clock()
-    link = stored.link.defer(reason, now) if reason else stored.link.store(now)
+    match error:
+        case None:
+            link = stored.link.store(now)
+        case PageUnavailable():
+            link = stored.link.defer(_shorten(error), now)
+        case _:
+            link = stored.link.give_up(_shorten(error))
     # If the user saved or cancelled the link meanwhile, that counts.
     await ctx.database.commit_skipping_conflicts([stored.put(link)])
 
 
-async def _store_page(link: Link, ctx: Context, report: Report, fetch: SafeFetch) -> str | None:
+async def _store_page(
+    link: Link, ctx: Context, report: Report, fetch: SafeFetch
+) -> Unreadable | None:
     """Store the page of a link, and return why it is not stored, if it is not."""
     try:
-        reason = await _fetch_and_save(link, ctx, report, fetch)
+        await _fetch_and_save(link, ctx, report, fetch)
     except Unreadable as error:
-        reason = str(error)
-    if reason is None:
-        report.counts["read"] += 1
-        return None
-    reason = headline(reason, _MAX_REASON)
-    report.failures.append(Failure(link.url, reason))
-    return reason
+        report.failures.append(Failure(link.url, _shorten(error)))
+        return error
+    report.counts["read"] += 1
+    return None
 
 
-async def _fetch_and_save(link: Link, ctx: Context, report: Report, fetch: SafeFetch) -> str | None:
+def _shorten(error: Unreadable) -> str:
+    return headline(str(error), _MAX_REASON)
+
+
+async def _fetch_and_save(link: Link, ctx: Context, report: Report, fetch: SafeFetch) -> None:
     record, _ = await ForgottenSources(ctx.database).get(link.source_id)
     if record.whole:
-        return _FORGOTTEN.format(source_id=link.source_id)
+        raise Unreadable(_FORGOTTEN.format(source_id=link.source_id))
     source = await fetch_source(link, fetch)
     chunked = await asyncio.to_thread(chunk_source, source)
     if not chunked.chunks:
-        return "has no text"
+        raise Unreadable("has no text")
     report.warnings += [
         Failure(link.url, to_one_line(warning)) for warning in chunked.source.warnings
     ]
     refused = await save_sources([chunked], ctx, report)
-    return refused.get(link.source_id)
+    if reason := refused.get(link.source_id):
+        raise Unreadable(reason)
 
 
 async def _load_dead_letters(ctx: Context, limit: int) -> list[Failure]:

@@ -40,6 +40,7 @@ class SourceFile:
         source_id: The id of its source, if that is not made of the path: the file was renamed, or
             its path was that of another one.
         links: Finds what links in it lead to; None for a download, whose neighbours are unknown.
+        url: The address that it was fetched from.
     """
 
     path: Path
@@ -49,6 +50,7 @@ class SourceFile:
     modified_at: datetime | None = None
     source_id: str | None = None
     links: LinkTargets | None = None
+    url: str | None = None
 
 
 Location = tuple[int | str, ...]

@@ -66,14 +66,12 @@ def records(file: SourceFile) -> Iterator[Record]:
     yield file.name, partial(_source, file)
 
 
-def article_source(  # noqa: PLR0913 - what is known of a page
+def article_source(
     html: bytes,
     *,
     source_id: str,
     url: str | None = None,
     title: str | None = None,
-    encoding: str | None = None,
-    origin: str = "file",
     written_at: datetime | None = None,
 ) -> Source:
     """Make a source of a page, from a file or fetched from an address.
@@ -83,8 +81,6 @@ def article_source(  # noqa: PLR0913 - what is known of a page
         source_id: The id of the source.
         url: Its address. The canonical address that the page names comes first.
         title: The title if the page has none.
-        encoding: The encoding that its server named, such as `iso-8859-1`.
-        origin: Where it came from.
         written_at: The date if the page has none.
 
     Raises:
@@ -93,7 +89,7 @@ def article_source(  # noqa: PLR0913 - what is known of a page
     if reason := excess(len(html), MAX_BYTES):
         raise Unreadable(reason)
     address = url or _saved_from(html)
-    tree = _parse(html, encoding)
+    tree = _parse(html)
     language = _language(tree)
     document = _extract(tree, address)
     about = _metadata(document, language, address)
@@ -103,7 +99,6 @@ def article_source(  # noqa: PLR0913 - what is known of a page
     return Source(
         source_id=source_id,
         title=page_title,
-        origin=origin,
         **{**about.source_fields, "category": "articles"},
         sections=(section,),
     )
@@ -114,6 +109,7 @@ def _source(file: SourceFile) -> Source:
         _read(file),
         source_id=file.source_id or source_id_of(file.collection, file.key),
         title=PurePosixPath(file.key).stem,
+        url=file.url,
         written_at=file.modified_at,
     )
 
@@ -124,12 +120,12 @@ def _read(file: SourceFile) -> bytes:
     return file.path.read_bytes()
 
 
-def _decode(html: bytes, encoding: str | None) -> str:
-    """Decode a page by its byte order mark, its server, its declaration, UTF-8 or Windows-1252."""
+def _decode(html: bytes) -> str:
+    """Decode a page by its byte order mark, its declaration, UTF-8 or Windows-1252."""
     marks = (name for mark, name in _BYTE_ORDER_MARKS.items() if html.startswith(mark))
     declared = _META_CHARSET.search(html[:_SNIFFED_BYTES])
     # Who writes that a page is Latin-1 means Windows-1252 (WHATWG Encoding, 4.2).
-    names = (next(marks, None), encoding, declared and declared[1].decode("ascii"), "utf-8")
+    names = (next(marks, None), declared and declared[1].decode("ascii"), "utf-8")
     for name in filter(None, names):
         latin = name.lower() in {"iso-8859-1", "latin-1", "latin1", "us-ascii", "ascii"}
         try:
@@ -139,13 +135,13 @@ def _decode(html: bytes, encoding: str | None) -> str:
     return html.decode("windows-1252", "replace")
 
 
-def _parse(html: bytes, encoding: str | None) -> Any:
+def _parse(html: bytes) -> Any:
     try:
         from lxml import etree
         from lxml import html as lxml_html
     except ImportError as error:
         raise Unreadable(_NEEDS_EXTRA) from error
-    text = _decode(html, encoding).replace("\0", "")
+    text = _decode(html).replace("\0", "")
     if not text.strip():
         raise Unreadable("is empty")
     parser = lxml_html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)

@@ -74,13 +74,12 @@ def records(file: SourceFile) -> Iterator[Record]:
     yield file.name, partial(_source, file)
 
 
-def pdf_source(  # noqa: PLR0913 - what is known of a file
+def pdf_source(
     path: Path,
     *,
     source_id: str,
     title: str,
     url: str | None = None,
-    origin: str = "file",
     written_at: datetime | None = None,
 ) -> Source:
     """Make a source of a PDF, from a folder or fetched from an address.
@@ -90,7 +89,6 @@ def pdf_source(  # noqa: PLR0913 - what is known of a file
         source_id: The id of the source.
         title: The title if its metadata have none.
         url: Its address. Chunks then link to their pages there.
-        origin: Where it came from.
         written_at: The date if its metadata have none.
 
     Raises:
@@ -120,7 +118,6 @@ def pdf_source(  # noqa: PLR0913 - what is known of a file
     return Source(
         source_id=source_id,
         title=headline(about.title or title) or "Untitled",
-        origin=origin,
         **about.source_fields,
         sections=(body, *(section for section in highlights if section.text)),
         warnings=_warnings(pages),
@@ -132,6 +129,7 @@ def _source(file: SourceFile) -> Source:
         file.path,
         source_id=file.source_id or source_id_of(file.collection, file.key),
         title=PurePosixPath(file.key).stem,
+        url=file.url,
         written_at=file.modified_at,
     )
 
