@@ -23,10 +23,6 @@ from functions.jobs.ingest.job import ingest
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from functions.jobs.purge.job import JOB as PURGE
 from functions.jobs.repair.job import JOB as REPAIR
-from functions.tools.knowledge.edit_source.tool import TOOL as EDIT_SOURCE
-from functions.tools.knowledge.forget.tool import TOOL as FORGET
-from functions.tools.knowledge.save_note.tool import TOOL as SAVE_NOTE
-from functions.tools.workspaces.extract_key_info.tool import TOOL as EXTRACT_KEY_INFO
 from infra.build.discovery import ROOT
 from shared.core.caller import Caller, Role
 from shared.core.meter import Meter
@@ -36,7 +32,7 @@ from shared.runtime.job import Budget, run_job
 from shared.workspaces.erasure import WorkspaceErasure
 from shared.workspaces.repository import Workspace
 from tests.support.commit_hooks import WatchedApp, after
-from tests.support.tool_calls import make_call_request
+from tests.support.tool_calls import make_call_request, tool_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +40,6 @@ if TYPE_CHECKING:
     from shared.runtime.context import App
 
 _JOBS = {job.name: job for job in (CLUSTER, INGEST_MATERIALS, PURGE, REPAIR)}
-_TOOLS = {tool.name: tool for tool in (EXTRACT_KEY_INFO, EDIT_SOURCE, FORGET, SAVE_NOTE)}
 _MAX_KILLED_RUNS: Final = 30
 
 
@@ -134,7 +129,7 @@ async def _run_order(order: dict[str, Any], app: App) -> None:
         async for _ in erasure.pages():
             pass
         return
-    tool = _TOOLS[order.get("tool", EXTRACT_KEY_INFO.name)]
+    tool = tool_named(order.get("tool", "extract_key_info"))
     answer = await invoke(tool, make_call_request(tool, caller, order["arguments"]), app)
     if answer.error:
         raise RuntimeError(answer.error.message)

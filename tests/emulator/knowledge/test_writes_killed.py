@@ -38,6 +38,7 @@ LONG: Final = replace(
 )
 """A source of more passages than one commit moves."""
 NOTE: Final = "Rye bread keeps for a week."
+SAVED_URL: Final = "https://rye.example/bread"
 MAX_COMMITS: Final = 10
 WRITES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "save": ("save_note", {"text": "Oat bread keeps for two days.", "again": True}),
@@ -47,6 +48,8 @@ WRITES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "forget a source": ("forget", {"source_id": "long"}),
     "restore a passage": ("forget", {"chunk_id": "forgotten passage", "forgotten": False}),
     "restore a source": ("forget", {"source_id": "sailing", "forgotten": False}),
+    "save a link": ("save_link", {"url": "https://oats.example/bread", "title": "Oats"}),
+    "take a link back": ("save_link", {"url": SAVED_URL, "cancel": True}),
 }
 """Each write: its tool and arguments, in which some names stand for ids."""
 
@@ -63,6 +66,7 @@ async def fill_base(app: App, ctx: Context) -> dict[str, str]:
     baking = await store_sources(ctx, BAKING)
     await store_sources(ctx, SAILING, LONG)
     note = await call_result(app, "save_note", OWNER, text=NOTE)
+    await call_result(app, "save_link", OWNER, url=SAVED_URL, tags=["rye"])
     passages = [chunk.chunk_id for chunk in baking]
     await call_result(app, "forget", OWNER, chunk_id=passages[1])
     await call_result(app, "forget", OWNER, source_id="sailing")
@@ -73,8 +77,8 @@ async def fill_base(app: App, ctx: Context) -> dict[str, str]:
     }
 
 
-async def texts(ctx: Context) -> dict[str, list[tuple[str, str]]]:
-    """Return the titles and texts that are stored and forgotten, after the index job has run."""
+async def read_contents(ctx: Context) -> dict[str, list[tuple[str, str]]]:
+    """Return what is stored and forgotten, and the links, after the index job has run."""
     await index_all(ctx)
     await assert_exact(ctx)
     stored = (await chunks(ctx)).values()
@@ -82,7 +86,9 @@ async def texts(ctx: Context) -> dict[str, list[tuple[str, str]]]:
     sources = (await documents(ctx, "sources")).values()
     records = (await documents(ctx, "forgotten_sources")).values()
     assert not any(record.get("unfinished") for record in records)
+    links = (await documents(ctx, "links")).values()
     return {
+        "links": sorted((link["url"], link["state"]) for link in links),
         "chunks": sorted((chunk["title"], chunk["content"]) for chunk in stored),
         "forgotten": sorted((chunk["title"], chunk["content"]) for chunk in forgotten),
         "sources": sorted((source["title"], str(source["chunk_count"])) for source in sources),
@@ -98,7 +104,7 @@ async def test_a_call_killed_at_any_commit_can_be_repeated(
         ids = await fill_base(app, ctx)
         own = {name: ids.get(str(value), value) for name, value in arguments.items()}
         await call_result(app, tool, OWNER, **own)
-        expected = await texts(ctx)
+        expected = await read_contents(ctx)
     with killable_children() as children:
         for commits in range(MAX_COMMITS):
             own_project = f"{project}-{commits}"
@@ -112,7 +118,7 @@ async def test_a_call_killed_at_any_commit_can_be_repeated(
                     partial(children.survives, fields, commits, arguments=own, **order)
                 )
                 await call_result(app, tool, OWNER, **own)
-                assert await texts(ctx) == expected, commits
+                assert await read_contents(ctx) == expected, commits
             if is_finished:
                 break
     assert is_finished
