@@ -77,11 +77,13 @@ CAPABILITY_SETTINGS: Final = {
     Capability.READWISE: ("readwise_url",),
     Capability.INGEST_BUCKET: ("ingest_bucket",),
     Capability.BULK_BUCKET: ("bulk_bucket", "bulk_from"),
+    Capability.INGEST_START: ("ingest_start_url",),
 }
 _SECRETS: Final = {Capability.EMBEDDING: "OPENAI_API_KEY", Capability.READWISE: "READWISE_TOKEN"}
 _ROLES: Final = {
     Capability.EMBEDDING: "roles/aiplatform.user",
     Capability.GENERATION: "roles/aiplatform.user",
+    Capability.INGEST_START: "roles/cloudscheduler.jobRunner",
 }
 _BUCKETS: Final = {
     Capability.INGEST_BUCKET: ("INGEST_BUCKET", "roles/storage.objectViewer"),

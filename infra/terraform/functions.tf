@@ -12,8 +12,8 @@ locals {
   }
 
   derived_settings = [
-    "ACCESS_DATABASE", "FIRESTORE_DATABASE", "GOOGLE_CLOUD_PROJECT", "OPENAI_DIMENSION", "PUBLIC_URL",
-    "TOOL_URLS", "VERTEX_DIMENSION",
+    "ACCESS_DATABASE", "FIRESTORE_DATABASE", "GOOGLE_CLOUD_PROJECT", "INGEST_START_URL", "OPENAI_DIMENSION",
+    "PUBLIC_URL", "TOOL_URLS", "VERTEX_DIMENSION",
   ]
   known_settings = toset(flatten([for each in values(local.functions) : each.settings]))
   settings = merge(
@@ -23,6 +23,7 @@ locals {
     },
     var.settings,
     {
+      INGEST_START_URL = "https://cloudscheduler.googleapis.com/v1/projects/${var.project}/locations/${var.region}/jobs/carrel-ingest:run"
       OPENAI_DIMENSION = tostring(var.embedding_dimension)
       PUBLIC_URL       = coalesce(var.public_url, local.addresses["gateway"])
       TOOL_URLS        = jsonencode({ for key, each in local.tools : each.name => local.addresses[key] })

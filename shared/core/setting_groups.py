@@ -404,6 +404,11 @@ class IngestSettings(SettingGroup):
     ingest_bucket: str | None = Field(
         default=None, description="gs://bucket/prefix whose files the ingest job reads."
     )
+    ingest_start_url: str | None = Field(
+        default=None,
+        description="The address at which Cloud Scheduler starts the ingest job for a saved link;"
+        " without it, the job runs by its schedule. `carrel deploy` sets it.",
+    )
     readwise_token: SecretStr | None = Field(
         default=None, description="The access token of the Readwise library to import."
     )
@@ -415,6 +420,13 @@ class IngestSettings(SettingGroup):
     @classmethod
     def _check_readwise_address(cls, address: str) -> str:
         check_endpoint("READWISE_URL", address)
+        return address
+
+    @field_validator("ingest_start_url")
+    @classmethod
+    def _check_ingest_start_address(cls, address: str | None) -> str | None:
+        if address is not None:
+            check_endpoint("INGEST_START_URL", address)
         return address
 
     @field_validator("ingest_bucket")

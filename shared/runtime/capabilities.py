@@ -24,6 +24,8 @@ class Capability(StrEnum):
     """Read the files in INGEST_BUCKET."""
     BULK_BUCKET = "bulk bucket"
     """Embed texts in bulk through BULK_BUCKET."""
+    INGEST_START = "ingest start"
+    """Start the job `ingest` through Cloud Scheduler."""
 
 
 ALL_CAPABILITIES: Final = frozenset(Capability)

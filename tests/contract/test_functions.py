@@ -88,7 +88,17 @@ def test_each_secret_goes_only_to_functions_that_use_it() -> None:
 def test_only_functions_with_models_have_access_to_them(function: Function) -> None:
     models = function.capabilities & {Capability.EMBEDDING, Capability.GENERATION}
     roles = function.manifest_entry("")["project_roles"]
-    assert roles == (["roles/aiplatform.user"] if models else [])
+    assert ("roles/aiplatform.user" in roles) == bool(models)
+
+
+def test_only_save_link_may_start_jobs() -> None:
+    role = "roles/cloudscheduler.jobRunner"
+    names = {
+        function.name
+        for function in FUNCTIONS
+        if role in function.manifest_entry("")["project_roles"]
+    }
+    assert names == {"save_link"}
 
 
 @pytest.mark.parametrize("job", jobs(), ids=lambda job: job.name)

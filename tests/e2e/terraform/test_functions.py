@@ -126,6 +126,8 @@ def test_a_function_gets_its_settings_and_the_project(state: State) -> None:
     texts = f"gs://{PROJECT}-carrel-texts"
     passed_settings = {
         **SETTINGS,
+        "INGEST_START_URL": "https://cloudscheduler.googleapis.com/v1/projects/"
+        f"{PROJECT}/locations/{REGION}/jobs/carrel-ingest:run",
         "OPENAI_DIMENSION": "768",
         "VERTEX_DIMENSION": "768",
         "INGEST_BUCKET": f"{texts}/texts",

@@ -13,14 +13,17 @@ from shared.core.caller import Caller, Role
 from shared.core.settings import Settings
 from shared.links.model import expected_by
 from shared.runtime.context import App
+from tests.support.fakes.cloud_scheduler import JOB, FakeCloudScheduler
 from tests.support.links import EDITOR, ESSAY, OWNER, SITE, fetch_due, only_link, serve_site
 from tests.support.links import text_page as page
 from tests.support.secret_samples import json_web_token
 from tests.support.stored_documents import chunks_by_content, documents
 from tests.support.tool_calls import call, call_error, call_result, call_text, tool_named
+from tests.support.whole_sample import credentials_file
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from shared.runtime.context import Context
 
@@ -63,6 +66,51 @@ async def test_a_deployment_says_by_when_it_is_there(cloud: App) -> None:
     due = datetime.fromisoformat(out["expected_by"])
     assert due.minute == 10
     assert f"by {out['expected_by']}" in await call_text(cloud, "save_link", EDITOR, url=URL)
+
+
+@pytest.fixture
+async def scheduled(
+    project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[App, FakeCloudScheduler]]:
+    """A deployment whose job is started by a server of the test."""
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(credentials_file(tmp_path)))
+    with FakeCloudScheduler() as scheduler:
+        settings = Settings(
+            google_cloud_project=project,
+            public_url="https://carrel.example",
+            ingest_start_url=scheduler.start_url,
+        )
+        opened = App(settings)
+        yield opened, scheduler
+        await opened.aclose()
+
+
+async def test_a_deployment_starts_the_job(scheduled: tuple[App, FakeCloudScheduler]) -> None:
+    app, scheduler = scheduled
+    out = await save(app)
+    assert (out["started"], scheduler.started) == (True, [(JOB, "a-test")])
+    again = await save(app)  # it waits already, so the job runs
+    assert (again["started"], len(scheduler.started)) == (False, 1)
+    text = await call_text(app, "save_link", EDITOR, url=f"{URL}/2")
+    assert "search finds it within 20 minutes, 20" in text
+
+
+@pytest.mark.parametrize("status", [403, 404, 429, 503])
+async def test_a_link_is_queued_although_the_job_does_not_start(
+    scheduled: tuple[App, FakeCloudScheduler], ctx: Context, status: int
+) -> None:
+    app, scheduler = scheduled
+    scheduler.status = status
+    out = await save(app)
+    assert (out["started"], scheduler.started) == (False, [])
+    assert (await only_link(ctx)).state == "waiting"
+
+
+async def test_taking_a_link_back_starts_nothing(scheduled: tuple[App, FakeCloudScheduler]) -> None:
+    app, scheduler = scheduled
+    await save(app)
+    out = await save(app, cancel=True)
+    assert (out["started"], len(scheduler.started)) == (False, 1)
 
 
 async def test_a_laptop_fetches_at_once(app: App) -> None:

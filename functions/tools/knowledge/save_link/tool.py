@@ -17,8 +17,10 @@ from shared.knowledge.forgotten_repository import ForgottenSources
 from shared.knowledge.schemas import Tag, Title, distinct_tags
 from shared.knowledge.source import may_edit
 from shared.knowledge.source_repository import Sources
+from shared.links.fetch_start import start_fetching
 from shared.links.model import Link, LinkState, expected_by, source_id_of
 from shared.links.repository import SavedLinks
+from shared.runtime.capabilities import Capability
 from shared.runtime.schemas import IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.screening.screen import require_no_secrets
@@ -61,9 +63,10 @@ class Out(Result):
     title: str | None = Field(description="The title that was given.")
     tags: list[str] = Field(description="The tags that were given.")
     expected_by: str | None = Field(
-        description="When search finds the page, if it can be fetched: an ISO 8601 time in UTC."
-        " Missing on a laptop, where the fetch begins at once."
+        description="When search finds the page at the latest, if it can be fetched: an ISO 8601"
+        " time in UTC. Missing on a laptop, where the fetch begins at once."
     )
+    started: bool = Field(description="Whether the job that fetches it was started for it.")
     stored_before: bool = Field(
         description="Whether the page is in the knowledge base already: then it is brought up to"
         " date."
@@ -72,7 +75,7 @@ class Out(Result):
 
 
 async def save_link(args: In, ctx: Context) -> Out:
-    """Queue a link. Nothing is fetched in this call.
+    """Queue a link, and start the job that fetches it.
 
     Two round trips: the link, its source and what was forgotten of that; the commit.
 
@@ -118,7 +121,11 @@ async def _queue(args: In, url: PublicUrl, ctx: Context) -> Out:
         return _build_result(stored.link, ctx, stored_before=source is not None, undo=None)
     undo = Undo(tool="save_link", arguments={"url": link.url, "cancel": True})
     out = _build_result(link, ctx, stored_before=source is not None, undo=undo)
-    return await ctx.commit([stored.put(link)], out)
+    out = await ctx.commit([stored.put(link)], out)
+    ctx.require(Capability.INGEST_START)
+    start_url = ctx.settings.ingest_start_url
+    started = start_url is not None and await start_fetching(start_url)
+    return out.model_copy(update={"started": started})
 
 
 def _build_link(args: In, url: PublicUrl, stored: StoredLink, ctx: Context) -> Link:
@@ -184,6 +191,7 @@ def _build_result(
         title=link.title,
         tags=list(link.tags),
         expected_by=None if is_local else f"{expected_by(ctx.clock()):%Y-%m-%dT%H:%M:%SZ}",
+        started=False,
         stored_before=stored_before,
         undo=undo,
     )
@@ -198,14 +206,21 @@ def in_words(out: Out) -> str:
         lines = [f"Queued {out.url}." if is_new else f"{out.url} waits to be fetched already."]
         if out.stored_before:
             lines.append("It is in the knowledge base, and will be brought up to date.")
-        when = f"by {out.expected_by}" if out.expected_by else "in a minute or two"
         lines.append(
-            f"If it can be fetched, search finds it {when}, as the source {out.source_id};"
-            " get_recent says what became of it."
+            f"If it can be fetched, search finds it {_describe_time(out)}, as the source"
+            f" {out.source_id}; get_recent says what became of it."
         )
     if out.undo:
         lines.append(out.undo.in_words())
     return " ".join(lines)
+
+
+def _describe_time(out: Out) -> str:
+    if out.expected_by is None:
+        return "in a minute or two"
+    if out.started:
+        return f"within 20 minutes, {out.expected_by} at the latest"
+    return f"by {out.expected_by}"
 
 
 TOOL = Tool(
@@ -225,5 +240,6 @@ TOOL = Tool(
     effect=Effect.WRITE,
     tier=Tier.REGISTERED,
     role=Role.EDITOR,
+    capabilities=frozenset({Capability.INGEST_START}),
     settings=("public_url",),
 )
