@@ -105,7 +105,7 @@ $(MADE):
 	touch $@
 
 $(RUN): $(MADE) pyproject.toml constraints.txt
-	@.venv/bin/python -m infra.local.install local
+	@.venv/bin/python -m infra.local.install
 	@touch $@
 
 $(DEV): $(MADE) pyproject.toml constraints.txt

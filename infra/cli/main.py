@@ -9,7 +9,7 @@ import click
 
 from infra.cli.formatting import PORT
 from infra.local import local_database
-from infra.local.emulator import EmulatorError
+from infra.local.emulator_programs import EmulatorError
 from infra.local.processes import StartError
 from shared.core.errors import CarrelError
 

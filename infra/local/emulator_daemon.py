@@ -27,7 +27,8 @@ from infra.local.autosave import (
     load_databases,
     save_databases,
 )
-from infra.local.emulator import LOOPBACK, EmulatorError, PortTaken, run_emulator
+from infra.local.emulator import LOOPBACK, PortTaken, run_emulator
+from infra.local.emulator_programs import EmulatorError
 from infra.local.processes import is_listening
 
 if TYPE_CHECKING:

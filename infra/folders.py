@@ -1,0 +1,33 @@
+"""Where Carrel's files are, and the commands that messages name.
+
+A checkout keeps its data in its own folder. A package, installed from a wheel, keeps it in the
+user's home folder, because `uvx` and `pipx` replace the folder of the package with each version.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+"""The checkout, or the `site-packages` folder of an installed package."""
+IS_CHECKOUT: Final = (ROOT / "pyproject.toml").exists()
+DATA: Final = (ROOT if IS_CHECKOUT else Path.home()) / ".carrel"
+"""The data of local runs, unless CARREL_STATE names another folder."""
+PROGRAMS: Final = DATA / "programs"
+"""Java and the emulator, if Carrel had to fetch them."""
+CARREL: Final = ".venv/bin/carrel" if IS_CHECKOUT else "carrel"
+
+
+def carrel_program() -> Path:
+    """Return the path of the running environment's `carrel` command."""
+    return Path(sys.prefix) / "bin" / "carrel"
+
+
+def run_command(*options: str) -> str:
+    """Return the command that starts Carrel with these options."""
+    if not IS_CHECKOUT:
+        return shlex.join(["carrel", "up", *options])
+    return f"make run ARGS={shlex.quote(' '.join(options))}" if options else "make run"
