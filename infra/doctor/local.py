@@ -89,7 +89,7 @@ def _check_database(machine: Machine) -> CheckResult:
 
 def _check_contents(machine: Machine) -> CheckResult:
     state = StateFolder(machine.state)
-    if list((state.data / "(default)").glob("[0-9]*")):
+    if state.saved_at():
         return passed(f"saved in {state.data}")
     if state.serving_address():
         return passed("not saved yet: the database saves every five minutes")

@@ -112,7 +112,7 @@ def import_data(host: str, folder: Path, project: str, database: str = "(default
 
     The project may differ from the exported one, but the name of the database must be the same.
     """
-    exports = _find_exports(folder)
+    exports = find_exports(folder)
     for latest in exports[-1:]:
         metadata = latest.resolve() / f"{latest.name}.overall_export_metadata"
         body = {"export_directory": str(metadata)}
@@ -161,7 +161,7 @@ def _wait_until_serving(host: str, process: subprocess.Popen[bytes], log: IO[byt
 
 
 def _export(host: str, folder: Path, project: str, database: str) -> None:
-    previous_exports = _find_exports(folder)
+    previous_exports = find_exports(folder)
     name = f"{int(previous_exports[-1].name) + 1 if previous_exports else 1:08}"
     temporary = folder.resolve() / "writing"
     shutil.rmtree(temporary, ignore_errors=True)
@@ -197,7 +197,7 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def _find_exports(folder: Path) -> list[Path]:
+def find_exports(folder: Path) -> list[Path]:
     """Return the complete exports in a folder. The last one is current."""
     return sorted(folder.glob("[0-9]*"))
 

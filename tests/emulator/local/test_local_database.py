@@ -108,7 +108,7 @@ def test_a_taken_port_is_reported_with_its_variable(
     assert output[0] == ""
     assert output[1].startswith("Error: The local database did not start.\n")
     assert f"port {machine.port}" in output[1]
-    assert "set EMULATOR_PORT" in output[1]
+    assert f"EMULATOR_PORT={int(machine.port) + 1} make run" in output[1]
     assert "Traceback" not in output[1]
 
 
