@@ -100,6 +100,8 @@ NO_PYTHON := \
 	'There is no Python 3.11.7 or newer that can create virtual environments. To get one:' \
 	'  Debian 13, Ubuntu 24.04 or newer  sudo apt-get install python3 python3-venv' \
 	'  macOS                             brew install python@3.13' \
+	'  any system with uv                uv python install 3.13, then' \
+	'                                    make PYTHON="$$(uv python find 3.13)" ...' \
 	'Or name one that is not on PATH: make PYTHON=/path/to/python3.13 ...'
 
 $(MADE):

