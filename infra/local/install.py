@@ -38,6 +38,10 @@ _PRESENT: Final = re.compile(r"Requirement already satisfied: ([\w.-]+)()")
 _PACKAGES_PER_LINE: Final = 10
 """Without a terminal, one line of progress is printed for this many packages."""
 _POLL_SECONDS: Final = 0.2
+_FAILURE_ADVICE: Final = (
+    "The installation failed. Check the network (behind a proxy, set HTTPS_PROXY) and the disk (700"
+    " MB are needed), and run the same command again."
+)
 _INTERRUPTED_STATUS: Final = 130
 """Programs exit with this status after Ctrl-C."""
 
@@ -92,7 +96,7 @@ def _run_pip(arguments: list[str], total: int) -> None:
             _print_progress(progress(pip, total))
         if pip.returncode:
             errors.seek(0)
-            sys.exit(errors.read() or f"pip failed ({pip.returncode}).")
+            sys.exit(f"{errors.read()}{_FAILURE_ADVICE}")
 
 
 def progress(pip: subprocess.Popen[str], total: int) -> Iterator[tuple[str, int, int, str]]:
@@ -101,7 +105,8 @@ def progress(pip: subprocess.Popen[str], total: int) -> Iterator[tuple[str, int,
     fetched: set[str] = set()
     assert pip.stdout  # noqa: S101 - for mypy
     for line in pip.stdout:
-        if package := _CHOSEN.match(line):
+        # Without an index that serves metadata apart from packages, pip fetches as it chooses.
+        if not fetched and (package := _CHOSEN.match(line)):
             chosen.add(package[1])
             yield "Choosing packages", len(chosen), max(total, len(chosen)), f": {package[1]}"
         elif package := _WHEEL.match(line) or _PRESENT.match(line):

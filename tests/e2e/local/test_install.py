@@ -44,6 +44,10 @@ CHATTY_PIP: Final = """
 print("Installing collected packages: numpy, scipy", flush=True)
 print("WARNING: one of very many\\n" * 100_000)
 """
+FAILING_PIP: Final = """
+import sys
+sys.exit("ERROR: No matching distribution found for numpy>=2")
+"""
 WAITING_PIP: Final = """
 import sys
 print("Installing collected packages: numpy, scipy", flush=True)
@@ -122,6 +126,14 @@ def test_uv_installs_where_it_is_on_path_or_else_pip(
     assert process.returncode == 0
     assert f"pip install --python {sys.executable} -c {CONSTRAINTS} -e {ROOT}\n" in output
     assert ("uv failed, as it says above. Trying pip ..." in output) == bool(status)
+
+
+def test_a_failed_installation_says_what_to_do(tmp_path: Path) -> None:
+    with installation(tmp_path, FAILING_PIP) as process:
+        _, errors = process.communicate(timeout=END_TIMEOUT_SECONDS)
+    assert process.returncode == 1
+    assert errors.startswith("ERROR: No matching distribution found for numpy>=2\n")
+    assert "set HTTPS_PROXY" in errors
 
 
 def test_ctrl_c_ends_an_installation_with_a_message(tmp_path: Path) -> None:
