@@ -84,8 +84,11 @@ def _run_uv(arguments: list[str]) -> bool:
 
 def _run_pip(arguments: list[str], total: int) -> None:
     """Run pip. If it fails, exit with its errors."""
-    # In a damaged .venv, python is the system's, into which pip must not install.
-    options = ["--require-virtualenv", "--progress-bar", "off"]
+    options = [
+        "--require-virtualenv",  # in a damaged .venv, python is the system's
+        "--no-compile",  # Python compiles the few modules that it imports; all take 20 seconds
+        *("--progress-bar", "off"),
+    ]
     with tempfile.TemporaryFile("w+") as errors:
         with subprocess.Popen(  # noqa: S603 - pip
             [*PIP, *options, *arguments],
