@@ -6,6 +6,7 @@ user's home folder, because `uvx` and `pipx` replace the folder of the package w
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import sys
@@ -31,7 +32,11 @@ def carrel_command() -> str:
     if IS_CHECKOUT:
         return ".venv/bin/carrel"
     program = carrel_program()
-    on_path = shutil.which("carrel")
+    # `uvx` puts the folder of its environment on the path of this process, but not of the user.
+    is_active = os.environ.get("VIRTUAL_ENV") == sys.prefix
+    folders = os.environ.get("PATH", "").split(os.pathsep)
+    others = [folder for folder in folders if is_active or folder != str(program.parent)]
+    on_path = shutil.which("carrel", path=os.pathsep.join(others))
     return "carrel" if on_path and Path(on_path).samefile(program) else shlex.quote(str(program))
 
 
