@@ -118,14 +118,15 @@ class McpClient:
 
     def _merge(self, former: str, path: Path, server: Server) -> str:
         """Return the text of a file with Carrel added. Everything else in it stays."""
-        by_hand = f"{path} stays as it is. Add this to it yourself:\n\n{self.snippet(server)}"
+        snippet = self.snippet(server)
         try:
             parsed = _parse(former, self.language)
             servers = parsed.setdefault(self.section, {})
             present = servers.get(NAME)
         except (ValueError, AttributeError) as error:
             raise UnchangedConfiguration(
-                f"This file has comments, or is no {self.language.upper()}: {by_hand}"
+                f"{path} has comments, or is no {self.language.upper()}, and stays as it is. Add"
+                f" this to it yourself:\n\n{snippet}"
             ) from error
         entry = self._entry(server)
         if present == entry:
@@ -134,8 +135,11 @@ class McpClient:
             servers[NAME] = entry
             return json.dumps(parsed, indent=2, ensure_ascii=False) + "\n"
         if present is not None:
-            raise UnchangedConfiguration(f"Another server is named {NAME} there: {by_hand}")
-        return f"{former.rstrip()}\n\n{self.snippet(server)}".lstrip()
+            raise UnchangedConfiguration(
+                f"{path} has another server named {NAME}, and stays as it is. Replace that server"
+                f" yourself by this:\n\n{snippet}"
+            )
+        return f"{former.rstrip()}\n\n{snippet}".lstrip()
 
 
 def _parse(text: str, language: str) -> dict[str, Any]:

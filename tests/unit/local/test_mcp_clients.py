@@ -143,11 +143,31 @@ def test_the_text_of_a_toml_file_stays(home: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
-        ("vscode", '{\n  // mine\n  "servers": {}\n}', "This file has comments, or is no JSON"),
-        ("cursor", "[]", "This file has comments, or is no JSON"),
-        ("gemini", '{"mcpServers": "none"}', "This file has comments, or is no JSON"),
-        ("codex", "model = ", "This file has comments, or is no TOML"),
-        ("codex", "[mcp_servers.carrel]\nurl = 'x'\n", "Another server is named carrel there"),
+        (
+            "vscode",
+            '{\n  // mine\n  "servers": {}\n}',
+            "has comments, or is no JSON, and stays as it is. Add this to it yourself:",
+        ),
+        (
+            "cursor",
+            "[]",
+            "has comments, or is no JSON, and stays as it is. Add this to it yourself:",
+        ),
+        (
+            "gemini",
+            '{"mcpServers": "none"}',
+            "has comments, or is no JSON, and stays as it is. Add this to it yourself:",
+        ),
+        (
+            "codex",
+            "model = ",
+            "has comments, or is no TOML, and stays as it is. Add this to it yourself:",
+        ),
+        (
+            "codex",
+            "[mcp_servers.carrel]\nurl = 'x'\n",
+            "has another server named carrel, and stays as it is. Replace that server",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_changed_stays_and_the_text_is_printed(
@@ -159,7 +179,7 @@ def test_a_file_that_cannot_be_changed_stays_and_the_text_is_printed(
     file.write_text(text)
     result = run_init(client)
     assert result.exit_code == 1
-    assert f"{reason}: {file} stays as it is. Add this to it yourself:" in result.output
+    assert f"{file} {reason}" in result.output
     assert str(PROGRAM["command"]) in result.output
     assert file.read_text() == text
     assert list(file.parent.iterdir()) == [file]
@@ -200,6 +220,12 @@ def test_a_linked_file_is_changed_where_it_is(home: Path) -> None:
     run_init(by_name["cursor"])
     assert (home / ".cursor" / "mcp.json").is_symlink()
     assert read_entry(by_name["cursor"], file.read_text()) == PROGRAM
+
+
+@pytest.mark.parametrize("name", ["claude-desktop", "vscode"])
+def test_the_file_of_a_mac_is_in_its_library(name: str, home: Path) -> None:
+    path = by_name[name].path(home, "darwin")
+    assert path.is_relative_to(home / "Library" / "Application Support")
 
 
 def test_an_address_without_a_scheme_is_refused() -> None:
