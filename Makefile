@@ -20,7 +20,7 @@ PYTEST := .venv/bin/pytest -rs -n $(WORKERS)
 CODE := functions infra shared tests benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help run deploy test test-slow test-tool conformance check fix bench lock new-tool clean
+.PHONY: help run deploy test test-slow test-tool conformance check fix bench lock dist new-tool clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -73,6 +73,12 @@ fix: $(DEV) ## Fix style, and write the generated files
 bench: $(DEV) ## Run benchmarks; BENCH=ingest takes ten minutes
 	@for name in $(BENCH); do .venv/bin/python -m benchmarks.$$name $(ARGS) || exit; done
 
+dist: $(RUN) ## Build the wheel dist/carrel-VERSION-py3-none-any.whl
+	@rm -rf build
+	@.venv/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@rm -rf build
+	@ls dist/*.whl
+
 new-tool: $(RUN) ## Create a tool, NAME=tasks/pin_task; with WRITES=1 it changes data
 	@$(if $(NAME),,echo 'Name it: make new-tool NAME=knowledge/count_chunks' >&2; exit 1;) \
 	.venv/bin/carrel new-tool $(NAME) $(if $(WRITES),--writes)
@@ -94,6 +100,8 @@ NO_PYTHON := \
 	'There is no Python 3.11.7 or newer that can create virtual environments. To get one:' \
 	'  Debian 13, Ubuntu 24.04 or newer  sudo apt-get install python3 python3-venv' \
 	'  macOS                             brew install python@3.13' \
+	'  any system with uv                uv python install 3.13, then' \
+	'                                    make PYTHON="$$(uv python find 3.13)" ...' \
 	'Or name one that is not on PATH: make PYTHON=/path/to/python3.13 ...'
 
 $(MADE):
@@ -105,7 +113,7 @@ $(MADE):
 	touch $@
 
 $(RUN): $(MADE) pyproject.toml constraints.txt
-	@.venv/bin/python -m infra.local.install local
+	@.venv/bin/python -m infra.local.install
 	@touch $@
 
 $(DEV): $(MADE) pyproject.toml constraints.txt

@@ -24,7 +24,8 @@ from pydantic import SecretStr
 
 from benchmarks.measurement import interleaved, milliseconds, print_table, ratio, timed
 from functions.gateway.access import Access
-from infra.local.emulator import EmulatorMissing, run_emulator
+from infra.local.emulator import run_emulator
+from infra.local.emulator_programs import EmulatorError
 from shared.accounts.access_key import new_key
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS
@@ -99,5 +100,5 @@ def main(rounds: int) -> None:
 if __name__ == "__main__":
     try:
         main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
-    except EmulatorMissing as error:
+    except EmulatorError as error:
         sys.exit(str(error))

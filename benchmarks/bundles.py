@@ -23,7 +23,8 @@ import httpx2
 from benchmarks.measurement import print_table
 from infra.build.bundles import stage
 from infra.file_lock import hold_lock
-from infra.local.emulator import EmulatorMissing, run_emulator
+from infra.local.emulator import run_emulator
+from infra.local.emulator_programs import EmulatorError
 from infra.local.processes import Program, start
 from tests.support.cloud_run.archives import unpack
 from tests.support.cloud_run.bundles import LAPTOP
@@ -112,5 +113,5 @@ def main(rounds: int) -> None:
 if __name__ == "__main__":
     try:
         main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
-    except EmulatorMissing as error:
+    except EmulatorError as error:
         sys.exit(str(error))

@@ -33,7 +33,8 @@ from benchmarks.baselines import (
 )
 from benchmarks.dataset import CachingEmbedder, fill_database, scifact_vectors
 from benchmarks.measurement import interleaved, milliseconds, print_table, ratio, timed
-from infra.local.emulator import EmulatorMissing, run_emulator
+from infra.local.emulator import run_emulator
+from infra.local.emulator_programs import EmulatorError
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
@@ -182,5 +183,5 @@ def main(rounds: int) -> None:
 if __name__ == "__main__":
     try:
         main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
-    except EmulatorMissing as error:
+    except EmulatorError as error:
         sys.exit(str(error))

@@ -37,7 +37,8 @@ from benchmarks.measurement import print_table
 from functions.tools.workspaces.extract_key_info.corpus import corpus_in_memory
 from functions.tools.workspaces.extract_key_info.ranking import rank_passages
 from functions.tools.workspaces.extract_key_info.upload import parse_passages
-from infra.local.emulator import EmulatorMissing, run_emulator
+from infra.local.emulator import run_emulator
+from infra.local.emulator_programs import EmulatorError
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.meter import Meter
@@ -273,7 +274,7 @@ def main(arguments: Sequence[str]) -> None:
         with run_emulator() as host:
             os.environ["FIRESTORE_EMULATOR_HOST"] = host
             asyncio.run(measure(folder, parts))
-    except EmulatorMissing as error:
+    except EmulatorError as error:
         sys.exit(str(error))
 
 

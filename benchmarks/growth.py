@@ -25,7 +25,8 @@ from benchmarks.floors import Floors
 from benchmarks.measurement import interleaved, milliseconds, print_table, ratio, timed
 from benchmarks.synthetic import READER, TAGS, SyntheticBase, SyntheticEmbedder, SyntheticTexts
 from infra.build.discovery import tools
-from infra.local.emulator import EmulatorMissing, run_emulator
+from infra.local.emulator import run_emulator
+from infra.local.emulator_programs import EmulatorError
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
@@ -141,7 +142,7 @@ def main() -> None:
         with run_emulator() as host:
             os.environ["FIRESTORE_EMULATOR_HOST"] = host
             asyncio.run(_main(steps))
-    except EmulatorMissing as error:
+    except EmulatorError as error:
         sys.exit(str(error))
 
 

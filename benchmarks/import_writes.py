@@ -31,7 +31,8 @@ from functions.jobs.cluster.job import JOB as CLUSTER
 from functions.jobs.embed.job import JOB as EMBED
 from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.job import JOB as INGEST
-from infra.local.emulator import EmulatorMissing, run_emulator
+from infra.local.emulator import run_emulator
+from infra.local.emulator_programs import EmulatorError
 from shared.core.log import log_only_warnings
 from shared.core.settings import Settings
 from shared.runtime.context import App
@@ -139,5 +140,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except EmulatorMissing as error:
+    except EmulatorError as error:
         sys.exit(str(error))

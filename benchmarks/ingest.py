@@ -40,7 +40,8 @@ from functions.jobs.ingest.job import JOB as INGEST
 from functions.jobs.ingest.readers.reading import read
 from functions.jobs.repair.job import JOB as REPAIR
 from functions.tools.knowledge.search_kb.tool import In, search_kb
-from infra.local.emulator import EmulatorMissing, run_emulator
+from infra.local.emulator import run_emulator
+from infra.local.emulator_programs import EmulatorError
 from infra.local.jobs import ingest_all
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
@@ -198,5 +199,5 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     try:
         main(arguments.limit, files_only=arguments.files_only)
-    except EmulatorMissing as error:
+    except EmulatorError as error:
         sys.exit(str(error))

@@ -45,7 +45,8 @@ from benchmarks.jobs_dataset import (
 )
 from benchmarks.measurement import print_table
 from infra.build.discovery import ROOT
-from infra.local.emulator import EmulatorMissing, run_emulator
+from infra.local.emulator import run_emulator
+from infra.local.emulator_programs import EmulatorError
 from shared.core.log import log_only_warnings
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
 
@@ -327,7 +328,7 @@ def main(sizes: Sequence[int]) -> None:
     with ExitStack() as stack:
         try:
             host = stack.enter_context(run_emulator())
-        except EmulatorMissing as error:
+        except EmulatorError as error:
             sys.exit(str(error))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         model = stack.enter_context(StatelessModelServer())

@@ -22,7 +22,8 @@ from benchmarks.dataset import SCIFACT
 from benchmarks.measurement import print_table
 from functions.tools.knowledge.save_note.arguments import MAX_TEXT_LENGTH
 from functions.tools.knowledge.save_note.tool import TOOL
-from infra.local.emulator import EmulatorMissing, run_emulator
+from infra.local.emulator import run_emulator
+from infra.local.emulator_programs import EmulatorError
 from shared.core.caller import Caller, Role
 from shared.core.log import log_only_warnings
 from shared.core.settings import Settings
@@ -109,5 +110,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except EmulatorMissing as error:
+    except EmulatorError as error:
         sys.exit(str(error))

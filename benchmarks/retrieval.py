@@ -30,7 +30,8 @@ from benchmarks.dataset import SCIFACT, CachingEmbedder, read_sources, scifact_v
 from benchmarks.measurement import print_table
 from functions.jobs.embed.job import embed
 from functions.jobs.index.job import index
-from infra.local.emulator import EmulatorMissing, run_emulator
+from infra.local.emulator import run_emulator
+from infra.local.emulator_programs import EmulatorError
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.meter import Meter
@@ -203,7 +204,7 @@ def main() -> None:
         with run_emulator() as host:
             os.environ["FIRESTORE_EMULATOR_HOST"] = host
             asyncio.run(measure(folder, limit))
-    except EmulatorMissing as error:
+    except EmulatorError as error:
         sys.exit(str(error))
 
 

@@ -21,7 +21,8 @@ from benchmarks.measurement import interleaved, milliseconds, print_table, ratio
 from benchmarks.synthetic import SyntheticBase, SyntheticEmbedder, SyntheticTexts
 from functions.tools.knowledge.search_kb.filters import to_selection
 from functions.tools.knowledge.search_kb.tool import In, search_kb
-from infra.local.emulator import EmulatorMissing, run_emulator
+from infra.local.emulator import run_emulator
+from infra.local.emulator_programs import EmulatorError
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.core.meter import Meter
@@ -188,7 +189,7 @@ def main() -> None:
         with run_emulator() as host:
             os.environ["FIRESTORE_EMULATOR_HOST"] = host
             met = asyncio.run(_main(int(numbers[0]) if numbers else ROUNDS, bases))
-    except EmulatorMissing as error:
+    except EmulatorError as error:
         sys.exit(str(error))
     sys.exit(0 if met else 1)
 

@@ -27,7 +27,8 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.measurement import print_table
-from infra.local.emulator import EmulatorMissing, run_emulator
+from infra.local.emulator import run_emulator
+from infra.local.emulator_programs import EmulatorError
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
@@ -252,5 +253,5 @@ async def _run() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except EmulatorMissing as error:
+    except EmulatorError as error:
         sys.exit(str(error))

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.measurement import print_table
 from infra.build.discovery import tools
-from infra.local.emulator import EmulatorMissing, run_emulator
+from infra.local.emulator import run_emulator
+from infra.local.emulator_programs import EmulatorError
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
@@ -174,5 +175,5 @@ def main(voters: int, clients: int) -> None:
 if __name__ == "__main__":
     try:
         main(*[int(argument) for argument in sys.argv[1:3]] or [VOTERS, CLIENTS])
-    except EmulatorMissing as error:
+    except EmulatorError as error:
         sys.exit(str(error))

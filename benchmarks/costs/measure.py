@@ -55,7 +55,8 @@ from benchmarks.costs.workload import (
 )
 from benchmarks.jobs_dataset import SCIFACT, abstracts
 from infra.build.discovery import ROOT, jobs, tools
-from infra.local.emulator import EmulatorMissing, run_emulator
+from infra.local.emulator import run_emulator
+from infra.local.emulator_programs import EmulatorError
 from infra.local.sample.traces import TRACES
 from shared.core.caller import Caller
 from shared.core.log import log_only_warnings
@@ -296,7 +297,7 @@ def main(sizes: Sequence[int] = SIZES, output: Path = OUTPUT) -> None:
     with ExitStack() as stack:
         try:
             os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
-        except EmulatorMissing as error:
+        except EmulatorError as error:
             sys.exit(str(error))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         figures = asyncio.run(measure(sizes, folder))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from infra import folders
 
 if TYPE_CHECKING:
     from shared.runtime.job import Job
     from shared.runtime.tool import Tool
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+ROOT: Final = folders.ROOT
 
 
 def tools() -> list[Tool[Any, Any]]:

@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from functions.jobs.ingest.readers.decoding import MEGABYTE
 from functions.jobs.ingest.readers.reading import FORMATS
 from infra.build.discovery import ROOT, jobs, package_name, tools
+from infra.mcp_clients import CLIENTS, EXAMPLE_ADDRESS, EXAMPLE_PROGRAM
 from shared.core.settings import setting_groups
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
     from functions.jobs.ingest.readers.formats import Format
+    from infra.mcp_clients import McpClient, Server
     from shared.runtime.job import Job
     from shared.runtime.tool import Tool
 
@@ -192,11 +194,33 @@ def _render_schedule(job: Job) -> str:
     return f"`{job.schedule}`" if job.schedule else "on request"
 
 
+def _render_client_sections() -> str:
+    """Render the configuration of each MCP client, which `carrel init` writes."""
+    return "\n".join(_render_client_section(client) for client in CLIENTS)
+
+
+def _render_client_section(client: McpClient) -> str:
+    paths = client.paths.values()
+    files = " or, on macOS, ".join(f"`~/{path}`" for path in paths)
+    text = (
+        f"## {client.title}\n\n`carrel init {client.name}` adds this to {files}:\n\n"
+        + _render_snippet(client, EXAMPLE_PROGRAM)
+    )
+    if client.url_field is None:
+        return f"{text}\nAn address is entered in its settings: Connectors, Add custom connector.\n"
+    return f"{text}\nWith an address:\n\n{_render_snippet(client, EXAMPLE_ADDRESS)}"
+
+
+def _render_snippet(client: McpClient, server: Server) -> str:
+    return f"```{client.language}\n{client.snippet(server)}```\n"
+
+
 _DOCUMENTS: Final[Mapping[Path, Mapping[str, Callable[[], str]]]] = {
     ROOT / "README.md": {"groups": _render_groups_table},
     ROOT / "docs" / "tools.md": {"tools": _render_tools_table},
     ROOT / "docs" / "jobs.md": {"jobs": _render_jobs_table},
     ROOT / "docs" / "formats.md": {"formats": _render_formats_tables},
+    ROOT / "docs" / "clients.md": {"clients": _render_client_sections},
     ROOT / "docs" / "configuration.md": {"settings": _render_settings_tables},
 }
 """The tables of each document, by the name in the comments that enclose them."""

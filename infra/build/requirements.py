@@ -33,20 +33,17 @@ _TIME_ZONES: Final = "tzdata"
 time zone files."""
 
 
-def find_requirements(
-    modules: Iterable[str], extras: tuple[str, ...] = ("documents", "local-embedding")
-) -> frozenset[str]:
+def find_requirements(modules: Iterable[str]) -> frozenset[str]:
     """Return the requirements in `pyproject.toml` whose distributions contain these modules.
 
     Args:
         modules: The modules that a function imports.
-        extras: The extras in `pyproject.toml` to search besides the dependencies.
 
     Raises:
         InvalidInput: `pyproject.toml` does not name a module's distribution, or no installed
             distribution contains the module.
     """
-    declared = _declared_requirements(extras)
+    declared = _declared_requirements()
     requirements = set[str]()
     for module in modules:
         name = _find_distribution(module)
@@ -123,12 +120,10 @@ def _normalize(pin: str) -> str:
 
 
 @cache
-def _declared_requirements(extras: tuple[str, ...]) -> dict[str, str]:
+def _declared_requirements() -> dict[str, str]:
     """Return the requirements in `pyproject.toml` by normalized distribution name."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    optional = (line for extra in extras for line in project["optional-dependencies"][extra])
-    lines = [*project["dependencies"], *optional]
-    return {canonicalize_name(Requirement(line).name): line for line in lines}
+    return {canonicalize_name(Requirement(line).name): line for line in project["dependencies"]}
 
 
 def _find_distribution(module: str) -> str | None:

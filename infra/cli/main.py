@@ -8,8 +8,9 @@ from importlib import import_module
 import click
 
 from infra.cli.formatting import PORT
+from infra.folders import IS_CHECKOUT
 from infra.local import local_database
-from infra.local.emulator import EmulatorError
+from infra.local.emulator_programs import EmulatorError
 from infra.local.processes import StartError
 from shared.core.errors import CarrelError
 
@@ -22,6 +23,7 @@ _COMMANDS = {
     "export": "export",
     "forget": "forget",
     "ingest": "ingest",
+    "init": "init",
     "jobs": "jobs",
     "keys": "keys",
     "materials": "materials",
@@ -32,6 +34,8 @@ _COMMANDS = {
 }
 """The modules of commands in other files, which are imported when they are used: some take a second
 or two."""
+_CHECKOUT_COMMANDS = ("deploy", "destroy", "generate", "new-tool", "smoke", "stage")
+"""The commands that need files of the repository which the package lacks."""
 _EMBEDDING_COMMANDS = ("ingest", "jobs")
 
 
@@ -73,10 +77,14 @@ def main(ctx: click.Context, *, cloud: bool) -> None:
 
     Without --cloud, commands work on the knowledge base of this machine, which `make run` serves.
     """
+    command = ctx.invoked_subcommand
+    if not IS_CHECKOUT and (command in _CHECKOUT_COMMANDS or (cloud and command == "doctor")):
+        message = f"`carrel {command}` needs Carrel's repository, not only the package."
+        raise click.ClickException(f"{message} Clone it, and run the command there.")
     if cloud:
         from infra.cloud.environment import use_deployment
 
-        use_deployment(embedding=ctx.invoked_subcommand in _EMBEDDING_COMMANDS)
+        use_deployment(embedding=command in _EMBEDDING_COMMANDS)
     else:
         local_database.use_local_database()
 
@@ -94,6 +102,7 @@ def main(ctx: click.Context, *, cloud: bool) -> None:
 @click.option("--sign-in", is_flag=True, help="Require credentials, as in the cloud.")
 def up(port: int, topology: str, *, sample: bool, sign_in: bool) -> None:
     """Run Carrel on this machine: database, sample, gateway."""
+    click.echo("Starting Carrel ...")  # the imports below take seconds on a busy machine
     from infra.local.local_run import RunOptions, run_locally
 
     functions = topology == "functions"

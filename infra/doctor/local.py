@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import shutil
-import subprocess
 import sys
-import zipfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import httpx2
 
 from infra.doctor.check import Check, CheckResult, CheckStatus, failed, passed
+from infra.folders import PROGRAMS, run_command
 from infra.local import local_database
-from infra.local.emulator import EmulatorMissing, find_emulator
 from infra.local.emulator_daemon import StateFolder
+from infra.local.emulator_programs import EmulatorMissing, find_emulator, get_java_version
 from infra.local.processes import is_listening
 
 if TYPE_CHECKING:
@@ -27,11 +25,6 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
 
 _MIN_PYTHON: Final = (3, 11, 7)
-_MAIN_CLASS_FILE: Final = "com/google/cloud/datastore/emulator/firestore/CloudFirestore.class"
-_CLASS_VERSION_OFFSET: Final = 44
-"""The major version of a class file is the Java version plus this number (JVM specification,
-section 4.1)."""
-_GET_JAVA: Final = "install a newer Java, and set JAVA_HOME to it"
 _TIMEOUT_SECONDS: Final = 5.0
 _OK: Final = 200
 
@@ -44,6 +37,7 @@ class Machine:
         environment: The environment variables, which locate programs.
         port: The port of the gateway.
         state: The folder with the data of local runs.
+        programs: The folder of programs that Carrel fetched.
         emulator_port: The port of a database that starts.
         python: The version of Python.
     """
@@ -51,6 +45,7 @@ class Machine:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     port: int = 8080
     state: Path = local_database.STATE
+    programs: Path = PROGRAMS
     emulator_port: int = field(default_factory=local_database.emulator_port)
     python: tuple[int, ...] = sys.version_info[:3]
 
@@ -66,33 +61,16 @@ def _check_python(machine: Machine) -> CheckResult:
 
 def _check_emulator(machine: Machine) -> CheckResult:
     try:
-        command = find_emulator(machine.environment)
+        command = find_emulator(machine.environment, machine.programs)
     except EmulatorMissing as error:
-        first_line, _, instructions = str(error).partition("\n")
-        return failed(first_line, instructions.strip())
-    java = command[0]
+        return failed(str(error), run_command())
     archive = command[command.index("-cp") + 1]
-    required, version = _read_required_java(archive), _get_java_version(java)
-    if version < required:
-        return failed(f"{archive} needs Java {required}, but {java} is Java {version}", _GET_JAVA)
-    return passed(f"{archive}, on Java {version}")
-
-
-def _read_required_java(archive: str) -> int:
-    with zipfile.ZipFile(archive) as jar:
-        header = jar.read(_MAIN_CLASS_FILE)[:8]
-    return int.from_bytes(header[6:8], "big") - _CLASS_VERSION_OFFSET
-
-
-def _get_java_version(java: str) -> int:
-    process = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603 - Java
-    version = re.search(r'version "(?:1\.)?(\d+)', process.stderr)
-    return int(version[1]) if version else 0
+    return passed(f"{archive}, on Java {get_java_version(command[0])}")
 
 
 def _check_state(machine: Machine) -> CheckResult:
     path = next(path for path in (machine.state, *machine.state.parents) if path.exists())
-    command = "CARREL_STATE=/another/folder make run"
+    command = f"CARREL_STATE=/another/folder {run_command()}"
     if not path.is_dir():
         return failed(f"{path} is a file, not a folder", command)
     if not os.access(path, os.W_OK):
@@ -105,17 +83,17 @@ def _check_database(machine: Machine) -> CheckResult:
         return passed(f"runs at {host}")
     if is_listening(f"127.0.0.1:{machine.emulator_port}"):
         message = f"another program listens on port {machine.emulator_port}"
-        return failed(message, "EMULATOR_PORT=8787 make run")
+        return failed(message, f"EMULATOR_PORT=8787 {run_command()}")
     return passed(f"not running; port {machine.emulator_port} is free")
 
 
 def _check_contents(machine: Machine) -> CheckResult:
     state = StateFolder(machine.state)
-    if list((state.data / "(default)").glob("[0-9]*")):
+    if state.saved_at():
         return passed(f"saved in {state.data}")
     if state.serving_address():
         return passed("not saved yet: the database saves every five minutes")
-    return failed("the knowledge base is empty", "make run, which loads a sample")
+    return failed("the knowledge base is empty", f"{run_command()}, which loads a sample")
 
 
 def _check_gateway(machine: Machine) -> CheckResult:
@@ -123,13 +101,13 @@ def _check_gateway(machine: Machine) -> CheckResult:
     try:
         response = httpx2.get(url, timeout=_TIMEOUT_SECONDS)
     except httpx2.TransportError:
-        return failed(f"nothing answers on port {machine.port}", "make run")
+        return failed(f"nothing answers on port {machine.port}", run_command())
     if response.status_code == _OK and '"ok"' in response.text:
         return passed(f"answers on port {machine.port}")
     if '"parts"' in response.text:
-        return failed(f"it is not healthy: {response.text}", "stop it, then make run")
+        return failed(f"it is not healthy: {response.text}", f"stop it, then {run_command()}")
     message = f"another program listens on port {machine.port}"
-    return failed(message, "make run ARGS='--port 9090', then carrel doctor --port 9090")
+    return failed(message, f"{run_command('--port', '9090')}, then carrel doctor --port 9090")
 
 
 def _check_embedding(_: Machine) -> CheckResult:

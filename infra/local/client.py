@@ -12,6 +12,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
+from infra.folders import run_command
 from shared.core.addresses import is_loopback
 from shared.core.errors import InvalidInput, Unauthorized, Unavailable
 
@@ -82,7 +83,9 @@ async def connect(url: str, key: str | None = None) -> AsyncIterator[CallTool]:
             case MCPError() as mcp_error:
                 raise CallFailed(mcp_error.message) from error
             case httpx2.HTTPError() | OSError():
-                message = f"Nothing answers at {url}. Start Carrel with `make run`, or pass --url."
+                message = (
+                    f"Nothing answers at {url}. Start Carrel with `{run_command()}`, or pass --url."
+                )
                 raise Unavailable(message) from error
         raise
 

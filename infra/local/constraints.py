@@ -30,34 +30,34 @@ DEV_HEADER: Final = "# To test and check it, as well:\n"
 
 
 def main() -> None:
-    """Resolve the `dev` extra, which includes all others, and write the file."""
+    """Resolve the dependencies, and with them the extra `dev`, and write the file."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     oldest = project["requires-python"].removeprefix(">=")
     _require_oldest_python(".".join(oldest.split(".")[:2]))
-    pins = _resolve("dev")
+    pins = _resolve(".[dev]")
     temporary = CONSTRAINTS.with_suffix(".temporary")
-    temporary.write_text(format_constraints(pins, _resolve("local").keys()))
+    temporary.write_text(format_constraints(pins, _resolve(".").keys()))
     temporary.replace(CONSTRAINTS)
     print(f"constraints.txt: {len(pins)} versions")  # noqa: T201 - a command's answer
 
 
-def format_constraints(pins: Mapping[str, str], local_names: Collection[str]) -> str:
+def format_constraints(pins: Mapping[str, str], run_names: Collection[str]) -> str:
     """Format constraints.txt.
 
     Args:
         pins: The versions of all distributions by name.
-        local_names: The names of the distributions that the extra `local` installs.
+        run_names: The names of the distributions that are needed to run Carrel.
     """
     names = sorted(pins, key=str.lower)
-    local_lines = [f"{name}=={pins[name]}\n" for name in names if name in local_names]
-    dev_lines = [f"{name}=={pins[name]}\n" for name in names if name not in local_names]
-    return "".join([HEADER, *local_lines, DEV_HEADER, *dev_lines])
+    run_lines = [f"{name}=={pins[name]}\n" for name in names if name in run_names]
+    dev_lines = [f"{name}=={pins[name]}\n" for name in names if name not in run_names]
+    return "".join([HEADER, *run_lines, DEV_HEADER, *dev_lines])
 
 
-def count_distributions(extra: str) -> int:
-    """Count the distributions that the extra `local` or `dev` installs. `dev` includes `local`."""
+def count_distributions(*, is_dev: bool) -> int:
+    """Count the distributions that are needed to run Carrel, or with `is_dev` to test it too."""
     text = CONSTRAINTS.read_text()
-    return (text if extra == "dev" else text.partition(DEV_HEADER)[0]).count("==")
+    return (text if is_dev else text.partition(DEV_HEADER)[0]).count("==")
 
 
 def _require_oldest_python(oldest: str) -> None:
@@ -68,14 +68,14 @@ def _require_oldest_python(oldest: str) -> None:
         )
 
 
-def _resolve(extra: str) -> dict[str, str]:
-    """Resolve the version of each distribution that an extra installs, by name."""
+def _resolve(project: str) -> dict[str, str]:
+    """Resolve the version of each distribution that `.` or `.[dev]` installs, by name."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         report = Path(folder) / "report.json"
         command = [f"{folder}/bin/python", "-m", "pip", "install", "-qq", "--dry-run"]
         subprocess.run(  # noqa: S603 - pip
-            [*command, "--report", str(report), f".[{extra}]"],
+            [*command, "--report", str(report), project],
             cwd=ROOT,
             env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
             check=True,

@@ -1,7 +1,7 @@
-"""Finds and runs the Firestore emulator, and exports and imports its databases.
+"""Runs the Firestore emulator, and exports and imports its databases.
 
-The emulator is one Java archive that gcloud or firebase-tools downloads. Run directly, it starts in
-half the time of `gcloud emulators firestore start`, and needs only one process.
+The emulator is one Java archive. Run directly, it starts in half the time of `gcloud emulators
+firestore start`, and needs only one process.
 
 Its data is in memory. Its option `--export-on-exit` writes nothing if a signal ends the emulator,
 and otherwise only one of several databases. Therefore this module sends requests to its service
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -20,13 +19,15 @@ import tempfile
 import time
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection, HTTPException
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from infra.file_lock import hold_lock
+from infra.local.emulator_programs import EmulatorError
+from infra.local.emulator_setup import provide_emulator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
+    from pathlib import Path
 
 LOOPBACK: Final = "127.0.0.1"
 PROJECT: Final = "carrel-local"
@@ -35,22 +36,6 @@ REQUEST_SECONDS: Final = 300.0
 """An export or import times out after this time. 500 chunks with vectors take about a second."""
 _PROBE_BYTES: Final = 2**20
 """A test write of this size reveals why the emulator could not write."""
-
-_MAIN_CLASS: Final = "com.google.cloud.datastore.emulator.firestore.CloudFirestore"
-_MIN_JAVA: Final = 11
-
-_GET_JAVA: Final = f"""
-Java {_MIN_JAVA} or newer is missing (21 for the emulators of 2025 and later):
-  Debian, Ubuntu  sudo apt-get install default-jre-headless
-  macOS           brew install openjdk && export JAVA_HOME="$(brew --prefix openjdk)"
-"""
-_GET_EMULATOR: Final = """
-The emulator is missing. Any of these commands installs it:
-  gcloud          gcloud components install cloud-firestore-emulator
-  gcloud by apt   sudo apt-get install google-cloud-cli-firestore-emulator
-  no gcloud yet   brew install --cask gcloud-cli, or https://cloud.google.com/sdk/docs/install
-  npm             npx firebase-tools setup:emulators:firestore
-"""
 
 # The pipe on standard input ends when this process closes it or dies, even by SIGKILL. A background
 # shell waits for the end, and then stops the emulator, whose process id is $$.
@@ -67,42 +52,13 @@ exec "$@" 3<&- </dev/null
 """
 
 
-class EmulatorError(Exception):
-    """A request to the emulator failed."""
-
-
 class PortTaken(EmulatorError):
     """Another program listens on the emulator's port."""
 
 
-class EmulatorMissing(EmulatorError):
-    """This machine has no Java or no emulator. The message says how to install them."""
-
-
-def find_emulator(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the command that starts the emulator, without the arguments for its address.
-
-    Args:
-        environ: The environment variables. JAVA_HOME, PATH, FIREBASE_EMULATORS_PATH and HOME
-            locate Java and the emulator.
-
-    Raises:
-        EmulatorMissing: Java, the emulator or both are missing.
-    """
-    java, archive = _find_java(environ), _find_archive(environ)
-    if java and archive:
-        # The emulator crashes when it looks up a message in a language other than English.
-        return [java, "-Duser.language=en", "-cp", str(archive), _MAIN_CLASS, "start"]
-    raise EmulatorMissing(
-        "The Firestore emulator cannot run on this machine.\n"
-        + ("" if java else _GET_JAVA)
-        + ("" if archive else _GET_EMULATOR)
-    )
-
-
 @contextmanager
 def run_emulator(port: int | None = None) -> Iterator[str]:
-    """Run the emulator until the block ends or this process dies.
+    """Run the emulator until the block ends or this process dies. What is missing is fetched.
 
     Args:
         port: The port on the loopback address; by default any free one.
@@ -111,11 +67,10 @@ def run_emulator(port: int | None = None) -> Iterator[str]:
         host:port for `FIRESTORE_EMULATOR_HOST`, once the emulator answers.
 
     Raises:
-        EmulatorMissing: Java or the emulator is missing.
         PortTaken: Another program listens on the port.
-        EmulatorError: The emulator died or did not answer in time.
+        EmulatorError: The emulator cannot be fetched, died, or did not answer in time.
     """
-    command = find_emulator()
+    command = provide_emulator()
     with ExitStack() as stack:
         for is_last in (False, False, True):
             log = stack.enter_context(tempfile.TemporaryFile())
@@ -157,7 +112,7 @@ def import_data(host: str, folder: Path, project: str, database: str = "(default
 
     The project may differ from the exported one, but the name of the database must be the same.
     """
-    exports = _find_exports(folder)
+    exports = find_exports(folder)
     for latest in exports[-1:]:
         metadata = latest.resolve() / f"{latest.name}.overall_export_metadata"
         body = {"export_directory": str(metadata)}
@@ -168,50 +123,6 @@ def import_data(host: str, folder: Path, project: str, database: str = "(default
             _make_database_body(project, database) | body,
         )
     return bool(exports)
-
-
-def _find_java(environ: Mapping[str, str]) -> str | None:
-    home = environ.get("JAVA_HOME")
-    for path in (f"{home}/bin" if home else "", environ.get("PATH", "")):
-        java = shutil.which("java", path=path)
-        if java and _get_java_version(java) >= _MIN_JAVA:
-            return java
-    return None
-
-
-def _get_java_version(java: str) -> int:
-    """Return Java's major version, 1 for Java 8 and older (1.8), or 0 if Java does not run."""
-    command = [java, "-version"]
-    process = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - Java
-    version = re.search(r'version "(\d+)', process.stderr)
-    return int(version[1]) if version else 0
-
-
-def _find_archive(environ: Mapping[str, str]) -> Path | None:
-    candidates = [_find_gcloud_archive(environ), *_find_firebase_archives(environ)]
-    return next((archive for archive in candidates if archive and archive.is_file()), None)
-
-
-def _find_gcloud_archive(environ: Mapping[str, str]) -> Path | None:
-    gcloud = shutil.which("gcloud", path=environ.get("PATH", ""))
-    if not gcloud:
-        return None
-    root = Path(gcloud).resolve().parents[1]
-    if not (root / "lib" / "gcloud.py").exists():  # `gcloud` is a wrapper of snap or asdf
-        command = [gcloud, "info", "--format=value(installation.sdk_root)"]
-        process = subprocess.run(  # noqa: S603 - gcloud
-            command, capture_output=True, text=True, check=False, env=environ
-        )
-        root = Path(process.stdout.strip())
-    return root / "platform" / "cloud-firestore-emulator" / "cloud-firestore-emulator.jar"
-
-
-def _find_firebase_archives(environ: Mapping[str, str]) -> list[Path]:
-    """Return the archives that firebase-tools downloaded, latest first."""
-    default = Path(environ.get("HOME", "")) / ".cache" / "firebase" / "emulators"
-    folder = Path(environ.get("FIREBASE_EMULATORS_PATH") or default)
-    archives = folder.glob("cloud-firestore-emulator-*.jar")
-    return sorted(archives, key=lambda archive: archive.stat().st_mtime, reverse=True)
 
 
 def _choose_port(port: int | None) -> int:
@@ -226,7 +137,7 @@ def _choose_port(port: int | None) -> int:
 
 
 def _start(command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(  # noqa: S603 - find_emulator's
+    return subprocess.Popen(  # noqa: S603 - provide_emulator's
         ["/bin/sh", "-c", _EXIT_WITH_PARENT, "sh", *command],
         stdin=subprocess.PIPE,
         stdout=log,
@@ -246,13 +157,11 @@ def _wait_until_serving(host: str, process: subprocess.Popen[bytes], log: IO[byt
     output = log.read().decode(errors="replace")
     if "Address already in use" in output:
         raise PortTaken(f"Another program listens on the emulator's port, {host}.")
-    if "UnsupportedClassVersionError" in output:
-        raise EmulatorMissing(f"This Firestore emulator needs a newer Java.\n{_GET_JAVA}")
     raise EmulatorError(f"The Firestore emulator did not start. Its output:\n{output[-2000:]}")
 
 
 def _export(host: str, folder: Path, project: str, database: str) -> None:
-    previous_exports = _find_exports(folder)
+    previous_exports = find_exports(folder)
     name = f"{int(previous_exports[-1].name) + 1 if previous_exports else 1:08}"
     temporary = folder.resolve() / "writing"
     shutil.rmtree(temporary, ignore_errors=True)
@@ -288,7 +197,7 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def _find_exports(folder: Path) -> list[Path]:
+def find_exports(folder: Path) -> list[Path]:
     """Return the complete exports in a folder. The last one is current."""
     return sorted(folder.glob("[0-9]*"))
 

@@ -14,12 +14,14 @@ import sys
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from infra.file_lock import hold_lock, is_free
+from infra.folders import run_command
 from infra.local.autosave import (
     MIN_PAUSE_SECONDS,
     RETRY_SECONDS,
@@ -27,7 +29,8 @@ from infra.local.autosave import (
     load_databases,
     save_databases,
 )
-from infra.local.emulator import LOOPBACK, EmulatorError, PortTaken, run_emulator
+from infra.local.emulator import LOOPBACK, PortTaken, find_exports, run_emulator
+from infra.local.emulator_programs import EmulatorError
 from infra.local.processes import is_listening
 
 if TYPE_CHECKING:
@@ -87,6 +90,11 @@ class StateFolder:
         """The file that contains the daemon's errors until a client reports them."""
         return self.path / "keeper.log"
 
+    def saved_at(self) -> datetime | None:
+        """Return when the knowledge base was last saved, in local time, or None if it never was."""
+        exports = find_exports(self.data / "(default)")
+        return datetime.fromtimestamp(exports[-1].stat().st_mtime).astimezone() if exports else None
+
     def has_daemon(self) -> bool:
         """Return whether a daemon is starting, serving or stopping."""
         return not is_free(self.daemon_lock, fcntl.LOCK_SH)
@@ -127,10 +135,21 @@ def run_daemon(state: StateFolder, port: int) -> None:
         state.daemon_lock.write_text(str(os.getpid()))
         try:
             with run_emulator(port) as host, state.unsaved_lock.open("w") as unsaved_lock:
-                load_databases(host, state.data)
+                _load(host, state)
                 _serve(state, host, partial(_try_to_save, state, host, unsaved_lock), exclusive)
         except PortTaken as error:
-            raise EmulatorError(f"{error} To use another port, set EMULATOR_PORT.") from error
+            command = f"EMULATOR_PORT={port + 1} {run_command()}"
+            raise EmulatorError(f"{error} To use another port: {command}") from error
+
+
+def _load(host: str, state: StateFolder) -> None:
+    try:
+        load_databases(host, state.data)
+    except EmulatorError as error:
+        raise EmulatorError(
+            f"The data in {state.data} cannot be loaded: it is damaged, or a newer emulator saved"
+            f" it. To keep it aside and start empty: mv {state.path} {state.path}.old\n{error}"
+        ) from error
 
 
 def _serve(

@@ -1,75 +1,118 @@
-"""Installs an extra of this project into the current environment, and shows progress.
+"""Installs this project's dependencies into the current environment, and shows progress.
 
-Usage: python -m infra.local.install local|dev
+Usage: python -m infra.local.install [dev]
 
-By itself, pip prints either nothing or several lines for each of a hundred packages.
+With `dev`, it also installs what only tests and checks need.
+
+uv installs in seconds if it is on PATH, and shows its own progress. By itself, pip prints either
+nothing or several lines for each of a hundred packages.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from infra.local.constraints import CONSTRAINTS, ROOT, count_distributions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-PURPOSES: Final = {"local": "to run Carrel", "dev": "to test and check Carrel"}
+PIP: Final = (sys.executable, "-m", "pip", "install", "--disable-pip-version-check")
+"""The command that installs packages for this Python with pip."""
+_UV_ARGUMENTS: Final = ("pip", "install", "--python", sys.executable)
 _WHEEL: Final = re.compile(
     r"\s*(?:Downloading|Using cached|Processing) (?:\S*/)?([^/\s-]+)-\S+\.whl(?!\S)( \(.+? .B\))?"
 )
+_CHOSEN: Final = re.compile(r"\s*Collecting ([\w.-]+)")
 _PRESENT: Final = re.compile(r"Requirement already satisfied: ([\w.-]+)()")
 _PACKAGES_PER_LINE: Final = 10
 """Without a terminal, one line of progress is printed for this many packages."""
 _POLL_SECONDS: Final = 0.2
+_FAILURE_ADVICE: Final = (
+    "The installation failed. Check the network (behind a proxy, set HTTPS_PROXY) and the disk (700"
+    " MB are needed), and run the same command again."
+)
 _INTERRUPTED_STATUS: Final = 130
 """Programs exit with this status after Ctrl-C."""
 
 
 def main() -> None:
-    """Install the extra. After an interrupt, exit with a message."""
+    """Install the dependencies. After an interrupt, exit with a message."""
+    is_dev = sys.argv[1:] == ["dev"]
+    arguments = ["-c", str(CONSTRAINTS), "-e", f"{ROOT}[dev]" if is_dev else str(ROOT)]
+    purpose = "to test and check Carrel" if is_dev else "to run Carrel"
+    print(f"Installing into .venv what is needed {purpose} ...", flush=True)  # noqa: T201
     try:
-        _run_pip()
+        if not _run_uv(arguments):
+            _run_pip(arguments, count_distributions(is_dev=is_dev))
     except KeyboardInterrupt:
         message = "\nThe installation was interrupted. Run the same command again to finish it."
         print(message, file=sys.stderr)  # noqa: T201
         sys.exit(_INTERRUPTED_STATUS)
 
 
-def _run_pip() -> None:
+def find_installer(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """Return the command that installs packages for this Python: uv if it is on PATH, or pip."""
+    uv = shutil.which("uv", path=environ.get("PATH", ""))
+    if uv:
+        return (uv, *_UV_ARGUMENTS)
+    # An environment that uv made has no pip. Carrel depends on uv, so it is there then.
+    return PIP if find_spec("pip") else (sys.executable, "-m", "uv", *_UV_ARGUMENTS)
+
+
+def _run_uv(arguments: list[str]) -> bool:
+    """Run uv if it is on PATH, and return whether it installed everything."""
+    command = find_installer()
+    if command == PIP:
+        return False
+    is_installed = not subprocess.run([*command, *arguments], check=False).returncode  # noqa: S603 - uv
+    if not is_installed:
+        # Its settings may lack a proxy, a mirror or a certificate that pip's have.
+        print("uv failed, as it says above. Trying pip ...", flush=True)  # noqa: T201
+    return is_installed
+
+
+def _run_pip(arguments: list[str], total: int) -> None:
     """Run pip. If it fails, exit with its errors."""
-    [extra] = sys.argv[1:]
-    print(f"Installing into .venv what is needed {PURPOSES[extra]} ...", flush=True)  # noqa: T201
-    # In a damaged .venv, python is the system's, into which pip must not install.
-    command = [sys.executable, "-m", "pip", "--require-virtualenv", "install"]
-    options = ["--disable-pip-version-check", "--progress-bar", "off", "-c", str(CONSTRAINTS)]
+    options = [
+        "--require-virtualenv",  # in a damaged .venv, python is the system's
+        "--no-compile",  # Python compiles the few modules that it imports; all take 20 seconds
+        *("--progress-bar", "off"),
+    ]
     with tempfile.TemporaryFile("w+") as errors:
         with subprocess.Popen(  # noqa: S603 - pip
-            [*command, *options, "-e", f".[{extra}]"],
-            cwd=ROOT,
+            [*PIP, *options, *arguments],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
         ) as pip:
-            _print_progress(progress(pip, count_distributions(extra)))
+            _print_progress(progress(pip, total))
         if pip.returncode:
             errors.seek(0)
-            sys.exit(errors.read() or f"pip failed ({pip.returncode}).")
+            sys.exit(f"{errors.read()}{_FAILURE_ADVICE}")
 
 
 def progress(pip: subprocess.Popen[str], total: int) -> Iterator[tuple[str, int, int, str]]:
     """Yield the progress of pip as step, finished packages, all packages, and current package."""
+    chosen: set[str] = set()
     fetched: set[str] = set()
     assert pip.stdout  # noqa: S101 - for mypy
     for line in pip.stdout:
-        if package := _WHEEL.match(line) or _PRESENT.match(line):
+        # Without an index that serves metadata apart from packages, pip fetches as it chooses.
+        if not fetched and (package := _CHOSEN.match(line)):
+            chosen.add(package[1])
+            yield "Choosing packages", len(chosen), max(total, len(chosen)), f": {package[1]}"
+        elif package := _WHEEL.match(line) or _PRESENT.match(line):
             name, size = package.groups("")
             fetched.add(name)
             yield "Fetching packages", len(fetched), max(total, len(fetched)), f": {name}{size}"
@@ -95,7 +138,7 @@ def _print_progress(steps: Iterator[tuple[str, int, int, str]]) -> None:
         text = f"  {step}: {number} of {total}"
         if sys.stdout.isatty():
             print(f"\r\x1b[2K{text}{detail}", end="", flush=True)  # noqa: T201
-        elif text != latest and number % _PACKAGES_PER_LINE == 0:
+        elif text != latest and (number % _PACKAGES_PER_LINE == 0 or number == total):
             print(text, flush=True)  # noqa: T201
         latest = text
     if latest and sys.stdout.isatty():

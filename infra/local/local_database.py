@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from infra.build.discovery import ROOT
 from infra.file_lock import hold_lock
+from infra.folders import DATA, ROOT, run_command
 from infra.local.autosave import RETRY_SECONDS, save_databases
-from infra.local.emulator import LOOPBACK, PROJECT, EmulatorError
+from infra.local.emulator import LOOPBACK, PROJECT
 from infra.local.emulator_daemon import StateFolder
+from infra.local.emulator_programs import EmulatorError
+from infra.local.emulator_setup import provide_emulator
 from infra.local.processes import is_listening
 from shared.core.errors import InvalidInput
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SAMPLE: Final = ROOT / "infra" / "local" / "sample" / "readwise.json"
-STATE: Final = Path(os.environ.get("CARREL_STATE") or ROOT / ".carrel")
+STATE: Final = Path(os.environ.get("CARREL_STATE") or DATA)
 """This folder contains the data of local runs: databases, logs and the secret."""
 MAX_PORT: Final = 65_535
 SAVE_CHECK_SECONDS: Final = 1.0
@@ -193,7 +195,7 @@ def explain_os_error(error: OSError) -> str | None:
     if not error.filename or not _is_related(Path(os.fsdecode(error.filename))):
         return None
     reason = "it is a file" if STATE.is_file() else error.strerror
-    command = "CARREL_STATE=/another/folder make run"
+    command = f"CARREL_STATE=/another/folder {run_command()}"
     return f"Carrel cannot store data in {STATE}: {reason}. To use another folder: {command}"
 
 
@@ -244,6 +246,7 @@ def _find_or_start_daemon() -> str:
         if daemon and daemon.poll() is not None:
             raise EmulatorError(f"The local database did not start.\n{_pop_log()}")
         if not daemon and not _STATE.has_daemon():
+            provide_emulator()  # here, because the daemon's output does not reach the terminal
             daemon = _start_daemon()
         time.sleep(0.05)
     return host

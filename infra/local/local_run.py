@@ -14,17 +14,21 @@ import click
 from functions.gateway.auth.visitor import LOCAL_USER
 from functions.gateway.catalog import Catalog
 from infra.build.discovery import tools
-from infra.local.emulator import PROJECT
+from infra.file_lock import hold_lock, is_free
+from infra.folders import run_command
+from infra.local.emulator import LOOPBACK, PROJECT
+from infra.local.emulator_daemon import StateFolder
 from infra.local.jobs import load_sample
 from infra.local.local_database import (
     STATE,
+    emulator_port,
     environment_variables,
     is_running,
     set_local_secrets,
     shared_database,
     wait_for_exit,
 )
-from infra.local.processes import StartError, checkout_program, is_listening, serve
+from infra.local.processes import StartError, checkout_program, is_carrel, is_listening, serve
 from infra.local.tool_processes import GATEWAY, serve_tools
 from infra.local.welcome import origin, welcome_text
 from shared.core.settings import Settings
@@ -76,7 +80,9 @@ def run_locally(options: RunOptions) -> None:
 
 
 def _run(stack: ExitStack, options: RunOptions) -> None:
-    click.echo("Opening the local database ...")
+    saved_at = StateFolder(STATE).saved_at()
+    data = f"the data of {saved_at:%Y-%m-%d %H:%M}" if saved_at else "no data yet"
+    click.echo(f"Opening the local database in {STATE} ({data}) ...")
     stack.callback(wait_for_exit)
     host = stack.enter_context(shared_database())
     os.environ |= {"FIRESTORE_EMULATOR_HOST": host, "GOOGLE_CLOUD_PROJECT": PROJECT}
@@ -97,8 +103,9 @@ def _serve(stack: ExitStack, options: RunOptions) -> tuple[ServerProcess, Callab
         empty string.
     """
     environment = _build_environment(options)
-    log = STATE / f"functions-{options.port}.log"
+    log = _log_file(options.port)
     log.unlink(missing_ok=True)
+    stack.enter_context(hold_lock(log))
     try:
         program, dead_part = _prepare_gateway_program(stack, options, environment, log)
         return stack.enter_context(serve(program, port=options.port, log=log)), dead_part
@@ -141,9 +148,26 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _require_free_port(port: int) -> None:
-    if is_listening(f"127.0.0.1:{port}"):
-        message = f"Port {port} is in use: is Carrel running in another window?"
-        raise click.ClickException(f"{message} To use another port: make run ARGS='--port 9090'")
+    if not is_listening(f"{LOOPBACK}:{port}"):
+        return
+    command = run_command("--port", str(port + 1))
+    if not is_free(_log_file(port)):
+        message = (
+            f"Carrel already runs here, at {origin(port)}/mcp. Use it, or stop it with Ctrl-C in"
+        )
+        raise click.ClickException(
+            f"{message} its window. To run another on the same data: {command}"
+        )
+    if is_carrel(port):
+        message = f"The Carrel of another folder uses port {port}. To run this one beside it:"
+        raise click.ClickException(f"{message} EMULATOR_PORT={emulator_port() + 1} {command}")
+    message = f"Another program uses port {port}. To run Carrel on another port:"
+    raise click.ClickException(f"{message} {command}")
+
+
+def _log_file(port: int) -> Path:
+    """Return the log of a run, which holds a lock on it."""
+    return STATE / f"functions-{port}.log"
 
 
 def _build_environment(options: RunOptions) -> dict[str, str]:

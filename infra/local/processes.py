@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -73,6 +74,15 @@ def is_listening(host: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def is_carrel(port: int) -> bool:
+    """Return whether the program that listens on a port answers as a gateway of Carrel."""
+    try:
+        with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/health", timeout=5) as response:
+            return b'"parts"' in response.read()
+    except (OSError, HTTPException):
+        return False
 
 
 def checkout_program(

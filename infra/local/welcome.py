@@ -6,7 +6,8 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from infra.build.discovery import ROOT
+from infra.folders import carrel_command, carrel_program, run_command
+from infra.mcp_clients import CLAUDE_DESKTOP, Server
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,10 +15,9 @@ if TYPE_CHECKING:
 DEFAULT_URL: Final = "http://localhost:8080/mcp"
 _DEFAULT_PORT: Final = 80
 """A URL with this port does not state it."""
-_COMMAND: Final = ROOT / ".venv" / "bin" / "carrel"
 _NO_SIGN_IN: Final = """\
 There is no sign-in: every program on this machine may read and write. To require credentials, as
-in the cloud: make run ARGS=--sign-in
+in the cloud: {sign_in}
 """
 _SIGN_IN: Final = """\
 Clients need a credential, as in the cloud. Make yourself the owner, and create a key, which is
@@ -47,11 +47,11 @@ def welcome_text(port: int, variables: Mapping[str, str], *, sign_in: bool) -> s
     url = f"{origin(port)}/mcp"
     option = "" if url == DEFAULT_URL else f" --url {url}"
     assignments = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
-    carrel = " ".join([*assignments, ".venv/bin/carrel"])
-    server: dict[str, object] = {"command": str(_COMMAND), "args": ["stdio"]}
-    if variables:
-        server["env"] = dict(variables)
-    access = _SIGN_IN.format(carrel=carrel) if sign_in else _NO_SIGN_IN
+    carrel = " ".join([*assignments, carrel_command()])
+    server = Server(program=str(carrel_program()), variables=variables)
+    desktop = CLAUDE_DESKTOP.configuration(server)
+    access = _SIGN_IN if sign_in else _NO_SIGN_IN
+    access = access.format(carrel=carrel, sign_in=run_command("--sign-in"))
     return f"""
 Carrel is running. Its MCP endpoint is
 
@@ -63,12 +63,14 @@ Add it to Claude Code:
 
 Add it to Claude Desktop (Settings, Developer, Edit Config):
 
-    {json.dumps({"mcpServers": {"carrel": server}})}
+    {json.dumps(desktop)}
+
+Or have the configuration of a client written: {carrel} init --help
 
 {access}
 Try a call, in another window:
 
-    .venv/bin/carrel call search_kb '{{"query": "why do flaky tests hurt?", "limit": 3}}'{option}
+    {carrel_command()} call search_kb '{{"query": "why do flaky tests hurt?", "limit": 3}}'{option}
 
 Add your own texts:
 

