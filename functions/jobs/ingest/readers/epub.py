@@ -298,10 +298,8 @@ def _with_characters(data: bytes) -> bytes:
 
 def _parse_xml(data: bytes) -> Any:
     """Parse XML, which may declare no entities: they could be of endless size, or name files."""
-    try:
-        from lxml import etree
-    except ImportError as error:
-        raise Unreadable("needs lxml: install carrel[documents]") from error
+    from lxml import etree
+
     parser = etree.XMLParser(
         resolve_entities=False,
         load_dtd=False,

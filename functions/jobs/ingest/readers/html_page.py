@@ -41,7 +41,6 @@ _NO_ARTICLE: Final = (
     "has no article: it is a menu, a form, or a page that needs JavaScript;"
     " save the page from a browser, or its text as Markdown"
 )
-_NEEDS_EXTRA: Final = "needs trafilatura: install carrel[documents]"
 
 _META_CHARSET: Final = re.compile(
     rb"""<(?:meta|\?xml)\b[^>]{0,200}?\b(?:charset|encoding)\s*=\s*["']?([\w.:-]{1,40})""",
@@ -84,7 +83,7 @@ def article_source(
         written_at: The date if the page has none.
 
     Raises:
-        Unreadable: The page has no article, or is too large; or trafilatura is not installed.
+        Unreadable: The page has no article, or is too large.
     """
     if reason := excess(len(html), MAX_BYTES):
         raise Unreadable(reason)
@@ -136,11 +135,9 @@ def _decode(html: bytes) -> str:
 
 
 def _parse(html: bytes) -> Any:
-    try:
-        from lxml import etree
-        from lxml import html as lxml_html
-    except ImportError as error:
-        raise Unreadable(_NEEDS_EXTRA) from error
+    from lxml import etree
+    from lxml import html as lxml_html
+
     text = _decode(html).replace("\0", "")
     if not text.strip():
         raise Unreadable("is empty")
@@ -161,10 +158,8 @@ def _extract(tree: Any, address: str | None) -> Any:
     came out short. Comments are left out. The date is that of publication; it is not guessed from
     dates in the text.
     """
-    try:
-        from trafilatura.core import bare_extraction
-    except ImportError as error:
-        raise Unreadable(_NEEDS_EXTRA) from error
+    from trafilatura.core import bare_extraction
+
     try:
         document: Any = bare_extraction(
             tree,

@@ -16,7 +16,6 @@ import sys
 from collections import Counter
 from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
-from importlib.util import find_spec
 from pathlib import PurePosixPath
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
@@ -92,7 +91,7 @@ def pdf_source(
         written_at: The date if its metadata have none.
 
     Raises:
-        Unreadable: It is too large, encrypted, damaged or a scan; or pypdfium2 is not installed.
+        Unreadable: It is too large, encrypted, damaged or a scan.
         OSError: It cannot be opened.
     """
     if reason := excess(path.stat().st_size, MAX_BYTES):
@@ -136,8 +135,6 @@ def _source(file: SourceFile) -> Source:
 
 def _read(path: Path) -> dict[str, Any]:
     """Run the program, which has no environment but the path of modules: no key, no token."""
-    if find_spec("pypdfium2") is None:
-        raise Unreadable("needs pypdfium2: install carrel[documents]")
     with path.open("rb"):  # raises OSError here, for the name of the file
         pass
     environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
