@@ -25,7 +25,7 @@ from functions.gateway.auth.visitor import attached_visitor
 from functions.gateway.body_limits import BodyLimit, find_json_problem
 from functions.gateway.http_errors import ErrorMiddleware, json_rpc_error
 from functions.gateway.mcp.endpoint import McpEndpoint
-from functions.gateway.mcp.server import mcp_server
+from functions.gateway.mcp.selection import SelectedServers
 from functions.gateway.oauth.routes import sign_in_routes
 from functions.gateway.rate_limits import AddressRateLimit
 from shared.core.http import media_type
@@ -34,12 +34,12 @@ from shared.core.log import bind_trace
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from mcp.server.lowlevel import Server
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from functions.gateway.calls.dispatch import Dispatcher
     from functions.gateway.catalog import Catalog
+    from functions.gateway.mcp.endpoint import FindServer
     from shared.core.settings import Settings
 
     Handler = Callable[[Request], Awaitable[ASGIApp]]
@@ -64,8 +64,8 @@ logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)
 def gateway(settings: Settings, dispatcher: Dispatcher, catalog: Catalog) -> Handler:
     """Make the Cloud Function that serves the tools of this catalogue."""
     access = Access(settings)
-    server = mcp_server(catalog, access.pipeline(dispatcher))
-    return as_function(mcp_app(access, dispatcher, server))
+    servers = SelectedServers(catalog, access.pipeline(dispatcher))
+    return as_function(mcp_app(access, dispatcher, servers.find))
 
 
 def as_function(app: Starlette) -> Handler:
@@ -84,17 +84,15 @@ def as_function(app: Starlette) -> Handler:
     return cast("Handler", functions_framework.aio.http(cast("Any", handle)))
 
 
-def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Starlette:
+def mcp_app(access: Access, dispatcher: Dispatcher, find_server: FindServer) -> Starlette:
     """Make the ASGI app: a stateless `/mcp` with JSON responses, sign-in, and `/health`."""
     settings = access.settings
+    endpoint = McpEndpoint(find_server, _make_security_settings(settings))
     health = HealthEndpoint(dispatcher)
     needs_sign_in = not settings.local_user
     app = Starlette(
         routes=[
-            Route(
-                RESOURCE_PATH,
-                _guard_endpoint(McpEndpoint(server, _make_security_settings(settings)), access),
-            ),
+            Route(RESOURCE_PATH, _guard_endpoint(endpoint, access)),
             Route("/health", health.answer, methods=["GET"]),
             *(sign_in_routes(access) if needs_sign_in else []),
         ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
 
 PATH: Final = Path(__file__).with_name("catalog.json")
+_WORD: Final = re.compile(r"\w+")
 
 
 class Declaration(BaseModel):
@@ -28,6 +30,7 @@ class Declaration(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
+    group: str = ""
     title: str
     description: str
     input_schema: dict[str, Any] = Field(alias="inputSchema")
@@ -70,9 +73,17 @@ class Declaration(BaseModel):
 class Catalog:
     """The tools of a deployment, sorted by name."""
 
-    def __init__(self, declarations: list[Declaration]) -> None:
-        """Index the tools by name."""
+    def __init__(
+        self, declarations: list[Declaration], removed_names: frozenset[str] = frozenset()
+    ) -> None:
+        """Index the tools by name.
+
+        Args:
+            declarations: The tools.
+            removed_names: The names of other tools, which Carrel has but does not offer here.
+        """
         self._by_name = {tool.name: tool for tool in sorted(declarations, key=lambda d: d.name)}
+        self.removed_names = removed_names
 
     @classmethod
     def load(cls) -> Catalog:
@@ -80,25 +91,65 @@ class Catalog:
         return cls(TypeAdapter(list[Declaration]).validate_json(PATH.read_bytes()))
 
     def apply_settings(self, settings: Settings) -> Catalog:
-        """Apply a deployment's settings: disabled tools, timeouts and prices.
-
-        Links to the resources of disabled tools are removed.
+        """Apply a deployment's settings: disabled tools and groups, timeouts and prices.
 
         Raises:
-            InvalidInput: A setting names a tool that does not exist.
+            InvalidInput: A setting names a tool or a group that does not exist.
         """
         self._check_names("DISABLED_TOOLS", settings.disabled_tools)
         self._check_names("TOOL_TIMEOUTS", settings.tool_timeouts)
         self._check_names("TOOL_PRICES", settings.tool_prices)
-        disabled_names = settings.disabled_tools
-        tools = [tool for tool in self._by_name.values() if tool.name not in disabled_names]
+        groups = frozenset(settings.tool_groups) or self.groups
+        if unknown := sorted(groups - self.groups):
+            raise InvalidInput(
+                f"TOOL_GROUPS names unknown groups: {', '.join(unknown)}. The groups are:"
+                f" {', '.join(sorted(self.groups))}."
+            )
+        tools = [_apply_settings(tool, settings) for tool in self._by_name.values()]
+        return Catalog(tools, self.removed_names).select(
+            groups, read_only=settings.read_only, excluded_names=settings.disabled_tools
+        )
+
+    def select(
+        self,
+        groups: Collection[str],
+        *,
+        read_only: bool = False,
+        excluded_names: Collection[str] = (),
+    ) -> Catalog:
+        """Return the tools of these groups, without links to the resources of others.
+
+        Args:
+            groups: The names of groups.
+            read_only: Whether to leave out the tools that change something.
+            excluded_names: The names of other tools to leave out.
+        """
+        tools = [
+            tool
+            for tool in self._by_name.values()
+            if tool.group in groups
+            and tool.name not in excluded_names
+            and (tool.effect is Effect.READ or not read_only)
+        ]
         resource_uris = {tool.resource.uri for tool in tools if tool.resource}
-        return Catalog([_apply_settings(tool, settings, resource_uris) for tool in tools])
+        return Catalog(
+            [_without_broken_links(tool, resource_uris) for tool in tools],
+            self.removed_names | (self._by_name.keys() - {tool.name for tool in tools}),
+        )
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """The groups of all tools: the folders that contain them."""
+        return frozenset(tool.group for tool in self._by_name.values())
 
     @property
     def names(self) -> list[str]:
         """The names of all tools."""
         return list(self._by_name)
+
+    def offers_all_in(self, text: str) -> bool:
+        """Return whether a text names no tool that is not offered here."""
+        return self.removed_names.isdisjoint(_WORD.findall(text))
 
     def tools_for(self, caller: Caller) -> list[Declaration]:
         """Return the tools that this caller may call."""
@@ -138,13 +189,16 @@ class Catalog:
             )
 
 
-def _apply_settings(
-    tool: Declaration, settings: Settings, resource_uris: Collection[str]
-) -> Declaration:
+def _without_broken_links(tool: Declaration, resource_uris: Collection[str]) -> Declaration:
+    if tool.links is None or tool.links.uri in resource_uris:
+        return tool
+    return tool.model_copy(update={"links": None})
+
+
+def _apply_settings(tool: Declaration, settings: Settings) -> Declaration:
     return tool.model_copy(
         update={
             "timeout": settings.tool_timeouts.get(tool.name, tool.timeout),
             "price": settings.tool_prices.get(tool.name, tool.price),
-            "links": tool.links if tool.links and tool.links.uri in resource_uris else None,
         }
     )

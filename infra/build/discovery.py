@@ -28,6 +28,11 @@ def package_name(tool: Tool[Any, Any]) -> str:
     return ".".join(path.relative_to(ROOT).parts)
 
 
+def group_name(tool: Tool[Any, Any]) -> str:
+    """Return the name of a tool's group: the folder that contains its package."""
+    return package_name(tool).split(".")[2]
+
+
 def jobs() -> list[Job]:
     """Return all jobs, sorted by name."""
     return [import_module(module).JOB for module in _find_modules("functions/jobs/*/job.py")]

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from functions.jobs.ingest.readers.decoding import MEGABYTE
 from functions.jobs.ingest.readers.reading import FORMATS
-from infra.build.discovery import ROOT, jobs, package_name, tools
+from infra.build.discovery import ROOT, group_name, jobs, tools
 from infra.mcp_clients import CLIENTS, EXAMPLE_ADDRESS, EXAMPLE_PROGRAM
 from shared.core.settings import setting_groups
 
@@ -88,7 +88,7 @@ def _generate(path: Path) -> str:
 
 
 def _render_catalog() -> str:
-    declarations = [tool.declaration() for tool in tools()]
+    declarations = [tool.declaration() | {"group": group_name(tool)} for tool in tools()]
     return json.dumps(declarations, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -115,7 +115,7 @@ def _group_tools() -> dict[str, list[Tool[Any, Any]]]:
     groups: defaultdict[str, list[Tool[Any, Any]]] = defaultdict(list)
     for tool in tools():
         if not tool.internal:
-            groups[package_name(tool).split(".")[2]].append(tool)
+            groups[group_name(tool)].append(tool)
     order = [*_GROUPS, *sorted(groups.keys() - _GROUPS.keys())]
     return {group: groups[group] for group in order if group in groups}
 

@@ -211,6 +211,14 @@ class ToolSettings(SettingGroup):
         examples=[["get_stats"]],
         description="Tools that are switched off: they are neither listed nor called.",
     )
+    tool_groups: tuple[str, ...] = Field(
+        default=(),
+        examples=[["knowledge", "tasks"]],
+        description="The groups of tools that are offered; by default, all.",
+    )
+    read_only: bool = Field(
+        default=False, description="Whether only tools that change nothing are offered."
+    )
     tool_timeouts: dict[str, float] = Field(
         default_factory=dict,
         examples=[{"search_kb": 20}],

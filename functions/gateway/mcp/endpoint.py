@@ -51,13 +51,19 @@ from starlette.responses import Response
 
 from functions.gateway.calls.arguments import MAX_DEPTH
 from functions.gateway.http_errors import json_rpc_error
+from shared.core.errors import InvalidInput
 from shared.runtime.invocation import MAX_REPORTED_PROBLEMS, field_path
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcp.server.lowlevel import Server
     from mcp.server.transport_security import TransportSecuritySettings
     from mcp_types import JSONRPCMessage, RequestId
     from starlette.types import Receive, Scope, Send
+
+    FindServer = Callable[[str], Server[Any]]
+    """A function that returns the server for the query of an address, or raises InvalidInput."""
 
 _NO_JSON_MESSAGE: Final = "The body is not valid JSON in UTF-8. Correct it and send it again."
 _TOO_DEEP_MESSAGE: Final = (
@@ -99,9 +105,9 @@ _NO_BACK_CHANNEL: Final = TransportContext(kind="streamable-http", can_send_requ
 class McpEndpoint:
     """The app that answers posted messages. It has no sessions and no streams."""
 
-    def __init__(self, server: Server[Any], security: TransportSecuritySettings) -> None:
-        """Store the server, and the allowed hosts and origins."""
-        self._server = server
+    def __init__(self, find_server: FindServer, security: TransportSecuritySettings) -> None:
+        """Store how to find the server for a request, and the allowed hosts and origins."""
+        self._find_server = find_server
         self._security = TransportSecurityMiddleware(security)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -112,6 +118,10 @@ class McpEndpoint:
     async def _answer_request(self, request: Request, receive: Receive) -> Response:
         if rejection := await self._security.validate_request(request):
             return json_rpc_error(rejection.status_code, _SECURITY_MESSAGES[rejection.status_code])
+        try:
+            server = self._find_server(request.url.query)
+        except InvalidInput as error:
+            return json_rpc_error(400, error.message)
         accepts_json, _ = check_accept_headers(request)
         if not accepts_json:
             return json_rpc_error(406, "Send the header Accept: application/json.")
@@ -121,19 +131,19 @@ class McpEndpoint:
             return message
         version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
         if version in HANDSHAKE_PROTOCOL_VERSIONS:
-            return await self._answer_handshake_message(message, request, version)
-        return await self._answer_modern_message(message, request, version)
+            return await self._answer_handshake_message(message, request, version, server)
+        return await self._answer_modern_message(message, request, version, server)
 
     async def _answer_handshake_message(
-        self, message: JSONRPCMessage, request: Request, version: str
+        self, message: JSONRPCMessage, request: Request, version: str, server: Server[Any]
     ) -> Response:
         """Answer a message of a revision up to 2025-11-25. An error has the HTTP status 200."""
         if not isinstance(message, JSONRPCRequest):
             return _accept()
-        return _answer(message.id, await self._run_method(message, request, version))
+        return _answer(message.id, await self._run_method(message, request, version, server))
 
     async def _answer_modern_message(
-        self, message: JSONRPCMessage, request: Request, version: str
+        self, message: JSONRPCMessage, request: Request, version: str, server: Server[Any]
     ) -> Response:
         """Answer a message of 2026-07-28, whose headers repeat parts of its body, or of none."""
         if isinstance(message, JSONRPCNotification):
@@ -148,17 +158,17 @@ class McpEndpoint:
         envelope = classify_inbound_request(body, headers=request.headers)
         if isinstance(envelope, InboundLadderRejection):
             return _reject(message.id, envelope)
-        outcome = await self._run_method(message, request, version)
+        outcome = await self._run_method(message, request, version, server)
         if isinstance(outcome, ErrorData):
             return _answer(message.id, outcome, ERROR_CODE_HTTP_STATUS.get(outcome.code, 200))
         return _answer(message.id, outcome)
 
     async def _run_method(
-        self, message: JSONRPCRequest, request: Request, version: str
+        self, message: JSONRPCRequest, request: Request, version: str, server: Server[Any]
     ) -> dict[str, Any] | ErrorData:
         # No handler asks for the client's name or for what it can do.
         connection = Connection.from_envelope(version, None, None)
-        runner = ServerRunner(self._server, connection, lifespan_state=None)
+        runner = ServerRunner(server, connection, lifespan_state=None)
         context = _RequestContext(message.id, ServerMessageMetadata(request_context=request))
         try:
             return await runner.on_request(context, message.method, message.params)

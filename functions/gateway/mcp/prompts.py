@@ -62,6 +62,11 @@ class Prompt:
     arguments: tuple[PromptArgument, ...]
     text: Callable[[Mapping[str, str]], str]
 
+    @property
+    def example(self) -> str:
+        """The prompt's text with the names of its arguments as their values."""
+        return self.text({argument.name: argument.name for argument in self.arguments})
+
     def to_mcp(self) -> types.Prompt:
         """Convert the prompt to MCP's format."""
         arguments = [

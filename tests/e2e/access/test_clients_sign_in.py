@@ -51,7 +51,7 @@ class Browser:
 
 @asynccontextmanager
 async def connect(
-    gateway: RunningGateway, memory: Memory, browser: Browser, method: str | None = None
+    endpoint: str, memory: Memory, browser: Browser, method: str | None = None
 ) -> AsyncIterator[tuple[Client, OAuthClientProvider]]:
     """Connect the official Python client, which signs in."""
     metadata = OAuthClientMetadata.model_validate(
@@ -61,12 +61,10 @@ async def connect(
             "token_endpoint_auth_method": method,
         }
     )
-    auth = OAuthClientProvider(
-        gateway.endpoint, metadata, memory, browser.open, browser.read_redirect
-    )
+    auth = OAuthClientProvider(endpoint, metadata, memory, browser.open, browser.read_redirect)
     async with (
         httpx2.AsyncClient(auth=auth, timeout=60) as http,
-        Client(streamable_http_client(gateway.endpoint, http_client=http)) as client,
+        Client(streamable_http_client(endpoint, http_client=http)) as client,
     ):
         yield client, auth
 
@@ -77,7 +75,7 @@ async def test_the_python_client_signs_in_and_calls(
 ) -> None:
     memory = Memory()
     browser = Browser(make_key("anna.python"))
-    async with connect(gateway, memory, browser, method) as (client, _):
+    async with connect(gateway.endpoint, memory, browser, method) as (client, _):
         result = await client.call_tool("write_note", {"text": "by hand"})
     assert not result.is_error
     assert memory.tokens
@@ -86,12 +84,22 @@ async def test_the_python_client_signs_in_and_calls(
     assert memory.tokens.refresh_token
 
 
+async def test_a_token_is_for_all_addresses(gateway: RunningGateway, make_key: MakeKey) -> None:
+    """A selection of tools is not another resource, and limits nothing that the token may do."""
+    memory, browser = Memory(), Browser(make_key("anna.reads"))
+    async with connect(f"{gateway.endpoint}?readonly", memory, browser) as (client, _):
+        assert "write_note" not in {tool.name for tool in (await client.list_tools()).tools}
+    async with connect(gateway.endpoint, memory, browser) as (client, _):
+        assert not (await client.call_tool("write_note", {"text": "by hand"})).is_error
+    assert len(browser.visits) == 1
+
+
 async def test_an_expired_token_is_refreshed_without_a_person(
     gateway: RunningGateway, make_key: MakeKey
 ) -> None:
     memory = Memory()
     browser = Browser(make_key("anna.away"))
-    async with connect(gateway, memory, browser) as (client, auth):
+    async with connect(gateway.endpoint, memory, browser) as (client, auth):
         first = memory.tokens
         auth.context.token_expiry_time = 1.0
         assert not (await client.call_tool("read_notes", {})).is_error

@@ -49,11 +49,12 @@ def call_result(
     return result
 
 
+@pytest.mark.parametrize("query", ["", "?readonly", "?tools=unknown"])
 @pytest.mark.parametrize("body", [initialize(HANDSHAKE[0]), message("tools/list")])
 def test_a_request_without_a_credential_learns_where_to_sign_in(
-    gateway: RunningGateway, body: dict[str, Any]
+    gateway: RunningGateway, body: dict[str, Any], query: str
 ) -> None:
-    response = post(gateway.endpoint, body)
+    response = post(f"{gateway.endpoint}{query}", body)
     assert response.status_code == 401
     assert challenge(response) == {
         "resource_metadata": f"{gateway.url}/.well-known/oauth-protected-resource/mcp",
@@ -78,8 +79,9 @@ def test_a_request_without_a_credential_learns_where_to_sign_in(
 def test_an_invalid_credential_is_an_invalid_token_error(
     gateway: RunningGateway, open_gateway: RunningGateway, headers: dict[str, str | None]
 ) -> None:
-    for instance in (gateway, open_gateway):
-        response = post(instance.endpoint, message("tools/list"), headers)
+    endpoints = (gateway.endpoint, open_gateway.endpoint, f"{gateway.endpoint}?readonly")
+    for endpoint in endpoints:
+        response = post(endpoint, message("tools/list"), headers)
         assert response.status_code == 401
         assert challenge(response)["error"] == "invalid_token"
 

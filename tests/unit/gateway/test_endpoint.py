@@ -149,6 +149,12 @@ def make_server(prompt: Prompt = PROMPT) -> Server[Any]:
     return mcp_server(CATALOG, make_pipeline(dispatcher), [prompt])
 
 
+def make_endpoint(prompt: Prompt = PROMPT) -> McpEndpoint:
+    """Make an endpoint with that server at all addresses."""
+    server = make_server(prompt)
+    return McpEndpoint(lambda _query: server, SECURITY)
+
+
 def attach_owner(app: ASGIApp) -> ASGIApp:
     """Wrap an app so that each request comes from the machine's owner."""
 
@@ -194,7 +200,7 @@ async def sdk_app() -> AsyncIterator[ASGIApp]:
 
 async def answers(body: object, headers: list[tuple[str, str]]) -> list[httpx2.Response]:
     """Return the responses of the endpoint and of the SDK's app."""
-    endpoint = McpEndpoint(make_server(), SECURITY)
+    endpoint = make_endpoint()
     async with sdk_app() as app:
         return [await post_to(endpoint, body, headers), await post_to(app, body, headers)]
 
@@ -276,7 +282,7 @@ async def test_a_wrong_header_has_the_status_of_the_sdk(
     ]
     async with sdk_app() as app:
         sdk_response = await post_content(app, content, request_headers)
-    response = await post_content(McpEndpoint(make_server(), SECURITY), content, request_headers)
+    response = await post_content(make_endpoint(), content, request_headers)
     assert response.status_code == status
     assert sdk_response.status_code == status
     assert advice in rpc_error(response)["message"]
@@ -285,9 +291,7 @@ async def test_a_wrong_header_has_the_status_of_the_sdk(
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
 async def test_invalid_parameters_are_named(version: str) -> None:
     body = message("tools/call", arguments={}, _meta=ENVELOPE)
-    response = await post_to(
-        McpEndpoint(make_server(), SECURITY), body, post_headers(body, version)
-    )
+    response = await post_to(make_endpoint(), body, post_headers(body, version))
     problem = "tools/call was not run. params.name: Field required."
     assert rpc_error(response)["message"] == f"{problem} Correct this and send it again."
 
@@ -306,7 +310,7 @@ async def test_an_error_in_a_handler_is_an_internal_error(
 ) -> None:
     prompt = Prompt(name="greet", title="Greet", description="Greets.", arguments=(), text=fault)
     body = message("prompts/get", name="greet", _meta=ENVELOPE)
-    endpoint = McpEndpoint(make_server(prompt), SECURITY)
+    endpoint = make_endpoint(prompt)
     response = await post_to(endpoint, body, post_headers(body, version))
     [line] = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert response.status_code == 200

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from functions.gateway.access import Access
 from functions.gateway.app import mcp_app
 from functions.gateway.auth.public_url import allowed_hosts, own_origins
-from functions.gateway.mcp.server import mcp_server
+from functions.gateway.mcp.selection import SelectedServers
 from shared.core.settings import Settings
 from tests.support.fake_catalog import CATALOG, FakeDispatcher
 from tests.support.mcp_wire import HEADERS, message
@@ -43,7 +43,7 @@ async def test_local_gateway_accepts_ipv6(host: str, status: int) -> None:
     )
     access = Access(settings)
     dispatcher = FakeDispatcher(lambda *_: {})
-    app = mcp_app(access, dispatcher, mcp_server(CATALOG, access.pipeline(dispatcher)))
+    app = mcp_app(access, dispatcher, SelectedServers(CATALOG, access.pipeline(dispatcher)).find)
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app)) as client:
         headers = {**HEADERS, "origin": f"http://{host}"}
         answer = await client.post(f"http://{host}/mcp", json=message("ping"), headers=headers)

@@ -1,0 +1,78 @@
+"""Selections of tools by the address: `/mcp?tools=knowledge,tasks` and `/mcp?readonly`.
+
+A conversation pays for every tool that is listed. A selection has a server of its own, with the
+instructions, prompts and resources that fit its tools. For OAuth, all addresses are one resource.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl
+
+from functions.gateway.mcp.server import mcp_server
+from shared.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from mcp.server.lowlevel import Server
+
+    from functions.gateway.calls.pipeline import CallPipeline
+    from functions.gateway.catalog import Catalog
+
+_MAX_QUOTED: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSelection:
+    """A selection of tools.
+
+    Attributes:
+        groups: The groups of the tools.
+        read_only: Whether only tools that change nothing are selected.
+    """
+
+    groups: frozenset[str]
+    read_only: bool
+
+    @classmethod
+    def parse(cls, query: str, groups: Collection[str]) -> ToolSelection:
+        """Read the query of an address. Without `tools`, all these groups are selected.
+
+        Raises:
+            InvalidInput: It has other parameters, or names an unknown group.
+        """
+        parameters = dict(parse_qsl(query, keep_blank_values=True))
+        names = parameters.pop("tools", None)
+        read_only = parameters.pop("readonly", None)
+        chosen = groups if names is None else {name.strip() for name in names.split(",")}
+        if parameters or read_only not in {None, "", "1", "true"} or not set(groups) >= set(chosen):
+            raise InvalidInput(
+                f"{f'?{query}'[:_MAX_QUOTED]!r} does not select tools. The URL may end with"
+                f" /mcp?tools= and one or more of {','.join(sorted(groups))}, and with ?readonly or"
+                " &readonly for the tools that change nothing."
+            )
+        return cls(frozenset(chosen), read_only is not None)
+
+
+class SelectedServers:
+    """The MCP servers of a deployment, one for each selection that was asked for."""
+
+    def __init__(self, catalog: Catalog, pipeline: CallPipeline) -> None:
+        """Store the tools of the deployment, and the pipeline of calls."""
+        self._catalog = catalog
+        self._pipeline = pipeline
+        self._servers: dict[ToolSelection, Server[Any]] = {}
+
+    def find(self, query: str) -> Server[Any]:
+        """Return the server for the query of an address.
+
+        Raises:
+            InvalidInput: The query selects no tools.
+        """
+        selection = ToolSelection.parse(query, self._catalog.groups)
+        if selection not in self._servers:
+            catalog = self._catalog.select(selection.groups, read_only=selection.read_only)
+            self._servers[selection] = mcp_server(catalog, self._pipeline)
+        return self._servers[selection]

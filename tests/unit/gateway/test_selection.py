@@ -1,0 +1,133 @@
+"""Addresses select tools, and everything that belongs to them."""
+
+from __future__ import annotations
+
+from itertools import chain, combinations
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from functions.gateway.catalog import Catalog
+from functions.gateway.mcp.prompt_texts import PROMPTS
+from functions.gateway.mcp.selection import SelectedServers, ToolSelection
+from functions.gateway.mcp.server import INSTRUCTIONS, instructions
+from infra.build.discovery import group_name, tools
+from shared.core.caller import Caller, Role
+from shared.core.errors import InvalidInput
+from shared.core.settings import Settings
+from shared.runtime.tool import Effect
+from tests.support.fake_catalog import FakeDispatcher, make_pipeline, make_server
+
+pytestmark = pytest.mark.anyio
+
+ALL = Catalog.load()
+GROUPS = {"extractions", "knowledge", "tasks", "traces", "workspaces"}
+OWNER = Caller.of("anna", role=Role.OWNER)
+
+
+def select(query: str) -> Catalog:
+    selection = ToolSelection.parse(query, ALL.groups)
+    return ALL.select(selection.groups, read_only=selection.read_only)
+
+
+def names(catalog: Catalog) -> set[str]:
+    return {tool.name for tool in catalog.tools_for(OWNER)}
+
+
+SELECTIONS = [
+    f"tools={','.join(groups)}"
+    for groups in chain.from_iterable(combinations(sorted(GROUPS), n) for n in range(1, 6))
+]
+
+
+def test_the_groups_are_the_folders_of_tools() -> None:
+    assert ALL.groups == GROUPS
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", names(ALL)),
+        ("tools=workspaces", {"extract_key_info"}),
+        ("tools=workspaces%2C%20workspaces", {"extract_key_info"}),
+        ("readonly&tools=tasks", {"list_tasks"}),
+        ("tools=tasks&readonly=true", {"list_tasks"}),
+    ],
+)
+def test_a_query_selects_tools(query: str, expected: set[str]) -> None:
+    assert names(select(query)) == expected
+
+
+@pytest.mark.parametrize("query", SELECTIONS)
+def test_a_selection_has_all_tools_of_its_groups(query: str) -> None:
+    groups = set(query.removeprefix("tools=").split(","))
+    visible = [tool for tool in tools() if not tool.internal and group_name(tool) in groups]
+    assert names(select(query)) == {tool.name for tool in visible}
+    reading = {tool.name for tool in visible if tool.effect is Effect.READ}
+    assert names(select(f"{query}&readonly")) == reading
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "tools=",
+        "tools=knowledge,",
+        "tools=Knowledge",
+        "tools=nothing",
+        "tool=knowledge",
+        "read_only",
+        "readonly=false",
+        "readonly=0",
+        "%F0%28%8C%28",
+    ],
+)
+def test_a_query_that_selects_nothing_says_what_it_may_be(query: str) -> None:
+    with pytest.raises(InvalidInput, match="extractions,knowledge,tasks,traces,workspaces"):
+        ToolSelection.parse(query, ALL.groups)
+
+
+@pytest.mark.parametrize("query", [*SELECTIONS, "readonly"])
+def test_instructions_links_and_prompts_fit_the_selection(query: str) -> None:
+    catalog = select(query)
+    hidden = set(ALL.names) - set(catalog.names)
+    assert catalog.removed_names == hidden
+    assert hidden.isdisjoint(instructions(catalog).replace(".", " ").replace(",", " ").split())
+    uris = {tool.resource.uri for tool in catalog.tools_for(OWNER) if tool.resource}
+    links = {tool.links.uri for tool in catalog.tools_for(OWNER) if tool.links}
+    assert links <= uris
+    prompts = [prompt.name for prompt in PROMPTS if catalog.offers_all_in(prompt.example)]
+    assert prompts == ([p.name for p in PROMPTS] if "search_kb" in catalog.names else [])
+
+
+def test_all_tools_have_all_instructions() -> None:
+    assert instructions(select("")) == INSTRUCTIONS
+
+
+def test_settings_limit_what_addresses_select() -> None:
+    catalog = ALL.apply_settings(Settings(tool_groups=("tasks", "traces"), read_only=True))
+    assert catalog.groups == {"tasks", "traces"}
+    assert names(catalog) == {"list_tasks", "search_traces", "get_trace", "list_tags"}
+    with pytest.raises(InvalidInput, match="one or more of tasks,traces,"):
+        ToolSelection.parse("tools=knowledge", catalog.groups)
+
+
+def test_a_setting_with_an_unknown_group_names_the_groups() -> None:
+    with pytest.raises(InvalidInput, match="unknown groups: notes"):
+        ALL.apply_settings(Settings(tool_groups=("notes",)))
+
+
+def test_a_selection_has_one_server() -> None:
+    servers = SelectedServers(ALL, make_pipeline(FakeDispatcher(lambda *_: {})))
+    assert servers.find("tools=tasks,traces") is servers.find("tools=traces,tasks&")
+    assert servers.find("") is not servers.find("readonly")
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
+async def test_prompts_and_resources_of_other_groups_are_not_listed(mode: Any) -> None:
+    dispatcher = FakeDispatcher(lambda *_: {})
+    async with Client(make_server(dispatcher, select("tools=tasks")), mode=mode) as client:
+        assert (await client.list_prompts()).prompts == []
+        assert (await client.list_resource_templates()).resource_templates == []
+        assert (await client.list_resources()).resources == []
+    assert dispatcher.calls == []
