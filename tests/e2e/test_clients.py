@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -30,6 +31,11 @@ def first_text(result: CallToolResult) -> str:
     block = result.content[0]
     assert block.type == "text"
     return block.text
+
+
+async def output_schema(client: Client, name: str) -> dict[str, Any]:
+    schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+    return schemas[name] or {}
 
 
 async def search(client: Client, **arguments: Any) -> dict[str, Any]:
@@ -113,18 +119,22 @@ async def test_a_question_leads_to_a_passage_and_its_whole_text(
     assert len(chunk["related_chunks"]) == 5
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"), [("search_kb", {"query": "bread"}), ("get_chunk", {"related_limit": 2})]
-)
 async def test_a_result_fits_its_schema_and_equals_its_text(
-    client: Client, library: Library, name: str, arguments: dict[str, Any]
+    client: Client, library: Library
 ) -> None:
-    if name == "get_chunk":
-        arguments = {"chunk_id": library.chunks[0].chunk_id, **arguments}
-    result = await client.call_tool(name, arguments)
-    schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
-    assert_matches_schema(result.structured_content, schemas[name] or {})
+    arguments = {"chunk_id": library.chunks[0].chunk_id, "related_limit": 2}
+    result = await client.call_tool("get_chunk", arguments)
+    assert_matches_schema(result.structured_content, await output_schema(client, "get_chunk"))
     assert json.loads(first_text(result)) == result.structured_content
+
+
+async def test_a_text_for_models_has_the_hits_of_the_result(client: Client) -> None:
+    result = await client.call_tool("search_kb", {"query": "bread"})
+    assert_matches_schema(result.structured_content, await output_schema(client, "search_kb"))
+    hits = (result.structured_content or {})["results"]
+    assert re.findall(r"^   ID: (.*)$", first_text(result), re.MULTILINE) == [
+        hit["chunk_id"] for hit in hits
+    ]
 
 
 async def test_a_result_has_a_receipt(client: Client, library: Library) -> None:

@@ -9,7 +9,7 @@ from pydantic import AliasChoices, Field, StringConstraints, TypeAdapter
 
 from functions.tools.knowledge.search_kb import messages
 from functions.tools.knowledge.search_kb.filters import Filters, to_selection
-from functions.tools.knowledge.search_kb.hits import Detail, Hit, make_hits
+from functions.tools.knowledge.search_kb.hits import Detail, Hit, format_hit, make_hits
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
 from shared.knowledge.chunk import parse_source_id
@@ -184,6 +184,26 @@ async def _list(args: In, selection: Selection, ctx: Context) -> Out:
     )
 
 
+def in_words(out: Out) -> str:
+    """Return the hits as text."""
+    paragraphs = [_format_heading(out)] if out.results else []
+    paragraphs += [out.message] if out.message else []
+    paragraphs += map(format_hit, out.results)
+    if out.next_cursor:
+        paragraphs.append(f"There are more: call again with cursor {out.next_cursor}")
+    return "\n\n".join(paragraphs) or "There is nothing."
+
+
+def _format_heading(out: Out) -> str:
+    count = len(out.results)
+    passages = f"{count} passage{'s' if count > 1 else ''}"
+    if out.query is None:
+        return f"{passages}, newest first:"
+    if out.matches:
+        return f'{passages} for "{out.query}", best first:'
+    return f'Nothing is likely to answer "{out.query}". The nearest {passages}:'
+
+
 TOOL = Tool(
     name="search_kb",
     title="Search the knowledge base",
@@ -197,6 +217,7 @@ TOOL = Tool(
     input=In,
     output=Out,
     run=search_kb,
+    text=in_words,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
     links=Links(items="results", uri="carrel://chunk/{chunk_id}", name="title"),
