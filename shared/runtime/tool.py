@@ -101,8 +101,8 @@ class Tool(Generic[ArgumentsT, ResultT]):
         role: The role that its caller needs.
         required_scope: The scope that a credential needs, if not that of its effect.
         timeout: Seconds that a call may take; by default 10 for a read, and 30 otherwise.
-        idempotent: Whether a failed call may be sent again even without a key, since it continues
-            where the first one stopped. Reads always are.
+        idempotent: Whether a failed call may be sent again even without a key, since it only does
+            what the first one did not. Reads always are.
         task: Returns the task that a call works in; by default, the credential's task.
         price: The highest price of a call, in millionths of a dollar.
         text: Writes the result as text for people; by default, clients see the result as JSON.
