@@ -72,6 +72,19 @@ async def test_clusters_are_named(ctx: Context) -> None:
     }
 
 
+async def test_a_deleted_main_cluster_does_not_get_anothers_name(ctx: Context) -> None:
+    chunk = (await store_sources(ctx, BAKING))[0]
+    await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"cluster_id": ["gone", "c-1"]})
+    await set_fields(ctx, "clusters/c-1", {"name": "Ovens", "description": "Heat."})
+    out = await get_chunk(In(chunk_id=chunk.chunk_id), ctx)
+    assert out.cluster is not None
+    assert out.cluster.model_dump() == {
+        "cluster_id": ["gone", "c-1"],
+        "cluster_name": None,
+        "description": None,
+    }
+
+
 async def test_a_deleted_cluster_leaves_its_id_without_a_name(ctx: Context) -> None:
     chunk = (await store_sources(ctx, BAKING))[0]
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"cluster_id": ["gone"]})

@@ -133,7 +133,8 @@ def _build_out(
 def _build_membership(chunk: Chunk, clusters: list[Cluster]) -> ClusterMembership | None:
     if not chunk.cluster_id:
         return None
-    main = clusters[0] if clusters else None
+    # Clusters that are gone are still listed until the next run of clustering.
+    main = next((item for item in clusters if item.cluster_id == chunk.cluster_id[0]), None)
     return ClusterMembership(
         cluster_id=list(chunk.cluster_id),
         cluster_name=main.name if main else None,
