@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import AliasChoices, Field
 
@@ -69,6 +69,7 @@ class RelatedChunk(Result):
 class Out(Addresses):
     """A passage with its card, clusters and related passages."""
 
+    always_included: ClassVar = ("readwise_url", "source_url", "highlight_url")
     chunk_id: str = Field(description="The passage's id.")
     source_id: str = Field(description="Id of its source, for get_source.")
     title: str = Field(description="Title of its source.")
