@@ -158,6 +158,11 @@ def log_only_warnings() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
 
 
+def log_debug_lines() -> None:
+    """Log lines of the level DEBUG, too."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG))
+
+
 def error_fields(error: BaseException) -> dict[str, Any]:
     """Describe an error by its type and stack, without its message.
 

@@ -235,6 +235,11 @@ class ToolSettings(SettingGroup):
     billing_token: SecretStr | None = Field(
         default=None, description="The bearer token for the billing service."
     )
+    log_level: Literal["debug", "info"] = Field(
+        default="info",
+        description="The lowest level that the gateway logs. debug adds a line when a call starts,"
+        " and so about doubles the volume: the line at a call's end has all that it has.",
+    )
     circuit_failure_threshold: int = Field(
         default=FAILURE_THRESHOLD,
         ge=1,

@@ -19,9 +19,24 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallAnswer, CallRequest
 
 EVENT: Final = "tool_call"
+START_EVENT: Final = "tool_call_started"
 _TASK_HASH_PURPOSE: Final = "task in the log"
 _TASK_HASH_LENGTH: Final = 16
 """The number of characters of a logged hash of a task: enough to distinguish a user's tasks."""
+
+
+def log_start(tool: Declaration, request: CallRequest) -> None:
+    """Write a line at the start of a call, which shows calls that never end.
+
+    It is of the level DEBUG because logs cost money, and the line at the end has all its fields.
+    """
+    log.debug(
+        START_EVENT,
+        tool=tool.name,
+        call_id=request.call_id,
+        user=request.caller.user_id,
+        arguments=_measure_arguments(tool, request),
+    )
 
 
 def log_call(
@@ -60,7 +75,7 @@ def log_call(
         user=request.caller.user_id,
         outcome="error" if answer.error else "ok",
         price=receipt.price or 0,
-        arguments=argument_sizes(request.arguments, tool.input_schema.get("properties", {})),
+        arguments=_measure_arguments(tool, request),
         documents_read=receipt.documents_read,
         documents_written=receipt.documents_written,
         round_trips=receipt.round_trips,
@@ -76,6 +91,10 @@ def hash_task(task: str, user_id: str | None, keyring: Keyring) -> str:
     The hashes change when the secrets rotate.
     """
     return keyring.sign(_TASK_HASH_PURPOSE, json.dumps([user_id, task]))[:_TASK_HASH_LENGTH]
+
+
+def _measure_arguments(tool: Declaration, request: CallRequest) -> dict[str, int]:
+    return argument_sizes(request.arguments, tool.input_schema.get("properties", {}))
 
 
 def _name_invalid_arguments(tool: Declaration, answer: CallAnswer) -> list[str]:
