@@ -12,6 +12,7 @@ from functions.gateway.calls.external_billing import ExternalBilling
 from functions.gateway.calls.pipeline import CallPipeline
 from functions.gateway.rate_limits import CallLimits
 from shared.accounts.keyring import Keyring
+from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.dates import utc_now
 from shared.firestore.database import Connection
 
@@ -62,7 +63,17 @@ class Access:
         await self.connection.aclose()
 
     def _make_billing(self) -> Billing:
-        url, token = self.settings.billing_url, self.settings.billing_token
-        if url is None:
+        settings = self.settings
+        if settings.billing_url is None:
             return LedgerBilling(self.connection, self.clock)
-        return ExternalBilling(url, token, self.connection, self.clock)
+        return ExternalBilling(
+            settings.billing_url,
+            settings.billing_token,
+            self.connection,
+            self.clock,
+            breaker=CircuitBreaker(
+                "The billing service",
+                failures=settings.circuit_failure_threshold,
+                pause=settings.circuit_recovery_timeout,
+            ),
+        )

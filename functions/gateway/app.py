@@ -29,7 +29,7 @@ from functions.gateway.mcp.selection import SelectedServers
 from functions.gateway.oauth.routes import sign_in_routes
 from functions.gateway.rate_limits import AddressRateLimit
 from shared.core.http import media_type
-from shared.core.log import bind_trace
+from shared.core.log import bind_trace, log_debug_lines
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -63,6 +63,8 @@ logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)
 
 def gateway(settings: Settings, dispatcher: Dispatcher, catalog: Catalog) -> Handler:
     """Make the Cloud Function that serves the tools of this catalogue."""
+    if settings.log_level == "debug":
+        log_debug_lines()
     access = Access(settings)
     servers = SelectedServers(catalog, access.pipeline(dispatcher))
     return as_function(mcp_app(access, dispatcher, servers.find))

@@ -9,5 +9,5 @@ from shared.core.settings import Settings
 
 _settings = Settings()
 _catalog = Catalog.load().apply_settings(_settings)
-handle = gateway(_settings, HttpDispatcher(_settings.tool_urls, names=_catalog.names), _catalog)
+handle = gateway(_settings, HttpDispatcher(_settings, names=_catalog.names), _catalog)
 cold_start.end()

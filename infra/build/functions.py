@@ -59,6 +59,7 @@ GATEWAY_SETTINGS: Final = (
     *("sign_ins_per_ten_minutes", "registrations_per_hour"),
     *("google_client_id", "google_issuer", "allowed_emails", "allowed_domains"),
     *("billing_url", "disabled_tools", "tool_groups", "read_only", "tool_timeouts", "tool_prices"),
+    *("circuit_failure_threshold", "circuit_recovery_timeout", "log_level"),
     *("embedding_provider", "openai_key_of_caller"),  # to know whether callers send an OpenAI key
 )
 """The gateway reads these fields of `Settings`, and its secrets."""

@@ -16,7 +16,7 @@ _catalog = Catalog.load().apply_settings(_settings)
 _secret = os.environ.pop(FUNCTION_SECRET, None)
 _app = App(_settings)
 _dispatcher = LinkFetchingDispatcher(
-    HttpDispatcher(_settings.tool_urls, SharedSecretTokens(_secret), _catalog.names)
+    HttpDispatcher(_settings, SharedSecretTokens(_secret), _catalog.names)
     if _secret
     else InlineDispatcher(_app),
     LinkFetcher(_app),

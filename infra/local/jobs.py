@@ -21,10 +21,10 @@ from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.job import JOB as INGEST
 from functions.jobs.ingest.links.queue import ingest_link
 from functions.jobs.ingest.path import ingest_confirmed
-from infra.local.local_database import SAMPLE
+from infra.local.local_database import SAMPLE, STATE
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError
-from shared.core.log import log_only_warnings
+from shared.core.log import log_warnings_to
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Failure, Job
 
+COMMAND_LOG: Final = STATE / "command.log"
+"""The last command's log lines: where in the code each failure happened that it printed."""
 MAX_PRINTED_ITEMS: Final = 20
 """At most this many failures, and this many warnings, are printed."""
 POLL_SECONDS: Final = 0.2
@@ -120,7 +122,7 @@ def _run_command(settings: Settings, command: Callable[[JobRuns], Awaitable[None
             runs.print_notes()
         return runs.succeeded
 
-    log_only_warnings()
+    log_warnings_to(COMMAND_LOG)
     return asyncio.run(run())
 
 

@@ -25,6 +25,7 @@ from structlog.contextvars import bound_contextvars, get_contextvars
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from starlette.datastructures import Headers
 
@@ -156,6 +157,38 @@ logging.setLogRecordFactory(_make_redacted_record)
 def log_only_warnings() -> None:
     """Log warnings and errors only, for commands that report their progress themselves."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+
+
+class _LogFile:
+    """A file that exists only if something is logged."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def write(self, text: str) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(text)
+
+    def flush(self) -> None:
+        """Do nothing: each write is flushed."""
+
+
+def log_warnings_to(path: Path) -> None:
+    """Log warnings and errors to a file, for commands that print failures in words themselves.
+
+    The file holds the lines of the last such command; without any, there is no file.
+    """
+    path.unlink(missing_ok=True)
+    file: Any = _LogFile(path)
+    log_only_warnings()
+    structlog.configure(logger_factory=lambda *_: structlog.WriteLogger(file))
+    logging.basicConfig(stream=file, format="%(message)s")
+
+
+def log_debug_lines() -> None:
+    """Log lines of the level DEBUG, too."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG))
 
 
 def error_fields(error: BaseException) -> dict[str, Any]:

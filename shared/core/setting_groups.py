@@ -23,6 +23,7 @@ from pydantic import (
 
 from shared.core.addresses import check_endpoint, check_origin, is_loopback
 from shared.core.caller import USER_ID_FORMAT, is_user_id
+from shared.core.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS
 from shared.core.dates import time_zone
 
 MAX_QUOTED_CHARACTERS: Final = 150_000
@@ -241,6 +242,23 @@ class ToolSettings(SettingGroup):
     )
     billing_token: SecretStr | None = Field(
         default=None, description="The bearer token for the billing service."
+    )
+    log_level: Literal["debug", "info"] = Field(
+        default="info",
+        description="The lowest level that the gateway logs. debug adds a line when a call starts,"
+        " and so about doubles the volume: the line at a call's end has all that it has.",
+    )
+    circuit_failure_threshold: int = Field(
+        default=FAILURE_THRESHOLD,
+        ge=1,
+        description="How many calls in a row a tool's function or the billing service must fail"
+        " before it gets no more for a while.",
+    )
+    circuit_recovery_timeout: float = Field(
+        default=OPEN_SECONDS,
+        gt=0,
+        description="Seconds until a function or a billing service that kept failing is tried"
+        " again, with one call.",
     )
     time_zone: str = Field(
         default="UTC",

@@ -209,7 +209,7 @@ async def _run_or_replay(
 def _build_success_fields(tool: Tool[Any, Any], result: Result) -> dict[str, Any]:
     """Return the fields of an answer that hold the result, and its text form if there is one."""
     text = tool.text(result) if tool.text else None
-    return {"result": result.model_dump(mode="json", exclude_none=True), "text": text}
+    return {"result": result.to_json(), "text": text}
 
 
 def _make_failure_answer(

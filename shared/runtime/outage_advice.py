@@ -99,7 +99,7 @@ def _make_advice(
     if tool.effect is Effect.READ:
         return f"continue without {subject}, or {retry_advice}."
     if tool.idempotent:
-        return f"{retry_advice}: it resumes where it stopped."
+        return f"{retry_advice}: what is done stays done."
     if write_state is WriteState.NOTHING_DONE:
         return f"nothing was stored: {retry_advice}."
     if request.arguments.get(IDEMPOTENCY_KEY) is None:

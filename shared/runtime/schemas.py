@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -35,10 +35,21 @@ class IdempotentArguments(Arguments):
 class Result(BaseModel):
     """The base class of every tool's output and of the models within it.
 
-    `invoke` omits fields that are None from the JSON, because they would only cost tokens.
+    Attributes:
+        always_included: The fields of an output that are null in its JSON when they are None.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    always_included: ClassVar[tuple[str, ...]] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON that clients get.
+
+        It omits fields that are None, because they would only cost tokens, unless they are always
+        included.
+        """
+        fields = self.model_dump(mode="json", exclude_none=True)
+        return fields | {name: None for name in self.always_included if name not in fields}
 
     @classmethod
     def of(cls, record: object, **overrides: Any) -> Self:

@@ -11,7 +11,7 @@ from shared.core.json_schema import inline_references
 from shared.runtime.schemas import Arguments, IdempotentArguments, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection
 
     from shared.core.caller import Caller, Tier
     from shared.runtime.capabilities import Capability
@@ -101,8 +101,8 @@ class Tool(Generic[ArgumentsT, ResultT]):
         role: The role that its caller needs.
         required_scope: The scope that a credential needs, if not that of its effect.
         timeout: Seconds that a call may take; by default 10 for a read, and 30 otherwise.
-        idempotent: Whether a failed call may be sent again even without a key, since it continues
-            where the first one stopped. Reads always are.
+        idempotent: Whether a failed call may be sent again even without a key, since it only does
+            what the first one did not. Reads always are.
         task: Returns the task that a call works in; by default, the credential's task.
         price: The highest price of a call, in millionths of a dollar.
         text: Writes the result as text for people; by default, clients see the result as JSON.
@@ -157,9 +157,8 @@ class Tool(Generic[ArgumentsT, ResultT]):
 
     def declaration(self) -> dict[str, Any]:
         """Return the tool as data, for the gateway's catalogue."""
-        output = _open_schema(
-            inline_references(self.output.model_json_schema(mode="serialization"))
-        )
+        schema = inline_references(self.output.model_json_schema(mode="serialization"))
+        output = _open_schema(schema, nullable=self.output.always_included)
         parameters = _strip_null(inline_references(self.input.model_json_schema(mode="validation")))
         return {
             "name": self.name,
@@ -191,10 +190,11 @@ def _put_own_fields_first(fields: dict[str, Any]) -> dict[str, Any]:
     return dict(sorted(fields.items(), key=lambda item: item[0] in common))
 
 
-def _open_schema(node: Any) -> Any:
+def _open_schema(node: Any, nullable: Collection[str] = ()) -> Any:
     """Open a result's schema for clients: optional fields may be missing, and others may be added.
 
-    Clients cache the list of tools, and with a closed schema would reject a field added later.
+    Fields of the node itself that are `nullable` are null instead of missing. Clients cache the
+    list of tools, and with a closed schema would reject a field added later.
     """
     if isinstance(node, list):
         return [_open_schema(item) for item in node]
@@ -204,7 +204,11 @@ def _open_schema(node: Any) -> Any:
     if open_node.get("additionalProperties") is False:
         del open_node["additionalProperties"]
     fields = node.get("properties", {})
-    optional = {name for name, field in fields.items() if _NULL in field.get("anyOf", ())}
+    optional = {
+        name
+        for name, field in fields.items()
+        if _NULL in field.get("anyOf", ()) and name not in nullable
+    }
     if optional:
         open_node["properties"] |= {
             name: _make_not_null(open_node["properties"][name]) for name in optional

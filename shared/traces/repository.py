@@ -220,13 +220,14 @@ class Traces(Documents[Trace]):
         Args:
             stored: The vote as it was read.
             vote: The new vote.
-            text: The voter's feedback in words.
+            text: The voter's reason in words.
             revision: The revision of the trace that the user votes on.
             now: The time to store.
         """
         data = VOTE.write(vote) | {"text": text, "revision": revision, "given_at": now}
-        # Only votes with words have this field, so that the index of feedback contains no others.
-        if text:
+        # Only votes down with words have this field, by which feedback is queried: it is shown as a
+        # warning, which praise must not displace.
+        if text and vote.type is VoteType.DOWN:
             data["said_at"] = now
         elif stored.snapshot.exists:
             data["said_at"] = DELETE_FIELD
@@ -271,7 +272,7 @@ _UNINDEXED_FIELDS: Final = {
 
 
 def feedback_query(client: AsyncClient, trace_id: str, limit: int) -> AsyncQuery:
-    """Query votes with words on a trace, the latest first."""
+    """Query the votes down with words on a trace, the latest first."""
     votes = client.collection(f"{COLLECTION}/{trace_id}/{VOTES}")
     return votes.order_by("said_at", direction=BaseQuery.DESCENDING).limit(limit)
 

@@ -137,6 +137,20 @@ def test_a_call_is_one_line_of_json_with_its_cost(inline: RunningGateway) -> Non
     }
 
 
+def test_the_level_debug_adds_a_line_when_a_call_starts(library: Library, tmp_path: Path) -> None:
+    environment = {**library.environment, "LOG_LEVEL": "debug"}
+    with run_gateway(INLINE, environment, tmp_path / "gateway.log") as gateway:
+        size_before = gateway.log.stat().st_size
+        post(gateway.endpoint, call("search_kb", {"query": MARK}))
+        lines = [json.loads(line) for line in read_lines(size_before, gateway.log)]
+    start, end = [line for line in lines if line["message"].startswith("tool_call")]
+    assert (start["message"], start["severity"]) == ("tool_call_started", "DEBUG")
+    assert (end["message"], end["severity"]) == ("tool_call", "INFO")
+    fields = ("tool", "call_id", "user", "arguments")
+    assert [start[name] for name in fields] == [end[name] for name in fields]
+    assert start["arguments"] == {"query": len(MARK) + 2}
+
+
 def test_the_function_of_a_tool_logs_the_trace_of_its_call(
     small_functions: RunningGateway,
 ) -> None:

@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from shared.accounts.call_record import argument_sizes
+from shared.core.errors import InvalidInput
 from shared.core.log import log
 
 if TYPE_CHECKING:
@@ -18,9 +19,24 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallAnswer, CallRequest
 
 EVENT: Final = "tool_call"
+START_EVENT: Final = "tool_call_started"
 _TASK_HASH_PURPOSE: Final = "task in the log"
 _TASK_HASH_LENGTH: Final = 16
 """The number of characters of a logged hash of a task: enough to distinguish a user's tasks."""
+
+
+def log_start(tool: Declaration, request: CallRequest) -> None:
+    """Write a line at the start of a call, which shows calls that never end.
+
+    It is of the level DEBUG because logs cost money, and the line at the end has all its fields.
+    """
+    log.debug(
+        START_EVENT,
+        tool=tool.name,
+        call_id=request.call_id,
+        user=request.caller.user_id,
+        arguments=_measure_arguments(tool, request),
+    )
 
 
 def log_call(
@@ -31,7 +47,7 @@ def log_call(
     *,
     seconds: float,
 ) -> None:
-    """Write the log line.
+    """Write the log line: a warning if the arguments were not valid, with their names.
 
     Args:
         tool: The tool that was called.
@@ -42,21 +58,24 @@ def log_call(
     """
     receipt = answer.receipt
     task = receipt.task or request.caller.task
+    is_invalid = answer.error is not None and answer.error.code == InvalidInput.code
     fields = {
         "task": task and hash_task(task, request.caller.user_id, keyring),
         "notes": receipt.notes or None,
         "code": answer.error and answer.error.code,
+        "invalid": _name_invalid_arguments(tool, answer) if is_invalid else None,
         "embedding_seconds": _to_seconds(receipt.embedding_ms),
         "bm25_seconds": _to_seconds(receipt.bm25_ms),
     }
-    log.info(
+    write = log.warning if is_invalid else log.info
+    write(
         EVENT,
         tool=tool.name,
         call_id=request.call_id,
         user=request.caller.user_id,
         outcome="error" if answer.error else "ok",
         price=receipt.price or 0,
-        arguments=argument_sizes(request.arguments, tool.input_schema.get("properties", {})),
+        arguments=_measure_arguments(tool, request),
         documents_read=receipt.documents_read,
         documents_written=receipt.documents_written,
         round_trips=receipt.round_trips,
@@ -72,6 +91,17 @@ def hash_task(task: str, user_id: str | None, keyring: Keyring) -> str:
     The hashes change when the secrets rotate.
     """
     return keyring.sign(_TASK_HASH_PURPOSE, json.dumps([user_id, task]))[:_TASK_HASH_LENGTH]
+
+
+def _measure_arguments(tool: Declaration, request: CallRequest) -> dict[str, int]:
+    return argument_sizes(request.arguments, tool.input_schema.get("properties", {}))
+
+
+def _name_invalid_arguments(tool: Declaration, answer: CallAnswer) -> list[str]:
+    """Return the declared arguments that an error is about; other names may be content."""
+    paths = answer.error.details if answer.error else {}
+    names = {path.partition(".")[0] for path in paths}
+    return sorted(names & tool.input_schema.get("properties", {}).keys())
 
 
 def _to_seconds(milliseconds: float | None) -> float | None:

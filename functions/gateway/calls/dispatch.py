@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from google.oauth2.credentials import Credentials
 
     from functions.gateway.catalog import Declaration
+    from shared.core.settings import Settings
     from shared.runtime.messages import CallRequest
 
 FAILURE_CODES: Final = frozenset({Unavailable.code, PlatformFault.code})
@@ -53,24 +54,30 @@ class HttpDispatcher:
 
     def __init__(
         self,
-        urls: Mapping[str, str],
+        settings: Settings,
         tokens: IdTokens | None = None,
         names: Collection[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Store the URLs; no connection is opened yet.
+        """Store the URLs of the functions; no connection is opened yet.
 
         Args:
-            urls: The URL of each tool's function, by the tool's name.
+            settings: The settings, with the URLs and the limits of the circuit breakers.
             tokens: The source of ID tokens.
             names: The tools that should exist, by default those with a URL. A tool without a URL is
                 reported as not deployed, and the URL of any other tool is ignored.
             clock: Monotonic seconds, for the circuit breakers.
         """
+        urls = settings.tool_urls
         self._names = urls.keys() if names is None else names
         self._urls = {name: url for name, url in urls.items() if name in self._names}
         self._tokens = tokens or IdTokens()
-        self._breakers = {name: CircuitBreaker(name, clock) for name in self._urls}
+        self._breakers = {
+            name: CircuitBreaker(
+                name, clock, settings.circuit_failure_threshold, settings.circuit_recovery_timeout
+            )
+            for name in self._urls
+        }
         # Calls have a total timeout below, since a slow drip would satisfy a timeout per read.
         self._client = httpx2.AsyncClient(timeout=httpx2.Timeout(None, connect=3))
 

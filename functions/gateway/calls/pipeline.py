@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 
 from functions.gateway.calls.arguments import check_arguments
 from functions.gateway.calls.billing import close_bill, make_bill
-from functions.gateway.calls.call_log import log_call
+from functions.gateway.calls.call_log import log_call, log_start
 from shared.core.errors import CarrelError, Unauthorized, Unavailable, internal_error
 from shared.core.log import error_fields, log
 from shared.runtime.messages import CallAnswer, CallRequest
@@ -61,6 +61,7 @@ class CallPipeline:
             deadline=time.time() + tool.timeout,
             embedding_key=visitor.embedding_key,
         )
+        log_start(tool, request)
         try:
             await self._limits.take(visitor, tool.effect)
             if invalid:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import jsonschema  # type: ignore[import-untyped]  # mcp brings it, without types
 import pytest
 
-from functions.tools.knowledge.get_chunk.tool import In, get_chunk
+from functions.tools.knowledge.get_chunk.tool import TOOL, In, get_chunk
 from shared.core.errors import NotFound
 from shared.core.meter import Meter
 from shared.knowledge.chunk_repository import Chunks
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
+from tests.support.tool_calls import STRANGER, call_result
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Context
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
@@ -72,6 +74,19 @@ async def test_clusters_are_named(ctx: Context) -> None:
     }
 
 
+async def test_a_deleted_main_cluster_does_not_get_anothers_name(ctx: Context) -> None:
+    chunk = (await store_sources(ctx, BAKING))[0]
+    await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"cluster_id": ["gone", "c-1"]})
+    await set_fields(ctx, "clusters/c-1", {"name": "Ovens", "description": "Heat."})
+    out = await get_chunk(In(chunk_id=chunk.chunk_id), ctx)
+    assert out.cluster is not None
+    assert out.cluster.model_dump() == {
+        "cluster_id": ["gone", "c-1"],
+        "cluster_name": None,
+        "description": None,
+    }
+
+
 async def test_a_deleted_cluster_leaves_its_id_without_a_name(ctx: Context) -> None:
     chunk = (await store_sources(ctx, BAKING))[0]
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"cluster_id": ["gone"]})
@@ -124,6 +139,21 @@ async def test_a_chunk_without_vector_urls_card_or_cluster_is_returned(ctx: Cont
     out = await get_chunk(In(chunk_id="bare"), ctx)
     assert (out.knowledge_card, out.cluster, out.related_chunks, out.tags) == (None, None, [], [])
     assert (out.readwise_url, out.source_url, out.highlight_url) == (None, None, None)
+
+
+async def test_urls_that_a_chunk_lacks_are_null_and_nothing_else(ctx: Context, app: App) -> None:
+    """004-S7 wants them in every answer; other empty fields would only cost tokens."""
+    bare: dict[str, Any] = {"title": "T", "content": "C", "source_id": "s", "source": "file"}
+    bare |= {"category": "documents", "start": 0, "end": 1, "position": 1, "total": 1}
+    await set_fields(ctx, "chunks/bare", bare)
+    result = await call_result(app, "get_chunk", STRANGER, chunk_id="bare")
+    assert [name for name, value in result.items() if value is None] == [
+        "readwise_url",
+        "source_url",
+        "highlight_url",
+    ]
+    assert "page" not in result
+    jsonschema.validate(result, TOOL.declaration()["outputSchema"])
 
 
 async def test_an_unknown_id_says_how_to_find_ids(ctx: Context) -> None:

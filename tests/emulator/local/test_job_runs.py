@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
 import pytest
+import structlog
 
-from infra.local.jobs import JobRuns, Progress
-from shared.core.errors import Unavailable
+from infra.local.jobs import JobRuns, Progress, run_jobs
+from shared.core.caller import Caller
+from shared.core.errors import InvalidInput, Unavailable
+from shared.core.meter import Meter
+from shared.pipeline.worker import run_isolated
 from shared.runtime.job import Job, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
+    from pathlib import Path
 
     from shared.runtime.context import App, Context
     from shared.runtime.job import Budget
@@ -65,6 +71,44 @@ async def test_follower_works_while_predecessor_runs(
     runs.print_counts(follower)
     assert capsys.readouterr().out.startswith("consume: 2 consumed (")
     assert progress.items["consume"] == 2
+
+
+@pytest.fixture
+def _restored_log() -> Iterator[None]:
+    configuration = structlog.get_config()
+    yield
+    structlog.configure(**configuration)
+
+
+@pytest.mark.usefixtures("_restored_log")
+async def test_failures_are_printed_in_words_and_logged_to_a_file(
+    app: App,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = tmp_path / "state" / "command.log"
+    monkeypatch.setattr("infra.local.jobs.COMMAND_LOG", path)
+
+    async def refuse() -> None:
+        raise InvalidInput("Too short.")
+
+    async def fail(context: Context, _budget: Budget) -> Report:
+        report = Report()
+        await run_isolated("a.md", refuse(), context, report)
+        return report
+
+    async def succeed(_context: Context, _budget: Budget) -> Report:
+        return Report()
+
+    settings = app.context(Caller(), Meter()).settings
+    assert not await asyncio.to_thread(run_jobs, [make_job("fail", fail)], settings)
+    printed = capsys.readouterr()
+    assert "fail: left out: a.md: Too short." in printed.err
+    assert "set_apart" not in printed.err + printed.out
+    assert json.loads(path.read_text())["message"] == "set_apart"
+    assert await asyncio.to_thread(run_jobs, [make_job("succeed", succeed)], settings)
+    assert not path.exists()
 
 
 async def test_follower_fails_with_its_predecessor(app: App) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -96,6 +97,20 @@ async def test_a_call_that_fails_counts_with_its_code(
     assert extract_values(line).keys() == {"tool_calls_total", "tool_latency_seconds"}
 
 
+async def test_a_call_with_invalid_arguments_warns_and_names_them(
+    app: App, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = {"title": "", "priority": "essay", "essay": "essay"}
+    await run_call(app, "add_task", arguments)
+    line = capsys.readouterr().err
+    entry = json.loads(line)
+    assert entry["severity"] == "WARNING"
+    assert entry["code"] == "VALIDATION_ERROR"
+    assert entry["invalid"] == ["priority", "title"]
+    assert "essay" not in line.replace(hash_task("essay", "ada", KEYRING), "")
+    assert extract_values(line).keys() == {"tool_calls_total", "tool_latency_seconds"}
+
+
 async def test_a_run_counts_with_its_time_and_failures(
     app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -151,7 +166,7 @@ async def test_a_line_has_caller_and_tool_but_no_content(
         "documents_written": 0,
         "round_trips": 0,
     }.items() <= entry["jsonPayload"].items()
-    assert entry["severity"] == "INFO"
+    assert entry["severity"] == "WARNING"
     assert "secret" not in line
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from functions.gateway.catalog import Catalog
+from shared.core.caller import Caller
 from tests.support.tasks import (
     NOON,
     add_tasks,
@@ -46,6 +48,14 @@ async def test_completing_twice_changes_nothing(app: App) -> None:
     first = await expect_result(app, "complete_task", task_id="1")
     repeated = await expect_result(app, "complete_task", now=LATER, task_id="1")
     assert repeated == {"task": first["task"], "changed": []}
+
+
+def test_clients_are_told_that_a_repeated_call_is_safe() -> None:
+    tool = Catalog.load().get("complete_task", Caller.of("ada"))
+    assert tool is not None
+    annotations = tool.to_mcp().annotations
+    assert annotations is not None
+    assert annotations.idempotent_hint
 
 
 async def test_completed_task_is_reopened(app: App) -> None:

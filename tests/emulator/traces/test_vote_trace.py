@@ -124,7 +124,7 @@ async def test_vote_can_be_withdrawn(app: App) -> None:
     "first_vote",
     [
         {"vote_type": "none"},
-        {"vote_type": "up"},
+        {"vote_type": "up", "feedback_text": "It works."},
         DOWN,
         {**SPAM, "feedback_text": "An advertisement."},
     ],
@@ -309,11 +309,41 @@ async def test_same_key_votes_once(app: App) -> None:
     assert await vote_state(app, trace_id) == (1, 0, "pending")
 
 
-@pytest.mark.parametrize("vote_type", ["up", "none"])
-async def test_feedback_text_is_refused_without_a_vote_down(app: App, vote_type: str) -> None:
-    """Feedback is shown as a warning; praise must not displace it."""
+async def test_feedback_text_is_refused_without_a_vote(app: App) -> None:
     trace_id = await contribute(app)
     error = await call_error(
-        app, "vote_trace", "ben", trace_id=trace_id, vote_type=vote_type, feedback_text="Nice."
+        app, "vote_trace", "ben", trace_id=trace_id, vote_type="none", feedback_text="Nice."
     )
-    assert error.details == {"feedback_text": "only when vote_type is down"}
+    assert error.details == {"feedback_text": "only when vote_type is up or down"}
+
+
+async def test_reason_for_a_vote_up_is_kept_not_shown(app: App) -> None:
+    """Feedback is shown as a warning; praise must not displace it."""
+    trace_id = await contribute(app)
+    await vote(app, trace_id, "carl", **DOWN, feedback_text="Breaks on Windows.")
+    await vote(app, trace_id, "ben", vote_type="up", feedback_text="Saved my day.")
+    [feedback] = (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
+    assert feedback["feedback_text"] == "Breaks on Windows."
+    result = await vote(app, trace_id, "ben", vote_type="none")
+    assert result["undo"]["arguments"] == {
+        "trace_id": trace_id,
+        "vote_type": "up",
+        "feedback_text": "Saved my day.",
+    }
+
+
+async def test_vote_up_after_a_vote_down_hides_the_feedback(app: App) -> None:
+    trace_id = await contribute(app)
+    await vote(app, trace_id, "ben", **DOWN, feedback_text="No.")
+    await vote(app, trace_id, "ben", vote_type="up", feedback_text="It was my mistake.")
+    assert (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["feedback"] == []
+
+
+@pytest.mark.parametrize("blank", ["", " "])
+async def test_blank_feedback_tag_is_none(app: App, blank: str) -> None:
+    trace_id = await contribute(app)
+    arguments = {"trace_id": trace_id, "feedback_tag": blank, "feedback_text": ""}
+    for vote_type in ("up", "none"):
+        await call_result(app, "vote_trace", "ben", vote_type=vote_type, **arguments)
+    error = await call_error(app, "vote_trace", "ben", vote_type="down", **arguments)
+    assert set(error.details) == {"feedback_tag"}

@@ -15,6 +15,7 @@ from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
 from functions.gateway.mcp.prompts import Prompt, PromptArgument
 from shared.core.errors import InvalidInput, Unavailable
+from shared.core.settings import Settings
 from tests.support.fake_catalog import BOOK, SHELF, FakeDispatcher, make_server, make_tool
 from tests.support.faulty_tool_server import Reply, ToolServer
 
@@ -56,7 +57,7 @@ def names_reply(items: list[dict[str, Any]], total: int) -> Reply:
 @asynccontextmanager
 async def connect_client(server: ToolServer, mode: str = "2026-07-28") -> AsyncIterator[Client]:
     """Connect a client to a gateway whose completing tool is on `server`."""
-    dispatcher = HttpDispatcher({"complete_name": server.url})
+    dispatcher = HttpDispatcher(Settings(tool_urls={"complete_name": server.url}))
     try:
         async with Client(make_server(dispatcher, prompts=[PRAISE]), mode=mode) as client:
             yield client

@@ -14,6 +14,7 @@ from starlette.datastructures import Headers
 from functions.gateway.calls.dispatch import HttpDispatcher, IdTokens
 from shared.core.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS, PROBE_RETRY_SECONDS
 from shared.core.log import bind_trace
+from shared.core.settings import Settings
 from shared.runtime.messages import WireError
 from shared.runtime.outage_advice import RETRY_AFTER_SECONDS
 from shared.runtime.tool import Effect
@@ -60,9 +61,12 @@ def seconds() -> SettableSeconds:
 
 
 @asynccontextmanager
-async def open_dispatcher(url: str, **options: Any) -> AsyncIterator[HttpDispatcher]:
+async def open_dispatcher(
+    url: str, settings: dict[str, Any] | None = None, **options: Any
+) -> AsyncIterator[HttpDispatcher]:
     """Open a dispatcher that reaches `try_out` at a URL."""
-    dispatcher = HttpDispatcher({"try_out": url}, **options)
+    all_settings = Settings(tool_urls={"try_out": url}, **(settings or {}))
+    dispatcher = HttpDispatcher(all_settings, **options)
     try:
         yield dispatcher
     finally:
@@ -159,7 +163,7 @@ async def test_hanging_tool_is_abandoned_after_its_deadline(
 async def test_missing_function_is_an_internal_error(
     declaration: Declaration, call_request: CallRequest
 ) -> None:
-    dispatcher = HttpDispatcher({})
+    dispatcher = HttpDispatcher(Settings(tool_urls={}))
     answer = await dispatcher.call(declaration, call_request)
     await dispatcher.aclose()
     assert answer.error is not None
@@ -244,6 +248,21 @@ async def test_five_failures_in_a_row_open_the_breaker(
         details={"tool": "try_out", "outcome": "nothing_done"},
         retry_after=17,
     )
+
+
+async def test_threshold_and_pause_of_the_breaker_are_settings(
+    call_request: CallRequest, seconds: SettableSeconds
+) -> None:
+    settings = {"circuit_failure_threshold": 2, "circuit_recovery_timeout": 90}
+    with ToolServer(BROKEN) as server:
+        async with open_dispatcher(server.url, settings, clock=seconds) as dispatcher:
+            await fail(dispatcher, call_request, 2)
+            seconds.now += 89
+            await fail(dispatcher, call_request, 3)
+            assert len(server.bodies) == 2
+            seconds.now += 1
+            server.reply = Reply()
+            assert (await dispatcher.call(WRITING_TOOL, call_request)).result
 
 
 async def test_timeouts_open_the_breaker(
@@ -337,7 +356,7 @@ async def test_breakers_of_functions_are_independent(
     call_request: CallRequest,
 ) -> None:
     with ToolServer(BROKEN) as broken, ToolServer() as well:
-        dispatcher = HttpDispatcher({"try_out": broken.url, "other": well.url})
+        dispatcher = HttpDispatcher(Settings(tool_urls={"try_out": broken.url, "other": well.url}))
         await fail(dispatcher, call_request)
         answer = await dispatcher.call(make_tool("other"), call_request)
         assert {"other": "ok"}.items() <= (await dispatcher.health()).items()
@@ -374,13 +393,15 @@ async def test_health_asks_all_functions_at_once() -> None:
     barrier = threading.Barrier(2)
     with ToolServer() as first_server, ToolServer() as second_server:
         first_server.barrier = second_server.barrier = barrier
-        dispatcher = HttpDispatcher({"a": first_server.url, "b": second_server.url})
+        dispatcher = HttpDispatcher(
+            Settings(tool_urls={"a": first_server.url, "b": second_server.url})
+        )
         assert await dispatcher.health() == {"a": "ok", "b": "ok"}
         await dispatcher.aclose()
     assert not barrier.broken
 
 
 async def test_tool_without_a_url_is_reported() -> None:
-    dispatcher = HttpDispatcher({}, names=["try_out"])
+    dispatcher = HttpDispatcher(Settings(tool_urls={}), names=["try_out"])
     assert await dispatcher.health() == {"try_out": "not deployed"}
     await dispatcher.aclose()

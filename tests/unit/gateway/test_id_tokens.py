@@ -12,6 +12,7 @@ import pytest
 from google.auth.compute_engine import _metadata
 
 from functions.gateway.calls.dispatch import HttpDispatcher, IdTokens
+from shared.core.settings import Settings
 from tests.support.fakes.http_server import HANGS
 from tests.support.fakes.metadata import FakeMetadata, decode_claims
 from tests.support.faulty_tool_server import ToolServer, write_certificate
@@ -72,7 +73,7 @@ async def dispatcher(
 ) -> AsyncIterator[HttpDispatcher]:
     """A dispatcher that trusts the function's certificate."""
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    http_dispatcher = HttpDispatcher({"try_out": function.url})
+    http_dispatcher = HttpDispatcher(Settings(tool_urls={"try_out": function.url}))
     yield http_dispatcher
     await http_dispatcher.aclose()
 
@@ -149,7 +150,7 @@ async def test_nothing_is_fetched_or_sent_over_plain_http(
     metadata: FakeMetadata, declaration: Declaration, call_request: CallRequest
 ) -> None:
     with ToolServer() as server:
-        dispatcher = HttpDispatcher({"try_out": server.url})
+        dispatcher = HttpDispatcher(Settings(tool_urls={"try_out": server.url}))
         answer = await dispatcher.call(declaration, call_request)
         await dispatcher.aclose()
     assert answer.result == {"well": True}

@@ -74,7 +74,7 @@ def test_an_idempotent_write_is_repeated() -> None:
     ).to_wire()
     assert error == {
         "code": "UNAVAILABLE",
-        "message": "keep_note is unreachable. Call it again in 8 s: it resumes where it stopped.",
+        "message": "keep_note is unreachable. Call it again in 8 s: what is done stays done.",
         "details": {"tool": "keep_note"},
         "retry_after": 7.2,
     }

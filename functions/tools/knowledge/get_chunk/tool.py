@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import AliasChoices, Field
 
@@ -69,6 +69,7 @@ class RelatedChunk(Result):
 class Out(Addresses):
     """A passage with its card, clusters and related passages."""
 
+    always_included: ClassVar = ("readwise_url", "source_url", "highlight_url")
     chunk_id: str = Field(description="The passage's id.")
     source_id: str = Field(description="Id of its source, for get_source.")
     title: str = Field(description="Title of its source.")
@@ -133,7 +134,8 @@ def _build_out(
 def _build_membership(chunk: Chunk, clusters: list[Cluster]) -> ClusterMembership | None:
     if not chunk.cluster_id:
         return None
-    main = clusters[0] if clusters else None
+    # Clusters that are gone are still listed until the next run of clustering.
+    main = next((item for item in clusters if item.cluster_id == chunk.cluster_id[0]), None)
     return ClusterMembership(
         cluster_id=list(chunk.cluster_id),
         cluster_name=main.name if main else None,

@@ -142,5 +142,6 @@ TOOL = Tool(
     run=complete_task,
     effect=Effect.WRITE,
     tier=Tier.REGISTERED,
+    idempotent=True,
     envelope=ENVELOPE,
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from shared.core.caller import Tier
 from shared.core.errors import Forbidden, InvalidInput
@@ -38,6 +38,11 @@ def _validate_text(text: str) -> str | None:
     return validate_prose(text) if text.strip() else None
 
 
+def _drop_blank(tag: Any) -> Any:
+    """Read a blank tag as none: some clients send a string for every argument."""
+    return None if isinstance(tag, str) and not tag.strip() else tag
+
+
 class In(IdempotentArguments):
     """A vote."""
 
@@ -45,14 +50,15 @@ class In(IdempotentArguments):
     vote_type: VoteChoice = Field(
         description="up: it helped; down: it did not; none: withdraw your vote."
     )
-    feedback_tag: FeedbackTag | None = Field(
+    feedback_tag: Annotated[FeedbackTag | None, BeforeValidator(_drop_blank)] = Field(
         default=None, description="The reason for a vote down: required then, and only then."
     )
     feedback_text: (
         Annotated[str, StringConstraints(max_length=2_000), AfterValidator(_validate_text)] | None
     ) = Field(
         default=None,
-        description="The reason for a vote down in words; everyone who reads the trace sees it.",
+        description="The reason in words. Of a vote down, everyone who reads the trace sees it; of"
+        " a vote up, it is only kept with your vote.",
     )
 
 
@@ -126,8 +132,8 @@ def _require_fitting_feedback(args: In) -> None:
         errors["feedback_tag"] = f"required when vote_type is down: one of {tags}"
     if not is_down and args.feedback_tag is not None:
         errors["feedback_tag"] = "only when vote_type is down"
-    if not is_down and args.feedback_text is not None:
-        errors["feedback_text"] = "only when vote_type is down"
+    if args.vote_type is VoteChoice.NONE and args.feedback_text is not None:
+        errors["feedback_text"] = "only when vote_type is up or down"
     if errors:
         reasons = "; ".join(f"{field}: {reason}" for field, reason in errors.items())
         message = f"vote_trace was not run. {reasons}. Correct this and call it again."
