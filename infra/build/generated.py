@@ -132,7 +132,7 @@ def _render_jobs_table() -> str:
 def _render_formats_tables() -> str:
     return "\n".join(
         f"## {file_format.name} ({', '.join(f'`{ending}`' for ending in file_format.endings)})\n\n"
-        f"{_render_file_names(file_format)}"
+        f"{_render_name_words(file_format)}"
         f"Files of up to {file_format.max_bytes // MEGABYTE} MB.\n\n"
         "| in the file | becomes |\n|---|---|\n"
         + "".join(f"| {name} | {meaning} |\n" for name, meaning in file_format.fields.items())
@@ -141,10 +141,10 @@ def _render_formats_tables() -> str:
     )
 
 
-def _render_file_names(file_format: Format) -> str:
-    if not file_format.file_names:
+def _render_name_words(file_format: Format) -> str:
+    if not file_format.name_words:
         return ""
-    words = ", ".join(f"`{word}`" for word in file_format.file_names)
+    words = ", ".join(f"`{word}`" for word in file_format.name_words)
     return f"The name of the file contains one of these words: {words}.\n\n"
 
 

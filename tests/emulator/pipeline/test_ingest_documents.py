@@ -72,7 +72,7 @@ async def test_a_pdf_is_found_with_its_page_and_highlights(ctx: Context, tmp_pat
         2,
         "Knots",
     )
-    assert chunk.content == f"{KNOTS}\n\nNote: Practise this."
+    assert chunk.content == f"{KNOTS}\n\nPractise this."
     assert chunk.date == "2024-06-01"
 
 

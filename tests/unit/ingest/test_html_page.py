@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 NO_ARTICLE = (
-    "has no article: it is a menu, a form, or a page that needs JavaScript;"
-    " save the page from a browser, or its text as Markdown"
+    "has no recognizable article: it may be a menu, a form, or a page that needs JavaScript."
+    " Save the page from a browser, or its text as Markdown"
 )
 
 
@@ -140,7 +140,7 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_page_of_too_many_elements_is_refused() -> None:
     html = b"<p>a b c</p>" * (html_page.MAX_ELEMENTS + 1)
-    assert refusal(html) == "has more than 50,000 elements, as no article has: split it"
+    assert refusal(html) == "has more than 50,000 elements, too many for an article: split the page"
 
 
 def test_a_large_page_is_not_read(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ INFO = {
     "CreationDate": "D:20240531164153+02'00'",
 }
 DAMAGED = "is damaged, or not a PDF: open it in a PDF viewer and save it again"
-HOSTILE = "is damaged, or unpacks to more than fits in memory: open it in a PDF viewer and save it"
+HOSTILE = "is damaged, or too large when unpacked: open it in a PDF viewer and save it"
 HIGHLIGHTED_AT = datetime(2024, 6, 1, 10, tzinfo=UTC)
 
 
@@ -129,8 +129,8 @@ def test_highlights_are_sections_with_notes_and_dates(tmp_path: Path) -> None:
     assert body.text.startswith("A title page.")
     assert [(section.text, section.highlighted_at) for section in sections] == [
         (WIND[0], None),
-        (f"{REEFS[0]} {REEFS[1]}\n\nNote: Yes!", HIGHLIGHTED_AT),
-        ("Note: Ask Bob.", None),
+        (f"{REEFS[0]} {REEFS[1]}\n\nYes!", HIGHLIGHTED_AT),
+        ("Ask Bob.", None),
     ]
     assert [section.locator_at(0).page for section in sections] == [2, 2, 2]
 
@@ -147,13 +147,13 @@ def test_pages_have_links_if_the_pdf_has_an_address(tmp_path: Path) -> None:
 
 
 def test_a_scan_says_that_it_has_no_text(tmp_path: Path) -> None:
-    reason = "is a scan without text: recognise its text (OCR) first"
+    reason = "is a scan without text: run OCR on it first"
     assert refusal(tmp_path, make_pdf([], [])) == reason
 
 
 def test_pages_without_text_are_named_if_they_are_many(tmp_path: Path) -> None:
     path = write_file(tmp_path, "sails.pdf", make_pdf(WIND, [], []))
-    reason = "2 of 3 pages have no text: they may be scans; kept without them"
+    reason = "2 of 3 pages have no text: they may be scans. The others are kept"
     assert read_warnings(path) == [("sails.pdf", reason)]
 
 

@@ -1,14 +1,14 @@
-"""EPUB books: each chapter a section, in the order of the spine.
+"""EPUB books: a section for each chapter, or each document of a chapter, in reading order.
 
 The layout is that of EPUB 3.3 (W3C) and of EPUB 2 (OPF 2.0.1 with its NCX). Packages are read with
-lxml (BSD-3-Clause, which trafilatura needs anyway), without expanding entities: the standard
-library's parser expands them.
+lxml (BSD-3-Clause, which trafilatura needs anyway) because, unlike the parser of the standard
+library, it can be told not to expand entities.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from html.entities import html5
 from pathlib import PurePosixPath
@@ -39,37 +39,68 @@ if TYPE_CHECKING:
     from functions.jobs.ingest.readers.blocks import Block, Element
 
 MAX_BYTES: Final = 100 * MEGABYTE
-"""Larger files are refused. Of a large book most are pictures, which are not read."""
+"""Larger files are refused. Most of a large book is images, which are not read."""
 MAX_CHARACTERS: Final = 16_000_000
-"""More text is refused: four times the longest of books."""
+"""Books with more text are refused. The longest novels have a quarter of that."""
 _MAX_DOCUMENTS: Final = 5_000
+"""Books with more documents are refused."""
 _CHAPTER_LEVELS: Final = 2
-"""Parts and chapters, or chapters and their parts, begin sections."""
+"""The upper levels of the table of contents, which begin sections: parts and chapters, or chapters
+and their subsections."""
 _CONTAINER: Final = "META-INF/container.xml"
 _ENCRYPTION: Final = "META-INF/encryption.xml"
 _FONT_OBFUSCATION: Final = frozenset(
     {"http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"}
 )
-"""Fonts obfuscated in these ways are in books that are not protected (EPUB 3.3, 4.3.5)."""
-_PROTECTED: Final = "is protected by DRM: only the reading system of its shop can open it"
-_DOCUMENTS: Final = frozenset({"application/xhtml+xml", "text/html", "application/x-dtbook+xml"})
-_NCX: Final = "application/x-dtbncx+xml"
-_TYPE: Final = "{http://www.idpf.org/2007/ops}type"
-_MEDIA: Final = "audio head iframe img math nav object rt rp script style svg template video"
-_IGNORED_TAGS: Final = frozenset(_MEDIA.split())
-_NOTES: Final = "endnote endnotes footnote footnotes noteref pagebreak rearnote rearnotes toc"
-_IGNORED_TYPES: Final = frozenset(_NOTES.split())
+"""The algorithms of font obfuscation, which is not DRM (EPUB 3.3, 4.3.5)."""
+_PROTECTED: Final = "is protected by DRM: only the app of the store that sold it can open it"
+_DOCUMENT_MEDIA_TYPES: Final = frozenset(
+    {"application/xhtml+xml", "text/html", "application/x-dtbook+xml"}
+)
+_NCX_MEDIA_TYPE: Final = "application/x-dtbncx+xml"
+_EPUB_TYPE: Final = "{http://www.idpf.org/2007/ops}type"
+_IGNORED_TAGS: Final = frozenset(
+    [
+        "audio",
+        "head",
+        "iframe",
+        "img",
+        "math",
+        "nav",
+        "object",
+        "rt",
+        "rp",
+        "script",
+        "style",
+        "svg",
+        "template",
+        "video",
+    ]
+)
+_IGNORED_TYPES: Final = frozenset(
+    [
+        "endnote",
+        "endnotes",
+        "footnote",
+        "footnotes",
+        "noteref",
+        "pagebreak",
+        "rearnote",
+        "rearnotes",
+        "toc",
+    ]
+)
 _IGNORED_ROLES: Final = frozenset(f"doc-{role}" for role in _IGNORED_TYPES)
-_IGNORED_GUIDES: Final = frozenset({"cover", "toc"})
-_WEB: Final = ("http://", "https://")
+_IGNORED_GUIDE_TYPES: Final = frozenset({"cover", "toc"})
+_WEB_SCHEMES: Final = ("http://", "https://")
 _ENTITY: Final = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});")
 _XML_ENTITIES: Final = frozenset({"amp", "lt", "gt", "quot", "apos"})
 _NOTE_MARK: Final = re.compile(r"\W*(?:\d{1,4}|[*†‡§]{1,3}|[ivx]{1,6})\W*")
 
 
 def records(file: SourceFile) -> Iterator[Record]:
-    """Yield the only record of a file."""
-    yield file.name, partial(_source, file)
+    """Yield the only record of a book."""
+    yield file.name, partial(_make_source, file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +108,18 @@ class _Package:
     """A book as its package document describes it.
 
     Attributes:
-        about: The metadata.
+        metadata: The metadata.
         documents: The paths of the documents in reading order.
         chapters: The titles of chapters, by the path of the document and the id of the element
-            that begins them; "" is the document's beginning.
+            that begins them. The id "" stands for the beginning of the document.
     """
 
-    about: DocumentMetadata
+    metadata: DocumentMetadata
     documents: tuple[str, ...]
-    chapters: dict[str, dict[str, str]] = field(default_factory=dict)
+    chapters: dict[str, dict[str, str]]
 
 
-def _source(file: SourceFile) -> Source:
+def _make_source(file: SourceFile) -> Source:
     if reason := excess(file.path.stat().st_size, MAX_BYTES):
         raise Unreadable(reason)
     with open_archive(file.path) as archive:
@@ -96,17 +127,17 @@ def _source(file: SourceFile) -> Source:
         package = _read_package(archive)
         sections, warnings = _read_sections(archive, package)
     if not sections:
-        raise Unreadable("has no text: its pages are pictures")
-    about = package.about
+        raise Unreadable("has no text: its pages may be images")
+    metadata = package.metadata
     return Source(
         source_id=file.source_id or source_id_of(file.collection, file.key),
-        title=headline(about.title or PurePosixPath(file.key).stem) or "Untitled",
-        **{**about.source_fields, "category": "books"},
+        title=headline(metadata.title or PurePosixPath(file.key).stem) or "Untitled",
+        **{**metadata.source_fields, "category": "books"},
         sections=tuple(
             Section(
                 text,
                 locators=((0, Locator(chapter=chapter)),) if chapter else (),
-                written_at=about.highlighted_at or file.modified_at,
+                written_at=metadata.highlighted_at or file.modified_at,
             )
             for chapter, text in sections
         ),
@@ -115,75 +146,84 @@ def _source(file: SourceFile) -> Source:
 
 
 def _refuse_protected(archive: Archive) -> None:
-    """Refuse a book with encrypted documents; obfuscated fonts do not matter."""
+    """Refuse a book with encrypted documents. Obfuscated fonts are allowed."""
     if _ENCRYPTION not in archive:
         return
     for data in _elements(_parse_xml(archive.read(_ENCRYPTION)), "EncryptedData"):
-        methods = (method.get("Algorithm") for method in _elements(data, "EncryptionMethod"))
-        if next(methods, None) not in _FONT_OBFUSCATION:
+        method = next(_elements(data, "EncryptionMethod"), None)
+        if method is None or method.get("Algorithm") not in _FONT_OBFUSCATION:
             raise Unreadable(_PROTECTED)
 
 
 def _read_package(archive: Archive) -> _Package:
+    """Read the package document, which the container names, and the table of contents.
+
+    Documents that are not part of the running text are left out: covers, tables of contents, and
+    those that the spine marks as not linear.
+    """
     container = _parse_xml(archive.read(_CONTAINER))
     roots = (root.get("full-path") for root in _elements(container, "rootfile"))
     path = next(filter(None, roots), None)
     if path is None:
-        raise Unreadable("is no EPUB: its container names no package")
+        raise Unreadable("is not an EPUB: its container names no package document")
     package = _parse_xml(archive.read(path))
     base = dirname(path)
     items = {item.get("id"): item for item in _elements(package, "item")}
-    hrefs = {key: _resolve(base, item.get("href"))[0] for key, item in items.items()}
+    paths = {key: _resolve(base, item.get("href"))[0] for key, item in items.items()}
     ignored = {
         _resolve(base, reference.get("href"))[0]
         for reference in _elements(package, "reference")
-        if (reference.get("type") or "").lower() in _IGNORED_GUIDES
+        if (reference.get("type") or "").lower() in _IGNORED_GUIDE_TYPES
     }
-    navigation = {
-        hrefs[key] for key, item in items.items() if "nav" in (item.get("properties") or "").split()
+    nav_paths = {
+        paths[key] for key, item in items.items() if "nav" in (item.get("properties") or "").split()
     }
-    tables = [hrefs[key] for key, item in items.items() if item.get("media-type") == _NCX]
+    ncx_paths = [
+        paths[key] for key, item in items.items() if item.get("media-type") == _NCX_MEDIA_TYPE
+    ]
     documents = tuple(
         dict.fromkeys(
-            hrefs[key]
+            paths[key]
             for reference in _elements(package, "itemref")
             if (key := reference.get("idref")) in items
             and reference.get("linear") != "no"
-            and items[key].get("media-type") in _DOCUMENTS
-            and hrefs[key] not in ignored | navigation
+            and items[key].get("media-type") in _DOCUMENT_MEDIA_TYPES
+            and paths[key] not in ignored | nav_paths
         )
     )
     if len(documents) > _MAX_DOCUMENTS:
         raise Unreadable(f"has more than {_MAX_DOCUMENTS:,} documents")
-    return _Package(_metadata(package), documents, _chapters(archive, [*navigation, *tables]))
+    return _Package(
+        _read_metadata(package), documents, _read_chapters(archive, [*nav_paths, *ncx_paths])
+    )
 
 
-def _metadata(package: Element) -> DocumentMetadata:
+def _read_metadata(package: Element) -> DocumentMetadata:
     def values(name: str) -> list[str]:
         texts = ("".join(element.itertext()).strip() for element in _elements(package, name))
         return [text for text in texts if text]
 
-    addresses = (text for text in values("source") if text.lower().startswith(_WEB))
+    urls = (text for text in values("source") if text.lower().startswith(_WEB_SCHEMES))
     fields = {
         "title": next(iter(values("title")), None),
         "author": values("creator"),
         "language": next(iter(values("language")), None),
-        "url": next(addresses, None),
+        "url": next(urls, None),
         "date": next(iter(values("date")), None),
     }
-    about, _ = validated(DocumentMetadata, fields, set(fields))
-    return about
+    metadata, _ = validated(DocumentMetadata, fields, set(fields))
+    return metadata
 
 
-def _chapters(archive: Archive, paths: list[str]) -> dict[str, dict[str, str]]:
-    """Return the chapters of the first table of contents that has any; a book may lack it."""
+def _read_chapters(archive: Archive, paths: list[str]) -> dict[str, dict[str, str]]:
+    """Return the chapters of the first table of contents that is not empty, if there is one."""
     for path in paths:
         try:
             tree = _parse_xml(archive.read(path))
         except Unreadable:
             continue
         chapters: dict[str, dict[str, str]] = {}
-        for href, title in _entries(tree):
+        for href, title in _iterate_contents(tree):
             document, fragment = _resolve(dirname(path), href)
             if title:
                 chapters.setdefault(document, {}).setdefault(fragment, title)
@@ -192,29 +232,30 @@ def _chapters(archive: Archive, paths: list[str]) -> dict[str, dict[str, str]]:
     return {}
 
 
-def _entries(tree: Element) -> Iterator[tuple[str | None, str]]:
-    """Yield the addresses and titles of a navigation document (EPUB 3) or an NCX (EPUB 2)."""
+def _iterate_contents(tree: Element) -> Iterator[tuple[str | None, str]]:
+    """Yield the link targets and titles of a navigation document (EPUB 3) or an NCX (EPUB 2)."""
     for point in _elements(tree, "navPoint"):
-        if _depth(point, "navPoint") < _CHAPTER_LEVELS:
+        # A navPoint of the first level has no other above it, and a link of that level one list.
+        if _count_ancestors(point, "navPoint") < _CHAPTER_LEVELS:
             label = next(_elements(point, "text"), None)
             content = next((child for child in point if local_name(child) == "content"), None)
             if label is not None and content is not None:
                 yield content.get("src"), headline(label.text or "")
     for nav in _elements(tree, "nav"):
-        if "toc" in (nav.get(_TYPE) or "toc").split():
+        if "toc" in (nav.get(_EPUB_TYPE) or "toc").split():
             for link in _elements(nav, "a"):
-                if _depth(link, "ol") <= _CHAPTER_LEVELS:
+                if _count_ancestors(link, "ol") <= _CHAPTER_LEVELS:
                     yield link.get("href"), headline("".join(link.itertext()))
 
 
-def _depth(element: Element, name: str) -> int:
+def _count_ancestors(element: Element, name: str) -> int:
     return sum(1 for parent in element.iterancestors() if local_name(parent) == name.lower())
 
 
 def _read_sections(
     archive: Archive, package: _Package
 ) -> tuple[list[tuple[str | None, str]], tuple[str, ...]]:
-    """Return the title and the text of each chapter, and what could not be read."""
+    """Return the title of the chapter and the text of each section, and what could not be read."""
     sections: list[tuple[str | None, str]] = []
     warnings: list[str] = []
     chapter: str | None = None
@@ -229,7 +270,7 @@ def _read_sections(
         texts: list[str] = []
         chapter = titles.get("", chapter)
         for block in blocks:
-            title = next((titles[name] for name in titles if name in block.ids), None)
+            title = next((titles[key] for key in titles if key in block.ids), None)
             if title and title != chapter:
                 if texts:
                     sections.append((chapter, PARAGRAPH.join(texts)))
@@ -243,16 +284,16 @@ def _read_sections(
             raise Unreadable(f"has more than {MAX_CHARACTERS // 1_000_000} million characters")
     if warnings and not sections:
         raise Unreadable(f"has no chapter that can be read: {warnings[0]}")
-    return sections, tuple(f"{warning}; kept without it" for warning in warnings)
+    return sections, tuple(f"{warning}; the other chapters are kept" for warning in warnings)
 
 
 def _read_document(data: bytes) -> Iterator[Block]:
     from lxml import etree
 
     try:
-        tree = _parse_xml(_with_characters(data))
+        tree = _parse_xml(_replace_html_entities(data))
     except Unreadable:
-        # Not well-formed, as in many old books. HTML has no entities of its own either.
+        # Many old books are not well-formed. The HTML parser ignores declarations of entities.
         parser = etree.HTMLParser(remove_comments=True, remove_pis=True, no_network=True)
         try:
             tree = etree.fromstring(data, parser)
@@ -264,8 +305,8 @@ def _read_document(data: bytes) -> Iterator[Block]:
 
 
 def _is_ignored(tag: str, element: Element) -> bool:
-    """Return whether an element is no text of the book: a note, its mark, a page number."""
-    types = (element.get(_TYPE) or "").split()
+    """Return whether an element is not part of the running text, such as a note or its mark."""
+    types = (element.get(_EPUB_TYPE) or "").split()
     return (
         tag in _IGNORED_TAGS
         or not _IGNORED_TYPES.isdisjoint(types)
@@ -275,13 +316,13 @@ def _is_ignored(tag: str, element: Element) -> bool:
 
 
 def _is_note_mark(element: Element) -> bool:
-    """Return whether a superscript is a link to a note, as in books without types."""
+    """Return whether a superscript is a link to a note, in a book without `epub:type`."""
     has_link = any(local_name(node) == "a" for node in (*element.iter(), element.getparent()))
     return has_link and bool(_NOTE_MARK.fullmatch("".join(element.itertext())))
 
 
-def _with_characters(data: bytes) -> bytes:
-    """Replace HTML's names of characters, which XML does not know, such as `&nbsp;`."""
+def _replace_html_entities(data: bytes) -> bytes:
+    """Replace entities that HTML defines and XML does not, such as `&nbsp;`."""
     if b"&" not in data:
         return data
     try:
@@ -289,15 +330,15 @@ def _with_characters(data: bytes) -> bytes:
     except UnicodeDecodeError:
         return data
 
-    def character(match: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
         name = match[1]
         return match[0] if name in _XML_ENTITIES else html5.get(f"{name};", match[0])
 
-    return _ENTITY.sub(character, text).encode()
+    return _ENTITY.sub(replacement, text).encode()
 
 
 def _parse_xml(data: bytes) -> Any:
-    """Parse XML, which may declare no entities: they could be of endless size, or name files."""
+    """Parse XML that declares no entities, which could expand without limit or name local files."""
     from lxml import etree
 
     parser = etree.XMLParser(
@@ -323,9 +364,9 @@ def _elements(tree: Element, name: str) -> Iterator[Element]:
 
 
 def _resolve(base: str, href: str | None) -> tuple[str, str]:
-    """Return the path in the archive, and the fragment, of a link from a folder in it.
+    """Resolve a link in a document of the folder `base`: its path in the archive, and its fragment.
 
-    A path that climbs out of the archive is the name of no member.
+    A path that leads out of the archive matches none of its members.
     """
     path, _, fragment = (href or "").partition("#")
     return normpath(f"{base}/{unquote(path)}" if base else unquote(path)), unquote(fragment)
@@ -337,13 +378,13 @@ FORMAT: Final = Format(
     read=records,
     max_bytes=MAX_BYTES,
     fields={
-        "documents of the spine": "the passages, without footnotes, pictures and lists of contents",
+        "documents of the spine": "the passages, without footnotes, images and tables of contents",
         "table of contents": "the chapter of a passage",
-        "dc:title": "the title; else the file's name",
+        "dc:title": "the title; if missing, the file's name",
         "dc:creator": "the author",
         "dc:language": "the language",
-        "dc:source": "the address of the original, if it is one on the web",
-        "dc:date": "the date, when the text is first stored; else the file's own",
+        "dc:source": "the URL of the original, if it is on the web",
+        "dc:date": "the date of a new text; if missing, the file's date",
     },
     example="Sails.epub: 12 chapters, not protected by DRM\n",
 )

@@ -1,4 +1,4 @@
-"""What a reader declares of its format, so that files can be listed, checked and documented."""
+"""What a reader declares about its format, to list, check and document its files."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 
 
 BEGINNING_BYTES: Final = 64_000
-"""How much of a file a format may read to recognize it: in HTML pages, style sheets come first."""
+"""The number of leading bytes that `recognizes` gets. HTML pages may begin with style sheets."""
 
 
 class Identity(Enum):
-    """What the ids of a file's sources are made of."""
+    """What the ids of a file's sources are derived from."""
 
     FILE = "file"
-    """The path. The file is one source, which keeps its id when the file is renamed."""
+    """The path at which the file was first found. The file is one source, which keeps its id when
+    the file is renamed."""
     RECORD = "record"
     """The name of the followed folder, and an id in each record."""
     ORIGIN = "origin"
@@ -30,24 +31,23 @@ class Identity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format of files.
+    """A file format.
 
     Attributes:
-        name: Its name for people, such as `Kindle clippings`.
+        name: The name that users see, such as `Kindle clippings`.
         endings: The endings of its files, in lower case, such as `.txt`.
         read: Yields the records of a file.
         max_bytes: Larger files are refused.
-        fields: What is read, for people: the name of each field in the format, and what becomes of
-            it.
-        example: A short file, for the documentation.
-        identity: What the ids of its sources are made of.
-        recognizes: Returns whether a file that begins with these bytes has the format. If it is
-            None, all files with a matching name have it, except those that another format
-            recognizes; that one must have the same identity.
-        is_partial: Returns whether a file says that it has only a part of the records of an export,
-            so that others are not missing.
-        file_names: A file has this format if its name without the ending contains one of these
-            words, in lower case; if empty, whatever its name is.
+        fields: What is read, for users: the name of each field in the format, and what it becomes.
+        example: A short sample for the documentation, or a line that describes one.
+        identity: What the ids of its sources are derived from.
+        recognizes: Returns whether a file that begins with these bytes has the format. None makes
+            the format the fallback for all files with a matching name that no other format
+            recognizes. Both must have the same identity.
+        is_partial: Returns whether a file says that it contains only some records of an export, so
+            that records which it lacks do not count as deleted.
+        name_words: A file has this format only if its name contains one of these words, in lower
+            case. Empty means any name.
     """
 
     name: str
@@ -59,11 +59,11 @@ class Format:
     identity: Identity = Identity.FILE
     recognizes: Callable[[bytes], bool] | None = None
     is_partial: Callable[[SourceFile], bool] = lambda _file: False
-    file_names: tuple[str, ...] = ()
+    name_words: tuple[str, ...] = ()
 
-    def matches(self, file: PurePath) -> bool:
-        """Return whether a file of this name has the format."""
+    def matches_name(self, file: PurePath) -> bool:
+        """Return whether a file of this name may have the format."""
         if file.suffix.lower() not in self.endings:
             return False
         stem = file.stem.casefold()
-        return not self.file_names or any(word in stem for word in self.file_names)
+        return not self.name_words or any(word in stem for word in self.name_words)

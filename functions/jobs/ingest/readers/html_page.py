@@ -1,7 +1,7 @@
-"""HTML pages: the article of a saved or fetched page, without what is around it.
+"""HTML pages: the article of a saved or fetched page, without the surrounding page.
 
-trafilatura finds the article. It is Apache-2.0 since its version 1.8, maintained, and no page makes
-it send a request. Pages are parsed as HTML, in which nobody can declare entities.
+trafilatura finds the article. It is actively maintained, has been Apache-2.0 since version 1.8, and
+sends no requests. Pages are parsed as HTML, which does not allow declarations of entities.
 """
 
 from __future__ import annotations
@@ -31,29 +31,34 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 MAX_BYTES: Final = 16 * MEGABYTE
-"""Larger files are refused. Programs that save a page in one file put its images in it."""
+"""Larger files are refused. A page that was saved as one file contains its images."""
 MAX_ELEMENTS: Final = 50_000
 """Pages with more elements are refused: 300,000 took trafilatura 73 seconds and 690 MB."""
 _MIN_PROSE: Final = 140
-"""A page with fewer characters outside links has no article. Menus are links, and a page that needs
-JavaScript says so in a sentence."""
+"""A text with fewer characters outside links is not an article. Menus consist of links, and a page
+that needs JavaScript has a sentence that says so."""
 _NO_ARTICLE: Final = (
-    "has no article: it is a menu, a form, or a page that needs JavaScript;"
-    " save the page from a browser, or its text as Markdown"
+    "has no recognizable article: it may be a menu, a form, or a page that needs JavaScript."
+    " Save the page from a browser, or its text as Markdown"
 )
 
-_META_CHARSET: Final = re.compile(
+_DECLARED_ENCODING: Final = re.compile(
     rb"""<(?:meta|\?xml)\b[^>]{0,200}?\b(?:charset|encoding)\s*=\s*["']?([\w.:-]{1,40})""",
     re.IGNORECASE,
 )
 _SNIFFED_BYTES: Final = 1024
-"""A page declares its encoding in these first bytes (WHATWG HTML, 13.2.3.2)."""
+"""A page declares its encoding within so many leading bytes (WHATWG HTML, 13.2.3.2)."""
+_SAVED_FROM_BYTES: Final = 4096
+"""A program that saves a page writes its URL within so many leading bytes."""
 _BYTE_ORDER_MARKS: Final = {
     b"\xef\xbb\xbf": "utf-8",
     b"\xff\xfe": "utf-16-le",
     b"\xfe\xff": "utf-16-be",
 }
-_WEB: Final = ("http://", "https://")
+_WEB_SCHEMES: Final = ("http://", "https://")
+_LINK: Final = "ref"
+_HEADING: Final = "head"
+"""trafilatura's tags, which are those of TEI."""
 _SAVED_FROM: Final = re.compile(
     # What Chrome and Edge write, and what SingleFile writes.
     rb"<!--\s*(?:saved from url=\(\d+\)|Page saved with SingleFile\s+url:\s*)(https?://[^\s>]{1,2000})"
@@ -61,8 +66,8 @@ _SAVED_FROM: Final = re.compile(
 
 
 def records(file: SourceFile) -> Iterator[Record]:
-    """Yield the only record of a file."""
-    yield file.name, partial(_source, file)
+    """Yield the only record of a page."""
+    yield file.name, partial(_make_source, file)
 
 
 def article_source(
@@ -73,12 +78,12 @@ def article_source(
     title: str | None = None,
     written_at: datetime | None = None,
 ) -> Source:
-    """Make a source of a page, from a file or fetched from an address.
+    """Make a source of a page.
 
     Args:
         html: The page.
         source_id: The id of the source.
-        url: Its address. The canonical address that the page names comes first.
+        url: The URL from which it was fetched. A canonical URL in the page takes precedence.
         title: The title if the page has none.
         written_at: The date if the page has none.
 
@@ -87,23 +92,23 @@ def article_source(
     """
     if reason := excess(len(html), MAX_BYTES):
         raise Unreadable(reason)
-    address = url or _saved_from(html)
+    url = url or _find_saved_url(html)
     tree = _parse(html)
-    language = _language(tree)
-    document = _extract(tree, address)
-    about = _metadata(document, language, address)
-    page_title = headline(about.title or title or "Untitled")
-    text, locators = _text(document.body, page_title)
-    section = Section(text, locators=locators, written_at=about.highlighted_at or written_at)
+    language = _find_language(tree)
+    document = _extract(tree, url)
+    metadata = _make_metadata(document, language, url)
+    page_title = headline(metadata.title or title or "Untitled")
+    text, locators = _join_blocks(document.body, page_title)
+    section = Section(text, locators=locators, written_at=metadata.highlighted_at or written_at)
     return Source(
         source_id=source_id,
         title=page_title,
-        **{**about.source_fields, "category": "articles"},
+        **{**metadata.source_fields, "category": "articles"},
         sections=(section,),
     )
 
 
-def _source(file: SourceFile) -> Source:
+def _make_source(file: SourceFile) -> Source:
     return article_source(
         _read(file),
         source_id=file.source_id or source_id_of(file.collection, file.key),
@@ -120,15 +125,15 @@ def _read(file: SourceFile) -> bytes:
 
 
 def _decode(html: bytes) -> str:
-    """Decode a page by its byte order mark, its declaration, UTF-8 or Windows-1252."""
+    """Decode a page by its byte order mark, declaration, UTF-8 or Windows-1252, in this order."""
     marks = (name for mark, name in _BYTE_ORDER_MARKS.items() if html.startswith(mark))
-    declared = _META_CHARSET.search(html[:_SNIFFED_BYTES])
-    # Who writes that a page is Latin-1 means Windows-1252 (WHATWG Encoding, 4.2).
-    names = (next(marks, None), declared and declared[1].decode("ascii"), "utf-8")
-    for name in filter(None, names):
-        latin = name.lower() in {"iso-8859-1", "latin-1", "latin1", "us-ascii", "ascii"}
+    declaration = _DECLARED_ENCODING.search(html[:_SNIFFED_BYTES])
+    declared = declaration[1].decode("ascii") if declaration else None
+    for name in filter(None, (next(marks, None), declared, "utf-8")):
+        # Pages labelled Latin-1 are decoded as Windows-1252 (WHATWG Encoding, 4.2).
+        is_latin1 = name.lower() in {"iso-8859-1", "latin-1", "latin1", "us-ascii", "ascii"}
         try:
-            return html.decode("windows-1252" if latin else name).removeprefix("\ufeff")
+            return html.decode("windows-1252" if is_latin1 else name).removeprefix("\ufeff")
         except (LookupError, UnicodeError):
             continue
     return html.decode("windows-1252", "replace")
@@ -147,23 +152,25 @@ def _parse(html: bytes) -> Any:
     except (etree.LxmlError, ValueError) as error:
         raise Unreadable(_NO_ARTICLE) from error
     if sum(1 for _ in tree.iter()) > MAX_ELEMENTS:
-        raise Unreadable(f"has more than {MAX_ELEMENTS:,} elements, as no article has: split it")
+        raise Unreadable(
+            f"has more than {MAX_ELEMENTS:,} elements, too many for an article: split the page"
+        )
     return tree
 
 
-def _extract(tree: Any, address: str | None) -> Any:
+def _extract(tree: Any, url: str | None) -> Any:
     """Find the article.
 
-    The balanced mode keeps whole articles, with tables and formatting, and retries by itself what
-    came out short. Comments are left out. The date is that of publication; it is not guessed from
-    dates in the text.
+    trafilatura's default mode keeps whole articles, with tables and formatting, and falls back to
+    other extractors if the result is short. Comments are left out. The date is one that the page
+    declares as that of publication; it is not guessed from the text.
     """
     from trafilatura.core import bare_extraction
 
     try:
         document: Any = bare_extraction(
             tree,
-            url=address,
+            url=url,
             include_comments=False,
             include_formatting=True,
             include_links=True,
@@ -172,50 +179,50 @@ def _extract(tree: Any, address: str | None) -> Any:
         )
     except (ValueError, RecursionError) as error:
         raise Unreadable(_NO_ARTICLE) from error
-    if document is None or _prose(document.body) < _MIN_PROSE:
+    if document is None or _count_prose(document.body) < _MIN_PROSE:
         raise Unreadable(_NO_ARTICLE)
     return document
 
 
-def _prose(body: Any) -> int:
+def _count_prose(body: Any) -> int:
     """Return the number of characters outside links."""
     if body is None:
         return 0
-    blocks = read_blocks(body, lambda tag, _: tag == "ref")
+    blocks = read_blocks(body, lambda tag, _: tag == _LINK)
     return sum(len(block.text) for block in blocks)
 
 
-def _metadata(document: Any, language: str | None, address: str | None) -> DocumentMetadata:
+def _make_metadata(document: Any, language: str | None, url: str | None) -> DocumentMetadata:
     canonical = document.url or ""
     fields = {
         "title": document.title,
         "author": document.author and document.author.replace("; ", ", "),
         "language": language,
         "date": document.date,
-        "url": canonical if canonical.lower().startswith(_WEB) else address,
+        "url": canonical if canonical.lower().startswith(_WEB_SCHEMES) else url,
     }
-    about, _ = validated(DocumentMetadata, fields, set(fields))
-    return about
+    metadata, _ = validated(DocumentMetadata, fields, set(fields))
+    return metadata
 
 
-def _language(tree: Any) -> str | None:
+def _find_language(tree: Any) -> str | None:
     root = tree.getroottree().getroot()
     language: str | None = root.get("lang")
     return language or root.get("{http://www.w3.org/XML/1998/namespace}lang")
 
 
-def _saved_from(html: bytes) -> str | None:
-    """Return the address that the program that saved a page wrote into it."""
-    match = _SAVED_FROM.search(html[: 4 * _SNIFFED_BYTES])
+def _find_saved_url(html: bytes) -> str | None:
+    """Return the URL that was recorded in a page when it was saved."""
+    match = _SAVED_FROM.search(html[:_SAVED_FROM_BYTES])
     return match[1].decode("utf-8", "replace") if match else None
 
 
-def _text(body: Any, title: str) -> tuple[str, tuple[tuple[int, Locator], ...]]:
-    """Return the text, with its headings as chapters; the title is not repeated in it."""
+def _join_blocks(body: Any, title: str) -> tuple[str, tuple[tuple[int, Locator], ...]]:
+    """Return the text and the chapters in it. A first heading that repeats the title is dropped."""
     passages: list[tuple[str, Locator | None]] = []
     for block in read_blocks(body):
         text = clean(block.text).strip()
-        is_heading = block.tag == "head"
+        is_heading = block.tag == _HEADING
         if not text or (is_heading and not passages and headline(text) == title):
             continue
         passages.append((text, Locator(chapter=headline(text)) if is_heading else None))
@@ -228,14 +235,14 @@ FORMAT: Final = Format(
     read=records,
     max_bytes=MAX_BYTES,
     fields={
-        "the article": "the passages, without menus, comments and pictures",
+        "the article": "the passages, without menus, comments and images",
         "headings": "the chapter of a passage",
-        "title, og:title": "the title; else the file's name",
+        "title, og:title": "the title; if missing, the file's name",
         "author": "the author",
         "lang": "the language",
-        "canonical address": "the address of the original; else the one that the browser noted when"
-        " it saved the page",
-        "date of publication": "the date, when the text is first stored; else the file's own",
+        "canonical URL": "the URL of the original; if missing, the one recorded when the page was"
+        " saved",
+        "date of publication": "the date of a new text; if missing, the file's date",
     },
     example='<html lang="en">\n<title>Reefing early</title>\n<link rel="canonical"'
     ' href="https://example.com/reefing">\n<article><h1>Reefing early</h1>'

@@ -190,5 +190,5 @@ FORMAT: Final = Format(
     "- Your Highlight on page 12 | Location 150-155 | Added on Friday, May 31, 2024 4:41:53 PM\n\n"
     "A flaky test is worse than none.\n==========\n",
     identity=Identity.ORIGIN,
-    file_names=("clippings", "mis recortes", "meus recortes", "mes extraits", "miei ritagli"),
+    name_words=("clippings", "mis recortes", "meus recortes", "mes extraits", "miei ritagli"),
 )

@@ -1,9 +1,9 @@
-"""PDF files: text with page numbers, chapters, and the highlights and notes of the reader.
+"""PDF files: text with page numbers and chapters, and the user's highlights and notes.
 
-PDFium reads them, through pypdfium2: BSD-3-Clause and Apache-2.0, a wheel of 4 MB without
-dependencies, the library of Chrome. On 300 pages of 3,200 characters it took 1.4 s, where pypdf
-(BSD-3-Clause, Python) took 4.6 s. It joins words hyphenated at line ends by itself. See
-`pdf_program` for the process in which it runs.
+PDFium, the PDF library of Chrome, reads them through pypdfium2 (BSD-3-Clause and Apache-2.0; a 4 MB
+wheel without dependencies). On 300 pages of 3,200 characters it took 1.4 s; pypdf (BSD-3-Clause,
+pure Python) took 4.6 s. PDFium marks words that are hyphenated at line ends, and `_join_words`
+joins them. `pdf_program` describes the process in which PDFium runs.
 """
 
 from __future__ import annotations
@@ -36,41 +36,44 @@ from functions.jobs.ingest.readers.text_files import source_id_of
 from shared.knowledge.source import Locator, Section, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 MAX_BYTES: Final = 100 * MEGABYTE
-"""Larger files are refused. PDFium reads parts of them, but in the cloud files are in memory."""
+"""Larger files are refused. PDFium reads a file in parts, but in the cloud files are in memory."""
 MAX_SECONDS: Final = 120.0
-"""A file that takes longer is refused. At 5 ms a page, 5,000 pages take 25 seconds."""
+"""A file that takes longer is refused. A file of 5,000 pages takes about 25 seconds."""
 _EDGE_LINES: Final = 2
 """The lines at the top and at the bottom of a page that may be running heads or page numbers."""
 _MIN_REPEATS: Final = 3
-_REPEATED_PART: Final = 0.05
-"""A running head is on three pages at least, and on this part of all: chapters have their own."""
-_SHORT_LINE: Final = 0.75
-"""A line shorter than this part of the usual length, after the end of a sentence, ends its
-paragraph."""
-_BROKEN_WORD: Final = re.compile("-?\ufffe\r?\n?")
-"""What PDFium writes for a hyphen at the end of a line, in place of the line end."""
+"""A running head is on at least this many pages."""
+_MIN_REPEAT_FRACTION: Final = 0.05
+"""A running head is on at least this fraction of all pages. Each chapter may have its own."""
+_SHORT_LINE_FRACTION: Final = 0.75
+"""A line that ends a sentence also ends its paragraph if it is shorter than this fraction of the
+median."""
+_LINE_END_HYPHEN: Final = re.compile("-?\ufffe\r?\n?")
+"""What PDFium writes for a hyphen and the line break after it."""
 _SENTENCE_END: Final = re.compile(r"[.!?:…][\"'”’»)\]]*$")  # noqa: RUF001 - quotation marks
 _NUMBER: Final = re.compile(r"\d+")
+_MAX_DIGITS: Final = 9
+"""A page number has fewer. Python refuses to parse thousands of digits."""
 _DATE: Final = re.compile(
     r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?'?|Z.*)?"
 )
-"""A date of ISO 32000-1, 7.9.4: D:YYYYMMDDHHmmSSOHH'mm."""
-_PROGRAM_IN_TITLE: Final = re.compile(r"^Microsoft \w+ - ", re.IGNORECASE)
-_NO_TITLES: Final = frozenset({"", "untitled"})
-_SCAN: Final = "is a scan without text: recognise its text (OCR) first"
-_HOSTILE: Final = (
-    "is damaged, or unpacks to more than fits in memory: open it in a PDF viewer and save it again"
+"""A PDF date, such as D:20240601100000Z (ISO 32000-1, 7.9.4)."""
+_APPLICATION_PREFIX: Final = re.compile(r"^Microsoft \w+ - ", re.IGNORECASE)
+_PLACEHOLDER_TITLES: Final = frozenset({"", "untitled"})
+_SCAN: Final = "is a scan without text: run OCR on it first"
+_DAMAGED: Final = (
+    "is damaged, or too large when unpacked: open it in a PDF viewer and save it again"
 )
 _SLOW: Final = f"takes longer than {MAX_SECONDS:.0f} seconds to read: split it"
 
 
 def records(file: SourceFile) -> Iterator[Record]:
-    """Yield the only record of a file."""
-    yield file.name, partial(_source, file)
+    """Yield the only record of a PDF."""
+    yield file.name, partial(_make_source, file)
 
 
 def pdf_source(
@@ -81,49 +84,49 @@ def pdf_source(
     url: str | None = None,
     written_at: datetime | None = None,
 ) -> Source:
-    """Make a source of a PDF, from a folder or fetched from an address.
+    """Make a source of a PDF.
 
     Args:
         path: The file.
         source_id: The id of the source.
-        title: The title if its metadata have none.
-        url: Its address. Chunks then link to their pages there.
-        written_at: The date if its metadata have none.
+        title: The title if the PDF has none.
+        url: The URL from which it was fetched. Passages then link to their pages there.
+        written_at: The date if the PDF has none.
 
     Raises:
-        Unreadable: It is too large, encrypted, damaged or a scan.
-        OSError: It cannot be opened.
+        Unreadable: The file is too large, encrypted, damaged or a scan.
+        OSError: The file cannot be opened.
     """
     if reason := excess(path.stat().st_size, MAX_BYTES):
         raise Unreadable(reason)
-    contents = _read(path)
+    contents = _run_program(path)
     pages: list[str] = contents["pages"]
-    text, starts = _join_pages(_without_running_heads([_lines(page) for page in pages]))
+    text, starts = _join_pages(_remove_running_heads([_split_lines(page) for page in pages]))
     if not text:
         raise Unreadable(_SCAN)
-    metadata: dict[str, str] = contents["metadata"]
-    about = _metadata(metadata, contents["language"], url)
-    chapters = _chapter_of_pages(contents["outline"], len(pages))
-    places = [
-        Locator(page=number, chapter=chapter, url=_page_url(url, number))
+    raw_metadata: dict[str, str] = contents["metadata"]
+    metadata = _parse_metadata(raw_metadata, contents["language"], url)
+    chapters = _find_chapters(contents["outline"], len(pages))
+    locators = [
+        Locator(page=number, chapter=chapter, url=_build_page_url(url, number))
         for number, chapter in enumerate(chapters, start=1)
     ]
     body = Section(
         text,
-        locators=tuple((start, places[page]) for start, page in starts),
-        written_at=_date(metadata.get("CreationDate", "")) or written_at,
+        locators=tuple((start, locators[index]) for start, index in starts),
+        written_at=_parse_date(raw_metadata.get("CreationDate", "")) or written_at,
     )
-    highlights = (_highlight(item, places) for item in contents["annotations"])
+    highlights = (_make_highlight(item, locators) for item in contents["annotations"])
     return Source(
         source_id=source_id,
-        title=headline(about.title or title) or "Untitled",
-        **about.source_fields,
+        title=headline(metadata.title or title) or "Untitled",
+        **metadata.source_fields,
         sections=(body, *(section for section in highlights if section.text)),
-        warnings=_warnings(pages),
+        warnings=_make_warnings(pages),
     )
 
 
-def _source(file: SourceFile) -> Source:
+def _make_source(file: SourceFile) -> Source:
     return pdf_source(
         file.path,
         source_id=file.source_id or source_id_of(file.collection, file.key),
@@ -133,13 +136,13 @@ def _source(file: SourceFile) -> Source:
     )
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """Run the program, which has no environment but the path of modules: no key, no token."""
-    with path.open("rb"):  # raises OSError here, for the name of the file
+def _run_program(path: Path) -> dict[str, Any]:
+    """Run `pdf_program`, and return what it found. Its environment has no keys and no tokens."""
+    with path.open("rb"):  # an OSError now names the file
         pass
     environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    if root := os.environ.get("SYSTEMROOT"):  # Windows starts no Python without it
-        environment["SYSTEMROOT"] = root
+    if system_root := os.environ.get("SYSTEMROOT"):  # Windows starts no Python without it
+        environment["SYSTEMROOT"] = system_root
     try:
         process = subprocess.run(  # noqa: S603 - our own program
             [sys.executable, "-m", pdf_program.__name__, str(path.resolve())],
@@ -153,147 +156,163 @@ def _read(path: Path) -> dict[str, Any]:
         raise Unreadable(_SLOW) from error
     try:
         contents: dict[str, Any] = json.loads(process.stdout)
-    except ValueError as error:  # it was stopped, out of memory or by a fault
-        raise Unreadable(_HOSTILE) from error
+    except ValueError as error:  # the process crashed or ran out of memory
+        raise Unreadable(_DAMAGED) from error
     if refusal := contents.get("refusal"):
         raise Unreadable(refusal)
     return contents
 
 
-def _lines(page: str) -> list[str]:
+def _split_lines(page: str) -> list[str]:
     return [" ".join(line.split()) for line in clean(_join_words(page)).split("\n")]
 
 
 def _join_words(text: str) -> str:
-    """Join words that a line end divides; before a capital or a digit the hyphen is the word's."""
-    parts = _BROKEN_WORD.split(text)
-    joined = parts[0]
-    return joined + "".join(
-        f"-{part}" if part[:1].isupper() or part[:1].isdigit() else part for part in parts[1:]
+    """Join words that a line break divides. Before a capital or a digit, the hyphen is kept."""
+    first, *rest = _LINE_END_HYPHEN.split(text)
+    return first + "".join(
+        f"-{part}" if part[:1].isupper() or part[:1].isdigit() else part for part in rest
     )
 
 
-def _without_running_heads(pages: list[list[str]]) -> list[list[str]]:
-    """Leave out the lines at the edges of pages that many pages have, but for their numbers."""
+def _remove_running_heads(pages: list[list[str]]) -> list[list[str]]:
+    """Remove first and last lines that many pages have, apart from the page number in them."""
     counts = Counter(
         key
-        for number, lines in enumerate(pages)
-        for edge in (1, -1)
-        for key in {key for line in _edge(lines, edge) for key in _keys(line, edge, number)}
+        for index, lines in enumerate(pages)
+        for step in (1, -1)
+        for key in {
+            key
+            for line in _first_lines(lines, step)
+            for key in _running_head_keys(line, step, index)
+        }
     )
-    enough = max(_MIN_REPEATS, _REPEATED_PART * len(pages))
+    min_count = max(_MIN_REPEATS, _MIN_REPEAT_FRACTION * len(pages))
 
-    def is_running(line: str, edge: int, number: int) -> bool:
-        return any(counts[key] >= enough for key in _keys(line, edge, number))
+    def is_running_head(line: str, step: int, index: int) -> bool:
+        return any(counts[key] >= min_count for key in _running_head_keys(line, step, index))
 
     return [
-        _trim(_trim(lines, 1, number, is_running), -1, number, is_running)
-        for number, lines in enumerate(pages)
+        _trim(_trim(lines, 1, index, is_running_head), -1, index, is_running_head)
+        for index, lines in enumerate(pages)
     ]
 
 
-def _trim(lines: list[str], edge: int, number: int, is_running: Any) -> list[str]:
-    rest = lines[::edge]
+def _trim(
+    lines: list[str],
+    step: int,
+    page_index: int,
+    is_running_head: Callable[[str, int, int], bool],
+) -> list[str]:
+    """Remove the running heads at the top of a page (step 1), or at the bottom (-1)."""
+    rest = lines[::step]
     for _ in range(_EDGE_LINES):
         first = next((index for index, line in enumerate(rest) if line), None)
-        if first is None or not is_running(rest[first], edge, number):
+        if first is None or not is_running_head(rest[first], step, page_index):
             break
         rest = rest[first + 1 :]
-    return rest[::edge]
+    return rest[::step]
 
 
-def _edge(lines: list[str], edge: int) -> list[str]:
-    """Return the first lines of a page (edge 1), or the last (-1)."""
-    return [line for line in lines[::edge] if line][:_EDGE_LINES]
+def _first_lines(lines: list[str], step: int) -> list[str]:
+    """Return the lines at the top of a page (step 1), or at the bottom (-1)."""
+    return [line for line in lines[::step] if line][:_EDGE_LINES]
 
 
-def _keys(line: str, edge: int, number: int) -> Iterator[tuple[int, str]]:
-    """What lines of a running head have in common on pages of different numbers.
+def _running_head_keys(line: str, step: int, page_index: int) -> Iterator[tuple[int, str]]:
+    """Yield keys that are the same for one running head on different pages.
 
-    A line may be the same, or contain the number of its page, first or last: `12 Sails`,
-    `Page 3 of 90`.
+    The line may be the same, or differ only in the page number, which is its first or its last
+    number: `12 Sails`, `Page 3 of 90`.
     """
-    yield edge, line
+    yield step, line
     numbers = list(_NUMBER.finditer(line))
     for match in {numbers[0], numbers[-1]} if numbers else ():
-        distance = int(match[0][:9]) - number
-        yield edge, f"{line[: match.start()]}\0{distance}{line[match.end() :]}"
+        number_offset = int(match[0][:_MAX_DIGITS]) - page_index
+        yield step, f"{line[: match.start()]}\0{number_offset}{line[match.end() :]}"
 
 
 def _join_pages(pages: Sequence[list[str]]) -> tuple[str, list[tuple[int, int]]]:
-    """Join the lines of pages to paragraphs.
+    """Join the lines of pages into paragraphs.
 
     Returns:
-        The text, and the offsets in it at which pages begin, each with the index of the page. Pages
-        without text have none.
+        The text, and a pair for each page that has text: the offset at which it begins, and the
+        index of the page.
     """
     lengths = [len(line) for lines in pages for line in lines if line]
-    usual = median(lengths) if lengths else 0
+    median_length = median(lengths) if lengths else 0
     parts: list[str] = []
     starts: list[tuple[int, int]] = []
     offset, previous = 0, ""
-    for page, lines in enumerate(pages):
-        begins, gap = True, False
+    for index, lines in enumerate(pages):
+        is_first, after_blank = True, False
         for line in lines:
             if not line:
-                gap = True
+                after_blank = True
                 continue
-            separator = _separator(previous, usual, gap=gap and not begins) if parts else ""
+            # A paragraph may go on below the blank top of a page.
+            is_divided = after_blank and not is_first
+            separator = (
+                _choose_separator(previous, median_length, is_divided=is_divided) if parts else ""
+            )
             offset += len(separator) + len(line)
             parts += (separator, line)
-            if begins:
-                starts.append((offset - len(line), page))
-            begins, gap, previous = False, False, line
+            if is_first:
+                starts.append((offset - len(line), index))
+            is_first, after_blank, previous = False, False, line
     return "".join(parts), starts
 
 
-def _separator(previous: str, usual: float, *, gap: bool) -> str:
-    """Return what separates a line from the one before: a line end, or that of a paragraph."""
-    is_last = len(previous) < _SHORT_LINE * usual and _SENTENCE_END.search(previous)
-    return PARAGRAPH if gap or is_last else "\n"
+def _choose_separator(previous: str, median_length: float, *, is_divided: bool) -> str:
+    """Return what separates a line from the previous one: a line break or a paragraph break."""
+    is_short = len(previous) < _SHORT_LINE_FRACTION * median_length
+    ends_paragraph = is_short and _SENTENCE_END.search(previous)
+    return PARAGRAPH if is_divided or ends_paragraph else "\n"
 
 
-def _metadata(metadata: dict[str, str], language: str, url: str | None) -> DocumentMetadata:
-    title = _PROGRAM_IN_TITLE.sub("", clean(metadata.get("Title", ""))).strip()
+def _parse_metadata(
+    raw_metadata: dict[str, str], language: str, url: str | None
+) -> DocumentMetadata:
+    title = _APPLICATION_PREFIX.sub("", clean(raw_metadata.get("Title", ""))).strip()
     fields = {
-        "title": None if title.casefold() in _NO_TITLES else title,
-        "author": metadata.get("Author"),
+        "title": None if title.casefold() in _PLACEHOLDER_TITLES else title,
+        "author": raw_metadata.get("Author"),
         "language": language,
         "url": url,
     }
-    about, _ = validated(DocumentMetadata, fields, set(fields))
-    return about
+    metadata, _ = validated(DocumentMetadata, fields, set(fields))
+    return metadata
 
 
-def _chapter_of_pages(outline: list[tuple[str, int]], count: int) -> list[str | None]:
+def _find_chapters(outline: list[tuple[str, int]], page_count: int) -> list[str | None]:
     """Return the title of the chapter of each page: the last that begins on it or before."""
-    begins = {page: headline(title) for title, page in outline if headline(title)}
+    title_by_page = {number: title for name, number in outline if (title := headline(name))}
     chapters: list[str | None] = []
     current = None
-    for page in range(1, count + 1):
-        current = begins.get(page, current)
+    for number in range(1, page_count + 1):
+        current = title_by_page.get(number, current)
         chapters.append(current)
     return chapters
 
 
-def _highlight(item: dict[str, Any], places: Sequence[Locator]) -> Section:
-    """Return a highlighted text with the note about it; a note by itself is one too."""
+def _make_highlight(item: dict[str, Any], locators: Sequence[Locator]) -> Section:
+    """Return the section of a highlight and the note about it, or of a note alone."""
     text = " ".join(clean(_join_words(item["text"])).split())
     note = clean(item["note"]).strip()
-    parts = (text, f"Note: {note}" if note else "")
     return Section(
-        PARAGRAPH.join(part for part in parts if part),
-        highlighted_at=_date(item["date"]),
-        locators=((0, places[item["page"] - 1]),),
+        PARAGRAPH.join(filter(None, (text, note))),
+        highlighted_at=_parse_date(item["date"]),
+        locators=((0, locators[item["page"] - 1]),),
     )
 
 
-def _page_url(url: str | None, number: int) -> str | None:
-    """Return the address of a page, by the fragment of RFC 8118, section 3."""
+def _build_page_url(url: str | None, number: int) -> str | None:
+    """Return the URL of a page, with the fragment of RFC 8118, section 3."""
     return f"{url.partition('#')[0]}#page={number}" if url else None
 
 
-def _date(text: str) -> datetime | None:
+def _parse_date(text: str) -> datetime | None:
+    """Return a PDF date in UTC, or None if it is not valid."""
     match = _DATE.fullmatch(text.strip())
     if match is None:
         return None
@@ -308,11 +327,11 @@ def _date(text: str) -> datetime | None:
         return None
 
 
-def _warnings(pages: Sequence[str]) -> tuple[str, ...]:
+def _make_warnings(pages: Sequence[str]) -> tuple[str, ...]:
     empty = sum(1 for page in pages if not page.strip())
-    if 2 * empty <= len(pages):
+    if empty <= len(pages) / 2:
         return ()
-    return (f"{empty} of {len(pages)} pages have no text: they may be scans; kept without them",)
+    return (f"{empty} of {len(pages)} pages have no text: they may be scans. The others are kept",)
 
 
 FORMAT: Final = Format(
@@ -325,10 +344,10 @@ FORMAT: Final = Format(
         "page": "the page of a passage, from 1",
         "outline": "the chapter of a passage",
         "highlights, underlines, notes": "passages of their own, with their notes and dates",
-        "Title": "the title; else the file's name",
+        "Title": "the title; if missing, the file's name",
         "Author": "the author",
         "Lang": "the language",
-        "CreationDate": "the date, when the text is first stored; else the file's own",
+        "CreationDate": "the date of a new text; if missing, the file's date",
     },
     example="Sails.pdf: 120 pages of text (not of scans), with highlights made in a PDF viewer\n",
 )

@@ -153,14 +153,14 @@ def count_kinds(others: Counter[str]) -> str:
 def format_of(file: PurePath) -> Format | None:
     """Return the general format of files of this name, or None if they are of another kind."""
     candidates = (candidate for candidate in FORMATS if candidate.recognizes is None)
-    return next((candidate for candidate in candidates if candidate.matches(file)), None)
+    return next((candidate for candidate in candidates if candidate.matches_name(file)), None)
 
 
 def _format_of_content(file: SourceFile) -> Format | None:
     """Return the format of a file: one that recognizes how it begins, or the general one."""
     name = PurePosixPath(file.name)
     special = [candidate for candidate in FORMATS if candidate.recognizes]
-    special = [candidate for candidate in special if candidate.matches(name)]
+    special = [candidate for candidate in special if candidate.matches_name(name)]
     if special:
         with file.path.open("rb") as content:
             beginning = content.read(BEGINNING_BYTES)
