@@ -16,6 +16,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from functions.jobs.cluster.job import JOB as CLUSTER
@@ -89,9 +90,17 @@ class KillableChildren:
 def killable_children() -> Iterator[KillableChildren]:
     """Start the parent process, and stop it when the block ends."""
     command = [sys.executable, "-m", "tests.support.killable_children"]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+    with (
+        TemporaryDirectory() as folder,  # of what killed children leave
+        subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=os.environ | {"TMPDIR": folder},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
         yield KillableChildren(process)
 
 

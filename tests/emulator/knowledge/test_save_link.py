@@ -89,8 +89,8 @@ async def test_a_deployment_starts_the_job(scheduled: tuple[App, FakeCloudSchedu
     app, scheduler = scheduled
     out = await save(app)
     assert (out["started"], scheduler.started) == (True, [(JOB, "a-test")])
-    again = await save(app)  # it waits already, so the job runs
-    assert (again["started"], len(scheduler.started)) == (False, 1)
+    again = await save(app)  # the job may have been busy
+    assert (again["started"], len(scheduler.started)) == (True, 2)
     text = await call_text(app, "save_link", EDITOR, url=f"{URL}/2")
     assert "search finds it within 20 minutes, 20" in text
 

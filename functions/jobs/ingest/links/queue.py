@@ -40,8 +40,8 @@ async def fetch_links(
     """Fetch the links that are due, one after the other.
 
     A link whose page may be there later is tried again by later runs, up to five times; others that
-    fail are given up at once. A run that is killed between
-    storing a page and its link fetches the page again, and finds it unchanged.
+    fail are given up at once. A run that is killed between storing a page and its link fetches the
+    page again, and finds it unchanged.
 
     Args:
         ctx: The context of the run.

@@ -118,10 +118,11 @@ async def _queue(args: In, url: PublicUrl, ctx: Context) -> Out:
         )
     link = _build_link(args, url, stored, ctx)
     if stored.link and _is_same(stored.link, link):
-        return _build_result(stored.link, ctx, stored_before=source is not None, undo=None)
-    undo = Undo(tool="save_link", arguments={"url": link.url, "cancel": True})
-    out = _build_result(link, ctx, stored_before=source is not None, undo=undo)
-    out = await ctx.commit([stored.put(link)], out)
+        out = _build_result(stored.link, ctx, stored_before=source is not None, undo=None)
+    else:
+        undo = Undo(tool="save_link", arguments={"url": link.url, "cancel": True})
+        out = _build_result(link, ctx, stored_before=source is not None, undo=undo)
+        out = await ctx.commit([stored.put(link)], out)
     ctx.require(Capability.INGEST_START)
     start_url = ctx.settings.ingest_start_url
     started = start_url is not None and await start_fetching(start_url)
