@@ -7,7 +7,7 @@ instructions, prompts and resources that fit its tools. For OAuth, all addresses
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from functions.gateway.mcp.server import mcp_server
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.catalog import Catalog
-
-_MAX_QUOTED: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +47,8 @@ class ToolSelection:
         chosen = groups if names is None else {name.strip() for name in names.split(",")}
         if parameters or read_only not in {None, "", "1", "true"} or not set(groups) >= set(chosen):
             raise InvalidInput(
-                f"{f'?{query}'[:_MAX_QUOTED]!r} does not select tools. The URL may end with"
-                f" /mcp?tools= and one or more of {','.join(sorted(groups))}, and with ?readonly or"
+                "The query of this URL does not select tools. A URL may end with /mcp?tools= and"
+                f" one or more of {','.join(sorted(groups))}, and with ?readonly or"
                 " &readonly for the tools that change nothing."
             )
         return cls(frozenset(chosen), read_only is not None)
