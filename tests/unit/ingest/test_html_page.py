@@ -110,6 +110,7 @@ def test_only_addresses_on_the_web_are_stored() -> None:
         "Größe “x”".encode(),
         "\ufeffGröße “x”".encode("utf-16-le"),
         "<meta charset=nonsense>Größe “x”".encode("cp1252"),
+        "<meta charset=utf-8>Größe “x”".encode() + b" \x80 ",
         '<?xml version="1.0" encoding="utf-8"?>Größe “x”'.encode(),
     ],
 )
@@ -117,6 +118,19 @@ def test_a_page_without_a_server_has_the_declared_encoding(data: bytes) -> None:
     prose = PROSE.encode("utf-16-le" if data.startswith(b"\xff\xfe") else "ascii")
     source = article_source(data + prose, source_id="x")
     assert source.text.startswith("Größe “x”")
+
+
+@pytest.mark.parametrize(
+    ("label", "codec", "text"),
+    [
+        ("shift_jis", "cp932", "①の帆は風が強くなる前に縮める。"),
+        ("gb2312", "gb18030", "朱镕基说风大之前要缩帆。"),
+        ("euc-kr", "cp949", "바람이 세지기 전에 똠방각하 돛을 줄인다."),
+    ],
+)
+def test_a_label_stands_for_its_wider_encoding(label: str, codec: str, text: str) -> None:
+    page = f"<html><head><meta charset={label}></head><body><p>{text * 20}</p></body></html>"
+    assert article_source(page.encode(codec), source_id="x").text.startswith(text)
 
 
 @pytest.mark.parametrize(

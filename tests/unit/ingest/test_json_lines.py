@@ -130,7 +130,13 @@ def test_dates_without_a_zone_are_utc(
     assert read_one(path).sections[0].highlighted_at == moment
 
 
-@pytest.mark.parametrize("date", [2024, "May 31", "0001-01-01T00:00:00+14:00", [1]])
+@pytest.mark.parametrize(("date", "month"), [(2024, 1), ("2024", 1), ("2024-05", 5)])
+def test_a_year_or_a_month_is_its_first_day(tmp_path: Path, date: Any, month: int) -> None:
+    path = write_file(tmp_path, "docs.jsonl", json_lines({"id": "1", "text": "x", "date": date}))
+    assert read_one(path).sections[0].highlighted_at == datetime(2024, month, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("date", [24, "May 31", "0001-01-01T00:00:00+14:00", [1]])
 def test_invalid_date_is_dropped_from_its_line(tmp_path: Path, date: Any) -> None:
     path = write_file(tmp_path, "docs.jsonl", json_lines({"id": "1", "text": "x", "date": date}))
     ((name, reason),) = read_warnings(path)

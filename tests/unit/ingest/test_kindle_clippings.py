@@ -241,6 +241,22 @@ def test_repeated_and_extended_highlights_are_one(tmp_path: Path) -> None:
     ]
 
 
+def test_a_word_on_another_page_is_a_highlight_of_its_own(tmp_path: Path) -> None:
+    sentence = "Entropy is what a sail loses to the wind."
+    on_page = "- Your Highlight on page {} | Added on Sunday, April 7, 2024 10:11:12 PM"
+    path = write_clippings(
+        tmp_path, entry(on_page.format(12), sentence), entry(on_page.format(13), "sail")
+    )
+    assert texts(read_one(path)) == [sentence, "sail"]
+
+
+def test_a_damaged_byte_loses_only_itself(tmp_path: Path) -> None:
+    path = write_clippings(tmp_path, highlight("10-11", "Größe"), highlight("20-21", "Caf?"))
+    path.write_bytes(path.read_bytes().replace(b"Caf?", b"Caf\xe9"))
+    assert texts(read_one(path)) == ["Größe", "Caf\ufffd"]
+    assert len(read_warnings(path)) == 1
+
+
 def test_edited_note_replaces_its_former_version(tmp_path: Path) -> None:
     path = write_clippings(
         tmp_path,

@@ -135,6 +135,12 @@ def test_highlights_are_sections_with_notes_and_dates(tmp_path: Path) -> None:
     assert [section.locator_at(0).page for section in sections] == [2, 2, 2]
 
 
+def test_a_note_that_repeats_the_highlight_is_not_a_note(tmp_path: Path) -> None:
+    annotation = Annotation("Highlight", 0, (0,), REEFS[0], "D:20240601100000Z")
+    source = read_pdf(tmp_path, make_pdf(REEFS, annotations=[annotation]))
+    assert source.sections[1].text == REEFS[0]
+
+
 def test_pages_have_links_if_the_pdf_has_an_address(tmp_path: Path) -> None:
     path = write_file(tmp_path, "x", make_pdf(["One."], ["Two."]))
     url = "https://example.com/sails.pdf#zoom=2"

@@ -93,6 +93,8 @@ _IGNORED_TYPES: Final = frozenset(
 _IGNORED_ROLES: Final = frozenset(f"doc-{role}" for role in _IGNORED_TYPES)
 _IGNORED_GUIDE_TYPES: Final = frozenset({"cover", "toc"})
 _WEB_SCHEMES: Final = ("http://", "https://")
+_NO_DATE: Final = "0101-"
+"""calibre writes the year 101 for a date that it does not know."""
 _ENTITY: Final = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});")
 _XML_ENTITIES: Final = frozenset({"amp", "lt", "gt", "quot", "apos"})
 _NOTE_MARK: Final = re.compile(r"\W*(?:\d{1,4}|[*†‡§]{1,3}|[ivx]{1,6})\W*")
@@ -209,7 +211,7 @@ def _read_metadata(package: Element) -> DocumentMetadata:
         "author": values("creator"),
         "language": next(iter(values("language")), None),
         "url": next(urls, None),
-        "date": next(iter(values("date")), None),
+        "date": next((date for date in values("date") if not date.startswith(_NO_DATE)), None),
     }
     metadata, _ = validated(DocumentMetadata, fields, set(fields))
     return metadata

@@ -17,6 +17,8 @@ _BIDI_CONTROLS: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _LONE_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _LONG_BLANK: Final = re.compile(r"\s{100,}")
 _MAX_VALUE: Final = 80
+_YEAR_OR_MONTH: Final = re.compile(r"\d{4}(?:-\d\d)?", re.ASCII)
+_DATE_LENGTH: Final = len("2024-05-31")
 
 
 def clean(text: str) -> str:
@@ -84,7 +86,10 @@ def _moment(value: Any) -> datetime | None:
     if not isinstance(value, str | int | float):
         raise ValueError("A date is a text such as 2024-05-31")  # noqa: TRY004  pydantic's way
     try:
-        moment = datetime.fromisoformat(str(value).strip())
+        text = str(value).strip()
+        if _YEAR_OR_MONTH.fullmatch(text):
+            text = f"{text}-01-01"[:_DATE_LENGTH]
+        moment = datetime.fromisoformat(text)
         aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return aware.astimezone(UTC)
     except (ValueError, OverflowError) as error:

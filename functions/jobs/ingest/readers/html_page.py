@@ -50,6 +50,14 @@ _SNIFFED_BYTES: Final = 1024
 """A page declares its encoding within so many leading bytes (WHATWG HTML, 13.2.3.2)."""
 _SAVED_FROM_BYTES: Final = 4096
 """A program that saves a page writes its URL within so many leading bytes."""
+_WIDER_CODECS: Final = {
+    **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis"), "cp932"),
+    **dict.fromkeys(("gb2312", "gb_2312-80", "gbk", "x-gbk"), "gb18030"),
+    **dict.fromkeys(("euc-kr", "ks_c_5601-1987", "korean"), "cp949"),
+}
+"""What pages with these labels are decoded as, since many have characters that only the wider codec
+has (WHATWG Encoding, 4.2)."""
+_REPLACEMENT: Final = "\ufffd"
 _BYTE_ORDER_MARKS: Final = {
     b"\xef\xbb\xbf": "utf-8",
     b"\xff\xfe": "utf-16-le",
@@ -132,10 +140,15 @@ def _decode(html: bytes) -> str:
     for name in filter(None, (next(marks, None), declared, "utf-8")):
         # Pages labelled Latin-1 are decoded as Windows-1252 (WHATWG Encoding, 4.2).
         is_latin1 = name.lower() in {"iso-8859-1", "latin-1", "latin1", "us-ascii", "ascii"}
+        codec = "windows-1252" if is_latin1 else _WIDER_CODECS.get(name.lower(), name)
         try:
-            return html.decode("windows-1252" if is_latin1 else name).removeprefix("\ufeff")
+            text = html.decode(codec, "replace")
         except (LookupError, UnicodeError):
             continue
+        invalid = text.count(_REPLACEMENT)
+        valid = sum(not character.isascii() for character in text) - invalid
+        if 2 * invalid <= valid:  # a stray byte in a page of this encoding
+            return text.removeprefix("\ufeff")
     return html.decode("windows-1252", "replace")
 
 

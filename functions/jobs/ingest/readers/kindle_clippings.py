@@ -21,7 +21,7 @@ from functions.jobs.ingest.readers.decoding import (
     Record,
     SourceFile,
     Unreadable,
-    read_text,
+    read_any_text,
 )
 from functions.jobs.ingest.readers.fields import clean, headline, to_one_line
 from functions.jobs.ingest.readers.formats import Format, Identity
@@ -68,7 +68,8 @@ def records(file: SourceFile) -> Iterator[Record]:
     Raises:
         Unreadable: It has no clippings.
     """
-    text = clean(read_text(file.path, MAX_BYTES))
+    text, file_warnings = read_any_text(file.path, MAX_BYTES)
+    text = clean(text)
     entries: dict[str, list[tuple[str, str]]] = defaultdict(list)
     faulty: list[int] = []
     for line, (title_line, heading, content) in _split_entries(text):
@@ -84,8 +85,9 @@ def records(file: SourceFile) -> Iterator[Record]:
         if book.annotations or book.faults:
             yield (
                 f"{file.name}: {headline(book.title, 80)}",
-                partial(_build_source, source_id, book),
+                partial(_build_source, source_id, book, file_warnings),
             )
+            file_warnings = ()
 
 
 def _split_entries(text: str) -> Iterator[tuple[int, tuple[str, str, str]]]:
@@ -147,8 +149,8 @@ def _without_heading() -> Source:
     raise Unreadable("has no line such as `- Your Highlight on page 12 | Added on ...`")
 
 
-def _build_source(source_id: str, book: _BookEntries) -> Source:
-    warnings = tuple(_iterate_warnings(book.faults))
+def _build_source(source_id: str, book: _BookEntries, file_warnings: tuple[str, ...]) -> Source:
+    warnings = (*_iterate_warnings(book.faults), *file_warnings)
     if not book.annotations:
         raise Unreadable(f"has no text: {'; '.join(warnings)}")
     return Source(

@@ -74,8 +74,8 @@ class _Highlights:
         letters = _extract_letters(highlight.text)
         for other_index in self._iterate_near(highlight.position):
             longer = self.by_index[other_index]
-            if letters in self._letters_by_index[other_index] and _may_overlap(
-                longer.position, highlight.position
+            if _may_overlap(longer.position, highlight.position) and _is_part(
+                letters, self._letters_by_index[other_index], highlight.position, longer.position
             ):
                 position = _merge_positions(longer.position, highlight.position)
                 self.by_index[other_index] = replace(longer, position=position)
@@ -138,6 +138,18 @@ def _may_overlap(one: Position, other: Position) -> bool:
         has_location = one.start is not None or other.start is not None
         return not has_location and abs((one.page or 0) - (other.page or 0)) <= 1
     return one.start <= (other.end or other.start) and other.start <= (one.end or one.start)
+
+
+def _is_part(part: str, whole: str, position: Position, whole_position: Position) -> bool:
+    """Return whether a text is another version of a longer one that it may overlap.
+
+    The less is known of their positions, the more alike the texts must be.
+    """
+    if position.start is None and position.page is None and position.numeral is None:
+        return part == whole
+    if position.start is None and position.page != whole_position.page:
+        return whole.startswith(part) or whole.endswith(part)
+    return part in whole
 
 
 def _merge_positions(one: Position, other: Position) -> Position:

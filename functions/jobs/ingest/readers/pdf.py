@@ -296,9 +296,14 @@ def _find_chapters(outline: list[tuple[str, int]], page_count: int) -> list[str 
 
 
 def _make_highlight(item: dict[str, Any], locators: Sequence[Locator]) -> Section:
-    """Return the section of a highlight and the note about it, or of a note alone."""
+    """Return the section of a highlight and the note about it, or of a note alone.
+
+    Some viewers store the highlighted text as the note, too.
+    """
     text = " ".join(clean(_join_words(item["text"])).split())
     note = clean(item["note"]).strip()
+    if " ".join(note.split()) == text:
+        note = ""
     return Section(
         PARAGRAPH.join(filter(None, (text, note))),
         highlighted_at=_parse_date(item["date"]),
