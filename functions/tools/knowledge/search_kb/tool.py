@@ -186,8 +186,8 @@ async def _list(args: In, selection: Selection, ctx: Context) -> Out:
 
 def in_words(out: Out) -> str:
     """Return the hits as text."""
-    paragraphs = [_format_heading(out)] if out.results else []
-    paragraphs += [out.message] if out.message else []
+    paragraphs = [out.message] if out.message else []
+    paragraphs += [_format_heading(out)] if out.results else []
     paragraphs += map(format_hit, out.results)
     if out.next_cursor:
         paragraphs.append(f"There are more: call again with cursor {out.next_cursor}")
@@ -196,12 +196,12 @@ def in_words(out: Out) -> str:
 
 def _format_heading(out: Out) -> str:
     count = len(out.results)
-    passages = f"{count} passage{'s' if count > 1 else ''}"
+    passages = f"{count} passages" if count > 1 else "1 passage"
     if out.query is None:
         return f"{passages}, newest first:"
     if out.matches:
         return f'{passages} for "{out.query}", best first:'
-    return f'Nothing is likely to answer "{out.query}". The nearest {passages}:'
+    return f"The {count} nearest passages:" if count > 1 else "The nearest passage:"
 
 
 TOOL = Tool(
