@@ -61,7 +61,6 @@ class Declaration(BaseModel):
             input_schema=self.input_schema,
             output_schema=self.output_schema,
             annotations=types.ToolAnnotations(
-                title=self.title,
                 read_only_hint=self.effect is Effect.READ,
                 destructive_hint=self.effect is Effect.DESTROY,
                 idempotent_hint=self.idempotent or self.effect is Effect.READ,

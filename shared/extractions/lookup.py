@@ -74,12 +74,18 @@ def lookup_tool(  # noqa: PLR0913 - a declaration
         input=input,
         output=output,
         run=run,
+        text=_explain_empty,
         effect=Effect.READ,
         tier=Tier.PUBLIC,
         links=Links(items="results", uri="carrel://chunk/{chunk_id}", name=item_name),
         capabilities=frozenset({Capability.EMBEDDING}),
         settings=("topic_aliases",),
     )
+
+
+def _explain_empty(out: Any) -> str | None:
+    """Return the advice of an answer without results, which has no other content."""
+    return None if out.results else out.metadata.message
 
 
 async def look_up(args: ExtractionArguments, kind: type[ResultT], ctx: Context) -> dict[str, Any]:
@@ -106,7 +112,8 @@ async def look_up(args: ExtractionArguments, kind: type[ResultT], ctx: Context) 
         [
             to_result(kind, item.extraction, titles[item.extraction.source_id], item.similarity)
             for item in items
-        ]
+        ],
+        args.max_tokens,
     )
     end = page.end if len(results) == len(items) else items[len(results) - 1].position
     advice = Advice(EXHAUSTED_MESSAGE if page.exhausted and end is None else None)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Generic, Literal, TypeVar
 from pydantic import AliasChoices, Field, StringConstraints
 
 from shared.extractions.model import ExtractionType
-from shared.runtime.pagination import CursorText
-from shared.runtime.schemas import Arguments, DocumentId, Result
+from shared.runtime.pagination import PagedArguments
+from shared.runtime.schemas import DocumentId, Result
 
 if TYPE_CHECKING:
     from shared.extractions.model import Extraction
@@ -16,31 +16,23 @@ if TYPE_CHECKING:
 TopicText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 
 
-class ExtractionArguments(Arguments):
+class ExtractionArguments(PagedArguments):
     """The arguments of a tool that looks up extractions."""
 
     topic: TopicText | None = Field(
         default=None,
-        description="Only results about this topic: one of list_topics, in any case, or a common"
-        " abbreviation or spelling of it. By default, all topics.",
+        description="A topic of list_topics; case and common abbreviations do not matter.",
     )
     query: (
         Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)]
         | None
     ) = Field(
         default=None,
-        description="What you need, in plain words: results are then ordered by similarity in"
-        " meaning. By default, by confidence.",
+        description="What you need, in plain words: orders results by similarity.",
         validation_alias=AliasChoices("query", "q"),
     )
-    source_id: DocumentId | None = Field(
-        default=None, description="Only results from this source; list_sources finds its id."
-    )
-    limit: int = Field(default=25, ge=1, le=100, description="How many results at most.")
-    cursor: CursorText | None = Field(
-        default=None,
-        description="next_cursor of the page before, with the same topic, query and source_id.",
-    )
+    source_id: DocumentId | None = Field(default=None, description="Only results from this source.")
+    limit: int = Field(default=25, ge=1, le=100, description="Maximum number of results.")
 
 
 class WithId(Result):

@@ -31,34 +31,22 @@ class Envelope:
 
     def schema(self, data: dict[str, Any]) -> dict[str, Any]:
         """Return the JSON schema of answers whose data has the given schema."""
-        codes = sorted({*self.codes.values(), *self.fields.values(), self.other})
         error = {
             "type": "object",
             "properties": {
-                "code": {"type": "string", "enum": codes, "description": "The kind of error."},
-                "message": {"type": "string", "description": "What is wrong, and what to do next."},
-                "details": {
-                    "type": "object",
-                    "additionalProperties": True,
-                    "description": "One entry per invalid field, or other facts.",
-                },
-                "retry_after": {
-                    "type": "number",
-                    "description": "Seconds to wait before trying again, if that helps.",
-                },
+                "code": {"type": "string"},
+                "message": {"type": "string"},
+                "details": {"type": "object"},
+                "retry_after": {"type": "number"},
             },
-            "required": ["code", "message", "details"],
         }
         null = {"type": "null"}
         properties = {
-            "success": {"type": "boolean", "description": "Whether the call succeeded."},
-            "data": {"anyOf": [data, null], "description": "The result, if it succeeded."},
-            "error": {
-                "anyOf": [error, null],
-                "description": "The error, if it failed.",
-            },
+            "success": {"type": "boolean"},
+            "data": {"anyOf": [data, null]},
+            "error": {"anyOf": [error, null]},
         }
-        return {"type": "object", "properties": properties, "required": list(properties)}
+        return {"type": "object", "properties": properties}
 
     def success(self, data: dict[str, Any]) -> dict[str, Any]:
         """Wrap the data of a call that succeeded."""

@@ -12,13 +12,12 @@ from pydantic import Field, StringConstraints, TypeAdapter
 from shared.core.base64url import from_base64url, to_base64url
 from shared.core.dates import ALL_DATES
 from shared.core.errors import InvalidInput
+from shared.runtime.schemas import Arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pydantic import BaseModel
-
-    from shared.runtime.schemas import Arguments
 
     ItemT = TypeVar("ItemT", bound=BaseModel)
 
@@ -27,6 +26,13 @@ MAX_BYTES: Final = 40_000
 
 Claude Code rejects answers of more than 25,000 tokens. A token is about four bytes of English, and
 seldom less than two bytes in any script."""
+
+BYTES_PER_TOKEN: Final = 3
+"""The number of bytes that are counted as one token of `max_tokens`.
+
+English prose has about four, JSON about three, and Chinese or Japanese between two and three."""
+_RESERVED_BYTES: Final = 400
+"""The size of the parts of an answer that every page has, such as its cursor."""
 
 CursorText = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$", max_length=4_000)]
 """The encoded form of a cursor, which clients pass back unchanged."""
@@ -38,10 +44,23 @@ CursorMoment = Annotated[
 CursorCount = Annotated[int, Field(ge=0, lt=1 << 63)]
 """An integer in a cursor's position, as large as Firestore takes."""
 
-_FREE_ARGUMENTS: Final = {"cursor", "limit", "detail"}
+MaxTokens = Annotated[
+    int | None,
+    Field(ge=100, description="Maximum length of the answer."),
+]
+"""The argument `max_tokens`, which whole items observe: a text is never cut."""
+
+_FREE_ARGUMENTS: Final = {"cursor", "limit", "max_tokens", "detail"}
 """The arguments that may differ from one page to the next."""
 _DIGEST_LENGTH: Final = 12
 """The number of hash digits at the start of a cursor."""
+
+
+class PagedArguments(Arguments):
+    """The base class of the arguments of tools that return a list page by page."""
+
+    cursor: CursorText | None = Field(default=None, description="next_cursor of the previous page.")
+    max_tokens: MaxTokens = None
 
 
 def encode_cursor(args: Arguments, position: Sequence[str | int]) -> str:
@@ -74,11 +93,46 @@ def decode_cursor(args: Arguments, cursor: str | None, shape: TypeAdapter[Any]) 
         ) from None
 
 
-def fit_page(items: Sequence[ItemT]) -> list[ItemT]:
-    """Return as many of the first items as fit into one answer, but at least one."""
-    sizes = accumulate(len(item.model_dump_json().encode()) for item in items)
-    fit = sum(size <= MAX_BYTES for size in sizes)
-    return list(items[: max(fit, 1)])
+def fit_page(  # noqa: PLR0913 - keywords, each with its meaning
+    items: Sequence[ItemT],
+    max_tokens: int | None = None,
+    *,
+    beside: Iterable[BaseModel] = (),
+    to_text: Callable[[ItemT], str] | None = None,
+    cursor: str | None = None,
+    at_least: int = 1,
+) -> list[ItemT]:
+    """Return as many of the first items as fit into one answer.
+
+    Args:
+        items: The items.
+        max_tokens: The maximum length of the answer that its caller asked for.
+        beside: What the answer contains besides the items.
+        to_text: Returns an item as models read it. By default, that is JSON.
+        cursor: The cursor of this page, if the cursors of a tool grow; the next is about as long.
+        at_least: The number of items to return even if they are too long: a page must not be empty.
+    """
+    sizes = [_count_bytes(item) for item in items]
+    count = count_fitting(sizes, MAX_BYTES)
+    if max_tokens is not None:
+        text_sizes = [len(to_text(item).encode()) for item in items] if to_text else sizes
+        budget = max_bytes(max_tokens) - sum(map(_count_bytes, beside)) - len(cursor or "")
+        count = min(count, count_fitting(text_sizes, budget))
+    return list(items[: max(count, at_least)])
+
+
+def max_bytes(max_tokens: int) -> int:
+    """Return the maximum size of an answer's items, in bytes of UTF-8."""
+    return max_tokens * BYTES_PER_TOKEN - _RESERVED_BYTES
+
+
+def count_fitting(sizes: Iterable[int], budget: int) -> int:
+    """Return how many of the first items fit into a budget; all sizes are in bytes."""
+    return sum(size <= budget for size in accumulate(sizes))
+
+
+def _count_bytes(item: BaseModel) -> int:
+    return len(item.model_dump_json(exclude_none=True).encode())
 
 
 def _decode_position(args: Arguments, cursor: str) -> str:

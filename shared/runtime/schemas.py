@@ -27,8 +27,7 @@ class IdempotentArguments(Arguments):
         default=None,
         min_length=1,
         max_length=200,
-        description="Usually omitted. A new random string, such as a UUID: repeated with it, this"
-        " very call takes effect once.",
+        description="Usually omitted. Calls with the same key take effect once.",
     )
 
 

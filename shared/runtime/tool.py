@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from shared.core.caller import Role, Scope
 from shared.core.json_schema import inline_references
+from shared.runtime.pagination import PagedArguments
 from shared.runtime.schemas import Arguments, IdempotentArguments, Result
 
 if TYPE_CHECKING:
@@ -75,10 +76,21 @@ READ_SECONDS: Final = 10.0
 OTHER_SECONDS: Final = 30.0
 """The default time limit of any other tool."""
 _NULL: Final = {"type": "null"}
-_TYPE_KEYWORDS: Final = frozenset(
-    {"type", "enum", "const", "items", "properties", "required", "additionalProperties", "anyOf"}
+_RESULT_KEYWORDS: Final = frozenset(
+    {"type", "items", "properties", "additionalProperties", "anyOf"}
 )
-"""The keywords of a published result's schema."""
+"""The keywords of a published result's schema, at every level."""
+_ARGUMENT_KEYWORDS: Final = _RESULT_KEYWORDS | {
+    "required",
+    "description",
+    "default",
+    "enum",
+    "maximum",
+}
+"""The keywords of a published argument's schema.
+
+Other keywords, such as lengths and patterns, are checked by the tool alone. Models cannot count
+characters and take ids from other tools, and the error for a wrong value says what is allowed."""
 
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 ResultT = TypeVar("ResultT", bound=Result)
@@ -105,7 +117,8 @@ class Tool(Generic[ArgumentsT, ResultT]):
             what the first one did not. Reads always are.
         task: Returns the task that a call works in; by default, the credential's task.
         price: The highest price of a call, in millionths of a dollar.
-        text: Writes the result as text for people; by default, clients see the result as JSON.
+        text: Writes the result as text for people. Without it, and where it returns None, clients
+            see the result as JSON.
         envelope: The shape of its family's answers, if that is not the bare result.
         resource: Its answer as a resource, if it is one.
         links: The part of its result that links to resources, if there is one.
@@ -132,7 +145,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
     idempotent: bool = False
     task: Callable[[ArgumentsT, Caller], str | None] | None = None
     price: int = 0
-    text: Callable[[ResultT], str] | None = None
+    text: Callable[[ResultT], str | None] | None = None
     envelope: Envelope | None = None
     resource: ResourceTemplate | None = None
     links: Links | None = None
@@ -157,18 +170,12 @@ class Tool(Generic[ArgumentsT, ResultT]):
 
     def declaration(self) -> dict[str, Any]:
         """Return the tool as data, for the gateway's catalogue."""
-        schema = inline_references(self.output.model_json_schema(mode="serialization"))
-        output = _open_schema(schema, nullable=self.output.always_included)
-        parameters = _strip_null(inline_references(self.input.model_json_schema(mode="validation")))
         return {
             "name": self.name,
             "title": self.title,
             "description": self.description,
-            "inputSchema": parameters
-            | {"properties": _put_own_fields_first(parameters["properties"])},
-            "outputSchema": _reduce_to_names_and_types(
-                self.envelope.schema(output) if self.envelope else output
-            ),
+            "inputSchema": _publish_arguments(self.input),
+            "outputSchema": self._output_schema(),
             "effect": self.effect.value,
             "tier": self.tier.value,
             "role": self.role.value,
@@ -183,70 +190,82 @@ class Tool(Generic[ArgumentsT, ResultT]):
             "completes": list(self.completes),
         }
 
+    def _output_schema(self) -> dict[str, Any]:
+        schema = _publish_result(self.output)
+        return self.envelope.schema(schema) if self.envelope else schema
+
+
+def _publish_arguments(arguments: type[Arguments]) -> dict[str, Any]:
+    """Return the schema of a tool's arguments as clients see it.
+
+    Optional arguments are published without null, because clients omit them. Null is accepted.
+    """
+    schema = inline_references(arguments.model_json_schema(mode="validation"))
+    del schema["description"]  # It describes the class.
+    published: dict[str, Any] = _keep_keywords(schema, _ARGUMENT_KEYWORDS, _has_null_as_default)
+    return published | {"properties": _put_own_fields_first(published["properties"])}
+
+
+def _publish_result(result: type[Result]) -> dict[str, Any]:
+    """Return the schema of a tool's result as clients see it: names and types.
+
+    Descriptions and limits are for readers of the code; a model reads the result itself. Fields may
+    be missing, because those that are None are, and others may be added, because clients store the
+    schema. Fields that are always included may be null.
+    """
+    schema = inline_references(result.model_json_schema(mode="serialization"))
+    published: dict[str, Any] = _keep_keywords(schema, _RESULT_KEYWORDS, _is_nullable)
+    for name in result.always_included:
+        published["properties"][name] = _keep_keywords(schema["properties"][name], _RESULT_KEYWORDS)
+    return published
+
 
 def _put_own_fields_first(fields: dict[str, Any]) -> dict[str, Any]:
     """Put a tool's own fields before the common ones: models fill in the first fields first."""
-    common = IdempotentArguments.model_fields.keys()
-    return dict(sorted(fields.items(), key=lambda item: item[0] in common))
+    common = {**PagedArguments.model_fields, **IdempotentArguments.model_fields}
+    own_fields = {name: field for name, field in fields.items() if name not in common}
+    return own_fields | {name: fields[name] for name in common if name in fields}
 
 
-def _open_schema(node: Any, nullable: Collection[str] = ()) -> Any:
-    """Open a result's schema for clients: optional fields may be missing, and others may be added.
+def _is_nullable(field: dict[str, Any]) -> bool:
+    return _NULL in field.get("anyOf", ())
 
-    Fields of the node itself that are `nullable` are null instead of missing. Clients cache the
-    list of tools, and with a closed schema would reject a field added later.
+
+def _has_null_as_default(field: dict[str, Any]) -> bool:
+    return _is_nullable(field) and "default" in field
+
+
+def _keep_keywords(
+    node: Any,
+    keywords: Collection[str],
+    drops_null: Callable[[dict[str, Any]], bool] = lambda _: False,
+) -> Any:
+    """Shorten a schema, because every conversation pays for its length.
+
+    Args:
+        node: The schema, or a part of it.
+        keywords: The keywords to keep. Objects are published as open.
+        drops_null: Decides which fields are published without null.
     """
     if isinstance(node, list):
-        return [_open_schema(item) for item in node]
+        return [_keep_keywords(item, keywords, drops_null) for item in node]
     if not isinstance(node, dict):
         return node
-    open_node = {key: _open_schema(value) for key, value in node.items()}
-    if open_node.get("additionalProperties") is False:
-        del open_node["additionalProperties"]
-    fields = node.get("properties", {})
-    optional = {
-        name
-        for name, field in fields.items()
-        if _NULL in field.get("anyOf", ()) and name not in nullable
-    }
-    if optional:
-        open_node["properties"] |= {
-            name: _make_not_null(open_node["properties"][name]) for name in optional
-        }
-        open_node["required"] = [name for name in node.get("required", []) if name not in optional]
-    return open_node
-
-
-def _strip_null(node: Any) -> Any:
-    """Publish optional arguments without null: clients omit them. Null is still accepted."""
-    if isinstance(node, list):
-        return [_strip_null(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    field = _make_not_null(node) if _NULL in node.get("anyOf", ()) and "default" in node else node
+    field = _make_not_null(node) if drops_null(node) else node
     return {
-        key: _strip_null(value)
-        for key, value in field.items()
-        if not (key == "default" and value is None)
-    }
-
-
-def _reduce_to_names_and_types(node: Any) -> Any:
-    """Reduce a result's schema to names and types: every conversation pays for its length.
-
-    Descriptions of results are for readers of the code; a model reads the result itself.
-    """
-    if isinstance(node, list):
-        return [_reduce_to_names_and_types(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    return {
-        key: {name: _reduce_to_names_and_types(field) for name, field in value.items()}
+        key: {name: _keep_keywords(part, keywords, drops_null) for name, part in value.items()}
         if key == "properties"
-        else _reduce_to_names_and_types(value)
-        for key, value in node.items()
-        if key in _TYPE_KEYWORDS
+        else _keep_keywords(value, keywords, drops_null)
+        for key, value in field.items()
+        if key in keywords and not _is_default_keyword(key, value)
     }
+
+
+def _is_default_keyword(key: str, value: Any) -> bool:
+    """Return whether a keyword says what holds without it, or what the class says: closed."""
+    return (key == "default" and value is None) or (
+        key == "additionalProperties" and isinstance(value, bool)
+    )
 
 
 def _make_not_null(field: dict[str, Any]) -> dict[str, Any]:

@@ -151,17 +151,17 @@ def test_an_invalid_row_is_reported(table: str, expected: list[str]) -> None:
 
 
 def test_get_chunk_takes_an_id_and_two_options() -> None:
-    schema = GET_CHUNK.declaration()["inputSchema"]
+    schema = GET_CHUNK.input.model_json_schema()
     facts = ("type", "default", "minimum", "maximum")
-    inputs = {
-        name: {fact: field[fact] for fact in facts if fact in field}
-        for name, field in schema["properties"].items()
-    }
     assert schema["required"] == ["chunk_id"]
-    expected = {
+    expected: dict[str, dict[str, Any]] = {
         "chunk_id": {"type": "string"},
         "include_related": {"type": "boolean", "default": True},
         "related_limit": {"type": "integer", "default": 5, "minimum": 1, "maximum": 20},
+    }
+    inputs = {
+        name: {fact: schema["properties"][name].get(fact) for fact in facts if fact in fields}
+        for name, fields in expected.items()
     }
     assert inputs == expected
 
@@ -194,11 +194,11 @@ def test_trace_tools_take_the_listed_arguments(
 
 
 def test_trace_tools_have_the_listed_bounds_and_values() -> None:
-    schemas = {tool.name: tool.declaration()["inputSchema"]["properties"] for tool in tools()}
-    limit = schemas["search_traces"]["limit"]
-    vote = schemas["vote_trace"]
+    by_name = {tool.name: tool for tool in tools()}
+    limit = by_name["search_traces"].input.model_json_schema()["properties"]["limit"]
     assert limit["minimum"] == 1
     assert limit["maximum"] == 50
+    vote = by_name["vote_trace"].declaration()["inputSchema"]["properties"]
     assert {"up", "down"} <= set(vote["vote_type"]["enum"])
     tags = vote["feedback_tag"]["enum"]
     assert tags == ["outdated", "wrong", "security_concern", "spam"]

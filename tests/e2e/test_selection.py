@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from mcp import Client
+from mcp.shared.exceptions import MCPError
 
 from tests.support.mcp_wire import MODERN, call, message, post
 
@@ -42,3 +44,41 @@ def test_an_address_that_selects_nothing_is_refused(carrel: RunningGateway, quer
     response = post(f"{carrel.endpoint}?{query}", message("tools/list"))
     assert response.status_code == 400
     assert "/mcp?tools=" in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("mode", [MODERN, "legacy"])
+async def test_chatgpt_searches_and_fetches(carrel: RunningGateway, mode: str) -> None:
+    """The shapes are OpenAI's: https://developers.openai.com/api/docs/mcp."""
+    async with Client(f"{carrel.endpoint}?tools=chatgpt", mode=mode) as client:
+        tools = (await client.list_tools()).tools
+        assert [(tool.name, tool.input_schema["required"]) for tool in tools] == [
+            ("search", ["query"]),
+            ("fetch", ["id"]),
+        ]
+        hits = read_only_text(await client.call_tool("search", {"query": "knead dough"}))
+        assert set(hits) == {"results"}
+        best = hits["results"][0]
+        assert best["title"] == "Bread at Home by Ida Loaf"
+        assert best["url"] == "https://example.com/bread#11"
+        passage = read_only_text(await client.call_tool("fetch", {"id": best["id"]}))
+        assert passage["text"].startswith("Knead the dough")
+        assert passage == best | {"text": passage["text"], "metadata": passage["metadata"]}
+        assert passage["metadata"]["tags"] == "food, dough"
+
+
+async def test_chatgpt_is_told_what_went_wrong(carrel: RunningGateway) -> None:
+    async with Client(f"{carrel.endpoint}?tools=chatgpt") as client:
+        missing = await client.call_tool("fetch", {"id": "no-such-passage"})
+        assert missing.is_error
+        assert "no-such-passage" in str(missing.content)
+        with pytest.raises(MCPError, match="There is no tool 'search_kb'"):
+            await client.call_tool("search_kb", {"query": "bread"})
+
+
+def read_only_text(result: Any) -> dict[str, Any]:
+    """Return the JSON of the only text, which is also the structured content."""
+    assert not result.is_error
+    [block] = result.content
+    content: dict[str, Any] = json.loads(block.text)
+    assert content == result.structured_content
+    return content

@@ -1,4 +1,4 @@
-"""Selections of tools by the address: `/mcp?tools=knowledge,tasks` and `/mcp?readonly`.
+"""Selections of tools by the address: `/mcp?tools=knowledge,tasks`, `/mcp?readonly`.
 
 A conversation pays for every tool that is listed. A selection has a server of its own, with the
 instructions, prompts and resources that fit its tools. For OAuth, all addresses are one resource.
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
+from functions.gateway.mcp import chatgpt
 from functions.gateway.mcp.server import mcp_server
 from shared.core.errors import InvalidInput
 
@@ -44,12 +45,13 @@ class ToolSelection:
         parameters = dict(parse_qsl(query, keep_blank_values=True))
         names = parameters.pop("tools", None)
         read_only = parameters.pop("readonly", None)
-        chosen = groups if names is None else {name.strip() for name in names.split(",")}
-        if parameters or read_only not in {None, "", "1", "true"} or not set(groups) >= set(chosen):
+        chosen = set(groups) if names is None else {name.strip() for name in names.split(",")}
+        is_valid = chosen <= set(groups) or chosen == {chatgpt.GROUP}
+        if parameters or read_only not in {None, "", "1", "true"} or not is_valid:
             raise InvalidInput(
                 "The query of this URL does not select tools. A URL may end with /mcp?tools= and"
-                f" one or more of {','.join(sorted(groups))}, and with ?readonly or"
-                " &readonly for the tools that change nothing."
+                f" one or more of {','.join(sorted(groups))}, or with /mcp?tools={chatgpt.GROUP};"
+                " and with ?readonly or &readonly for the tools that change nothing."
             )
         return cls(frozenset(chosen), read_only is not None)
 
@@ -71,6 +73,11 @@ class SelectedServers:
         """
         selection = ToolSelection.parse(query, self._catalog.groups)
         if selection not in self._servers:
-            catalog = self._catalog.select(selection.groups, read_only=selection.read_only)
-            self._servers[selection] = mcp_server(catalog, self._pipeline)
+            self._servers[selection] = self._build(selection)
         return self._servers[selection]
+
+    def _build(self, selection: ToolSelection) -> Server[Any]:
+        catalog = self._catalog.select(selection.groups, read_only=selection.read_only)
+        is_chatgpt = chatgpt.GROUP in selection.groups
+        tools = chatgpt.ChatGptTools(self._catalog, self._pipeline) if is_chatgpt else None
+        return mcp_server(catalog, self._pipeline, tools=tools)

@@ -66,10 +66,19 @@ def mcp_server(
     pipeline: CallPipeline,
     prompts: Sequence[Prompt] = PROMPTS,
     *,
+    tools: Tools | None = None,
     local_visitor: Visitor | None = None,
 ) -> Server[Any]:
-    """Build the server. Over stdio, `local_visitor` is the sender of all requests."""
-    tools = Tools(catalog, pipeline)
+    """Build the server.
+
+    Args:
+        catalog: The tools that are offered, and whose resources are.
+        pipeline: The pipeline of calls.
+        prompts: The prompts; those that name tools which are not offered are left out.
+        tools: The handlers of tools, if not those of the catalogue.
+        local_visitor: The sender of all requests over stdio.
+    """
+    tools = tools or Tools(catalog, pipeline)
     resources = Resources(catalog, pipeline)
     prompt_handlers = Prompts(_select_prompts(prompts, catalog))
     server: Server[Any] = Server(

@@ -22,7 +22,7 @@ from tests.support.extractions import (
     warning,
 )
 from tests.support.knowledge import BAKING, store_sources
-from tests.support.tool_calls import call_error, call_result
+from tests.support.tool_calls import call_error, call_result, call_text
 
 if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
@@ -222,6 +222,7 @@ async def test_an_empty_base_says_what_is_missing(app: App, name: str) -> None:
         assert result["metadata"]["result_count"] == 0
         assert "language model" in result["metadata"]["message"]
         assert f"There are no {name.removeprefix('get_')}" in result["metadata"]["message"]
+        assert await call_text(app, name, **arguments) == result["metadata"]["message"]
 
 
 @pytest.mark.parametrize("name", LOOKUP_TOOLS)

@@ -67,15 +67,10 @@ TOOL = Tool(
     tier=Tier.REGISTERED,
     timeout=3.0,
 )
-AUTHOR = {
-    "type": "object",
-    "properties": {"title": {"type": "string"}},
-    "required": [],
-}
+AUTHOR = {"type": "object", "properties": {"title": {"type": "string"}}}
 BOOK = {
     "type": "object",
     "properties": {"authors": {"type": "array", "items": AUTHOR}, "editor": AUTHOR},
-    "required": ["authors"],
 }
 
 
@@ -117,10 +112,9 @@ def test_a_result_is_published_as_names_and_types() -> None:
     }
 
 
-def test_optional_fields_of_a_result_are_not_required() -> None:
-    output_schema = schema("outputSchema")
-    assert output_schema["required"] == ["best", "others"]
-    assert output_schema["properties"]["best"]["required"] == ["authors"]
+def test_limits_of_values_are_checked_but_not_published() -> None:
+    assert In.model_json_schema()["properties"]["year"]["anyOf"][0]["minimum"] == 0
+    assert "minimum" not in schema("inputSchema")["properties"]["year"]
 
 
 def test_a_fields_description_beats_its_types() -> None:
@@ -145,7 +139,6 @@ def test_generated_titles_are_dropped_but_not_fields() -> None:
 def test_optional_arguments_are_published_without_null() -> None:
     assert schema("inputSchema")["properties"]["year"] == {
         "type": "integer",
-        "minimum": 0,
         "description": "When it was published.",
     }
 

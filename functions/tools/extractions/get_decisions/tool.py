@@ -23,11 +23,10 @@ TOOL = lookup_tool(
     name="get_decisions",
     title="Get decisions",
     description=(
-        "Get decisions that the owner's sources discuss: the question, the options, arguments"
-        " for and against, and the author's recommendation. Use it when choosing between"
-        " alternatives, by topic or with query; for solutions use get_patterns, for risks"
-        " get_warnings, for procedures get_methodologies, for anything else search_kb. Cite"
-        " source_title."
+        "Get decisions that the owner's sources discuss: question, options, arguments for and"
+        " against, recommendation. Use it when choosing between alternatives; for solutions use"
+        " get_patterns, for risks get_warnings, for procedures get_methodologies, else search_kb."
+        " Cite source_title."
     ),
     input=In,
     output=Out,

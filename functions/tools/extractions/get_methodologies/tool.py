@@ -23,10 +23,9 @@ TOOL = lookup_tool(
     name="get_methodologies",
     title="Get methodologies",
     description=(
-        "Get procedures from the owner's sources, step by step, with prerequisites, tips and"
-        " results. Use it to plan or carry out a piece of work, by topic or with query; for a"
-        " single solution use get_patterns, for choices get_decisions, for risks get_warnings,"
-        " for anything else search_kb. Cite source_title."
+        "Get procedures from the owner's sources: steps, prerequisites, tips, results. Use it to"
+        " plan or carry out work; for a single solution use get_patterns, for choices"
+        " get_decisions, for risks get_warnings, else search_kb. Cite source_title."
     ),
     input=In,
     output=Out,

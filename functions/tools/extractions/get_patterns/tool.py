@@ -23,11 +23,10 @@ TOOL = lookup_tool(
     name="get_patterns",
     title="Get patterns",
     description=(
-        "Get patterns from the owner's sources: a recurring problem, its solution, code if"
-        " the source has some, and trade-offs. Use it when building or solving something, by"
-        " topic or with query; for choices use get_decisions, for risks get_warnings, for"
-        " procedures get_methodologies, for coding problems solved here search_traces, for"
-        " anything else search_kb. Cite source_title."
+        "Get patterns from the owner's sources: a recurring problem, its solution, code and"
+        " trade-offs. Use it when building or solving something; for choices use get_decisions,"
+        " for risks get_warnings, for procedures get_methodologies, for coding problems solved"
+        " here search_traces, else search_kb. Cite source_title."
     ),
     input=In,
     output=Out,

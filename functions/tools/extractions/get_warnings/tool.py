@@ -23,11 +23,10 @@ TOOL = lookup_tool(
     name="get_warnings",
     title="Get warnings",
     description=(
-        "Get warnings from the owner's sources: what goes wrong, its symptoms and"
-        " consequences, and how to prevent it. Use it before doing something or when something"
-        " went wrong, by topic or with query; for solutions use get_patterns, for choices"
-        " get_decisions, for procedures get_methodologies, for anything else search_kb. Cite"
-        " source_title."
+        "Get warnings from the owner's sources: what goes wrong, symptoms, consequences,"
+        " prevention. Use it before doing something or when something went wrong; for solutions"
+        " use get_patterns, for choices get_decisions, for procedures get_methodologies, else"
+        " search_kb. Cite source_title."
     ),
     input=In,
     output=Out,

@@ -13,12 +13,12 @@ from shared.extractions.topic_names import canonical_topic, fold
 from shared.extractions.topics import Topics, topic_key
 from shared.runtime.pagination import (
     CursorCount,
-    CursorText,
+    PagedArguments,
     decode_cursor,
     encode_cursor,
     fit_page,
 )
-from shared.runtime.schemas import Arguments, DocumentId, Result
+from shared.runtime.schemas import DocumentId, Result
 from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
@@ -40,23 +40,16 @@ _CURSOR: Final = TypeAdapter(tuple[CursorCount, DocumentId])
 """The count and the document id of the last topic of the page before."""
 
 
-class In(Arguments):
+class In(PagedArguments):
     """Which topics to list."""
 
-    prefix: str = Field(
-        default="", max_length=80, description="How the names start; by default, all topics."
-    )
+    prefix: str = Field(default="", max_length=80, description="How the names start.")
     kind: ExtractionType | None = Field(
         default=None,
-        description="Only topics of extractions of this kind, ordered by their number; by default,"
-        " all kinds.",
+        description="Only topics of this kind of extraction, ordered by their number.",
         validation_alias=AliasChoices("kind", "type"),
     )
-    limit: int = Field(default=100, ge=1, le=300, description="How many topics at most.")
-    cursor: CursorText | None = Field(
-        default=None,
-        description="next_cursor of the page before, with the same prefix and kind.",
-    )
+    limit: int = Field(default=100, ge=1, le=300, description="Maximum number of topics.")
 
 
 class TopicResult(Result):
@@ -89,7 +82,7 @@ async def list_topics(args: In, ctx: Context) -> Out:
         topics, is_truncated = await _load_by_prefix(args, after, ctx)
     else:
         topics = await Topics(ctx.database).most_frequent(args.limit + 1, args.kind, after)
-    page = fit_page([_to_result(topic) for topic in topics[: args.limit]])
+    page = fit_page([_to_result(topic) for topic in topics[: args.limit]], args.max_tokens)
     last = topics[len(page) - 1] if len(page) < len(topics) else None
     message = TRUNCATED if is_truncated else None
     if not topics and not args.cursor:
@@ -138,10 +131,9 @@ TOOL = Tool(
     name="list_topics",
     title="List topics of extractions",
     description=(
-        "List the topics of decisions, patterns, warnings and methodologies, with how many of"
-        " each kind they have. Use it to find the topic to send to get_decisions,"
-        " get_patterns, get_warnings or get_methodologies; for groups of similar passages use"
-        " list_clusters, for tags of coding problems list_tags."
+        "List the topics of decisions, patterns, warnings and methodologies, with how many of each"
+        " they have. Use it to find the topic for get_decisions, get_patterns, get_warnings or"
+        " get_methodologies; for groups of similar passages use list_clusters."
     ),
     input=In,
     output=Out,

@@ -35,25 +35,21 @@ def _validate_author(text: str) -> str:
 class In(IdempotentArguments):
     """An edit of a source."""
 
-    source_id: DocumentId = Field(description="The source's id, from search_kb or list_sources.")
-    revision: int = Field(
-        ge=0, le=1_000_000, description="The revision that you edit, from get_source."
-    )
-    title: Title | None = Field(default=None, description="Its new title.")
+    source_id: DocumentId = Field(description="From search_kb or list_sources.")
+    revision: int = Field(ge=0, le=1_000_000, description="The revision you edit, from get_source.")
+    title: Title | None = Field(default=None, description="The new title.")
     author: Annotated[str, Field(max_length=500), AfterValidator(_validate_author)] | None = Field(
         default=None, description='Its new author; "" for none. Not for a note.'
     )
     tags: list[Tag] | None = Field(
         default=None,
         max_length=MAX_TAGS,
-        description="All its tags from now on, those to keep included; [] removes all. Other tags"
-        " of single highlights stay.",
+        description="All its tags from now on; [] removes all. Tags of single highlights stay.",
     )
     reset: list[Literal["title", "author", "tags"]] = Field(
         default_factory=list,
         max_length=len(EDITABLE),
-        description="Edited fields to take back from the file or the library that the source came"
-        " from, as they are there now. Not for a note.",
+        description="Edited fields to take from the file or library again. Not for a note.",
     )
 
     @property
@@ -258,11 +254,10 @@ TOOL = Tool(
     name="edit_source",
     title="Edit a source",
     description=(
-        "Correct the title, the author or the tags of a book, article, document or note, when the"
-        " user says that they are wrong or wants other tags. The edit stands when the file or the"
-        " library that it came from is read again, and can be taken back with reset. Read the"
-        " source with get_source first: you need its revision, and its tags to add one. To change"
-        " the text of a note use save_note; to take a source out use forget."
+        "Correct the title, author or tags of a source, when the user asks for it. The edit stands"
+        " when its file or library is read again; reset takes it back. First call get_source: you"
+        " need its revision, and its tags to add one. To change the text of a note use save_note;"
+        " to remove a source use forget."
     ),
     input=In,
     output=Out,

@@ -41,17 +41,13 @@ class In(IdempotentArguments):
 
     chunk_id: DocumentId | None = Field(
         default=None,
-        description="The chunk_id of a passage. Pass this or source_id. A note goes as a whole.",
+        description="A passage. Pass this or source_id.",
     )
     source_id: DocumentId | None = Field(
-        default=None, description="The source_id of a source, which goes with all its passages."
+        default=None, description="A source, with all its passages."
     )
-    reason: str | None = Field(
-        default=None, max_length=500, description="Why, for the record that stays."
-    )
-    forgotten: bool = Field(
-        default=True, description="false restores what was forgotten, within 30 days."
-    )
+    reason: str | None = Field(default=None, max_length=500, description="Why, for the record.")
+    forgotten: bool = Field(default=True, description="false restores what was forgotten.")
 
 
 class Removed(Result):
@@ -434,10 +430,9 @@ TOOL = Tool(
     name="forget",
     title="Forget a passage or a source",
     description=(
-        "Take a passage or a whole source out of the knowledge base for good, because it was added"
-        " by mistake or is no longer wanted. It is gone from all tools at once, stays out when its"
-        " file or export is read again, and can be restored for 30 days. For the user's to-dos use"
-        " delete_task; for coding traces use withdraw_trace."
+        "Take a passage or a whole source out of the knowledge base, when the user asks for it. It"
+        " is gone from all tools at once, stays out when its file is read again, and can be"
+        " restored for 30 days. For to-dos use delete_task; for coding traces withdraw_trace."
     ),
     input=In,
     output=Out,

@@ -12,6 +12,7 @@ from shared.core.errors import NotFound
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.views import MAX_NOTES, Addresses, NoteSummary, note_summaries
+from shared.runtime.pagination import MaxTokens, fit_page
 from shared.runtime.schemas import Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
 from shared.text.snippets import snippet
@@ -28,15 +29,14 @@ class In(Arguments):
     """A passage, and the number of related passages."""
 
     chunk_id: DocumentId = Field(
-        description="The passage's id, from search_kb.",
+        description="From search_kb.",
         validation_alias=AliasChoices("chunk_id", "id"),
     )
     include_related: bool = Field(
         default=True, description="Whether to return passages close in meaning."
     )
-    related_limit: int = Field(
-        default=5, ge=1, le=20, description="Maximum number of related passages."
-    )
+    related_limit: int = Field(default=5, ge=1, le=20, description="Maximum number of them.")
+    max_tokens: MaxTokens = None
 
 
 class CardResult(Result):
@@ -105,7 +105,8 @@ async def get_chunk(args: In, ctx: Context) -> Out:
     related, clusters = await asyncio.gather(
         _search_related(stored, args, ctx), Clusters(ctx.database).get_all(stored.chunk.cluster_id)
     )
-    return _build_out(stored.chunk, related, clusters, notes)
+    out = _build_out(stored.chunk, related, clusters, notes)
+    return out if args.max_tokens is None else _shorten(out, args.max_tokens)
 
 
 async def _search_related(stored: EmbeddedChunk, args: In, ctx: Context) -> list[Neighbour[Chunk]]:
@@ -129,6 +130,14 @@ def _build_out(
         related_chunks=[_to_related_chunk(neighbour) for neighbour in related],
         notes=note_summaries(notes),
     )
+
+
+def _shorten(out: Out, max_tokens: int) -> Out:
+    """Leave out the related passages, and then the notes, that do not fit."""
+    text = out.model_copy(update={"notes": [], "related_chunks": []})
+    notes = fit_page(out.notes, max_tokens, beside=[text], at_least=0)
+    related = fit_page(out.related_chunks, max_tokens, beside=[text, *notes], at_least=0)
+    return text.model_copy(update={"notes": notes, "related_chunks": related})
 
 
 def _build_membership(chunk: Chunk, clusters: list[Cluster]) -> ClusterMembership | None:
@@ -156,10 +165,9 @@ TOOL = Tool(
     name="get_chunk",
     title="Get a passage",
     description=(
-        "Read one passage in full: text, title, author, tags, links, knowledge card (summary and"
-        " takeaways), cluster, notes about it, and passages close in meaning. Use it for a"
-        " promising hit of search_kb, which finds the chunk_id, or to follow related passages. For"
-        " a whole source, use get_source."
+        "Read one passage in full: text, title, author, tags, links, summary, takeaways, cluster,"
+        " notes about it, and passages close in meaning. Use it for a promising hit of search_kb,"
+        " or to follow related passages. For a whole source use get_source."
     ),
     input=In,
     output=Out,

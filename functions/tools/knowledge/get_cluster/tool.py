@@ -16,12 +16,12 @@ from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.views import ClusterSummary, Passage, passage_view
 from shared.runtime.pagination import (
     CursorMoment,
-    CursorText,
+    PagedArguments,
     decode_cursor,
     encode_cursor,
     fit_page,
 )
-from shared.runtime.schemas import Arguments, DocumentId
+from shared.runtime.schemas import DocumentId
 from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ _POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId])
 """The shape of a cursor: the date and the id of a page's last passage."""
 
 
-class In(Arguments):
+class In(PagedArguments):
     """A cluster, a page of its passages, and the number of related clusters."""
 
     cluster_id: DocumentId = Field(
-        description="The cluster's id, from list_clusters or search_kb.",
+        description="From list_clusters or search_kb.",
         validation_alias=AliasChoices("cluster_id", "id"),
     )
     include_members: bool = Field(default=True, description="Whether to list its passages.")
@@ -49,16 +49,11 @@ class In(Arguments):
         description="Maximum number of passages.",
         validation_alias=AliasChoices("member_limit", "limit"),
     )
-    cursor: CursorText | None = Field(
-        default=None, description="next_cursor of the previous page of the same cluster."
-    )
     include_related: bool = Field(
         default=True,
-        description="Whether to return clusters close in meaning; on the first page only.",
+        description="Whether to return clusters close in meaning, on the first page.",
     )
-    related_limit: int = Field(
-        default=5, ge=1, le=20, description="Maximum number of related clusters."
-    )
+    related_limit: int = Field(default=5, ge=1, le=20, description="Maximum number of them.")
 
 
 class RelatedCluster(ClusterSummary):
@@ -100,16 +95,21 @@ async def get_cluster(args: In, ctx: Context) -> Out:
             " the current ones with list_clusters.",
             details={"cluster_id": args.cluster_id},
         )
-    members = fit_page([passage_view(Passage, chunk) for chunk in chunks[: args.member_limit]])
+    related_clusters = [
+        RelatedCluster.of(neighbour.cluster, similarity=round(neighbour.similarity, 4))
+        for neighbour in await _search_neighbours(stored, args, ctx)
+    ]
+    members = fit_page(
+        [passage_view(Passage, chunk) for chunk in chunks[: args.member_limit]],
+        args.max_tokens,
+        beside=[ClusterSummary.of(stored.cluster), *related_clusters],
+    )
     last = chunks[len(members) - 1] if len(members) < len(chunks) else None
     return Out.of(
         stored.cluster,
         members=members,
         next_cursor=encode_cursor(cursor_args, date_cursor(last)) if last else None,
-        related_clusters=[
-            RelatedCluster.of(neighbour.cluster, similarity=round(neighbour.similarity, 4))
-            for neighbour in await _search_neighbours(stored, args, ctx)
-        ],
+        related_clusters=related_clusters,
     )
 
 
@@ -137,9 +137,8 @@ TOOL = Tool(
     title="Get a cluster",
     description=(
         "Read one cluster, a group of passages about the same thing: name, description, keywords,"
-        " passages (newest first) and the clusters near it. Use it to explore a theme; cluster_id"
-        " comes from list_clusters or a search_kb hit. To search inside a cluster, use search_kb"
-        " with the filter cluster_id."
+        " passages (newest first) and the clusters near it. Use it to explore a theme. To search"
+        " inside a cluster use search_kb with the filter cluster_id."
     ),
     input=In,
     output=Out,

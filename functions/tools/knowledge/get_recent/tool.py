@@ -17,12 +17,12 @@ from shared.knowledge.views import Passage, passage_view
 from shared.links.repository import SavedLinks
 from shared.runtime.pagination import (
     CursorMoment,
-    CursorText,
+    PagedArguments,
     decode_cursor,
     encode_cursor,
     fit_page,
 )
-from shared.runtime.schemas import Arguments, DocumentId, Result
+from shared.runtime.schemas import DocumentId, Result
 from shared.runtime.tool import Effect, Links, Tool
 
 if TYPE_CHECKING:
@@ -42,18 +42,14 @@ _POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId, _Day, _Day])
 period."""
 
 
-class In(Arguments):
+class In(PagedArguments):
     """A period and a page of its passages."""
 
     period: Period = Field(
         default=Period.LAST_7_DAYS,
-        description="The period to list, in days of UTC. last_month and last_year are the previous"
-        " calendar month and year.",
+        description="In days of UTC. last_month and last_year are those of the calendar.",
     )
     limit: int = Field(default=10, ge=1, le=50, description="Maximum number of passages.")
-    cursor: CursorText | None = Field(
-        default=None, description="next_cursor of the previous page, with the same period."
-    )
 
 
 class RecentLink(Result):
@@ -108,7 +104,12 @@ async def get_recent(args: In, ctx: Context) -> Out:
         _count_activity(args, span, ctx),
         _load_links(args, ctx),
     )
-    page = fit_page([passage_view(Passage, chunk) for chunk in chunks[: args.limit]])
+    recent_links = [_to_recent_link(link) for link in links]
+    page = fit_page(
+        [passage_view(Passage, chunk) for chunk in chunks[: args.limit]],
+        args.max_tokens,
+        beside=[*recent_links, *([activity] if activity else [])],
+    )
     next_cursor = None
     if len(page) < len(chunks):
         days = span.first.toordinal(), span.last.toordinal()
@@ -120,7 +121,7 @@ async def get_recent(args: In, ctx: Context) -> Out:
         chunks=page,
         next_cursor=next_cursor,
         activity=activity,
-        links=[_to_recent_link(link) for link in links] or None,
+        links=recent_links or None,
         message=None if page or args.cursor else await _explain_empty(ctx),
     )
 
@@ -161,9 +162,9 @@ TOOL = Tool(
     title="Get the newest passages",
     description=(
         "List the newest passages of a period, and count its passages by day, source and author."
-        " Use it for questions about time, such as last week's reading or a weekly review, and to"
-        " see what became of links that save_link queued. To search for a subject, use search_kb,"
-        " which also filters by date. To count the whole knowledge base, use get_stats."
+        " Use it for questions about time, such as a weekly review, and to see what became of"
+        " links that save_link queued. For a subject use search_kb, which also filters by date;"
+        " for totals get_stats."
     ),
     input=In,
     output=Out,

@@ -21,12 +21,12 @@ from shared.knowledge.views import (
 )
 from shared.runtime.pagination import (
     CursorCount,
-    CursorText,
+    PagedArguments,
     decode_cursor,
     encode_cursor,
     fit_page,
 )
-from shared.runtime.schemas import Arguments, DocumentId, Result
+from shared.runtime.schemas import DocumentId, Result
 from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
 from shared.text.snippets import snippet
 
@@ -42,20 +42,17 @@ _POSITION: Final = TypeAdapter(tuple[DocumentId, DocumentId, CursorCount])
 position."""
 
 
-class In(Arguments):
+class In(PagedArguments):
     """A source and a page of its passages."""
 
     source_id: DocumentId = Field(
-        description="The source's id, from search_kb or list_sources.",
+        description="From search_kb or list_sources.",
         validation_alias=AliasChoices("source_id", "id"),
     )
     detail: Literal["lean", "full"] = Field(
-        default="lean", description="`lean`: excerpts and summaries; `full`: the whole text."
+        default="lean", description="lean: excerpts and summaries; full: the whole text."
     )
     limit: int = Field(default=20, ge=1, le=50, description="Maximum number of passages.")
-    cursor: CursorText | None = Field(
-        default=None, description="next_cursor of the previous page of the same source."
-    )
 
 
 class SourcePassage(Result):
@@ -121,17 +118,23 @@ async def get_source(args: In, ctx: Context) -> Out:
             details={"source_id": args.source_id},
         )
     links_to = await _load_links_to(args, source, ctx)
-    passages = fit_page([_to_passage(chunk, args.detail) for chunk in chunks[: args.limit]])
-    return Out.of(
+    first_part = Out.of(
         source,
         source=source.origin,
         revision=source.revision or 0,
-        chunks=passages,
-        next_cursor=_encode_next_cursor(args, chunks, len(passages)),
+        chunks=[],
+        next_cursor=None,
         notes=note_summaries(notes),
         links_to=[LinkedSource.of(linked) for linked in links_to],
         linked_from=[LinkedSource.of(linking) for linking in linked_from],
     )
+    passages = fit_page(
+        [_to_passage(chunk, args.detail) for chunk in chunks[: args.limit]],
+        args.max_tokens,
+        beside=[first_part],
+    )
+    next_cursor = _encode_next_cursor(args, chunks, len(passages))
+    return first_part.model_copy(update={"chunks": passages, "next_cursor": next_cursor})
 
 
 async def _load_notes(args: In, ctx: Context) -> list[Chunk]:
@@ -206,7 +209,7 @@ TOOL = Tool(
     description=(
         "Read one book, article or document: title, author, tags, links, and its passages in order"
         " with their summaries. Use it to go through a source, or to read around a hit of"
-        " search_kb; for a single passage, use get_chunk. list_sources finds the source_id."
+        " search_kb. For a single passage use get_chunk."
     ),
     input=In,
     output=Out,

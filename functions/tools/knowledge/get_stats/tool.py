@@ -200,10 +200,8 @@ TOOL = Tool(
     title="Get statistics",
     description=(
         "Count the knowledge base: passages, sources, clusters, cards and extractions; the most"
-        " common tags, authors and categories; what waits to be indexed, and how well search"
-        " works. Use it to learn what there is before filtering search_kb, or when a search finds"
-        " too little. For recent reading, use get_recent; to browse, list_sources or"
-        " list_clusters."
+        " common tags, authors and categories; what waits to be indexed. Use it before filtering"
+        " search_kb, or when a search finds too little. For recent reading use get_recent."
     ),
     input=In,
     output=Out,

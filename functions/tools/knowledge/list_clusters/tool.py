@@ -11,12 +11,12 @@ from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.views import ClusterSummary
 from shared.runtime.pagination import (
     CursorCount,
-    CursorText,
+    PagedArguments,
     decode_cursor,
     encode_cursor,
     fit_page,
 )
-from shared.runtime.schemas import Arguments, DocumentId, Result
+from shared.runtime.schemas import DocumentId, Result
 from shared.runtime.tool import Effect, Links, Tool
 
 if TYPE_CHECKING:
@@ -29,11 +29,10 @@ _POSITION: Final = TypeAdapter(tuple[CursorCount, DocumentId])
 """The shape of a cursor: the size and the id of a page's last cluster."""
 
 
-class In(Arguments):
+class In(PagedArguments):
     """A page of clusters."""
 
     limit: int = Field(default=20, ge=1, le=50, description="Maximum number of clusters.")
-    cursor: CursorText | None = Field(default=None, description="next_cursor of the previous page.")
 
 
 class Out(Result):
@@ -51,7 +50,9 @@ async def list_clusters(args: In, ctx: Context) -> Out:
     """
     after = decode_cursor(args, args.cursor, _POSITION)
     stored = await Clusters(ctx.database).largest(args.limit + 1, after)
-    page = fit_page([ClusterSummary.of(cluster) for cluster in stored[: args.limit]])
+    page = fit_page(
+        [ClusterSummary.of(cluster) for cluster in stored[: args.limit]], args.max_tokens
+    )
     last = stored[len(page) - 1] if len(page) < len(stored) else None
     return Out(
         clusters=page,
@@ -66,7 +67,7 @@ TOOL = Tool(
     description=(
         "List the clusters, groups of passages about the same thing, largest first, with keywords."
         " Use it for an overview of what the owner reads about. Open a cluster with get_cluster;"
-        " for a subject of your own, use search_kb."
+        " for a subject of your own use search_kb."
     ),
     input=In,
     output=Out,

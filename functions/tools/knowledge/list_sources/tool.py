@@ -15,12 +15,12 @@ from shared.knowledge.source_repository import SourceOrder, Sources
 from shared.knowledge.views import SourceSummary
 from shared.runtime.pagination import (
     CursorMoment,
-    CursorText,
+    PagedArguments,
     decode_cursor,
     encode_cursor,
     fit_page,
 )
-from shared.runtime.schemas import Arguments, DocumentId, Result
+from shared.runtime.schemas import DocumentId, Result
 from shared.runtime.tool import Effect, Links, Tool
 from shared.text.suggestions import unknown_name_message
 
@@ -44,7 +44,7 @@ _POSITIONS: Final[dict[SourceOrder, TypeAdapter[Any]]] = {
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
 
 
-class In(Arguments):
+class In(PagedArguments):
     """Filters and the order of the sources."""
 
     author: Name | None = Field(default=None, description="Only sources by this author.")
@@ -56,14 +56,10 @@ class In(Arguments):
     )
     order: SourceOrder = Field(
         default=SourceOrder.RECENT,
-        description="`recent`: last changed first; `title`: by title.",
+        description="recent: last changed first; title: by title.",
         validation_alias=AliasChoices("order", "sort"),
     )
     limit: int = Field(default=20, ge=1, le=50, description="Maximum number of sources.")
-    cursor: CursorText | None = Field(
-        default=None,
-        description="next_cursor of the previous page, with the same filters and order.",
-    )
 
 
 class Out(Result):
@@ -87,7 +83,9 @@ async def list_sources(args: In, ctx: Context) -> Out:
     filters = _build_filters(args)
     after = decode_cursor(args, args.cursor, _POSITIONS[args.order])
     matching, end = await _find(args, list(filters), after, ctx)
-    page = fit_page([SourceSummary.of(source, source=source.origin) for source in matching])
+    page = fit_page(
+        [SourceSummary.of(source, source=source.origin) for source in matching], args.max_tokens
+    )
     if len(page) < len(matching):
         end = matching[len(page) - 1].cursor(args.order)
     return Out(
@@ -155,9 +153,9 @@ TOOL = Tool(
     name="list_sources",
     title="List sources",
     description=(
-        "List books, articles and documents, last changed first or by title, filtered by author,"
-        " category or tag (all must match). Use it to browse the sources or to find a source_id for"
-        " get_source. To search their text, use search_kb; for recent reading, get_recent."
+        "List books, articles and documents that pass all filters. Use it to browse, or to find a"
+        " source_id for get_source. To search their text use search_kb; for recent reading"
+        " get_recent."
     ),
     input=In,
     output=Out,

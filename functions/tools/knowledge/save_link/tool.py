@@ -41,10 +41,10 @@ class In(IdempotentArguments):
     """A link to save."""
 
     url: Annotated[str, StringConstraints(min_length=1, max_length=2_000)] = Field(
-        description="The address of the web page, PDF or text file, as the user gave it."
+        description="The address as the user gave it."
     )
     title: Title | None = Field(
-        default=None, description="Only if the user gives one: by default, the page's own."
+        default=None, description="Only if the user gives one; by default the page's own."
     )
     tags: list[Tag] | None = Field(default=None, max_length=MAX_TAGS, description="At most 20.")
     cancel: bool = Field(
@@ -228,11 +228,10 @@ TOOL = Tool(
     name="save_link",
     title="Save a web page",
     description=(
-        "Add a web page, a PDF or a text file on the web to the knowledge base, when the user asks"
-        " to save, keep or read later an address. The call only queues it: a job fetches the page"
-        " and takes its text, and the answer says when search finds it. get_recent shows links that"
-        " wait and why others failed. To save a thought or a quote use save_note. Only public pages"
-        " work: not those that need a password."
+        "Add a public web page, PDF or text file to the knowledge base, when the user asks to"
+        " save, keep or read later an address. The link is queued, and the answer says when search"
+        " finds it. get_recent shows links that wait and why others failed. To save a thought or a"
+        " quote use save_note."
     ),
     input=In,
     output=Out,

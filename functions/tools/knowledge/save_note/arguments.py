@@ -43,33 +43,29 @@ class In(IdempotentArguments):
 
     text: NoteText | None = Field(
         default=None,
-        description="What to remember, so that it can be understood on its own: up to 8,000"
-        " characters. Required for a new note.",
+        description="What to remember, understandable on its own: up to 8,000 characters.",
     )
     title: Title | None = Field(default=None, description="By default, the first words.")
     tags: list[Tag] | None = Field(
         default=None, max_length=MAX_TAGS, description="At most 20. In a change, [] removes all."
     )
     url: Url | None = Field(default=None, description="The web page that it is about, or is from.")
-    chunk_id: DocumentId | None = Field(
-        default=None, description="The passage that it is about, from search_kb or get_chunk."
-    )
+    chunk_id: DocumentId | None = Field(default=None, description="The passage that it is about.")
     source_id: DocumentId | None = Field(
         default=None,
-        description="To change a note: its source_id. Fields that are left out stay as they are.",
+        description="The note to change; fields that are left out stay as they are.",
     )
     revision: int | None = Field(
         default=None,
         ge=1,
         le=1_000_000,
-        description="Required with source_id: the revision that you change, from get_source.",
+        description="Required with source_id: its revision, from get_source.",
     )
     restore_revision: int | None = Field(
         default=None,
         ge=1,
         le=1_000_000,
-        description="With source_id: bring back this former revision, of the last 30 days, instead"
-        " of giving new fields.",
+        description="With source_id: a revision of the last 30 days to bring back.",
     )
     again: bool = Field(
         default=False, description="Store a new note even if another says nearly the same."

@@ -194,11 +194,11 @@ TOOL = Tool(
     title="Save a note",
     description=(
         "Save something in the knowledge base when the user asks to remember or note it: a fact, a"
-        " preference, a decision, a thought about a passage. search_kb finds it with the next call."
-        " Or change a note, with its source_id and revision. For something to be done use add_task;"
-        " for a solved coding problem that others can use, contribute_trace. Everyone who may use"
-        " this knowledge base can read a note, and with public access the whole world: leave out"
-        " what is private. Secrets that are recognized are rejected."
+        " preference, a decision, a thought about a passage. search_kb finds it with the next"
+        " call. Or change a note, with its source_id and revision. For something to be done use"
+        " add_task; for a solved coding problem contribute_trace. Everyone who may use this"
+        " knowledge base can read it, and with public access the whole world: leave out what is"
+        " private."
     ),
     input=In,
     output=Out,

@@ -23,34 +23,27 @@ Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max
 class DateRange(Arguments):
     """A range of days, both included; either end may be left out."""
 
-    start: date | None = Field(default=None, description="The first day: YYYY-MM-DD.")
-    end: date | None = Field(default=None, description="The last day: YYYY-MM-DD.")
+    start: date | None = Field(default=None, description="First day: YYYY-MM-DD.")
+    end: date | None = Field(default=None, description="Last day: YYYY-MM-DD.")
 
 
 class Filters(Arguments):
     """Filters, all of which a passage must pass."""
 
     tags: list[Name] = Field(
-        default=[], max_length=20, description="Passages with at least one of these tags."
+        default=[], max_length=20, description="At least one of up to 20 tags."
     )
-    author: Name | None = Field(default=None, description="The author's full name.")
-    source: Name | None = Field(default=None, description="A source's exact title or source_id.")
-    category: Name | None = Field(
-        default=None, description="The kind of source: books, articles, documents ..."
-    )
-    language: Name | None = Field(
-        default=None, description="The language that a source names, such as en."
-    )
-    cluster_id: DocumentId | None = Field(
-        default=None, description="A cluster's id, as list_clusters returns it."
-    )
+    author: Name | None = Field(default=None, description="Full name.")
+    source: Name | None = Field(default=None, description="Exact title or source_id.")
+    category: Name | None = Field(default=None, description="books, articles, documents ...")
+    language: Name | None = Field(default=None, description="Such as en.")
+    cluster_id: DocumentId | None = Field(default=None, description="From list_clusters.")
     date_range: DateRange | None = Field(
-        default=None, description="Days (UTC) of the highlight, else of when it was added."
+        default=None, description="Days of UTC on which passages were highlighted, or else added."
     )
     period: Period | None = Field(
         default=None,
-        description="The same dates, relative to today. last_month and last_year are the previous"
-        " calendar month and year.",
+        description="Relative to today. last_month and last_year are those of the calendar.",
     )
 
 

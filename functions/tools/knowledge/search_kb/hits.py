@@ -12,7 +12,6 @@ from pydantic import Field
 
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.views import Passage, passage_view
-from shared.runtime.pagination import fit_page
 from shared.runtime.schemas import Result
 from shared.search.query import Mode
 from shared.text.excerpts import excerpt
@@ -72,7 +71,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
     terms: Collection[str] = (),
     candidates: Mapping[str, Candidate[Chunk]] = _NOTHING,
 ) -> list[Hit]:
-    """Convert chunks to hits, as many as fit into an answer.
+    """Convert chunks to hits.
 
     Costs one round trip for the names of clusters, or none if these are cached.
 
@@ -89,20 +88,18 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
     names = await Clusters(ctx.database).names(main_clusters)
     full = detail is Detail.FULL
     ranks = count(first_rank)
-    return fit_page(
-        [
-            passage_view(
-                Hit,
-                chunk,
-                rank=next(ranks),
-                **_match(chunk, terms, candidates.get(chunk.chunk_id)),
-                cluster=_to_hit_cluster(chunk, names),
-                takeaways=_get_takeaways(chunk) if full or takeaways else None,
-                content=chunk.content if full else None,
-            )
-            for chunk in chunks
-        ]
-    )
+    return [
+        passage_view(
+            Hit,
+            chunk,
+            rank=next(ranks),
+            **_match(chunk, terms, candidates.get(chunk.chunk_id)),
+            cluster=_to_hit_cluster(chunk, names),
+            takeaways=_get_takeaways(chunk) if full or takeaways else None,
+            content=chunk.content if full else None,
+        )
+        for chunk in chunks
+    ]
 
 
 def format_hit(hit: Hit) -> str:

@@ -18,11 +18,12 @@ from shared.runtime.capabilities import Capability
 from shared.runtime.pagination import (
     CursorCount,
     CursorMoment,
-    CursorText,
+    PagedArguments,
     decode_cursor,
     encode_cursor,
+    fit_page,
 )
-from shared.runtime.schemas import Arguments, DocumentId, Result
+from shared.runtime.schemas import DocumentId, Result
 from shared.runtime.tool import Effect, Links, Tool
 from shared.search.fusion import diversify_hits
 from shared.search.hybrid import rank
@@ -40,7 +41,7 @@ _DATE_POSITION: Final = TypeAdapter(tuple[CursorCount, CursorMoment, DocumentId]
 id of the last of them."""
 
 
-class In(Arguments):
+class In(PagedArguments):
     """A query, filters or both."""
 
     query: (
@@ -48,30 +49,22 @@ class In(Arguments):
         | None
     ) = Field(
         default=None,
-        description="A question or subject, in plain words. Without it, passages that pass the"
-        " filters are listed, newest first.",
+        description="A question or subject in plain words. Without it, hits are listed by date.",
         validation_alias=AliasChoices("query", "q"),
     )
-    filters: Filters | None = Field(
-        default=None, description="Filters, all of which a passage must pass."
-    )
+    filters: Filters | None = Field(default=None, description="A passage must pass all of them.")
     mode: Mode = Field(
         default=Mode.HYBRID,
-        description="hybrid: by meaning and words. semantic: by meaning alone. lexical: by words"
-        " alone, for names, codes and quotations.",
+        description="lexical: by words alone, for names, codes and quotations.",
     )
     search_cards_only: bool = Field(
         default=False,
         description="Search only passages with a knowledge card, and return its takeaways.",
     )
     limit: int = Field(default=10, ge=1, le=50, description="Maximum number of passages.")
-    cursor: CursorText | None = Field(
-        default=None, description="next_cursor of the previous page, for the next one."
-    )
     detail: Detail = Field(
         default=Detail.LEAN,
-        description="lean: an excerpt around the match. full: whole text and takeaways of every"
-        " hit, to save calls of get_chunk.",
+        description="lean: excerpts. full: whole texts and takeaways, to save calls of get_chunk.",
     )
 
 
@@ -130,7 +123,7 @@ async def _search(args: In, query: SearchQuery, ctx: Context) -> Out:
         ids, limit, query.selection, corpus.documents, already_read
     )
     matches = ranking.matches and bool(chunks or earlier)
-    hits, notes = await asyncio.gather(
+    all_hits, notes = await asyncio.gather(
         make_hits(
             chunks,
             ctx,
@@ -142,6 +135,7 @@ async def _search(args: In, query: SearchQuery, ctx: Context) -> Out:
         ),
         messages.ranking_messages(query, ranking, ctx, matches=matches, any_hits=bool(chunks)),
     )
+    hits = _fit_hits(all_hits, args)
     if len(hits) < len(chunks):  # The answer is full: later hits go to the next page.
         examined = ids.index(hits[-1].chunk_id) + 1
     position = [*earlier, *map(hit_fingerprint, ids[:examined])]
@@ -159,7 +153,7 @@ async def _list(args: In, selection: Selection, ctx: Context) -> Out:
     earlier, *after = decode_cursor(args, args.cursor, _DATE_POSITION) or (0,)
     corpus = knowledge(ctx.database)
     listing = await list_newest(selection, args.limit, tuple(after) or None, corpus)
-    hits, notes = await asyncio.gather(
+    all_hits, notes = await asyncio.gather(
         make_hits(
             listing.documents,
             ctx,
@@ -169,6 +163,7 @@ async def _list(args: In, selection: Selection, ctx: Context) -> Out:
         ),
         messages.unknown_filters(listing.unknown, ctx),
     )
+    hits = _fit_hits(all_hits, args)
     complete = len(hits) == len(listing.documents)
     next_position = listing.next if complete else listing.cursors[len(hits) - 1]
     if not (hits or next_position or earlier):
@@ -182,6 +177,10 @@ async def _list(args: In, selection: Selection, ctx: Context) -> Out:
         ),
         message=" ".join(notes) or None,
     )
+
+
+def _fit_hits(hits: list[Hit], args: In) -> list[Hit]:
+    return fit_page(hits, args.max_tokens, cursor=args.cursor, to_text=format_hit)
 
 
 def in_words(out: Out) -> str:
@@ -210,9 +209,9 @@ TOOL = Tool(
     description=(
         "Search what the owner has read, highlighted and noted, by meaning and by words. Use it"
         " first for any question that these texts may answer. It returns excerpts, best first, and"
-        " matches: false where nothing is likely to answer. Filters narrow it; filters without a"
-        " query list passages by date. Then read a hit in full with get_chunk. To browse instead,"
-        " use list_clusters, list_sources or get_recent."
+        " matches: false where nothing is likely to answer. Filters without a query list passages"
+        " by date. Read a hit in full with get_chunk. To browse use list_clusters, list_sources or"
+        " get_recent."
     ),
     input=In,
     output=Out,

@@ -38,25 +38,24 @@ class TaskFields(Arguments):
 
     title: TaskTitle | None = Field(
         default=None,
-        description="What is to be done, in one line of 1 to 255 characters. Required, unless tasks"
-        " is given.",
+        description="What to do, in one line of up to 255 characters.",
     )
     description: TaskDescription | None = Field(
         default=None, description="Details, up to 1,000 characters."
     )
     priority: PriorityName | None = Field(
-        default=Priority.MEDIUM, description="Low, Medium (the default) or High."
+        default=Priority.MEDIUM, description="Low, Medium or High."
     )
     due_date: CalendarDate | None = Field(
         default=None,
-        description="The last day on which it is not overdue, as YYYY-MM-DD; it may be past.",
+        description="The day by which it is due: YYYY-MM-DD.",
     )
 
 
 class NewTask(TaskFields):
     """A task to add."""
 
-    title: TaskTitle = Field(description="What is to be done, in one line of 1 to 255 characters.")
+    title: TaskTitle = Field(description="What to do, in one line.")
 
 
 _Item = Annotated[Any, WithJsonSchema(NewTask.model_json_schema())]
@@ -70,8 +69,7 @@ class In(TaskFields, IdempotentArguments):
         default=None,
         min_length=1,
         max_length=MAX_TASKS,
-        description="Up to 25 tasks at once, instead of title, description, priority and due_date."
-        " An invalid one does not stop the others.",
+        description="Up to 25 tasks, instead of one. An invalid one does not stop the others.",
     )
 
     @property
@@ -163,9 +161,8 @@ TOOL = Tool(
     name="add_task",
     title="Add a task",
     description=(
-        "Add a task, something to do, to the user's to-do list; with tasks add up to 25 at once."
-        " Do not use it to keep facts, quotes or notes: use save_note for them. To change a task"
-        " that is there already, use update_task; find it with list_tasks."
+        "Add a task to the user's to-do list, or up to 25 with tasks. For facts, quotes or notes"
+        " use save_note. To change a task use update_task."
     ),
     input=In,
     output=TaskResults,

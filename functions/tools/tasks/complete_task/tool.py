@@ -53,15 +53,12 @@ _UncheckedTaskId = Annotated[
 class In(IdempotentArguments):
     """Which tasks, and whether to complete or to reopen them."""
 
-    task_id: TaskId | None = Field(
-        default=None, description="The task's id, as list_tasks and add_task return it."
-    )
+    task_id: TaskId | None = Field(default=None, description="From list_tasks.")
     task_ids: list[_UncheckedTaskId] | None = Field(
         default=None,
         min_length=1,
         max_length=MAX_TASKS,
-        description="Up to 25 ids at once, instead of task_id. An invalid one does not stop the"
-        " others.",
+        description="Up to 25, instead of task_id. An invalid one does not stop the others.",
     )
     completed: bool = Field(default=True, description="false reopens a completed task.")
 
@@ -134,8 +131,7 @@ TOOL = Tool(
     title="Complete a task",
     description=(
         "Mark a task of the user's to-do list as completed, or up to 25 with task_ids; with"
-        " completed false reopen it. To remove a task that will not be done, use delete_task. Find"
-        " ids with list_tasks."
+        " completed false reopen it. For a task that will not be done use delete_task."
     ),
     input=In,
     output=TaskResults,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class In(IdempotentArguments):
     """Which task."""
 
-    task_id: TaskId = Field(description="The task's id, as list_tasks and add_task return it.")
+    task_id: TaskId = Field(description="From list_tasks.")
 
 
 async def delete_task(args: In, ctx: Context) -> ChangedTask:
@@ -37,9 +37,8 @@ TOOL = Tool(
     name="delete_task",
     title="Delete a task",
     description=(
-        "Delete a task of the user's to-do list that will not be done or was added by mistake; for"
-        " 30 days restore_task can bring it back. For a task that is done use complete_task, which"
-        " keeps it in the list."
+        "Delete a task of the user's to-do list that will not be done; for 30 days restore_task"
+        " brings it back. For a task that is done use complete_task."
     ),
     input=In,
     output=ChangedTask,

@@ -14,12 +14,12 @@ from shared.core.errors import InvalidInput
 from shared.core.text_validation import validation_error
 from shared.runtime.pagination import (
     CursorCount,
-    CursorText,
+    PagedArguments,
     decode_cursor,
     encode_cursor,
     fit_page,
 )
-from shared.runtime.schemas import Arguments, Result
+from shared.runtime.schemas import Result
 from shared.runtime.tool import Effect, Tool
 from shared.tasks.model import TaskStatus, fold
 from shared.tasks.repository import TaskFilter
@@ -84,44 +84,30 @@ _ZoneName = Annotated[
 ]
 
 
-class In(Arguments):
+class In(PagedArguments):
     """Which tasks. A task must meet all conditions."""
 
     status: _StatusName = Field(
         default=StatusFilter.ALL,
-        description="open, completed, all (both; the default), or deleted: those that restore_task"
-        " can restore.",
+        description="deleted: those that restore_task can restore. all: open and completed.",
     )
-    priority: PriorityName | None = Field(
-        default=None, description="Only tasks of this priority: Low, Medium or High."
-    )
-    due_from: CalendarDate | None = Field(
-        default=None, description="Only tasks due on this day or later: YYYY-MM-DD."
-    )
-    due_to: CalendarDate | None = Field(
-        default=None, description="Only tasks due on this day or earlier: YYYY-MM-DD."
-    )
+    priority: PriorityName | None = Field(default=None, description="Low, Medium or High.")
+    due_from: CalendarDate | None = Field(default=None, description="The first day: YYYY-MM-DD.")
+    due_to: CalendarDate | None = Field(default=None, description="The last day: YYYY-MM-DD.")
     overdue: bool | None = Field(
         default=None,
-        description="true: only open tasks that were due before today; false: only tasks that are"
-        " not overdue, including those without a date.",
+        description="Whether it is open and was due before today.",
     )
     query: str | None = Field(
         default=None,
         max_length=200,
-        description="Only tasks whose title or description contains all these words, or parts of"
-        " words, in any case.",
+        description="Words of the title or description, all of which a task must have.",
     )
     time_zone: _ZoneName | None = Field(
         default=None,
-        description="The user's time zone, which decides what day is today: an IANA name such as"
-        " Europe/Berlin. By default the server's setting.",
+        description="The user's, which decides what day is today, such as Europe/Berlin.",
     )
-    limit: int = Field(default=25, ge=1, le=100, description="How many tasks at most.")
-    cursor: CursorText | None = Field(
-        default=None,
-        description="next_cursor of the previous page, with the same other arguments.",
-    )
+    limit: int = Field(default=25, ge=1, le=100, description="Maximum number of tasks.")
 
 
 class ListedTask(TaskView):
@@ -152,7 +138,10 @@ async def list_tasks(args: In, ctx: Context) -> Out:
     zone = args.time_zone or ctx.settings.time_zone
     today = ctx.clock().astimezone(time_zone(zone)).date()
     tasks, end = await _read(args, today, ctx)
-    page = fit_page([ListedTask.of_task(task, overdue=task.is_overdue(today)) for task in tasks])
+    page = fit_page(
+        [ListedTask.of_task(task, overdue=task.is_overdue(today)) for task in tasks],
+        args.max_tokens,
+    )
     if len(page) < len(tasks):
         end = tasks[len(page) - 1].number
     return Out(
@@ -223,9 +212,8 @@ TOOL = Tool(
     name="list_tasks",
     title="List tasks",
     description=(
-        "List the tasks of the user's to-do list, the newest first, by status, priority, due date"
-        " or words. Use it to see what there is to do, and to find the task_id for the other tools."
-        " Give the user's time_zone if you know it: it decides what is overdue."
+        "List the tasks of the user's to-do list, newest first, that meet all conditions. Use it"
+        " to see what there is to do, and to find the task_id for the other tools."
     ),
     input=In,
     output=Out,

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 class In(IdempotentArguments):
     """Which task."""
 
-    task_id: TaskId = Field(
-        description="The task's id, as delete_task returns it, or list_tasks with status deleted."
-    )
+    task_id: TaskId = Field(description="From list_tasks, with status deleted.")
 
 
 async def restore_task(args: In, ctx: Context) -> ChangedTask:
@@ -39,9 +37,8 @@ TOOL = Tool(
     name="restore_task",
     title="Restore a task",
     description=(
-        "Restore a task that delete_task deleted in the last 30 days, open or completed as it was."
-        " Find deleted tasks with list_tasks and status deleted. To reopen a completed task use"
-        " complete_task with completed false."
+        "Restore a task that delete_task deleted in the last 30 days. To reopen a completed task"
+        " use complete_task with completed false."
     ),
     input=In,
     output=ChangedTask,

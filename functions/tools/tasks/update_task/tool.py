@@ -45,21 +45,21 @@ def _default_to_none() -> Any:
 class In(IdempotentArguments):
     """Which task, and its new fields; fields that are left out stay as they are."""
 
-    task_id: TaskId = Field(description="The task's id, as list_tasks and add_task return it.")
+    task_id: TaskId = Field(description="From list_tasks.")
     title: TaskTitle = Field(
         default_factory=_default_to_none,
-        description="What is to be done, in one line of 1 to 255 characters.",
+        description="What to do, in one line of up to 255 characters.",
     )
     description: TaskDescription | None = Field(
         default_factory=_default_to_none,
-        description="Details, up to 1,000 characters; null removes them.",
+        description="Up to 1,000 characters; null removes it.",
     )
     priority: PriorityName = Field(
         default_factory=_default_to_none, description="Low, Medium or High."
     )
     due_date: CalendarDate | None = Field(
         default_factory=_default_to_none,
-        description="The last day on which it is not overdue, as YYYY-MM-DD; null removes it.",
+        description="YYYY-MM-DD; null removes it.",
     )
 
     @property
@@ -96,7 +96,7 @@ TOOL = Tool(
     title="Change a task",
     description=(
         "Change the title, description, priority or due date of a task of the user's to-do list."
-        " To mark it as done use complete_task. Find its id with list_tasks."
+        " To mark it as done use complete_task."
     ),
     input=In,
     output=ChangedTask,

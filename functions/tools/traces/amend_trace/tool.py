@@ -36,20 +36,20 @@ _TEXTS: Final = frozenset({"title", "context_text", "solution_text"})
 class In(IdempotentArguments):
     """What to change; fields that are left out stay as they are."""
 
-    trace_id: DocumentId = Field(description="The id of a trace that you contributed.")
+    trace_id: DocumentId = Field(description="A trace that you contributed.")
     title: TraceTitle | None = Field(default=None, description="The problem in one line.")
     context_text: TraceText | None = Field(default=None, description="The problem.")
     solution_text: TraceText | None = Field(default=None, description="What worked, and why.")
     tags: list[TagInput] | None = Field(
         default=None,
         max_length=MAX_TAG_INPUTS,
-        description="All tags it is to have, at most 20, of a-z, 0-9 and . _ -; [] removes all.",
+        description="All its tags from now on, up to 20; [] removes all.",
     )
     revision: int | None = Field(
         default=None,
         ge=1,
         le=1_000_000,
-        description="Bring back the texts and tags of this earlier revision, instead of new ones.",
+        description="Bring back the texts and tags of this earlier revision, instead.",
     )
 
 
@@ -181,10 +181,9 @@ TOOL = Tool(
     name="amend_trace",
     title="Amend a solved problem",
     description=(
-        "Correct or complete a coding trace that you contributed, or bring back an earlier revision"
-        " of it. A change of text resets the votes for it; votes against it stay. For another"
-        " solution of the same problem use contribute_trace; to take a trace back use"
-        " withdraw_trace."
+        "Correct or complete a coding trace that you contributed, or bring back an earlier"
+        " revision. Fields that you leave out stay. New texts reset the votes for it, but not"
+        " those against it. To take a trace back use withdraw_trace."
     ),
     input=In,
     output=Out,

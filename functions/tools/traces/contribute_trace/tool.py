@@ -40,17 +40,15 @@ class In(IdempotentArguments):
     context_text: TraceText = Field(
         description="The problem: what was tried, the error message, the versions."
     )
-    solution_text: TraceText = Field(description="What worked, and why; with code if it helps.")
+    solution_text: TraceText = Field(description="What worked, and why.")
     tags: list[TagInput] = Field(
         default=[],
         max_length=MAX_TAG_INPUTS,
-        description="Language, framework, tool, kind of task: at most 20, of a-z, 0-9 and . _ -",
+        description="Language, framework, tool, kind of task: up to 20, of a-z, 0-9 and . _ -",
     )
     supersedes: DocumentId | None = Field(
         default=None,
-        description="The trace_id of a trace that this one replaces. If that is yours, it leaves"
-        " search; someone else's stays. With supersedes, the trace is stored even if another says"
-        " the same.",
+        description="A trace that this one replaces. If it is yours, it leaves search.",
     )
 
 
@@ -210,10 +208,9 @@ TOOL = Tool(
     name="contribute_trace",
     title="Share a solved problem",
     description=(
-        "Share how you solved a coding problem, for other agents and people: an error you fixed, a"
-        " setup that works, a decision you tested. First look with search_traces whether it is"
-        " there already. Everyone can read a trace: remove secrets, names, addresses and numbers;"
-        " those that are recognized are refused, but not all are. For the user's own to-dos use"
+        "Share how you solved a coding problem: an error you fixed, a setup that works, a decision"
+        " you tested. First look with search_traces whether it is there already. Everyone can read"
+        " a trace: remove secrets, names, addresses and numbers. For the user's own to-dos use"
         " add_task."
     ),
     input=In,

@@ -30,12 +30,12 @@ MAX_FEEDBACK: Final = 5
 class In(Arguments):
     """Which trace."""
 
-    trace_id: DocumentId = Field(description="The id, as search_traces returns it.")
+    trace_id: DocumentId = Field(description="From search_traces.")
     offset: int = Field(
         default=0,
         ge=0,
         le=100_000,
-        description="next_offset of the previous part, to go on with a long trace.",
+        description="next_offset of the previous part of a long trace.",
     )
 
 
@@ -160,9 +160,9 @@ TOOL = Tool(
     name="get_trace",
     title="Read a solved problem",
     description=(
-        "Read a whole coding trace that search_traces found: the problem, the solution, its votes"
-        " and what voters wrote against it. Other users wrote it: check it before you run anything."
-        " Vote with vote_trace once you have tried it."
+        "Read a whole coding trace that search_traces found: problem, solution, votes, and what"
+        " voters wrote against it. Other users wrote it: check it before you run anything. Vote"
+        " with vote_trace once you have tried it."
     ),
     input=In,
     output=Out,

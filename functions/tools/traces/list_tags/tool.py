@@ -10,8 +10,8 @@ from pydantic import Field, StringConstraints, TypeAdapter
 from shared.core.caller import Tier
 from shared.index.facets import Kind
 from shared.index.postings import TRACES, InvertedIndex
-from shared.runtime.pagination import CursorText, decode_cursor, encode_cursor
-from shared.runtime.schemas import Arguments, Result
+from shared.runtime.pagination import PagedArguments, decode_cursor, encode_cursor, fit_page
+from shared.runtime.schemas import Result
 from shared.runtime.tool import Effect, Tool
 from shared.traces.tags import MAX_TAG_LENGTH, normalize_tag
 
@@ -22,18 +22,15 @@ _CURSOR: Final = TypeAdapter(tuple[Annotated[str, StringConstraints(max_length=M
 """A cursor contains the last tag of its page."""
 
 
-class In(Arguments):
+class In(PagedArguments):
     """Which tags."""
 
     prefix: str = Field(
         default="",
         max_length=MAX_TAG_LENGTH,
-        description="Only tags that begin like this; all by default.",
+        description="How the tags begin.",
     )
-    limit: int = Field(default=100, ge=1, le=300, description="How many tags at most.")
-    cursor: CursorText | None = Field(
-        default=None, description="next_cursor of the previous page, for the next one."
-    )
+    limit: int = Field(default=100, ge=1, le=300, description="Maximum number of tags.")
 
 
 class TagCount(Result):
@@ -60,12 +57,13 @@ async def list_tags(args: In, ctx: Context) -> Out:
         index.names_from(Kind.TAG, prefix, args.limit + 1, *(position or ())),
         index.count(Kind.TAG),
     )
-    page = tags[: args.limit]
-    has_more = len(tags) > args.limit
+    counts = [TagCount(name=tag.name, count=tag.count) for tag in tags[: args.limit]]
+    page = fit_page(counts, args.max_tokens)
+    has_more = len(page) < len(tags)
     return Out(
-        tags=[TagCount(name=tag.name, count=tag.count) for tag in page],
+        tags=page,
         total=total,
-        next_cursor=encode_cursor(args, [page[-1].facet.key]) if has_more else None,
+        next_cursor=encode_cursor(args, [tags[len(page) - 1].facet.key]) if has_more else None,
     )
 
 
@@ -85,7 +83,7 @@ TOOL = Tool(
     name="list_tags",
     title="List the tags of solved problems",
     description=(
-        "List the tags of coding traces with the number of traces of each, to choose tags for"
+        "List the tags of coding traces with their numbers of traces, to choose tags for"
         " search_traces or contribute_trace. For tags of the knowledge base use get_stats."
     ),
     input=In,

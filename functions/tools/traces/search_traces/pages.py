@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import Field, TypeAdapter
 
-from shared.runtime.pagination import CursorCount, CursorMoment, fit_page
+from shared.runtime.pagination import CursorCount, CursorMoment
 from shared.runtime.schemas import DocumentId
 from shared.search.hybrid import rank
 from shared.search.listing import hit_fingerprint, list_newest
@@ -17,10 +17,10 @@ from shared.text.snippets import truncate
 from shared.traces.corpus import describe_unknown_tags, trace_corpus
 from shared.traces.moderation import moderate_scores
 from shared.traces.repository import Traces
-from shared.traces.views import TraceSummary, build_trace_view
+from shared.traces.views import TraceSummary, build_trace_view, format_votes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from shared.runtime.context import Context
     from shared.search.filter_plan import Selection
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from shared.traces.model import Trace
 
     DatePosition = tuple[int, int, str]
+    Fit = Callable[[list["TraceHit"]], list["TraceHit"]]
 
 DATE_POSITION: Final = TypeAdapter(tuple[CursorCount, CursorMoment, DocumentId])
 """A cursor by date: how many traces were shown, and the date and the id of the last one."""
@@ -79,13 +80,17 @@ class TracePage:
 
 
 async def page_by_date(
-    selection: Selection, position: DatePosition | None, limit: int, ctx: Context
+    selection: Selection,
+    position: DatePosition | None,
+    limit: int,
+    fit: Fit,
+    ctx: Context,
 ) -> TracePage:
     """List traces, the latest first, in two round trips, or three if a tag does not exist."""
     count_before, after = (position[0], position[1:]) if position else (0, None)
     listing = await list_newest(selection, limit, after, trace_corpus(ctx.database))
     ranks = count(count_before + 1)
-    hits = fit_page([_build_hit(trace, next(ranks)) for trace in listing.documents])
+    hits = fit([_build_hit(trace, next(ranks)) for trace in listing.documents])
     cut = len(hits) < len(listing.documents)
     following = listing.cursors[len(hits) - 1] if cut else listing.next
     return TracePage(
@@ -97,7 +102,11 @@ async def page_by_date(
 
 
 async def page_by_relevance(
-    query: SearchQuery, previous: Sequence[str], limit: int, ctx: Context
+    query: SearchQuery,
+    previous: Sequence[str],
+    limit: int,
+    fit: Fit,
+    ctx: Context,
 ) -> TracePage:
     """Rank traces by relevance, votes and age, and take the best that were not shown yet.
 
@@ -108,6 +117,7 @@ async def page_by_relevance(
         query: The query.
         previous: The fingerprints of hits on earlier pages.
         limit: How many hits at most.
+        fit: Returns as many of the first hits as fit into an answer.
         ctx: The context of the call.
     """
     ranking = await rank(query, trace_corpus(ctx.database), ctx)
@@ -120,7 +130,7 @@ async def page_by_relevance(
     has_matches = ranking.matches or bool(previous)
     page = ordered[: limit if has_matches else min(limit, MAX_NEAREST)]
     ranks = count(len(previous) + 1)
-    hits = fit_page([_build_hit(trace, next(ranks), match.similarity) for match, trace in page])
+    hits = fit([_build_hit(trace, next(ranks), match.similarity) for match, trace in page])
     has_more = has_matches and len(hits) < len(ordered)
     shown_fingerprints = [*previous, *(hit_fingerprint(hit.trace_id) for hit in hits)]
     return TracePage(
@@ -128,6 +138,20 @@ async def page_by_relevance(
         position=shown_fingerprints if has_more else None,
         matches=ranking.matches and bool(hits or previous),
         notes=await _collect_notes(ranking, ctx),
+    )
+
+
+def format_hit(hit: TraceHit) -> str:
+    """Return a hit as text."""
+    scores = [f"score: {hit.score:.2f}"] if hit.score is not None else []
+    scores += [f"trust: {hit.trust:.2f}", format_votes(hit)]
+    scores += [hit.status] if hit.status != "pending" else []
+    return (
+        f"{hit.rank}. {hit.title} ({', '.join(scores)})\n"
+        f"   Tags: {', '.join(hit.tags) or 'none'}\n"
+        f"   Context: {hit.context}\n"
+        f"   Solution: {hit.solution}\n"
+        f"   ID: {hit.trace_id}"
     )
 
 

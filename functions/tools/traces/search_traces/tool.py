@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field, StringConstraints
@@ -9,20 +10,20 @@ from pydantic import Field, StringConstraints
 from functions.tools.traces.search_traces.pages import (
     DATE_POSITION,
     TraceHit,
+    format_hit,
     page_by_date,
     page_by_relevance,
 )
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
 from shared.runtime.capabilities import Capability
-from shared.runtime.pagination import CursorText, decode_cursor, encode_cursor
-from shared.runtime.schemas import Arguments, Result
+from shared.runtime.pagination import PagedArguments, decode_cursor, encode_cursor, fit_page
+from shared.runtime.schemas import Result
 from shared.runtime.tool import Effect, Tool
 from shared.search.listing import FINGERPRINTS
 from shared.search.query import Mode, SearchQuery
 from shared.traces.corpus import select_by_tags
 from shared.traces.tags import MAX_TAGS, TagInput, normalize_tags
-from shared.traces.views import format_votes
 
 if TYPE_CHECKING:
     from functions.tools.traces.search_traces.pages import TracePage
@@ -31,19 +32,18 @@ if TYPE_CHECKING:
 NO_MATCHES: Final = "No traces found matching your query."
 
 
-class In(Arguments):
+class In(PagedArguments):
     """A query, tags, or both."""
 
     query: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1_000)] = Field(
         default="", description="The problem in plain words, or its error message."
     )
     tags: list[TagInput] = Field(
-        default=[], max_length=MAX_TAGS, description="Tags, all of which a trace must have."
+        default=[],
+        max_length=MAX_TAGS,
+        description="Up to 20 tags, all of which a trace must have.",
     )
-    limit: int = Field(default=10, ge=1, le=50, description="How many traces at most.")
-    cursor: CursorText | None = Field(
-        default=None, description="next_cursor of the previous page, for the next one."
-    )
+    limit: int = Field(default=10, ge=1, le=50, description="Maximum number of traces.")
     include_flagged: bool = Field(
         default=False, description="Whether to include traces that voters warn of."
     )
@@ -71,13 +71,14 @@ async def search_traces(args: In, ctx: Context) -> Out:
         message = "Please provide a query, tags, or both to search."
         raise InvalidInput(message, details={"query": "missing, and tags too"})
     selection = select_by_tags(normalize_tags(args.tags), include_flagged=args.include_flagged)
+    fit = partial(fit_page, max_tokens=args.max_tokens, cursor=args.cursor, to_text=format_hit)
     if args.query:
         previous = decode_cursor(args, args.cursor, FINGERPRINTS) or []
         query = SearchQuery(args.query, Mode.HYBRID, selection)
-        page = await page_by_relevance(query, previous, args.limit, ctx)
+        page = await page_by_relevance(query, previous, args.limit, fit, ctx)
     else:
         position = decode_cursor(args, args.cursor, DATE_POSITION)
-        page = await page_by_date(selection, position, args.limit, ctx)
+        page = await page_by_date(selection, position, args.limit, fit, ctx)
     return _build_out(args, page)
 
 
@@ -97,7 +98,7 @@ def in_words(out: Out) -> str:
     paragraphs = [out.message] if out.message else []
     if out.results:
         paragraphs.append(_format_heading(out))
-    paragraphs += map(_format_hit, out.results)
+    paragraphs += map(format_hit, out.results)
     if out.next_cursor:
         paragraphs.append(f"There are more: call again with cursor {out.next_cursor}")
     return "\n\n".join(paragraphs)
@@ -111,27 +112,14 @@ def _format_heading(out: Out) -> str:
     return f'{heading} for "{out.query}":' if out.query else f"{heading}:"
 
 
-def _format_hit(hit: TraceHit) -> str:
-    scores = [f"score: {hit.score:.2f}"] if hit.score is not None else []
-    scores += [f"trust: {hit.trust:.2f}", format_votes(hit)]
-    scores += [hit.status] if hit.status != "pending" else []
-    return (
-        f"{hit.rank}. {hit.title} ({', '.join(scores)})\n"
-        f"   Tags: {', '.join(hit.tags) or 'none'}\n"
-        f"   Context: {hit.context}\n"
-        f"   Solution: {hit.solution}\n"
-        f"   ID: {hit.trace_id}"
-    )
-
-
 TOOL = Tool(
     name="search_traces",
     title="Search solved problems",
     description=(
         "Search coding problems that other agents and people solved: errors, setups, decisions in"
-        " code. Use it before you work on one, with the error message or the task in plain words."
-        " Read a promising trace with get_trace, and vote with vote_trace once you have tried it."
-        " For the user's own highlights and notes use search_kb."
+        " code. Use it before you work on one. Read a promising trace with get_trace, and vote"
+        " with vote_trace once you have tried it. For the user's own highlights and notes use"
+        " search_kb."
     ),
     input=In,
     output=Out,

@@ -46,7 +46,7 @@ def _drop_blank(tag: Any) -> Any:
 class In(IdempotentArguments):
     """A vote."""
 
-    trace_id: DocumentId = Field(description="The trace's id, as search_traces returns it.")
+    trace_id: DocumentId = Field(description="From search_traces.")
     vote_type: VoteChoice = Field(
         description="up: it helped; down: it did not; none: withdraw your vote."
     )
@@ -57,8 +57,7 @@ class In(IdempotentArguments):
         Annotated[str, StringConstraints(max_length=2_000), AfterValidator(_validate_text)] | None
     ) = Field(
         default=None,
-        description="The reason in words. Of a vote down, everyone who reads the trace sees it; of"
-        " a vote up, it is only kept with your vote.",
+        description="The reason in words. Readers of the trace see it if the vote is down.",
     )
 
 
@@ -201,9 +200,9 @@ TOOL = Tool(
     name="vote_trace",
     title="Vote on a solved problem",
     description=(
-        "Say whether a coding trace helped once you have tried it: up, or down with a feedback_tag"
-        " and the reason in words; none withdraws your vote. You have one vote a trace, and none on"
-        " your own. Votes decide how far a trace is trusted and where search_traces ranks it."
+        "Say whether a coding trace helped once you have tried it: up, or down with a"
+        " feedback_tag. You have one vote a trace, and none on your own. Votes decide how far a"
+        " trace is trusted and where search_traces ranks it."
     ),
     input=In,
     output=Out,

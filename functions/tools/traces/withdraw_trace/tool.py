@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 class In(IdempotentArguments):
     """Which trace, and whether to withdraw or to restore it."""
 
-    trace_id: DocumentId = Field(description="The id of a trace that you contributed.")
-    withdrawn: bool = Field(
-        default=True, description="false restores a trace that you withdrew before."
-    )
+    trace_id: DocumentId = Field(description="A trace that you contributed.")
+    withdrawn: bool = Field(default=True, description="false restores a trace that you withdrew.")
 
 
 class Out(Result):

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, AliasChoices, Field, StringConstraints, mod
 from shared.core.errors import InvalidInput
 from shared.core.ids import safe_id
 from shared.core.text_validation import is_blank, validation_error
+from shared.runtime.pagination import MaxTokens
 from shared.runtime.schemas import IdempotentArguments
 from shared.workspaces.model import content_id
 from shared.workspaces.repository import Workspace
@@ -47,34 +48,32 @@ class In(IdempotentArguments):
         str,
         StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000),
         AfterValidator(_has_words),
-    ] = Field(description="The question that the passages should answer, in plain words.")
+    ] = Field(description="The question that the passages should answer.")
     materials: Annotated[str, StringConstraints(max_length=MAX_TEXT)] | None = Field(
         default=None,
-        description="The whole text to search: pages, transcripts, logs, code. Blank lines separate"
-        " its passages. It is stored as a document of the workspace, for you alone.",
+        description="The text to search: pages, transcripts, logs, code. Blank lines separate its"
+        " passages. It is stored in the workspace, for you alone.",
     )
     document: DocumentHash | None = Field(
         default=None,
-        description="The id of a text that is already in the workspace, as `document` of an earlier"
-        " answer gives it. Send it instead of materials.",
+        description="The id of a stored text, from an earlier answer, instead of materials.",
     )
     top_k: int | None = Field(
         default=None,
         ge=1,
-        description="How many passages to return at most: 5 by default, and up to 20 unless this"
-        " server is configured otherwise.",
+        description="Maximum number of passages: 5 by default, up to 20.",
         validation_alias=AliasChoices("top_k", "topK"),
     )
     task_id: Annotated[str, StringConstraints(max_length=200)] | None = Field(
         default=None,
-        description="The name of the workspace, a word or two: scope task searches all texts of one"
-        f" workspace. By default, the part of your key before the @, or else {DEFAULT_TASK}.",
+        description="The workspace, a word or two: by default that of your key, or else default.",
     )
     scope: SearchScope = Field(
         default=SearchScope.MATERIALS,
-        description="materials: search this text alone. task: search every text in the workspace;"
-        " materials is then optional.",
+        description="materials: search this text. task: search every text in the workspace.",
     )
+
+    max_tokens: MaxTokens = None
 
     @model_validator(mode="before")
     @classmethod
@@ -91,6 +90,7 @@ class Request:
     Attributes:
         query: The question.
         top_k: How many passages to return at most.
+        max_tokens: The maximum length of the answer.
         scope: Which documents to search.
         text: The text to search; None if the call sent none.
         document_id: The id of that text, or of a stored one; None to search the whole workspace.
@@ -100,6 +100,7 @@ class Request:
 
     query: str
     top_k: int
+    max_tokens: int | None
     scope: SearchScope
     text: str | None
     document_id: str | None
@@ -124,6 +125,7 @@ def read_request(args: In, ctx: Context) -> Request:
     return Request(
         query=args.query,
         top_k=_resolve_top_k(args, ctx),
+        max_tokens=args.max_tokens,
         scope=args.scope,
         text=text,
         document_id=args.document if text is None else content_id(text),

@@ -14,6 +14,7 @@ from functions.tools.workspaces.extract_key_info.results import (
 )
 from shared.firestore.database import WriteConflict
 from shared.runtime.outcome import Outcome
+from shared.runtime.pagination import count_fitting, max_bytes
 from shared.workspaces.model import DocumentStatus
 from shared.workspaces.repository import DocumentErased
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from functions.tools.workspaces.extract_key_info.arguments import Request
-    from functions.tools.workspaces.extract_key_info.ranking import RankedPassages
+    from functions.tools.workspaces.extract_key_info.ranking import RankedPassage, RankedPassages
     from functions.tools.workspaces.extract_key_info.upload import RequestedDocument
     from shared.runtime.context import Context
     from shared.workspaces.model import WorkspaceDocument
@@ -46,11 +47,12 @@ async def settle_answer(
     repetition only while the quoted documents exist.
     """
     messages = [ranked.message, note]
+    passages = _fit_passages(ranked.passages, request.max_tokens)
     document_id = requested.document.document_id if requested else None
     out = Out(
         status=AnswerStatus.READY,
-        contexts=[passage.text for passage in ranked.passages],
-        passages=[passage_result(passage) for passage in ranked.passages],
+        contexts=[passage.text for passage in passages],
+        passages=[passage_result(passage) for passage in passages],
         matches=ranked.matches,
         task_id=request.task_id,
         document=document_id,
@@ -62,12 +64,12 @@ async def settle_answer(
     facts = {
         "passages": ranked.considered,
         "known": bool(out.known),
-        "scores": [round(passage.hit.score, 4) for passage in ranked.passages],
+        "scores": [round(passage.hit.score, 4) for passage in passages],
     }
     outcome = _build_outcome(
         out, facts | ({"document": document_id} if document_id else {}), request
     )
-    locations = [passage.location for passage in ranked.passages]
+    locations = [passage.location for passage in passages]
     by_id = {location.document.document_id: location.document for location in locations}
     quoted = list(by_id.values())
     if requested and requested.document.prepaid:
@@ -78,6 +80,19 @@ async def settle_answer(
     if guard and guard.has_key and not await _try_commit(outcome, quoted, request, ctx):
         return replace(outcome, replayable=False)
     return outcome
+
+
+def _fit_passages(
+    passages: Sequence[RankedPassage], max_tokens: int | None
+) -> Sequence[RankedPassage]:
+    """Return the first passages that fit into an answer of this length, but at least one."""
+    if max_tokens is None:
+        return passages
+    sizes = [
+        len(passage.text.encode()) + len(passage_result(passage).model_dump_json())
+        for passage in passages
+    ]
+    return passages[: max(count_fitting(sizes, max_bytes(max_tokens)), 1)]
 
 
 async def _spend_prepayment(

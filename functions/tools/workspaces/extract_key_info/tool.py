@@ -166,10 +166,9 @@ TOOL = Tool(
     title="Find key passages in a text",
     description=(
         "Find the few passages of a long text you hold (a document, transcript, log or search"
-        " results) that answer a question. Send the text as materials; it stays in a private"
-        " workspace under task_id, so later questions need only document, or scope task to search"
-        " all its texts. If the answer is pending, call again as it says. For what the owner has"
-        " read or written use search_kb."
+        " results) that answer a question. Send it as materials; it stays in a private workspace,"
+        " so later questions need only document, or scope task. If the answer is pending, call"
+        " again as it says. For what the owner has read or written use search_kb."
     ),
     input=In,
     output=Out,

@@ -1,0 +1,160 @@
+"""The tools `search` and `fetch`, which ChatGPT's search and deep research expect of a server.
+
+Names, arguments and results are OpenAI's (https://developers.openai.com/api/docs/mcp). The tools
+are shown at `/mcp?tools=chatgpt` alone, and call `search_kb` and `get_chunk`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from functions.gateway.auth.visitor import require_visitor
+from functions.gateway.mcp.results import to_result
+from functions.gateway.mcp.tools import Tools
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from functions.gateway.auth.visitor import RequestContext
+
+GROUP: Final = "chatgpt"
+"""The value of `tools` in the address."""
+_URLS: Final = ("highlight_url", "source_url", "readwise_url")
+"""The fields of a passage to cite, the most exact first."""
+_METADATA: Final = ("author", "date", "chapter", "page", "location", "chunk_info", "source_id")
+_STRING: Final = {"type": "string"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Adapter:
+    """A tool of the pair.
+
+    Attributes:
+        target: The tool that it calls.
+        arguments: Further arguments of that tool.
+        convert: Converts the result of that tool.
+        tool: The tool as clients see it.
+    """
+
+    target: str
+    arguments: dict[str, Any]
+    convert: Callable[[dict[str, Any]], dict[str, Any]]
+    tool: types.Tool
+
+
+class ChatGptTools(Tools):
+    """Answers `tools/list` and `tools/call` with the pair of tools."""
+
+    async def list_tools(
+        self, context: RequestContext, _params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        """List the tools of the pair that the caller may call."""
+        caller = require_visitor(context).caller
+        offered = [adapter for adapter in _PAIR if self._catalog.get(adapter.target, caller)]
+        return types.ListToolsResult(tools=[adapter.tool for adapter in offered])
+
+    async def call_tool(
+        self, context: RequestContext, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        """Call the tool behind one of the pair."""
+        visitor = require_visitor(context)
+        adapter = next((item for item in _PAIR if item.tool.name == params.name), None)
+        if adapter is None:
+            message = f"There is no tool {params.name[:80]!r}. The tools are: search, fetch."
+            raise MCPError(types.INVALID_PARAMS, message)
+        target = self._catalog.get(adapter.target, visitor.caller)
+        if target is None:
+            raise self._make_unknown_or_forbidden_error(adapter.target, visitor)
+        arguments = (params.arguments or {}) | adapter.arguments
+        answer = await self._pipeline.call(target, arguments, visitor)
+        if answer.result is not None:
+            result = adapter.convert(answer.result)
+            answer = answer.model_copy(update={"result": result, "text": None})
+        return to_result(answer, target)
+
+
+def _convert_hits(result: dict[str, Any]) -> dict[str, Any]:
+    hits = result["results"]
+    return {
+        "results": [
+            {"id": hit["chunk_id"], "title": _make_title(hit), "url": _choose_url(hit)}
+            for hit in hits
+        ]
+    }
+
+
+def _convert_chunk(chunk: dict[str, Any]) -> dict[str, Any]:
+    metadata = {name: str(chunk[name]) for name in _METADATA if chunk.get(name) is not None}
+    if chunk["tags"]:
+        metadata["tags"] = ", ".join(chunk["tags"])
+    return {
+        "id": chunk["chunk_id"],
+        "title": _make_title(chunk),
+        "text": chunk["content"],
+        "url": _choose_url(chunk),
+        "metadata": metadata,
+    }
+
+
+def _make_title(passage: dict[str, Any]) -> str:
+    author = passage.get("author")
+    return f"{passage['title']} by {author}" if author else str(passage["title"])
+
+
+def _choose_url(passage: dict[str, Any]) -> str:
+    """Return the address to cite: of the passage, else of its source, else its resource here."""
+    urls = (passage.get(name) for name in _URLS)
+    return next(filter(None, urls), f"carrel://chunk/{passage['chunk_id']}")
+
+
+def _make_tool(
+    name: str, title: str, description: str, argument: str, output: dict[str, Any]
+) -> types.Tool:
+    return types.Tool(
+        name=name,
+        title=title,
+        description=description,
+        input_schema={
+            "type": "object",
+            "properties": {argument: _STRING},
+            "required": [argument],
+        },
+        output_schema={"type": "object", "properties": output, "required": list(output)},
+        annotations=types.ToolAnnotations(
+            read_only_hint=True, idempotent_hint=True, open_world_hint=False
+        ),
+    )
+
+
+_HIT: Final = {"id": _STRING, "title": _STRING, "url": _STRING}
+_PAIR: Final = (
+    _Adapter(
+        target="search_kb",
+        arguments={},
+        convert=_convert_hits,
+        tool=_make_tool(
+            "search",
+            "Search the knowledge base",
+            "Search what the owner has read, highlighted and noted, by meaning and by words. Read"
+            " the hits with fetch.",
+            "query",
+            {"results": {"type": "array", "items": {"type": "object", "properties": _HIT}}},
+        ),
+    ),
+    _Adapter(
+        target="get_chunk",
+        arguments={"include_related": False},
+        convert=_convert_chunk,
+        tool=_make_tool(
+            "fetch",
+            "Read a passage",
+            "Read a passage that search found, in full, with the facts to cite it.",
+            "id",
+            {**_HIT, "text": _STRING, "metadata": {"type": "object"}},
+        ),
+    ),
+)
