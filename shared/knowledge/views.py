@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import indent
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import Field
@@ -10,7 +11,7 @@ from shared.runtime.schemas import Result
 from shared.text.snippets import snippet
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from shared.knowledge.chunk import Chunk
 
@@ -49,6 +50,28 @@ def passage_view(kind: type[PassageT], chunk: Chunk, **given: Any) -> PassageT:
     excerpt = given.pop("snippet", None)
     text = snippet(chunk.content) if excerpt is None else excerpt
     return kind.of(chunk, source=chunk.origin, snippet=text, **given)
+
+
+_INDENT: Final = "   "
+
+
+def format_passage(passage: Passage, texts: Iterable[str | None]) -> str:
+    """Return a passage as text, with what a model needs to choose it.
+
+    Programs read the other fields. The texts are indented, so that none can pass for another
+    passage.
+    """
+    page = f"page {passage.page}" if passage.page else None
+    location = f"location {passage.location}" if passage.location else None
+    place = ", ".join(filter(None, [passage.date, passage.chapter, page or location]))
+    origin = f"{title_by_author(passage.title, passage.author)}{f' ({place})' if place else ''}"
+    lines = "\n".join(filter(None, [*texts, f"ID: {passage.chunk_id}"]))
+    return f"{origin}\n{indent(lines, _INDENT)}"
+
+
+def title_by_author(title: str, author: str | None) -> str:
+    """Return a title with its author, if that is known."""
+    return f"{title} by {author}" if author else title
 
 
 class SourceSummary(Result):

@@ -9,7 +9,7 @@ import pytest
 from google.cloud.firestore_v1.vector import Vector
 from pydantic import ValidationError
 
-from functions.tools.knowledge.get_cluster.tool import In, get_cluster
+from functions.tools.knowledge.get_cluster.tool import In, get_cluster, in_words
 from shared.core.errors import InvalidInput, NotFound
 from tests.support.knowledge import set_fields
 from tests.support.many_sources import (
@@ -70,6 +70,28 @@ async def test_a_cluster_with_passages_and_neighbours_is_returned(ctx: Context) 
     assert {member.title for member in out.members} == {"Kitchen"}
     related = [(neighbour.cluster_id, neighbour.similarity) for neighbour in out.related_clusters]
     assert related == [("pizza", 0.8), ("sails", 0.0)]
+
+
+async def test_the_text_has_what_is_needed_to_choose(ctx: Context) -> None:
+    await topics(ctx)
+    out = await get_cluster(In(cluster_id="bread", limit=1), ctx)
+    [member] = out.members
+    assert (
+        in_words(out)
+        == f"""\
+Bread
+On bread.
+Keywords: bread
+Passages: 3, ID: bread
+Related: Pizza (ID: pizza)
+Related: Sails (ID: sails)
+
+- Kitchen (2024-06-12)
+   {member.snippet}
+   ID: {member.chunk_id}
+
+There are more: call again with cursor {out.next_cursor}"""
+    )
 
 
 async def test_later_pages_have_passages_but_no_neighbours(ctx: Context) -> None:

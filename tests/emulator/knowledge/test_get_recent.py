@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
-from functions.tools.knowledge.get_recent.tool import EMPTY_MESSAGE, In, get_recent
+from functions.tools.knowledge.get_recent.tool import EMPTY_MESSAGE, In, get_recent, in_words
 from shared.core.caller import Caller
 from shared.core.dates import Period
 from shared.core.errors import InvalidInput
@@ -92,6 +92,31 @@ async def test_the_latest_passages_of_a_week_come_with_its_activity(ctx: Context
         "links": None,
         "message": None,
     }
+
+
+async def test_the_text_has_counts_and_what_is_needed_to_choose(ctx: Context) -> None:
+    await diary(ctx)
+    out = await get_recent(In(limit=1), ctx)
+    [passage] = out.chunks
+    assert (
+        in_words(out)
+        == f"""\
+Passages from 2024-06-06 to 2024-06-12: 5.
+By date: 2024-06-06 (1); 2024-06-10 (2); 2024-06-12 (2)
+By source: Bread by Ida Loaf (3, ID bread); Sails by Sam Reef (1, ID sails); \
+Yeast by Ida Loaf (1, ID yeast)
+By author: Ida Loaf (4); Sam Reef (1)
+
+- Bread by Ida Loaf (2024-06-12)
+   {passage.snippet}
+   ID: {passage.chunk_id}
+
+There are more: call again with cursor {out.next_cursor}"""
+    )
+
+
+async def test_the_text_of_an_empty_base_says_so(ctx: Context) -> None:
+    assert in_words(await get_recent(In(), ctx)).startswith(EMPTY_MESSAGE)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from shared.index.facets import Facet, Kind
 from shared.index.vector_index import date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.views import ClusterSummary, Passage, passage_view
+from shared.knowledge.views import ClusterSummary, Passage, format_passage, passage_view
 from shared.runtime.pagination import (
     CursorMoment,
     PagedArguments,
@@ -102,6 +102,7 @@ async def get_cluster(args: In, ctx: Context) -> Out:
     members = fit_page(
         [passage_view(Passage, chunk) for chunk in chunks[: args.member_limit]],
         args.max_tokens,
+        to_text=_format_member,
         beside=[ClusterSummary.of(stored.cluster), *related_clusters],
     )
     last = chunks[len(members) - 1] if len(members) < len(chunks) else None
@@ -132,6 +133,29 @@ async def _search_neighbours(
     return others[: args.related_limit]
 
 
+def in_words(out: Out) -> str:
+    """Return the cluster as text."""
+    lines = [
+        out.name,
+        out.description,
+        f"Keywords: {', '.join(out.keywords)}" if out.keywords else None,
+        f"Passages: {out.size}, ID: {out.cluster_id}",
+        *(
+            f"Related: {related.name} (ID: {related.cluster_id})"
+            for related in out.related_clusters
+        ),
+    ]
+    paragraphs = ["\n".join(filter(None, lines))]
+    paragraphs += [f"- {_format_member(member)}" for member in out.members]
+    if out.next_cursor:
+        paragraphs.append(f"There are more: call again with cursor {out.next_cursor}")
+    return "\n\n".join(paragraphs)
+
+
+def _format_member(member: Passage) -> str:
+    return format_passage(member, [member.summary or member.snippet])
+
+
 TOOL = Tool(
     name="get_cluster",
     title="Get a cluster",
@@ -143,6 +167,7 @@ TOOL = Tool(
     input=In,
     output=Out,
     run=get_cluster,
+    text=in_words,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
     resource=ResourceTemplate(

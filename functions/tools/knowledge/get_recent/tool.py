@@ -13,7 +13,7 @@ from shared.core.caller import Tier
 from shared.core.dates import DateSpan, Period, period_dates
 from shared.index.vector_index import date_cursor
 from shared.knowledge.chunk_repository import Chunks
-from shared.knowledge.views import Passage, passage_view
+from shared.knowledge.views import Passage, format_passage, passage_view, title_by_author
 from shared.links.repository import SavedLinks
 from shared.runtime.pagination import (
     CursorMoment,
@@ -108,6 +108,7 @@ async def get_recent(args: In, ctx: Context) -> Out:
     page = fit_page(
         [passage_view(Passage, chunk) for chunk in chunks[: args.limit]],
         args.max_tokens,
+        to_text=_format_passage,
         beside=[*recent_links, *([activity] if activity else [])],
     )
     next_cursor = None
@@ -157,6 +158,43 @@ async def _explain_empty(ctx: Context) -> str:
     )
 
 
+def in_words(out: Out) -> str:
+    """Return the passages and counts as text."""
+    paragraphs = [out.message] if out.message else []
+    paragraphs += [_format_activity(out, out.activity)] if out.activity else []
+    paragraphs += ["\n".join(map(_format_link, out.links))] if out.links else []
+    paragraphs += [f"- {_format_passage(passage)}" for passage in out.chunks]
+    if out.next_cursor:
+        paragraphs.append(f"There are more: call again with cursor {out.next_cursor}")
+    return "\n\n".join(paragraphs)
+
+
+def _format_activity(out: Out, activity: Activity) -> str:
+    days = [f"{entry.date} ({entry.chunks})" for entry in activity.timeline]
+    sources = [
+        f"{title_by_author(source.title, source.author)} ({source.chunks}, ID {source.source_id})"
+        for source in activity.top_sources
+    ]
+    authors = [f"{author.author} ({author.chunks})" for author in activity.top_authors]
+    counts = {"By date": days, "By source": sources, "By author": authors}
+    partial = " Not all of them are counted below yet." if activity.partial else ""
+    return "\n".join(
+        [
+            f"Passages from {out.first_day} to {out.last_day}: {activity.total}.{partial}",
+            *(f"{name}: {'; '.join(entries)}" for name, entries in counts.items() if entries),
+        ]
+    )
+
+
+def _format_link(link: RecentLink) -> str:
+    reason = f": {link.error}" if link.error else ""
+    return f"Saved link {link.url} (ID {link.source_id}): {link.state}{reason}"
+
+
+def _format_passage(passage: Passage) -> str:
+    return format_passage(passage, [passage.summary or passage.snippet])
+
+
 TOOL = Tool(
     name="get_recent",
     title="Get the newest passages",
@@ -169,6 +207,7 @@ TOOL = Tool(
     input=In,
     output=Out,
     run=get_recent,
+    text=in_words,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
     links=Links(items="chunks", uri="carrel://chunk/{chunk_id}", name="title"),

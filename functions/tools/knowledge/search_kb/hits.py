@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 from itertools import count
-from textwrap import indent
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.views import Passage, passage_view
+from shared.knowledge.views import Passage, format_passage, passage_view
 from shared.runtime.schemas import Result
 from shared.search.query import Mode
 from shared.text.excerpts import excerpt
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.search.query import Candidate
 
-_INDENT: Final = "   "
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -103,22 +101,10 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
 
 
 def format_hit(hit: Hit) -> str:
-    """Return a hit as text, with what a model needs to choose it. Programs read the other fields.
-
-    The texts are indented, so that none can pass for another hit.
-    """
-    takeaways = "\n".join(f"- {takeaway}" for takeaway in hit.takeaways or ())
+    """Return a hit as text."""
+    takeaways = [f"- {takeaway}" for takeaway in hit.takeaways or ()]
     texts = [hit.snippet] if hit.content is None else [hit.content, hit.summary]
-    lines = "\n".join(filter(None, [*texts, takeaways, f"ID: {hit.chunk_id}"]))
-    return f"{hit.rank}. {_format_origin(hit)}\n{indent(lines, _INDENT)}"
-
-
-def _format_origin(hit: Hit) -> str:
-    page = f"page {hit.page}" if hit.page else None
-    location = f"location {hit.location}" if hit.location else None
-    place = ", ".join(filter(None, [hit.date, hit.chapter, page or location]))
-    by_author = f" by {hit.author}" if hit.author else ""
-    return f"{hit.title}{by_author}{f' ({place})' if place else ''}"
+    return f"{hit.rank}. {format_passage(hit, [*texts, *takeaways])}"
 
 
 def _match(
