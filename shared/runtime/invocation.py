@@ -17,7 +17,7 @@ from shared.runtime.idempotency import AlreadyCompleted, idempotency_guard
 from shared.runtime.messages import CallAnswer, Receipt
 from shared.runtime.outage_advice import WriteState, add_advice, make_outage_error
 from shared.runtime.outcome import Outcome, as_outcome, validate_facts
-from shared.runtime.tool import Effect
+from shared.runtime.tool import Effect, put_own_fields_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -112,7 +112,7 @@ def _get_field_names(model: type[BaseModel], path: Sequence[int | str]) -> Itera
     for name in path:
         if field := model.model_fields.get(str(name)):
             model = next(_iterate_models(field.annotation), model)
-    return model.model_fields
+    return put_own_fields_first(model.model_fields)
 
 
 def _iterate_models(annotation: Any) -> Iterator[type[BaseModel]]:

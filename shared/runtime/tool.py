@@ -12,7 +12,7 @@ from shared.runtime.pagination import PagedArguments
 from shared.runtime.schemas import Arguments, IdempotentArguments, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
+    from collections.abc import Awaitable, Callable, Collection, Iterable
 
     from shared.core.caller import Caller, Tier
     from shared.runtime.capabilities import Capability
@@ -203,7 +203,8 @@ def _publish_arguments(arguments: type[Arguments]) -> dict[str, Any]:
     schema = inline_references(arguments.model_json_schema(mode="validation"))
     del schema["description"]  # It describes the class.
     published: dict[str, Any] = _keep_keywords(schema, _ARGUMENT_KEYWORDS, _has_null_as_default)
-    return published | {"properties": _put_own_fields_first(published["properties"])}
+    fields = published["properties"]
+    return published | {"properties": {name: fields[name] for name in put_own_fields_first(fields)}}
 
 
 def _publish_result(result: type[Result]) -> dict[str, Any]:
@@ -220,11 +221,10 @@ def _publish_result(result: type[Result]) -> dict[str, Any]:
     return published
 
 
-def _put_own_fields_first(fields: dict[str, Any]) -> dict[str, Any]:
+def put_own_fields_first(names: Iterable[str]) -> list[str]:
     """Put a tool's own fields before the common ones: models fill in the first fields first."""
-    common = {**PagedArguments.model_fields, **IdempotentArguments.model_fields}
-    own_fields = {name: field for name, field in fields.items() if name not in common}
-    return own_fields | {name: fields[name] for name in common if name in fields}
+    common = [*PagedArguments.model_fields, *IdempotentArguments.model_fields]
+    return sorted(names, key=lambda name: common.index(name) if name in common else -1)
 
 
 def _is_nullable(field: dict[str, Any]) -> bool:

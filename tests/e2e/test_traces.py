@@ -137,7 +137,6 @@ async def test_annotations_match_the_effects(gateway: RunningGateway, keys: dict
     for name in (*READ_TOOLS, *WRITE_TOOLS):
         hints = listed[name].annotations
         assert hints
-        assert listed[name].title == hints.title
         assert (name in READ_TOOLS) is hints.read_only_hint
         assert (name == "withdraw_trace") is hints.destructive_hint
         assert not hints.open_world_hint

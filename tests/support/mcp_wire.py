@@ -77,6 +77,6 @@ def forbid_extra_fields(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     strict = {key: forbid_extra_fields(value) for key, value in schema.items()}
-    if schema.get("type") == "object":
+    if schema.get("type") == "object" and "properties" in schema:
         strict.setdefault("additionalProperties", False)
     return strict
