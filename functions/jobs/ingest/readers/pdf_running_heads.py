@@ -1,0 +1,171 @@
+"""The running heads and page numbers of a PDF, which interrupt its sentences.
+
+They are recognized by repetition. A line that only looks like one, such as the title of a few
+slides, `Exercise 3` or the year 1914, is text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_EDGE_LINES: Final = 2
+"""The lines at the top and at the bottom of a page that may be running heads or page numbers."""
+_MAX_LENGTH: Final = 200
+"""A longer line is text."""
+_MIN_REPEATS: Final = 3
+"""A running head is on at least this many pages, and on more than half of them."""
+_MIN_RUN: Final = 5
+"""A running head that is on fewer pages, such as that of a chapter, is on so many in a row."""
+_PAGE_SEQUENCES: Final = ((0, 1), (0, 2), (1, 2))
+"""The first index and the step of all pages, of the right-hand and of the left-hand ones, since
+facing pages may have different heads."""
+_YEARS: Final = range(1000, 2100)
+"""A number that exceeds the position of its page by so much may be a year."""
+_MIN_WORDS: Final = 2
+"""`Exercise 3` and `3 May` have fewer words, and may be headings."""
+_NUMBER: Final = (
+    r"(?P<label>(?:page|p\.|seite|s\.|p[áa]gina|p[áa]g\.|стр\.)\s*)?(?P<number>\d{1,5})"
+    r"(?P<total>\s*(?:of|von|de|di|sur|из|/)\s*\d{1,5})?"
+)
+_DASH: Final = "[-–—]"  # noqa: RUF001 - dashes
+_GAP: Final = rf"(?:\s*(?P<rule>[|·•])\s*|\s+(?P<dash>{_DASH})\s+|\s+)"
+_PAGE_NUMBER: Final = re.compile(rf"(?:{_DASH}\s*)?{_NUMBER}(?:\s*{_DASH})?", re.IGNORECASE)
+_NUMBERED_HEADS: Final = (
+    re.compile(rf"{_NUMBER}{_GAP}(?P<words>.+)", re.IGNORECASE),
+    re.compile(rf"(?P<words>.+?){_GAP}{_NUMBER}", re.IGNORECASE),
+)
+_WORD: Final = re.compile(r"[^\W\d_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What a running head has in common on all of its pages.
+
+    Attributes:
+        words: Its text without the page number; "" of a page number alone.
+        step: 1 at the top of pages, and -1 at the bottom; 0 of page numbers, which may be at
+            either on the first page of a chapter.
+        offset: The page number minus the index of the page; None without a page number.
+        is_ambiguous: Whether the number may be part of a heading, such as `Exercise 3`.
+    """
+
+    words: str
+    step: int
+    offset: int | None = None
+    is_ambiguous: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Occurrences:
+    """The indexes of the pages that have a running head: the first of each series, and the rest."""
+
+    first: frozenset[int]
+    repeated: frozenset[int]
+
+
+def remove_running_heads(pages: Sequence[list[str]]) -> list[list[str]]:
+    """Remove page numbers and running heads. The first occurrence of a running head is kept.
+
+    Args:
+        pages: The lines of each page.
+    """
+    indexes_by_head: dict[_Head, set[int]] = defaultdict(set)
+    for index, lines in enumerate(pages):
+        for step in (1, -1):
+            for line in [line for line in lines[::step] if line][:_EDGE_LINES]:
+                for head in _interpret(line, step, index):
+                    indexes_by_head[head].add(index)
+    heads = {
+        head: _find_occurrences(head, sorted(indexes), len(pages))
+        for head, indexes in indexes_by_head.items()
+        if len(indexes) >= _MIN_REPEATS
+    }
+    return [
+        _trim(_trim(lines, 1, index, heads), -1, index, heads) for index, lines in enumerate(pages)
+    ]
+
+
+def _interpret(line: str, step: int, index: int) -> Iterator[_Head]:
+    """Yield what a line is if it is a page number or a running head.
+
+    The page number is the whole line, or the first or the last number in it: `- 3 -`, `12 Sails`,
+    `Sails | Page 3 of 90`.
+    """
+    if len(line) > _MAX_LENGTH:
+        return
+    if match := _PAGE_NUMBER.fullmatch(line):
+        if not _may_be_year(match, index):
+            yield _Head("", 0, int(match["number"]) - index)
+        return
+    yield _Head(line, step)
+    for pattern in _NUMBERED_HEADS:
+        match = pattern.fullmatch(line)
+        words = _WORD.findall(match["words"]) if match else []
+        if match and words and not _may_be_year(match, index):
+            marks = (match["label"], match["total"], match["rule"], match["dash"])
+            is_ambiguous = len(words) < _MIN_WORDS and not any(marks)
+            yield _Head(match["words"], step, int(match["number"]) - index, is_ambiguous)
+
+
+def _may_be_year(match: re.Match[str], index: int) -> bool:
+    return not match["label"] and int(match["number"]) - index in _YEARS
+
+
+def _find_occurrences(head: _Head, indexes: Sequence[int], page_count: int) -> _Occurrences:
+    """Return the pages on which a line is a running head, given those that have it.
+
+    An ambiguous one must be on left-hand pages alone, or on right-hand pages. Its numbers rise by
+    two then, unlike those of exercises.
+    """
+    first: set[int] = set()
+    repeated: set[int] = set()
+    for start, step in _PAGE_SEQUENCES:
+        sequence = range(start, page_count, step)
+        present = [index for index in indexes if index in sequence]
+        if head.is_ambiguous and (step == 1 or len(present) < len(indexes)):
+            continue
+        is_frequent = len(present) >= _MIN_REPEATS and 2 * len(present) > len(sequence)
+        for run in [present] if is_frequent else _split_runs(present, step):
+            if is_frequent or len(run) >= _MIN_RUN:
+                first.add(run[0])
+                repeated.update(run[1:])
+    if not head.words:
+        return _Occurrences(frozenset(), frozenset(first | repeated))
+    return _Occurrences(frozenset(first - repeated), frozenset(repeated))
+
+
+def _split_runs(indexes: Sequence[int], step: int) -> list[list[int]]:
+    """Split rising numbers where they rise by more than a step."""
+    runs: list[list[int]] = []
+    for index in indexes:
+        if runs and index == runs[-1][-1] + step:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    return runs
+
+
+def _trim(
+    lines: list[str], step: int, index: int, heads: Mapping[_Head, _Occurrences]
+) -> list[str]:
+    """Remove the running heads at the top of a page (step 1), or at the bottom (-1)."""
+    rest = lines[::step]
+    kept: list[str] = []
+    for _ in range(_EDGE_LINES):
+        position = next((position for position, line in enumerate(rest) if line), None)
+        if position is None:
+            break
+        candidates = [head for head in _interpret(rest[position], step, index) if head in heads]
+        if not any(index in heads[head].repeated for head in candidates):
+            first = [head.words for head in candidates if index in heads[head].first]
+            if not first:
+                break
+            kept += first[:1]
+        rest = rest[position + 1 :]
+    return [*kept, *rest][::step]
