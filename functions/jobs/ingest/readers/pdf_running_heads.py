@@ -65,8 +65,8 @@ class _Head:
 class _Occurrences:
     """The indexes of the pages that have a running head: the first of each series, and the rest."""
 
-    first: frozenset[int]
-    repeated: frozenset[int]
+    first: frozenset[int] = frozenset()
+    repeated: frozenset[int] = frozenset()
 
 
 def remove_running_heads(pages: Sequence[list[str]]) -> list[list[str]]:
@@ -75,20 +75,51 @@ def remove_running_heads(pages: Sequence[list[str]]) -> list[list[str]]:
     Args:
         pages: The lines of each page.
     """
-    indexes_by_head: dict[_Head, set[int]] = defaultdict(set)
-    for index, lines in enumerate(pages):
-        for step in (1, -1):
-            for line in [line for line in lines[::step] if line][:_EDGE_LINES]:
-                for head in _interpret(line, step, index):
-                    indexes_by_head[head].add(index)
-    heads = {
-        head: _find_occurrences(head, sorted(indexes), len(pages))
-        for head, indexes in indexes_by_head.items()
-        if len(indexes) >= _MIN_REPEATS
-    }
+    heads = _find_running_heads(pages)
     return [
         _trim(_trim(lines, 1, index, heads), -1, index, heads) for index, lines in enumerate(pages)
     ]
+
+
+def _find_running_heads(pages: Sequence[list[str]]) -> dict[_Head, _Occurrences]:
+    indexes_by_head: dict[_Head, list[int]] = defaultdict(list)
+    for index, lines in enumerate(pages):
+        for head in _find_candidates(lines, index):
+            indexes_by_head[head].append(index)
+    numbered_pages = {
+        head.offset: set().union(*_find_series(head, indexes, len(pages)))
+        for head, indexes in indexes_by_head.items()
+        if not head.words
+    }
+    heads = {}
+    for head, indexes in indexes_by_head.items():
+        series = list(_find_series(head, indexes, len(pages)))
+        if head.words and head.offset is not None and not head.is_ambiguous:
+            # The head of a short chapter repeats itself less often than the page numbers go on.
+            numbered = [index for index in indexes if index in numbered_pages[head.offset]]
+            series += [numbered] if len(numbered) > 1 else []
+        if series:
+            repeated = {index for indexes in series for index in indexes[1:]}
+            first = {indexes[0] for indexes in series} - repeated
+            heads[head] = _Occurrences(frozenset(first), frozenset(repeated))
+    return heads
+
+
+def _find_candidates(lines: list[str], index: int) -> set[_Head]:
+    """Return what the lines at the top and at the bottom of a page may be.
+
+    No page has its number twice: below `Exercise 3`, a page number shows that the 3 is not one.
+    """
+    candidates = {
+        head
+        for step in (1, -1)
+        for line in [line for line in lines[::step] if line][:_EDGE_LINES]
+        for head in _interpret(line, step, index)
+    }
+    numbers = {head.offset for head in candidates if not head.words}
+    heads = {head for head in candidates if not head.words or head.offset not in numbers}
+    offsets = {head.offset for head in heads if not head.is_ambiguous} - {None}
+    return heads | {_Head("", 0, offset) for offset in offsets}
 
 
 def _interpret(line: str, step: int, index: int) -> Iterator[_Head]:
@@ -117,27 +148,21 @@ def _may_be_year(match: re.Match[str], index: int) -> bool:
     return not match["label"] and int(match["number"]) - index in _YEARS
 
 
-def _find_occurrences(head: _Head, indexes: Sequence[int], page_count: int) -> _Occurrences:
-    """Return the pages on which a line is a running head, given those that have it.
+def _find_series(head: _Head, indexes: Sequence[int], page_count: int) -> Iterator[Sequence[int]]:
+    """Yield the series of pages on which a line is a running head, given those that have it.
 
     An ambiguous one must be on left-hand pages alone, or on right-hand pages. Its numbers rise by
     two then, unlike those of exercises.
     """
-    first: set[int] = set()
-    repeated: set[int] = set()
     for start, step in _PAGE_SEQUENCES:
         sequence = range(start, page_count, step)
         present = [index for index in indexes if index in sequence]
         if head.is_ambiguous and (step == 1 or len(present) < len(indexes)):
             continue
-        is_frequent = len(present) >= _MIN_REPEATS and 2 * len(present) > len(sequence)
-        for run in [present] if is_frequent else _split_runs(present, step):
-            if is_frequent or len(run) >= _MIN_RUN:
-                first.add(run[0])
-                repeated.update(run[1:])
-    if not head.words:
-        return _Occurrences(frozenset(), frozenset(first | repeated))
-    return _Occurrences(frozenset(first - repeated), frozenset(repeated))
+        if len(present) >= _MIN_REPEATS and 2 * len(present) > len(sequence):
+            yield present
+        else:
+            yield from (run for run in _split_runs(present, step) if len(run) >= _MIN_RUN)
 
 
 def _split_runs(indexes: Sequence[int], step: int) -> list[list[int]]:
@@ -166,6 +191,6 @@ def _trim(
             first = [head.words for head in candidates if index in heads[head].first]
             if not first:
                 break
-            kept += first[:1]
+            kept += filter(None, first[:1])
         rest = rest[position + 1 :]
     return [*kept, *rest][::step]
