@@ -91,6 +91,12 @@ def read_blocks(
         yield Block("", text, frozenset(ids))
 
 
+def is_block(element: Element) -> bool:
+    """Return whether an element is a paragraph, heading, list item, table cell ..."""
+    tag = local_name(element)
+    return tag in _BLOCKS or tag in _CELLS
+
+
 def local_name(element: Element) -> str:
     """Return the name of an element without its namespace; "" of a comment or an instruction."""
     tag = element.tag

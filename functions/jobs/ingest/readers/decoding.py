@@ -119,7 +119,7 @@ def read_any_text(path: Path, limit: int) -> tuple[str, tuple[str, ...]]:
     try:
         return _decode_unicode(data), ()
     except UnicodeDecodeError:
-        return _decode_damaged(data) or _decode_legacy(data)
+        return _decode_damaged(data) or decode_legacy(data)
 
 
 def excess(size: int, limit: int) -> str | None:
@@ -170,10 +170,23 @@ def _decode_damaged(data: bytes) -> tuple[str, tuple[str, ...]] | None:
     return text, (warning,)
 
 
-def _decode_legacy(data: bytes) -> tuple[str, tuple[str, ...]]:
+def decode_legacy(data: bytes, sample: bytes | None = None) -> tuple[str, tuple[str, ...]]:
+    """Decode a text in a legacy encoding.
+
+    Args:
+        data: The text.
+        sample: What to recognize the encoding by, such as a page without its tags; by default the
+            text itself.
+
+    Returns:
+        The text, and a warning that names the encoding.
+
+    Raises:
+        Unreadable: It is binary, or its encoding is not recognized.
+    """
     if _CONTROLS.search(data):
         raise Unreadable("is not text: it has control characters, and is not UTF-8")
-    for encoding in _detect_encodings(data):
+    for encoding in _detect_encodings(sample or data):
         try:
             text = data.decode(encoding)
         except UnicodeDecodeError:
@@ -205,7 +218,7 @@ def _detect_encodings(data: bytes) -> list[str]:
     }
     is_latin = 2 * len(sample.decode("ascii", "ignore")) > len(sample)
     order = LATIN + OTHER_SCRIPTS if is_latin else OTHER_SCRIPTS + LATIN
-    return sorted(likely, key=order.index)
+    return sorted(likely.intersection(order), key=order.index)
 
 
 def _decode_utf16(data: bytes) -> str:

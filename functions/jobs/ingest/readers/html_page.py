@@ -22,13 +22,19 @@ from functions.jobs.ingest.readers.decoding import (
 )
 from functions.jobs.ingest.readers.fields import DocumentMetadata, clean, headline
 from functions.jobs.ingest.readers.formats import Format
+from functions.jobs.ingest.readers.html_decoding import decode_html
+from functions.jobs.ingest.readers.inline_markup import write_out_markup
 from functions.jobs.ingest.readers.locators import join_texts
+from functions.jobs.ingest.readers.page_furniture import remove_furniture
+from functions.jobs.ingest.readers.page_title import choose_title, find_titles
 from functions.jobs.ingest.readers.text_files import source_id_of
 from shared.knowledge.source import Locator, Section, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
+
+    from functions.jobs.ingest.readers.page_title import PageTitles
 
 MAX_BYTES: Final = 16 * MEGABYTE
 """Larger files are refused. A page that was saved as one file contains its images."""
@@ -42,27 +48,8 @@ _NO_ARTICLE: Final = (
     " Save the page from a browser, or its text as Markdown"
 )
 
-_DECLARED_ENCODING: Final = re.compile(
-    rb"""<(?:meta|\?xml)\b[^>]{0,200}?\b(?:charset|encoding)\s*=\s*["']?([\w.:-]{1,40})""",
-    re.IGNORECASE,
-)
-_SNIFFED_BYTES: Final = 1024
-"""A page declares its encoding within so many leading bytes (WHATWG HTML, 13.2.3.2)."""
 _SAVED_FROM_BYTES: Final = 4096
 """A program that saves a page writes its URL within so many leading bytes."""
-_WIDER_CODECS: Final = {
-    **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis"), "cp932"),
-    **dict.fromkeys(("gb2312", "gb_2312-80", "gbk", "x-gbk"), "gb18030"),
-    **dict.fromkeys(("euc-kr", "ks_c_5601-1987", "korean"), "cp949"),
-}
-"""What pages with these labels are decoded as, since many have characters that only the wider codec
-has (WHATWG Encoding, 4.2)."""
-_REPLACEMENT: Final = "\ufffd"
-_BYTE_ORDER_MARKS: Final = {
-    b"\xef\xbb\xbf": "utf-8",
-    b"\xff\xfe": "utf-16-le",
-    b"\xfe\xff": "utf-16-be",
-}
 _WEB_SCHEMES: Final = ("http://", "https://")
 _LINK: Final = "ref"
 _HEADING: Final = "head"
@@ -101,10 +88,12 @@ def article_source(
     if reason := excess(len(html), MAX_BYTES):
         raise Unreadable(reason)
     url = url or _find_saved_url(html)
-    tree = _parse(html)
+    page, warnings = decode_html(html)
+    tree = _parse(page)
     language = _find_language(tree)
+    titles = find_titles(tree)
     document = _extract(tree, url)
-    metadata = _make_metadata(document, language, url)
+    metadata = _make_metadata(document, titles, language, url)
     page_title = headline(metadata.title or title or "Untitled")
     text, locators = _join_blocks(document.body, page_title)
     section = Section(text, locators=locators, written_at=metadata.highlighted_at or written_at)
@@ -113,6 +102,7 @@ def article_source(
         title=page_title,
         **{**metadata.source_fields, "category": "articles"},
         sections=(section,),
+        warnings=warnings,
     )
 
 
@@ -132,31 +122,10 @@ def _read(file: SourceFile) -> bytes:
     return file.path.read_bytes()
 
 
-def _decode(html: bytes) -> str:
-    """Decode a page by its byte order mark, declaration, UTF-8 or Windows-1252, in this order."""
-    marks = (name for mark, name in _BYTE_ORDER_MARKS.items() if html.startswith(mark))
-    declaration = _DECLARED_ENCODING.search(html[:_SNIFFED_BYTES])
-    declared = declaration[1].decode("ascii") if declaration else None
-    for name in filter(None, (next(marks, None), declared, "utf-8")):
-        # Pages labelled Latin-1 are decoded as Windows-1252 (WHATWG Encoding, 4.2).
-        is_latin1 = name.lower() in {"iso-8859-1", "latin-1", "latin1", "us-ascii", "ascii"}
-        codec = "windows-1252" if is_latin1 else _WIDER_CODECS.get(name.lower(), name)
-        try:
-            text = html.decode(codec, "replace")
-        except (LookupError, UnicodeError):
-            continue
-        invalid = text.count(_REPLACEMENT)
-        valid = sum(not character.isascii() for character in text) - invalid
-        if 2 * invalid <= valid:  # a stray byte in a page of this encoding
-            return text.removeprefix("\ufeff")
-    return html.decode("windows-1252", "replace")
-
-
-def _parse(html: bytes) -> Any:
+def _parse(text: str) -> Any:
     from lxml import etree
     from lxml import html as lxml_html
 
-    text = _decode(html).replace("\0", "")
     if not text.strip():
         raise Unreadable("is empty")
     parser = lxml_html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
@@ -168,6 +137,8 @@ def _parse(html: bytes) -> Any:
         raise Unreadable(
             f"has more than {MAX_ELEMENTS:,} elements, too many for an article: split the page"
         )
+    remove_furniture(tree)
+    write_out_markup(tree)
     return tree
 
 
@@ -205,10 +176,15 @@ def _count_prose(body: Any) -> int:
     return sum(len(block.text) for block in blocks)
 
 
-def _make_metadata(document: Any, language: str | None, url: str | None) -> DocumentMetadata:
+def _make_metadata(
+    document: Any, titles: PageTitles, language: str | None, url: str | None
+) -> DocumentMetadata:
     canonical = document.url or ""
+    site_name = document.sitename or ""
     fields = {
-        "title": document.title,
+        "title": choose_title(
+            document.title or "", titles, site_name=site_name, url=canonical or url or ""
+        ),
         "author": document.author and document.author.replace("; ", ", "),
         "language": language,
         "date": document.date,
