@@ -221,6 +221,7 @@ def test_another_format_of_html_is_left_to_its_reader(tmp_path: Path) -> None:
 
 PARTS = (
     *("<p>", "</p>", "<table>", "<tr><td>", "<pre>", "<br>", "<li>", "<a href=x>", PROSE, "x"),
+    *("<sup>", "</sup>", "<q>", "</q>", "<code>", "</table>", "<td class=gutter>1", "\x0b", "&#3;"),
     *("<meta name=author content='", "'>", "<time datetime=2024-99-99>", "&#0;", "&#xD800;"),
 )
 WHOLE = make_page().encode()

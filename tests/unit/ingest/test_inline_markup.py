@@ -6,13 +6,13 @@ import pytest
 from lxml import html
 
 from functions.jobs.ingest.readers.blocks import read_blocks
-from functions.jobs.ingest.readers.inline_markup import write_out_markup
+from functions.jobs.ingest.readers.inline_markup import replace_inline_markup
 
 
 def read(markup: str) -> list[str]:
     """Return the blocks of a part of a page."""
     tree = html.document_fromstring(f"<body>{markup}</body>")
-    write_out_markup(tree)
+    replace_inline_markup(tree)
     return [block.text for block in read_blocks(tree)]
 
 
@@ -25,6 +25,7 @@ def read(markup: str) -> list[str]:
         ("<b>2<sup><i>n</i>+1</sup></b>", "2^n+1"),
         ("(a+b)<sup>2</sup>, Ca<sup>2+</sup>", "(a+b)^2, Ca^2+"),
         ("the 1<sup>st</sup> and 19<sup>e</sup> Reef<sup>TM</sup>", "the 1st and 19e ReefTM"),
+        ("<a href='/x'>ten km<sup>2</sup></a>", "ten km^2"),
         ("H<sub>2</sub>O", "H2O"),
         ("<sup>1</sup> Says Bob.", "1 Says Bob."),
     ],
@@ -57,7 +58,13 @@ def test_a_quotation_in_a_sentence_has_quotation_marks() -> None:
         "<pre><code>def reef():<br>    pass<br></code></pre>",
         "<pre>def reef():<br/>\n    pass</pre>",
         "<code>def reef():<br>    pass</code>",
+        "<div><code>def reef():\n    pass</code></div>",
     ],
 )
 def test_line_breaks_in_code_are_kept(code: str) -> None:
     assert read(code) == ["def reef():\n    pass"]
+
+
+def test_code_in_a_sentence_stays_in_its_line() -> None:
+    markup = "<p>Call <code>reef(\n  <b>wind</b>\n)</code> early.</p>"
+    assert read(markup) == ["Call reef( wind ) early."]

@@ -187,6 +187,13 @@ LINES = CODE.replace(">", "&gt;").split("\n")
             '<table class="highlighttable"><tr><td class="linenos"><div class="linenodiv"><pre>1\n2'
             f'</pre></div></td><td class="code"><pre>{LINES[0]}\n{LINES[1]}</pre></td></tr></table>'
         ),
+        (
+            '<figure class="highlight"><table><tr><td class="gutter"><pre>'
+            '<span class="line">1</span><br><span class="line">2</span><br></pre></td>'
+            f'<td class="code"><pre><span class="line">{LINES[0]}</span><br>'
+            f'<span class="line">{LINES[1]}</span><br></pre></td></tr></table></figure>'
+        ),
+        f'<figure class="highlight"><pre><code>{LINES[0]}\n{LINES[1]}</code></pre></figure>',
         f"<table><tr><td><pre>1\n2</pre></td><td><pre>{LINES[0]}\n{LINES[1]}</pre></td></tr></table>",
         "<pre><code><table class='hljs-ln'>"
         + "".join(
@@ -207,7 +214,7 @@ LINES = CODE.replace(">", "&gt;").split("\n")
             ' class="line-numbers-rows"><span></span><span></span></span></code></pre>'
         ),
     ],
-    ids=["pygments", "no class", "highlight.js", "github", "prism"],
+    ids=["pygments", "hexo", "jekyll", "no class", "highlight.js", "github", "prism"],
 )
 def test_code_has_its_lines_and_no_line_numbers(table: str) -> None:
     page = make_page(f"<article><p>{PROSE}</p>{table}<p>{PROSE}</p></article>")

@@ -65,7 +65,7 @@ the whole file.
 """
 
 MEGABYTE = 1_000_000
-LATIN = ("cp1252", "cp1250", "cp1254", "mac_roman")
+LATIN = ("cp1252", "cp1250", "iso8859_2", "cp1254", "mac_roman", "cp850", "cp852")
 OTHER_SCRIPTS = (
     *("cp1251", "koi8_r", "cp1253", "cp932", "euc_jp"),
     *("gb18030", "big5", "cp949", "cp1255", "cp1256"),

@@ -31,7 +31,7 @@ from functions.jobs.ingest.readers.epub_package import (
 from functions.jobs.ingest.readers.fields import clean, headline
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.html_decoding import decode_html
-from functions.jobs.ingest.readers.inline_markup import write_out_markup
+from functions.jobs.ingest.readers.inline_markup import replace_inline_markup
 from functions.jobs.ingest.readers.locators import PARAGRAPH
 from functions.jobs.ingest.readers.text_files import source_id_of
 from shared.knowledge.source import Locator, Section, Source
@@ -148,7 +148,7 @@ def _read_sections(
         texts: list[str] = []
         chapter = titles.get("", chapter)
         for block in blocks:
-            # Of a part and its first chapter, which may begin together, the chapter is the last.
+            # A part and its first chapter may begin together. The chapter is the last of them.
             title = next((titles[key] for key in reversed(titles) if key in block.ids), None)
             if title and title != chapter:
                 if texts:
@@ -183,7 +183,7 @@ def _read_document(data: bytes) -> Iterator[Block]:
             raise Unreadable("is not XHTML") from error
         if tree is None:
             return
-    write_out_markup(tree)
+    replace_inline_markup(tree)
     yield from read_blocks(tree, _is_ignored)
 
 
@@ -219,7 +219,8 @@ FORMAT: Final = Format(
     read=records,
     max_bytes=MAX_BYTES,
     fields={
-        "documents of the spine": "the passages, without footnotes, images and tables of contents",
+        "documents of the spine": "the passages, without footnotes and their marks, images and"
+        " tables of contents",
         "table of contents": "the chapter of a passage",
         "dc:title": "the title; if missing, the file's name",
         "dc:creator": "the author; translators, illustrators and the like are left out",

@@ -1,4 +1,4 @@
-"""The encoding of HTML pages, which may be declared in them, and may be declared wrongly."""
+"""Decoding HTML pages, whose encoding may be declared in them, and may be declared wrongly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _UNKNOWN_ENCODING: Final = (
 _TAG: Final = re.compile(rb"<[^<>]*>")
 _REFERENCE: Final = re.compile(r"&#(?:x[0-9a-f]{1,8}|[0-9]{1,8});?", re.IGNORECASE)
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What lxml and trafilatura refuse (XML 1.0, 2.2), such as the vertical tabs of Word."""
+"""Characters that XML does not allow (XML 1.0, 2.2), such as the vertical tabs of Word. trafilatura
+refuses pages with them."""
 _REPLACEMENT: Final = "\ufffd"
 _BYTE_ORDER_MARKS: Final = {
     b"\xef\xbb\xbf": "utf-8",
@@ -38,10 +39,10 @@ _BYTE_ORDER_MARKS: Final = {
 
 
 def decode_html(html: bytes) -> tuple[str, tuple[str, ...]]:
-    """Decode a page by its byte order mark, its declaration, as UTF-8, or as it looks.
+    """Decode a page by its byte order mark, its declaration, as UTF-8, or else by a guess.
 
     Returns:
-        The text, without characters that no XML may have, and a warning if the encoding was
+        The text without characters that XML does not allow, and a warning if the encoding was
         guessed.
     """
     text, warnings = _decode(html)
@@ -71,7 +72,10 @@ def _decode(html: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def _replace_reference(reference: re.Match[str]) -> str:
-    """Return the character that a reference stands for in HTML: `&#146;` is an apostrophe."""
+    """Return the character that a reference stands for in HTML: `&#146;` is an apostrophe.
+
+    References to ASCII characters, which could become markup, are kept.
+    """
     character = unescape(reference[0])
-    may_be_markup = bool(character) and character.isascii() and character.isprintable()
-    return reference[0] if may_be_markup else character
+    is_printable_ascii = bool(character) and character.isascii() and character.isprintable()
+    return reference[0] if is_printable_ascii else character

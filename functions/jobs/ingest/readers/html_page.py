@@ -23,9 +23,9 @@ from functions.jobs.ingest.readers.decoding import (
 from functions.jobs.ingest.readers.fields import DocumentMetadata, clean, headline
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.html_decoding import decode_html
-from functions.jobs.ingest.readers.inline_markup import write_out_markup
+from functions.jobs.ingest.readers.inline_markup import replace_inline_markup
 from functions.jobs.ingest.readers.locators import join_texts
-from functions.jobs.ingest.readers.page_furniture import remove_furniture
+from functions.jobs.ingest.readers.page_boilerplate import remove_boilerplate
 from functions.jobs.ingest.readers.page_title import choose_title, find_titles
 from functions.jobs.ingest.readers.text_files import source_id_of
 from shared.knowledge.source import Locator, Section, Source
@@ -137,8 +137,8 @@ def _parse(text: str) -> Any:
         raise Unreadable(
             f"has more than {MAX_ELEMENTS:,} elements, too many for an article: split the page"
         )
-    remove_furniture(tree)
-    write_out_markup(tree)
+    replace_inline_markup(tree)
+    remove_boilerplate(tree)
     return tree
 
 
@@ -224,9 +224,11 @@ FORMAT: Final = Format(
     read=records,
     max_bytes=MAX_BYTES,
     fields={
-        "the article": "the passages, without menus, comments and images",
+        "the article": "the passages, without menus, comments, images, edit links, marks of notes"
+        " and line numbers",
+        "`10<sup>6</sup>`": "`10^6`",
         "headings": "the chapter of a passage",
-        "title, og:title": "the title; if missing, the file's name",
+        "title, og:title": "the title without the name of the site; if missing, the file's name",
         "author": "the author",
         "lang": "the language",
         "canonical URL": "the URL of the original; if missing, the one recorded when the page was"

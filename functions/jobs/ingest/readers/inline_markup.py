@@ -1,4 +1,4 @@
-"""Elements whose meaning is lost in plain text: superscripts, quotations, line breaks in code.
+"""Superscripts, quotations and line breaks in code, whose meaning plain text would lose.
 
 `10<sup>6</sup>` becomes `10^6`, which is what people and models type when they search for it. The
 character ⁶ would not do, as search and many other programs normalize it to 6 (NFKC).
@@ -17,33 +17,37 @@ if TYPE_CHECKING:
     from functions.jobs.ingest.readers.blocks import Element
 
 _VARIABLE: Final = "[ijkmnpqtxyzNT]"
-"""Other letters in superscripts are mostly parts of words, such as the French `19e`."""
+"""The usual variables. Other superscript letters are mostly parts of words: `1st`, French `19e`."""
 _EXPONENT: Final = re.compile(
     rf"[-−+]?(?:\d+|{_VARIABLE})(?:[-−+/.,]?(?:\d+|{_VARIABLE}))*[-−+]?"  # noqa: RUF001 - minus
 )
 _BASE: Final = re.compile(r"(?:\d|(?<![^\W\d_])[^\W\d_]{1,3}|[)\]}])\Z")
 """What may have an exponent: a number, a variable, a unit or function, a term in brackets."""
 _MARK: Final = re.compile(r"\W*(?:\d{1,4}|[ivx]{1,6}|[a-z])\W*|\W{1,5}")
-"""The mark of a note, if it is a link."""
+"""The mark of a note, if it is a link to the note."""
 _UNLINKED_MARK: Final = re.compile(r"[(\[]?(?:\d{1,3}(?:\s*[-–,]\s*\d{1,3})*|[*†‡§]{1,3})[)\]]?")  # noqa: RUF001
 _BEFORE_MARK: Final = re.compile(r"(?:[^\W\d_]{4}|[.,;:!?…\"'”’»)\]])\s?\Z")  # noqa: RUF001
-"""The mark of a note stands after a word or after punctuation."""
+"""The mark of a note stands after punctuation, or after a word that is too long for a unit or a
+function with an exponent."""
 _QUOTATION_MARKS: Final = "\"'“”„‘’«»‹›「」『』"  # noqa: RUF001
 
 
-def write_out_markup(tree: Element) -> None:
-    """Replace elements by characters that say the same, and remove the marks of notes."""
+def replace_inline_markup(tree: Element) -> None:
+    """Replace elements by characters with the same meaning, and remove the marks of notes."""
     for element in list(tree.iter()):
         match local_name(element):
             case "sup":
-                _write_out_superscript(element)
+                _replace_superscript(element)
             case "q":
-                _write_out_quotation(element)
+                _replace_quotation(element)
+            case "code" if _is_in_sentence(element):
+                _join_lines(element)
             case "br" if _is_in_code(element):
-                replace_by_text(element, "\n")
+                is_before_line_break = (element.tail or "").startswith("\n")
+                replace_by_text(element, "" if is_before_line_break else "\n")
 
 
-def _write_out_superscript(element: Element) -> None:
+def _replace_superscript(element: Element) -> None:
     text = " ".join("".join(element.itertext()).split())
     before = _text_before(element)
     if _is_note_mark(element, text, before):
@@ -53,7 +57,7 @@ def _write_out_superscript(element: Element) -> None:
 
 
 def _is_note_mark(element: Element, text: str, before: str) -> bool:
-    if any(local_name(node) == "a" for node in (*element.iter(), element.getparent())):
+    if _is_link(element, text):
         return bool(_MARK.fullmatch(text))
     if not _UNLINKED_MARK.fullmatch(text) or not before:
         return False
@@ -61,12 +65,20 @@ def _is_note_mark(element: Element, text: str, before: str) -> bool:
     return not is_exponent and bool(_BEFORE_MARK.search(before))
 
 
+def _is_link(element: Element, text: str) -> bool:
+    """Return whether a superscript contains a link, or is all that a link contains."""
+    parent = element.getparent()
+    if local_name(parent) == "a" and "".join(parent.itertext()).strip() == text:
+        return True
+    return any(local_name(node) == "a" for node in element.iter())
+
+
 def _text_before(element: Element) -> str:
-    """Return the text directly before an element in its paragraph, or the end of it."""
+    """Return the end of the text before an element in its paragraph."""
     while not is_block(element) and (parent := element.getparent()) is not None:
         previous = element.getprevious()
         if previous is not None:
-            return previous.tail or "".join(_texts(previous))
+            return previous.tail or ("" if is_block(previous) else "".join(_texts(previous)))
         if parent.text:
             return str(parent.text)
         element = parent
@@ -77,7 +89,7 @@ def _texts(element: Element) -> Iterator[str]:
     return element.itertext() if local_name(element) else iter(())
 
 
-def _write_out_quotation(element: Element) -> None:
+def _replace_quotation(element: Element) -> None:
     text = "".join(element.itertext()).strip()
     if text and text[0] not in _QUOTATION_MARKS:
         element.text = f"“{element.text or ''}"
@@ -86,6 +98,21 @@ def _write_out_quotation(element: Element) -> None:
         else:
             element.text += "”"
     element.tag = "span"
+
+
+def _is_in_sentence(code: Element) -> bool:
+    """Return whether code is a part of a sentence, where line breaks have no meaning."""
+    has_lines = any(local_name(node) == "br" for node in code.iter())
+    is_nested = any(local_name(parent) == "pre" for parent in code.iterancestors())
+    words = _text_before(code) + (code.tail or "")
+    return not has_lines and not is_nested and bool(words.strip())
+
+
+def _join_lines(code: Element) -> None:
+    for node in code.iter():
+        node.text = node.text and node.text.replace("\n", " ")
+        if node is not code:
+            node.tail = node.tail and node.tail.replace("\n", " ")
 
 
 def _is_in_code(element: Element) -> bool:
@@ -98,7 +125,6 @@ def replace_by_text(element: Element, text: str) -> None:
     if parent is None:
         return
     tail = element.tail or ""
-    text = "" if text == "\n" and tail.startswith("\n") else text
     if previous is None:
         parent.text = f"{parent.text or ''}{text}{tail}"
     else:

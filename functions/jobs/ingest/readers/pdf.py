@@ -35,6 +35,7 @@ from functions.jobs.ingest.readers.text_files import source_id_of
 from shared.knowledge.source import Locator, Section, Source
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Iterator, Sequence
     from datetime import datetime
     from pathlib import Path
@@ -101,10 +102,7 @@ def pdf_source(
         locators=tuple((start, locators[index]) for start, index in starts),
         written_at=parse_date(raw_metadata.get("CreationDate", "")) or written_at,
     )
-    highlights = (
-        _make_highlight(item, join_words(item["text"], spellings), locators)
-        for item in contents["annotations"]
-    )
+    highlights = (_make_highlight(item, spellings, locators) for item in contents["annotations"])
     return Source(
         source_id=source_id,
         title=headline(metadata.title or title) or "Untitled",
@@ -204,12 +202,14 @@ def _find_chapters(outline: list[tuple[str, int]], page_count: int) -> list[str 
     return chapters
 
 
-def _make_highlight(item: dict[str, Any], text: str, locators: Sequence[Locator]) -> Section:
+def _make_highlight(
+    item: dict[str, Any], spellings: Counter[str], locators: Sequence[Locator]
+) -> Section:
     """Return the section of a highlight and the note about it, or of a note alone.
 
     Some viewers store the highlighted text as the note, too.
     """
-    text = " ".join(clean(text).split())
+    text = " ".join(clean(join_words(item["text"], spellings)).split())
     note = clean(item["note"]).strip()
     if " ".join(note.split()) == text:
         note = ""

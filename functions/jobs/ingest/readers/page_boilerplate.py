@@ -1,7 +1,7 @@
-"""What web pages put between the words of an article: edit links, line numbers, subscription boxes.
+"""Boilerplate inside the articles of web pages: edit links, line numbers, subscription boxes.
 
-trafilatura finds the article and leaves out what is around it. The parts of well-known systems that
-it keeps are removed before.
+trafilatura finds the article and leaves out what is around it. Before it does, this module removes
+what well-known systems put into the article.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _CLASSES: Final = frozenset(
     ]
 )
 _CLASSES_BY_TAG: Final = {"sup": "reference", "ol": "references", "div": "toc"}
-"""The same for classes that elements of other kinds have, too."""
+"""Classes that are boilerplate on one kind of element only."""
 _CONTAINERS: Final = frozenset({"html", "body", "main", "article"})
-"""These contain the article, whatever their classes say."""
+"""Elements that contain the article are kept, whatever their classes are."""
 _ROLES: Final = frozenset({"doc-backlink", "doc-noteref"})
 _LINE_NUMBERS: Final = frozenset(
     [
@@ -51,21 +51,26 @@ _LINE_NUMBERS: Final = frozenset(
         "react-syntax-highlighter-line-number",
     ]
 )
+"""The classes of elements with line numbers. Some programs give them to the code as well."""
 _NUMBERS: Final = re.compile(r"[\d\s]*")
 _CODE_LINES: Final = frozenset({"blob-code", "hljs-ln-code"})
+"""The classes of cells with a line of code, on GitHub and by highlight.js."""
 _CODE: Final = frozenset({"pre", "code"})
 
 
-def remove_furniture(tree: Element) -> None:
-    """Remove what is between the words of an article, and make preformatted text of code tables."""
+def remove_boilerplate(tree: Element) -> None:
+    """Remove boilerplate, and replace tables and figures of code by the code."""
     for element in list(tree.iter()):
-        if _is_furniture(element):
+        if _is_boilerplate(element):
             replace_by_text(element, "")
     for table in list(tree.iter("table")):
         _unwrap_code(table)
+    for figure in list(tree.iter("figure")):
+        if next(figure.iter("pre"), None) is not None:
+            figure.tag = "div"  # trafilatura leaves out figures, which mostly are images
 
 
-def _is_furniture(element: Element) -> bool:
+def _is_boilerplate(element: Element) -> bool:
     tag = local_name(element)
     if not tag or tag in _CONTAINERS:
         return False
@@ -74,13 +79,13 @@ def _is_furniture(element: Element) -> bool:
         not classes.isdisjoint(_CLASSES)
         or _CLASSES_BY_TAG.get(tag) in classes
         or element.get("role") in _ROLES
-        or (tag == "a" and _is_sign(element))
+        or (tag == "a" and _is_wordless(element))
         or (not classes.isdisjoint(_LINE_NUMBERS) and _NUMBERS.fullmatch(_text(element)))
     )
 
 
-def _is_sign(link: Element) -> bool:
-    """Return whether a link inside the page has no words, such as the ¶ of a heading, ↩ or ^."""
+def _is_wordless(link: Element) -> bool:
+    """Return whether a link within the page is only a sign: the ¶ of a heading, ↩ or ^."""
     return (link.get("href") or "").startswith("#") and not any(map(str.isalnum, _text(link)))
 
 
