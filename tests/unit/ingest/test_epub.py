@@ -70,7 +70,7 @@ def test_metadata_describe_the_book(tmp_path: Path) -> None:
         (
             '<dc:creator id="a">Ann Helm</dc:creator><dc:creator id="b">Ida Ill</dc:creator>'
             '<dc:creator id="c">Bob Reef</dc:creator>'
-            '<meta refines="#a" property="role" scheme="marc:relators">aut</meta>'
+            '<meta refines="#a" property="role">http://id.loc.gov/vocabulary/relators/aut</meta>'
             '<meta refines="#b" property="role" scheme="marc:relators">ill</meta>'
         ),
     ],
@@ -146,6 +146,12 @@ def test_the_first_chapter_of_a_part_has_its_own_title(tmp_path: Path, nav: str,
     body = f'<section id="one">{ONE}</section>'
     source = read_epub(tmp_path, make_epub({"one.xhtml": body}, nav=nav, ncx=ncx))
     assert chapters_of(source) == [("Wind", "Wind\n\nThe wind fills the sail.")]
+
+
+def test_a_table_of_contents_may_have_no_list(tmp_path: Path) -> None:
+    nav = make_xhtml('<nav epub:type="toc"><p><a href="text/one.xhtml">Wind</a></p></nav>')
+    source = read_epub(tmp_path, make_epub({"one.xhtml": ONE}, nav=nav))
+    assert [chapter for chapter, _ in chapters_of(source)] == ["Wind"]
 
 
 def test_a_chapter_goes_on_in_the_next_document(tmp_path: Path) -> None:

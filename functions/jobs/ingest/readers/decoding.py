@@ -77,9 +77,10 @@ _CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x19\x7f]")
 _SAMPLE_BYTES = 65_536
 """An encoding is recognized by this much of the lines that are not ASCII."""
 _MAX_CHAOS = 0.05
-"""An encoding whose result looks as orderly as the best, up to this difference, is as likely."""
+"""An encoding is as likely as the best one if charset-normalizer finds its text more chaotic by at
+most this much."""
 _MAX_INCOHERENCE = 0.12
-"""The same of how much the letters are those of a language."""
+"""The same limit for how much less its letters are those of a language."""
 _MAX_FAULTS = 3
 
 
@@ -202,7 +203,7 @@ def _detect_encodings(data: bytes) -> list[str]:
 
     lines = [line for line in data.splitlines() if not line.isascii()]
     sample = b"\n".join(lines)
-    if len(sample) > _SAMPLE_BYTES:  # cut where no character of two bytes is
+    if len(sample) > _SAMPLE_BYTES:  # cut where no two-byte character can be
         sample = sample[:_SAMPLE_BYTES]
         sample = sample[: 1 + max(map(sample.rfind, (b"\n", b" ", b".")))] or sample
     matches = from_bytes(sample, cp_isolation=[*LATIN, *OTHER_SCRIPTS])

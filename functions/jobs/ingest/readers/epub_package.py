@@ -29,10 +29,10 @@ _DOCUMENT_MEDIA_TYPES: Final = frozenset(
 _NCX_MEDIA_TYPE: Final = "application/x-dtbncx+xml"
 EPUB_TYPE: Final = "{http://www.idpf.org/2007/ops}type"
 _OPF: Final = "http://www.idpf.org/2007/opf"
-_AUTHOR_ROLES: Final = frozenset({"aut", "", None})
-"""Roles are MARC relators; `trl` is a translator, and `ill` an illustrator."""
+_AUTHOR_ROLES: Final = frozenset({"aut", ""})
+"""The roles of authors, as MARC relators. `trl` is a translator, and `ill` an illustrator."""
 _EVENTS: Final = ("publication", "", "original-publication", "creation")
-"""The events whose date is used, the best first; not those of `modification` or `conversion`."""
+"""The events whose date is used, the best first. `modification` and `conversion` are left out."""
 _IGNORED_GUIDE_TYPES: Final = frozenset({"cover", "toc"})
 _WEB_SCHEMES: Final = ("http://", "https://")
 _NO_DATE: Final = "0101-"
@@ -112,7 +112,7 @@ def _read_metadata(package: Element) -> DocumentMetadata:
 
 
 def _texts(package: Element, name: str) -> list[str]:
-    """Return the texts of the elements of a name, without empty ones."""
+    """Return the texts of all elements with a name. Empty ones are left out."""
     return [text for element in find_elements(package, name) if (text := _text(element))]
 
 
@@ -124,16 +124,17 @@ def _read_authors(package: Element) -> list[str]:
         if meta.get("property") == "role"
     }
     creators = [
-        (name, _attribute(creator, "role") or refinements.get(creator.get("id")))
+        (name, _attribute(creator, "role") or refinements.get(creator.get("id"), ""))
         for creator in find_elements(package, "creator")
         if (name := _text(creator))
     ]
-    authors = [name for name, role in creators if role in _AUTHOR_ROLES]
+    # A role may be the address of its relator: http://id.loc.gov/vocabulary/relators/aut
+    authors = [name for name, role in creators if role.lower().rpartition("/")[2] in _AUTHOR_ROLES]
     return authors or [name for name, _ in creators]
 
 
 def _read_date(package: Element) -> str | None:
-    """Return the date of publication, or else one whose meaning is not given."""
+    """Return the date of publication, or else a date whose event is not given."""
     dates = [
         (_attribute(date, "event").lower(), text)
         for date in find_elements(package, "date")
@@ -192,7 +193,7 @@ def _iterate_contents(tree: Element) -> Iterator[tuple[int, str | None, str]]:
     for nav in find_elements(tree, "nav"):
         if "toc" in (nav.get(EPUB_TYPE) or "toc").split():
             for link in find_elements(nav, "a"):
-                level = _count_ancestors(link, "ol")
+                level = max(1, _count_ancestors(link, "ol"))
                 if level <= _CHAPTER_LEVELS:
                     yield level, link.get("href"), headline("".join(link.itertext()))
 
@@ -224,7 +225,7 @@ def parse_xml(data: bytes) -> Any:
 
 
 def find_elements(tree: Element, name: str) -> Iterator[Element]:
-    """Find the elements of a name, in any namespace, below an element."""
+    """Find the elements with a name, in any namespace."""
     return (element for element in tree.iter() if local_name(element) == name.lower())
 
 

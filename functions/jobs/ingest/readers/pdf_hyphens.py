@@ -18,11 +18,14 @@ _LAST_WORD: Final = re.compile(r"\w+\Z")
 _MAX_WORD: Final = 100
 _COMPOUND: Final = re.compile(r"\w+(?:-\w+)*")
 _CONJUNCTIONS: Final = frozenset({"and", "or", "und", "oder"})
-"""After a hyphen, they are words of their own: `pre- and postwar`."""
+"""Words that stay apart from a hyphen before them: `pre- and postwar`."""
 
 
 def count_spellings(pages: Sequence[str]) -> Counter[str]:
-    """Count words, and pairs of words with a hyphen, such as `long-term`, apart from line ends."""
+    """Count the words of a document, and the pairs that a hyphen joins, such as `long-term`.
+
+    Nothing is counted if no line ends with a hyphen.
+    """
     counts: Counter[str] = Counter()
     if any(_MARK in page for page in pages):
         for page in pages:
@@ -41,7 +44,7 @@ def join_words(text: str, spellings: Counter[str]) -> str:
 
     Args:
         text: The text of a page as PDFium writes it.
-        spellings: The words of the document.
+        spellings: The words and pairs of the document, from `count_spellings`.
     """
     joined, *rest = _LINE_END_HYPHEN.split(text)
     parts = [joined]
