@@ -170,6 +170,7 @@ def test_a_label_stands_for_its_wider_encoding(label: str, codec: str, text: str
         "<div id=app></div><noscript>You need to enable JavaScript to run this app.</noscript>",
         "<form><input name=user><button>Sign in</button></form>",
         "<p>" + "<a href=x>A list of links, and of nothing else than links.</a> " * 20,
+        f"<article><h1>{PROSE}</h1></article>",
         "<html></html>",
         "<!-- -->",
     ],

@@ -96,6 +96,8 @@ def article_source(
     metadata = _make_metadata(document, titles, language, url)
     page_title = headline(metadata.title or title or "Untitled")
     text, locators = _join_blocks(document.body, page_title)
+    if not text:
+        raise Unreadable(_NO_ARTICLE)
     section = Section(text, locators=locators, written_at=metadata.highlighted_at or written_at)
     return Source(
         source_id=source_id,
