@@ -20,7 +20,7 @@ from functions.jobs.ingest.readers.decoding import (
     excess,
     validated,
 )
-from functions.jobs.ingest.readers.fields import DocumentMetadata, clean, headline
+from functions.jobs.ingest.readers.fields import DocumentMetadata, clean, headline, to_one_line
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.html_decoding import decode_html
 from functions.jobs.ingest.readers.inline_markup import replace_inline_markup
@@ -182,11 +182,10 @@ def _make_metadata(
     document: Any, titles: PageTitles, language: str | None, url: str | None
 ) -> DocumentMetadata:
     canonical = document.url or ""
+    title = to_one_line(document.title or "")
     site_name = document.sitename or ""
     fields = {
-        "title": choose_title(
-            document.title or "", titles, site_name=site_name, url=canonical or url or ""
-        ),
+        "title": choose_title(title, titles, site_name=site_name, url=canonical or url or ""),
         "author": document.author and document.author.replace("; ", ", "),
         "language": language,
         "date": document.date,

@@ -16,11 +16,9 @@ if TYPE_CHECKING:
 
     from functions.jobs.ingest.readers.blocks import Element
 
-_VARIABLE: Final = "[ijkmnpqtxyzNT]"
-"""The usual variables. Other superscript letters are mostly parts of words: `1st`, French `19e`."""
-_EXPONENT: Final = re.compile(
-    rf"[-−+]?(?:\d+|{_VARIABLE})(?:[-−+/.,]?(?:\d+|{_VARIABLE}))*[-−+]?"  # noqa: RUF001 - minus
-)
+_TERM: Final = r"[\dijkmnpqtxyzNT]"
+"""A digit or a usual variable. Other superscript letters are mostly parts of words: `1st`."""
+_EXPONENT: Final = re.compile(rf"[-−+]?{_TERM}(?:[-−+/.,]?{_TERM})*[-−+]?")  # noqa: RUF001 - minus
 _BASE: Final = re.compile(r"(?:\d|(?<![^\W\d_])[^\W\d_]{1,3}|[)\]}])\Z")
 """What may have an exponent: a number, a variable, a unit or function, a term in brackets."""
 _MARK: Final = re.compile(r"\W*(?:\d{1,4}|[ivx]{1,6}|[a-z])\W*|\W{1,5}")
@@ -29,6 +27,8 @@ _UNLINKED_MARK: Final = re.compile(r"[(\[]?(?:\d{1,3}(?:\s*[-–,]\s*\d{1,3})*|[
 _BEFORE_MARK: Final = re.compile(r"(?:[^\W\d_]{4}|[.,;:!?…\"'”’»)\]])\s?\Z")  # noqa: RUF001
 """The mark of a note stands after punctuation, or after a word that is too long for a unit or a
 function with an exponent."""
+_CONTEXT: Final = 8
+"""The characters before a superscript that show what it is."""
 _QUOTATION_MARKS: Final = "\"'“”„‘’«»‹›「」『』"  # noqa: RUF001
 
 
@@ -49,7 +49,7 @@ def replace_inline_markup(tree: Element) -> None:
 
 def _replace_superscript(element: Element) -> None:
     text = " ".join("".join(element.itertext()).split())
-    before = _text_before(element)
+    before = _text_before(element)[-_CONTEXT:]
     if _is_note_mark(element, text, before):
         replace_by_text(element, "")
     elif _EXPONENT.fullmatch(text) and _BASE.search(before):
@@ -120,14 +120,7 @@ def _is_in_code(element: Element) -> bool:
 
 
 def replace_by_text(element: Element, text: str) -> None:
-    """Replace an element by a text. The text after it is kept."""
-    parent, previous = element.getparent(), element.getprevious()
-    if parent is None:
-        return
-    tail = element.tail or ""
-    if previous is None:
-        parent.text = f"{parent.text or ''}{text}{tail}"
-    else:
-        previous.tail = f"{previous.tail or ''}{text}{tail}"
-    element.tail = None
-    parent.remove(element)
+    """Make an element a `span` that contains only a text. The text after it is kept."""
+    element.clear(keep_tail=True)
+    element.tag = "span"
+    element.text = text
