@@ -28,6 +28,7 @@ def read(markup: str) -> list[str]:
         ("<a href='/x'>ten km<sup>2</sup></a>", "ten km^2"),
         ("H<sub>2</sub>O", "H2O"),
         ("<sup>1</sup> Says Bob.", "1 Says Bob."),
+        ("<sup>a<sup>b</sup></sup> 2<sup>n<sup>2</sup></sup>", "ab 2^n2"),
         (f"2<sup>{'1' * 99}!</sup>", f"2{'1' * 99}!"),
     ],
 )

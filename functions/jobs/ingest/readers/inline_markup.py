@@ -68,7 +68,11 @@ def _is_note_mark(element: Element, text: str, before: str) -> bool:
 def _is_link(element: Element, text: str) -> bool:
     """Return whether a superscript contains a link, or is all that a link contains."""
     parent = element.getparent()
-    if local_name(parent) == "a" and "".join(parent.itertext()).strip() == text:
+    if (
+        parent is not None
+        and local_name(parent) == "a"
+        and "".join(parent.itertext()).strip() == text
+    ):
         return True
     return any(local_name(node) == "a" for node in element.iter())
 
