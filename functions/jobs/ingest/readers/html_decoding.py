@@ -13,7 +13,7 @@ _DECLARED_ENCODING: Final = re.compile(
     re.IGNORECASE,
 )
 _SNIFFED_BYTES: Final = 1024
-"""A page declares its encoding within so many leading bytes (WHATWG HTML, 13.2.3.2)."""
+"""A page declares its encoding within this many leading bytes (WHATWG HTML, 13.2.3.2)."""
 _WIDER_CODECS: Final = {
     **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis"), "cp932"),
     **dict.fromkeys(("gb2312", "gb_2312-80", "gbk", "x-gbk"), "gb18030"),

@@ -49,7 +49,7 @@ _NO_ARTICLE: Final = (
 )
 
 _SAVED_FROM_BYTES: Final = 4096
-"""A program that saves a page writes its URL within so many leading bytes."""
+"""A program that saves a page writes its URL within this many leading bytes."""
 _WEB_SCHEMES: Final = ("http://", "https://")
 _LINK: Final = "ref"
 _HEADING: Final = "head"
