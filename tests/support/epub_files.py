@@ -82,7 +82,8 @@ def make_epub(  # noqa: PLR0913 - the parts of a book
     order = "".join(f'<itemref idref="{name}"/>' for name in spine or documents)
     package = (
         '<?xml version="1.0"?><package xmlns="http://www.idpf.org/2007/opf" version="3.0">'
-        f'<metadata xmlns:dc="http://purl.org/dc/elements/1.1/">{metadata}</metadata>'
+        f'<metadata xmlns:dc="http://purl.org/dc/elements/1.1/"'
+        f' xmlns:opf="http://www.idpf.org/2007/opf">{metadata}</metadata>'
         f'<manifest>{items}</manifest><spine toc="ncx">{order}</spine></package>'
     )
     members: dict[str, str | bytes] = {

@@ -60,6 +60,42 @@ def test_metadata_describe_the_book(tmp_path: Path) -> None:
     assert source.sections[0].written_at == datetime(2019, 3, 1, tzinfo=UTC)
 
 
+@pytest.mark.parametrize(
+    "creators",
+    [
+        (
+            '<dc:creator opf:role="trl">Tom Trans</dc:creator>'
+            '<dc:creator opf:role="aut">Ann Helm</dc:creator><dc:creator>Bob Reef</dc:creator>'
+        ),
+        (
+            '<dc:creator id="a">Ann Helm</dc:creator><dc:creator id="b">Ida Ill</dc:creator>'
+            '<dc:creator id="c">Bob Reef</dc:creator>'
+            '<meta refines="#a" property="role">http://id.loc.gov/vocabulary/relators/aut</meta>'
+            '<meta refines="#b" property="role" scheme="marc:relators">ill</meta>'
+        ),
+    ],
+)
+def test_translators_and_illustrators_are_not_authors(tmp_path: Path, creators: str) -> None:
+    metadata = f"<dc:title>Sails</dc:title>{creators}"
+    source = read_epub(tmp_path, make_epub({"one.xhtml": ONE}, metadata=metadata))
+    assert source.author == "Ann Helm, Bob Reef"
+
+
+def test_a_collection_has_its_editor(tmp_path: Path) -> None:
+    metadata = '<dc:creator opf:role="edt">Ed Itor</dc:creator>'
+    assert read_epub(tmp_path, make_epub({"one.xhtml": ONE}, metadata=metadata)).author == "Ed Itor"
+
+
+@pytest.mark.parametrize("event", ["modification", "conversion"])
+def test_the_date_is_that_of_publication(tmp_path: Path, event: str) -> None:
+    metadata = (
+        f'<dc:date opf:event="{event}">2024-05-31</dc:date>'
+        '<dc:date opf:event="publication">2019-03-01</dc:date>'
+    )
+    source = read_epub(tmp_path, make_epub({"one.xhtml": ONE}, metadata=metadata))
+    assert source.sections[0].written_at == datetime(2019, 3, 1, tzinfo=UTC)
+
+
 def test_a_book_without_metadata_has_its_files_name(tmp_path: Path) -> None:
     source = read_epub(tmp_path, make_epub({"one.xhtml": ONE}, metadata=""))
     assert (source.title, source.author, source.language) == ("sails", None, None)
@@ -82,6 +118,42 @@ def test_chapters_in_one_document_begin_at_their_ids(tmp_path: Path) -> None:
     ]
 
 
+def make_nested_nav(address: str) -> str:
+    """Return a navigation document with a part and its first chapter, at this address."""
+    return make_xhtml(
+        '<nav epub:type="toc"><ol><li><a href="text/one.xhtml">Part One</a>'
+        f'<ol><li><a href="{address}">Wind</a></li></ol></li></ol></nav>'
+    )
+
+
+NESTED_NCX = (
+    '<?xml version="1.0"?><ncx xmlns="http://www.daisy.org/z3986/2005/ncx/"><navMap><navPoint>'
+    '<navLabel><text>Part One</text></navLabel><content src="text/one.xhtml"/><navPoint>'
+    '<navLabel><text>Wind</text></navLabel><content src="text/one.xhtml"/></navPoint></navPoint>'
+    "</navMap></ncx>"
+)
+
+
+@pytest.mark.parametrize(
+    ("nav", "ncx"),
+    [
+        (make_nested_nav("text/one.xhtml"), ""),
+        (make_nested_nav("text/one.xhtml#one"), ""),
+        ("", NESTED_NCX),
+    ],
+)
+def test_the_first_chapter_of_a_part_has_its_own_title(tmp_path: Path, nav: str, ncx: str) -> None:
+    body = f'<section id="one">{ONE}</section>'
+    source = read_epub(tmp_path, make_epub({"one.xhtml": body}, nav=nav, ncx=ncx))
+    assert chapters_of(source) == [("Wind", "Wind\n\nThe wind fills the sail.")]
+
+
+def test_a_table_of_contents_may_have_no_list(tmp_path: Path) -> None:
+    nav = make_xhtml('<nav epub:type="toc"><p><a href="text/one.xhtml">Wind</a></p></nav>')
+    source = read_epub(tmp_path, make_epub({"one.xhtml": ONE}, nav=nav))
+    assert [chapter for chapter, _ in chapters_of(source)] == ["Wind"]
+
+
 def test_a_chapter_goes_on_in_the_next_document(tmp_path: Path) -> None:
     nav = make_nav(("text/one.xhtml", "Wind"))
     source = read_epub(tmp_path, make_epub({"one.xhtml": ONE, "two.xhtml": TWO}, nav=nav))
@@ -97,7 +169,7 @@ def test_notes_pictures_and_page_numbers_are_left_out(tmp_path: Path) -> None:
         '<section role="doc-endnotes"><p>Says Ann.</p></section><script>x()</script>'
     )
     source = read_epub(tmp_path, make_epub({"one.xhtml": body}))
-    assert source.text == "Reef early, m2 by m2. Then wait."
+    assert source.text == "Reef early, m^2 by m^2. Then wait."
 
 
 def test_lists_of_contents_are_left_out(tmp_path: Path) -> None:
@@ -114,6 +186,12 @@ def test_verse_and_code_keep_their_lines(tmp_path: Path) -> None:
 def test_a_document_that_is_not_well_formed_is_read(tmp_path: Path) -> None:
     data = make_epub({"one.xhtml": "<p>Reef <b>early.</p><p>Then wait.<br>And rest."})
     assert read_epub(tmp_path, data).text == "Reef early.\n\nThen wait.\nAnd rest."
+
+
+def test_a_document_without_a_declared_encoding_is_utf_8(tmp_path: Path) -> None:
+    document = "<html><body><p>Größe & “Länge”</p></body></html>"
+    data = make_epub({"one.xhtml": ""}, others={FIRST: document})
+    assert read_epub(tmp_path, data).text == "Größe & “Länge”"
 
 
 def test_a_lost_chapter_loses_only_itself(tmp_path: Path) -> None:

@@ -120,6 +120,36 @@ def test_a_page_without_a_server_has_the_declared_encoding(data: bytes) -> None:
     assert source.text.startswith("Größe “x”")
 
 
+@pytest.mark.parametrize("encoding", ["cp1251", "koi8_r", "cp1252"])
+@pytest.mark.parametrize("declaration", ["", "<meta charset=utf-8>"])
+def test_an_encoding_that_is_not_declared_is_recognized(encoding: str, declaration: str) -> None:
+    russian = "Ветер наполняет парус, пока румпель не станет тяжёлым. "
+    text = "Größe und Länge des Segels “Groß”. " if encoding == "cp1252" else russian
+    script = f"<script>let menu = '{'x' * 5_000}'</script>"
+    page = f"<html><head>{declaration}{script}</head><body><p>{text * 9}</p></body></html>"
+    source = article_source(page.encode(encoding), source_id="x")
+    assert source.text == (text * 9).strip()
+    reason = f"is not UTF-8 and was read as {encoding}; if letters are wrong, save it as UTF-8"
+    assert source.warnings == (reason,)
+
+
+def test_an_encoding_that_is_not_recognized_is_read_as_browsers_do() -> None:
+    source = article_source(b"<p>\x98\x03 " + PROSE.encode(), source_id="x")
+    assert source.text == f"\u02dc {PROSE}"
+    assert ["not recognized" in warning for warning in source.warnings] == [True]
+
+
+@pytest.mark.parametrize("character", ["\x0b", "\x03", "&#3;", "&#x1F;", "\ufffe", "&#xFFFE;"])
+def test_a_character_that_xml_forbids_loses_only_itself(character: str) -> None:
+    text = read_page(f"<p><a href='x{character}'>The</a>{character} wind. {PROSE}")
+    assert text == f"The wind. {PROSE}"
+
+
+def test_references_mean_what_they_mean_in_browsers() -> None:
+    text = read_page(f"<p title='&#34;'>It&#146;s a &#60;reef&#62;&#8230; {PROSE}")
+    assert text == f"It\u2019s a <reef>\u2026 {PROSE}"
+
+
 @pytest.mark.parametrize(
     ("label", "codec", "text"),
     [
@@ -140,6 +170,7 @@ def test_a_label_stands_for_its_wider_encoding(label: str, codec: str, text: str
         "<div id=app></div><noscript>You need to enable JavaScript to run this app.</noscript>",
         "<form><input name=user><button>Sign in</button></form>",
         "<p>" + "<a href=x>A list of links, and of nothing else than links.</a> " * 20,
+        f"<article><h1>{PROSE}</h1></article>",
         "<html></html>",
         "<!-- -->",
     ],
@@ -191,6 +222,7 @@ def test_another_format_of_html_is_left_to_its_reader(tmp_path: Path) -> None:
 
 PARTS = (
     *("<p>", "</p>", "<table>", "<tr><td>", "<pre>", "<br>", "<li>", "<a href=x>", PROSE, "x"),
+    *("<sup>", "</sup>", "<q>", "</q>", "<code>", "</table>", "<td class=gutter>1", "\x0b", "&#3;"),
     *("<meta name=author content='", "'>", "<time datetime=2024-99-99>", "&#0;", "&#xD800;"),
 )
 WHOLE = make_page().encode()

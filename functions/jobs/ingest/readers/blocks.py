@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     """An element of lxml, which has no types."""
 
 LINE_BREAK: Final = "\0"
-"""A line break in a block until its white space is collapsed. No document contains a NUL."""
+"""Stands for a line break in a block until white space is collapsed. No document contains it."""
 _CELL_SEPARATOR: Final = " | "
 _HTML_BLOCKS: Final = (
     "address article aside blockquote body dd details div dl dt fieldset figcaption figure footer"
@@ -91,6 +91,12 @@ def read_blocks(
         yield Block("", text, frozenset(ids))
 
 
+def is_block(element: Element) -> bool:
+    """Return whether an element is a paragraph, heading, list item, table cell ..."""
+    tag = local_name(element)
+    return tag in _BLOCKS or tag in _CELLS
+
+
 def local_name(element: Element) -> str:
     """Return the name of an element without its namespace; "" of a comment or an instruction."""
     tag = element.tag
@@ -115,7 +121,7 @@ def _contents(element: Element, tag: str) -> list[Element | _Edge | str]:
 
 
 def _is_code_block(element: Element, tag: str) -> bool:
-    """Return whether an element is trafilatura's name for preformatted text."""
+    """Return whether an element is what trafilatura makes of preformatted text."""
     return tag == "code" and "\n" in "".join(element.itertext())
 
 

@@ -65,7 +65,7 @@ the whole file.
 """
 
 MEGABYTE = 1_000_000
-LATIN = ("cp1252", "cp1250", "cp1254", "mac_roman")
+LATIN = ("cp1252", "cp1250", "iso8859_2", "cp1254", "mac_roman", "cp850", "cp852")
 OTHER_SCRIPTS = (
     *("cp1251", "koi8_r", "cp1253", "cp932", "euc_jp"),
     *("gb18030", "big5", "cp949", "cp1255", "cp1256"),
@@ -77,9 +77,10 @@ _CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x19\x7f]")
 _SAMPLE_BYTES = 65_536
 """An encoding is recognized by this much of the lines that are not ASCII."""
 _MAX_CHAOS = 0.05
-"""An encoding whose result looks as orderly as the best, up to this difference, is as likely."""
+"""An encoding is as likely as the best one if charset-normalizer finds its text more chaotic by at
+most this much."""
 _MAX_INCOHERENCE = 0.12
-"""The same of how much the letters are those of a language."""
+"""The same limit for how much less its letters are those of a language."""
 _MAX_FAULTS = 3
 
 
@@ -119,7 +120,7 @@ def read_any_text(path: Path, limit: int) -> tuple[str, tuple[str, ...]]:
     try:
         return _decode_unicode(data), ()
     except UnicodeDecodeError:
-        return _decode_damaged(data) or _decode_legacy(data)
+        return _decode_damaged(data) or decode_legacy(data)
 
 
 def excess(size: int, limit: int) -> str | None:
@@ -170,10 +171,23 @@ def _decode_damaged(data: bytes) -> tuple[str, tuple[str, ...]] | None:
     return text, (warning,)
 
 
-def _decode_legacy(data: bytes) -> tuple[str, tuple[str, ...]]:
+def decode_legacy(data: bytes, sample: bytes | None = None) -> tuple[str, tuple[str, ...]]:
+    """Decode a text in a legacy encoding.
+
+    Args:
+        data: The text.
+        sample: What to recognize the encoding by, such as a page without its tags; by default the
+            text itself.
+
+    Returns:
+        The text, and a warning that names the encoding.
+
+    Raises:
+        Unreadable: It is binary, or its encoding is not recognized.
+    """
     if _CONTROLS.search(data):
         raise Unreadable("is not text: it has control characters, and is not UTF-8")
-    for encoding in _detect_encodings(data):
+    for encoding in _detect_encodings(sample or data):
         try:
             text = data.decode(encoding)
         except UnicodeDecodeError:
@@ -189,7 +203,7 @@ def _detect_encodings(data: bytes) -> list[str]:
 
     lines = [line for line in data.splitlines() if not line.isascii()]
     sample = b"\n".join(lines)
-    if len(sample) > _SAMPLE_BYTES:  # cut where no character of two bytes is
+    if len(sample) > _SAMPLE_BYTES:  # cut where no two-byte character can be
         sample = sample[:_SAMPLE_BYTES]
         sample = sample[: 1 + max(map(sample.rfind, (b"\n", b" ", b".")))] or sample
     matches = from_bytes(sample, cp_isolation=[*LATIN, *OTHER_SCRIPTS])
@@ -205,7 +219,7 @@ def _detect_encodings(data: bytes) -> list[str]:
     }
     is_latin = 2 * len(sample.decode("ascii", "ignore")) > len(sample)
     order = LATIN + OTHER_SCRIPTS if is_latin else OTHER_SCRIPTS + LATIN
-    return sorted(likely, key=order.index)
+    return sorted(likely.intersection(order), key=order.index)
 
 
 def _decode_utf16(data: bytes) -> str:

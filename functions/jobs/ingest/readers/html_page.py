@@ -20,15 +20,21 @@ from functions.jobs.ingest.readers.decoding import (
     excess,
     validated,
 )
-from functions.jobs.ingest.readers.fields import DocumentMetadata, clean, headline
+from functions.jobs.ingest.readers.fields import DocumentMetadata, clean, headline, to_one_line
 from functions.jobs.ingest.readers.formats import Format
+from functions.jobs.ingest.readers.html_decoding import decode_html
+from functions.jobs.ingest.readers.inline_markup import replace_inline_markup
 from functions.jobs.ingest.readers.locators import join_texts
+from functions.jobs.ingest.readers.page_boilerplate import remove_boilerplate
+from functions.jobs.ingest.readers.page_title import choose_title, find_titles
 from functions.jobs.ingest.readers.text_files import source_id_of
 from shared.knowledge.source import Locator, Section, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
+
+    from functions.jobs.ingest.readers.page_title import PageTitles
 
 MAX_BYTES: Final = 16 * MEGABYTE
 """Larger files are refused. A page that was saved as one file contains its images."""
@@ -42,27 +48,8 @@ _NO_ARTICLE: Final = (
     " Save the page from a browser, or its text as Markdown"
 )
 
-_DECLARED_ENCODING: Final = re.compile(
-    rb"""<(?:meta|\?xml)\b[^>]{0,200}?\b(?:charset|encoding)\s*=\s*["']?([\w.:-]{1,40})""",
-    re.IGNORECASE,
-)
-_SNIFFED_BYTES: Final = 1024
-"""A page declares its encoding within so many leading bytes (WHATWG HTML, 13.2.3.2)."""
 _SAVED_FROM_BYTES: Final = 4096
-"""A program that saves a page writes its URL within so many leading bytes."""
-_WIDER_CODECS: Final = {
-    **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis"), "cp932"),
-    **dict.fromkeys(("gb2312", "gb_2312-80", "gbk", "x-gbk"), "gb18030"),
-    **dict.fromkeys(("euc-kr", "ks_c_5601-1987", "korean"), "cp949"),
-}
-"""What pages with these labels are decoded as, since many have characters that only the wider codec
-has (WHATWG Encoding, 4.2)."""
-_REPLACEMENT: Final = "\ufffd"
-_BYTE_ORDER_MARKS: Final = {
-    b"\xef\xbb\xbf": "utf-8",
-    b"\xff\xfe": "utf-16-le",
-    b"\xfe\xff": "utf-16-be",
-}
+"""A program that saves a page writes its URL within this many leading bytes."""
 _WEB_SCHEMES: Final = ("http://", "https://")
 _LINK: Final = "ref"
 _HEADING: Final = "head"
@@ -101,18 +88,23 @@ def article_source(
     if reason := excess(len(html), MAX_BYTES):
         raise Unreadable(reason)
     url = url or _find_saved_url(html)
-    tree = _parse(html)
+    page, warnings = decode_html(html)
+    tree = _parse(page)
     language = _find_language(tree)
+    titles = find_titles(tree)
     document = _extract(tree, url)
-    metadata = _make_metadata(document, language, url)
+    metadata = _make_metadata(document, titles, language, url)
     page_title = headline(metadata.title or title or "Untitled")
     text, locators = _join_blocks(document.body, page_title)
+    if not text:
+        raise Unreadable(_NO_ARTICLE)
     section = Section(text, locators=locators, written_at=metadata.highlighted_at or written_at)
     return Source(
         source_id=source_id,
         title=page_title,
         **{**metadata.source_fields, "category": "articles"},
         sections=(section,),
+        warnings=warnings,
     )
 
 
@@ -132,31 +124,10 @@ def _read(file: SourceFile) -> bytes:
     return file.path.read_bytes()
 
 
-def _decode(html: bytes) -> str:
-    """Decode a page by its byte order mark, declaration, UTF-8 or Windows-1252, in this order."""
-    marks = (name for mark, name in _BYTE_ORDER_MARKS.items() if html.startswith(mark))
-    declaration = _DECLARED_ENCODING.search(html[:_SNIFFED_BYTES])
-    declared = declaration[1].decode("ascii") if declaration else None
-    for name in filter(None, (next(marks, None), declared, "utf-8")):
-        # Pages labelled Latin-1 are decoded as Windows-1252 (WHATWG Encoding, 4.2).
-        is_latin1 = name.lower() in {"iso-8859-1", "latin-1", "latin1", "us-ascii", "ascii"}
-        codec = "windows-1252" if is_latin1 else _WIDER_CODECS.get(name.lower(), name)
-        try:
-            text = html.decode(codec, "replace")
-        except (LookupError, UnicodeError):
-            continue
-        invalid = text.count(_REPLACEMENT)
-        valid = sum(not character.isascii() for character in text) - invalid
-        if 2 * invalid <= valid:  # a stray byte in a page of this encoding
-            return text.removeprefix("\ufeff")
-    return html.decode("windows-1252", "replace")
-
-
-def _parse(html: bytes) -> Any:
+def _parse(text: str) -> Any:
     from lxml import etree
     from lxml import html as lxml_html
 
-    text = _decode(html).replace("\0", "")
     if not text.strip():
         raise Unreadable("is empty")
     parser = lxml_html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
@@ -168,6 +139,8 @@ def _parse(html: bytes) -> Any:
         raise Unreadable(
             f"has more than {MAX_ELEMENTS:,} elements, too many for an article: split the page"
         )
+    replace_inline_markup(tree)
+    remove_boilerplate(tree)
     return tree
 
 
@@ -205,10 +178,14 @@ def _count_prose(body: Any) -> int:
     return sum(len(block.text) for block in blocks)
 
 
-def _make_metadata(document: Any, language: str | None, url: str | None) -> DocumentMetadata:
+def _make_metadata(
+    document: Any, titles: PageTitles, language: str | None, url: str | None
+) -> DocumentMetadata:
     canonical = document.url or ""
+    title = to_one_line(document.title or "")
+    site_name = document.sitename or ""
     fields = {
-        "title": document.title,
+        "title": choose_title(title, titles, site_name=site_name, url=canonical or url or ""),
         "author": document.author and document.author.replace("; ", ", "),
         "language": language,
         "date": document.date,
@@ -248,9 +225,11 @@ FORMAT: Final = Format(
     read=records,
     max_bytes=MAX_BYTES,
     fields={
-        "the article": "the passages, without menus, comments and images",
+        "the article": "the passages, without menus, comments, images, edit links, marks of notes"
+        " and line numbers",
+        "`10<sup>6</sup>`": "`10^6`",
         "headings": "the chapter of a passage",
-        "title, og:title": "the title; if missing, the file's name",
+        "title, og:title": "the title without the name of the site; if missing, the file's name",
         "author": "the author",
         "lang": "the language",
         "canonical URL": "the URL of the original; if missing, the one recorded when the page was"

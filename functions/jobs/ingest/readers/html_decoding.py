@@ -1,0 +1,81 @@
+"""Decoding HTML pages, whose encoding may be declared in them, and may be declared wrongly."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Final
+
+from functions.jobs.ingest.readers.decoding import Unreadable, decode_legacy
+
+_DECLARED_ENCODING: Final = re.compile(
+    rb"""<(?:meta|\?xml)\b[^>]{0,200}?\b(?:charset|encoding)\s*=\s*["']?([\w.:-]{1,40})""",
+    re.IGNORECASE,
+)
+_SNIFFED_BYTES: Final = 1024
+"""A page declares its encoding within this many leading bytes (WHATWG HTML, 13.2.3.2)."""
+_WIDER_CODECS: Final = {
+    **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis"), "cp932"),
+    **dict.fromkeys(("gb2312", "gb_2312-80", "gbk", "x-gbk"), "gb18030"),
+    **dict.fromkeys(("euc-kr", "ks_c_5601-1987", "korean"), "cp949"),
+}
+"""What pages with these labels are decoded as, since many have characters that only the wider codec
+has (WHATWG Encoding, 4.2)."""
+_UNKNOWN_ENCODING: Final = (
+    "is in an encoding that is not recognized, and was read as windows-1252; if letters are wrong,"
+    " save it as UTF-8"
+)
+_TAG: Final = re.compile(rb"<[^<>]*>")
+_REFERENCE: Final = re.compile(r"&#(?:x[0-9a-f]{1,8}|[0-9]{1,8});?", re.IGNORECASE)
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML does not allow (XML 1.0, 2.2), such as the vertical tabs of Word. trafilatura
+refuses pages with them."""
+_REPLACEMENT: Final = "\ufffd"
+_BYTE_ORDER_MARKS: Final = {
+    b"\xef\xbb\xbf": "utf-8",
+    b"\xff\xfe": "utf-16-le",
+    b"\xfe\xff": "utf-16-be",
+}
+
+
+def decode_html(html: bytes) -> tuple[str, tuple[str, ...]]:
+    """Decode a page by its byte order mark, its declaration, as UTF-8, or else by a guess.
+
+    Returns:
+        The text without characters that XML does not allow, and a warning if the encoding was
+        guessed.
+    """
+    text, warnings = _decode(html)
+    return _NOT_XML.sub("", _REFERENCE.sub(_replace_reference, text)), warnings
+
+
+def _decode(html: bytes) -> tuple[str, tuple[str, ...]]:
+    marks = (name for mark, name in _BYTE_ORDER_MARKS.items() if html.startswith(mark))
+    declaration = _DECLARED_ENCODING.search(html[:_SNIFFED_BYTES])
+    declared = declaration[1].decode("ascii") if declaration else None
+    for name in filter(None, (next(marks, None), declared, "utf-8")):
+        # Pages labelled Latin-1 are decoded as Windows-1252 (WHATWG Encoding, 4.2).
+        is_latin1 = name.lower() in {"iso-8859-1", "latin-1", "latin1", "us-ascii", "ascii"}
+        codec = "windows-1252" if is_latin1 else _WIDER_CODECS.get(name.lower(), name)
+        try:
+            text = html.decode(codec, "replace")
+        except (LookupError, UnicodeError):
+            continue
+        invalid = text.count(_REPLACEMENT)
+        valid = sum(not character.isascii() for character in text) - invalid
+        if 2 * invalid <= valid:  # a stray byte in a page of this encoding
+            return text.removeprefix("\ufeff"), ()
+    try:
+        return decode_legacy(html, _TAG.sub(b"\n", html))
+    except Unreadable:
+        return html.decode("windows-1252", "replace"), (_UNKNOWN_ENCODING,)
+
+
+def _replace_reference(reference: re.Match[str]) -> str:
+    """Return the character that a reference stands for in HTML: `&#146;` is an apostrophe.
+
+    References to ASCII characters, which could become markup, are kept.
+    """
+    character = unescape(reference[0])
+    is_printable_ascii = bool(character) and character.isascii() and character.isprintable()
+    return reference[0] if is_printable_ascii else character

@@ -1,0 +1,130 @@
+"""Running heads and page numbers of a PDF are removed, and titles that look like them stay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from functions.jobs.ingest.readers.pdf_running_heads import remove_running_heads
+from tests.support.pdf_files import make_pdf
+from tests.support.source_files import read_one, write_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+def remove(tops: Sequence[str], bottoms: Sequence[str] = ()) -> list[str]:
+    """Return what is left at the tops and at the bottoms of pages with these lines."""
+    rests = bottoms or [""] * len(tops)
+    pages = [
+        [top, "", f"Text {chr(65 + index)} begins.", "And ends.", "", rest]
+        for index, (top, rest) in enumerate(zip(tops, rests, strict=True))
+    ]
+    removed = remove_running_heads(pages)
+    return [
+        line
+        for page in removed
+        for line in page
+        if line and not line.endswith((" begins.", "ends."))
+    ]
+
+
+def test_heads_and_page_numbers_are_left_out_of_a_file(tmp_path: Path) -> None:
+    pages = [
+        ["A Handbook", "", f"Text {number * number} begins.", "", f"Page {number} of 90"]
+        for number in range(12, 18)
+    ]
+    source = read_one(write_file(tmp_path, "sails.pdf", make_pdf(*pages)))
+    expected = " ".join(f"Text {number * number} begins." for number in range(12, 18))
+    assert " ".join(source.text.split()) == f"A Handbook {expected}"
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["{}", "- {} -", "– {} –", "Page {}", "Page {} of 90", "{} / 90", "Seite {} von 90"],  # noqa: RUF001
+)
+def test_page_numbers_are_removed(form: str) -> None:
+    assert remove([form.format(number) for number in range(7, 12)]) == []
+    assert remove([""] * 5, [form.format(number) for number in range(345, 350)]) == []
+
+
+def test_a_page_number_may_move_on_the_first_page_of_a_chapter() -> None:
+    numbers = [str(number) for number in range(1, 9)]
+    tops = [*numbers[:3], "", *numbers[4:]]
+    assert remove(tops, ["", "", "", numbers[3], "", "", "", ""]) == []
+
+
+def test_each_numbering_counts_by_itself() -> None:
+    assert remove([str(number) for number in (*range(30, 36), *range(1, 6))]) == []
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("A Handbook", "A Handbook {}", "{} A Handbook", "{} | A Handbook", "A Handbook · {}"),
+        *("A Handbook Page {}", "Page {} of 90 – A Handbook", "A Handbook - {}/90"),  # noqa: RUF001
+    ],
+)
+def test_the_first_of_running_heads_is_kept(form: str) -> None:
+    assert remove([form.format(number) for number in range(3, 9)]) == ["A Handbook"]
+
+
+def test_facing_pages_have_different_heads() -> None:
+    tops = [f"{number} Walden" if number % 2 else f"Economy {number}" for number in range(13, 23)]
+    assert remove(tops) == ["Walden", "Economy"]
+
+
+def test_a_chapter_has_a_head_of_its_own() -> None:
+    chapters = {"Wind": 12, "Anchors": 2, "Reefs": 12}
+    tops = [f"On {name}" for name, count in chapters.items() for _ in range(count)]
+    assert remove(tops) == ["On Wind", "On Anchors", "On Anchors", "On Reefs"]
+
+
+def test_the_head_of_a_short_chapter_is_known_by_its_page_number() -> None:
+    """The first page of each chapter has a number alone, and the others have the chapter, too."""
+    tops = ["1", "On Wind 2", "On Wind 3", "4", "On Anchors 5", "6", "On Reefs 7", "On Reefs 8"]
+    assert remove(tops) == ["On Wind", "On Anchors 5", "On Reefs"]
+
+
+def test_a_head_and_a_number_on_two_lines_are_removed() -> None:
+    pages = [["A Handbook", str(number), "", f"Text {number * 7}."] for number in range(1, 7)]
+    texts = [line for page in remove_running_heads(pages) for line in page if line]
+    assert texts == ["A Handbook", *(f"Text {number * 7}." for number in range(1, 7))]
+
+
+@pytest.mark.parametrize(
+    "titles",
+    [
+        pytest.param(["Agenda", "A", "B", "Agenda", "C", "D", "Agenda", "E", "F"], id="slides"),
+        pytest.param(["A", "B", *["Results"] * 4, "C", "D", "E", "F"], id="slides in a row"),
+        pytest.param([f"Exercise {number}" for number in range(1, 7)], id="exercises"),
+        pytest.param([f"Lesson {number}" for number in range(7, 13)], id="later lessons"),
+        pytest.param([str(year) for year in range(1914, 1920)], id="years"),
+        pytest.param([f"Results in {year}" for year in range(2018, 2024)], id="years in titles"),
+        pytest.param([f"{day} May" for day in range(1, 7)], id="days"),
+        pytest.param([f"{day} May 2024" for day in range(1, 7)], id="dates"),
+        pytest.param([f"{number}. Reefs" for number in range(1, 7)], id="numbered titles"),
+        pytest.param(["3", "1", "4", "1", "5", "9"], id="numbers out of order"),
+        pytest.param(["A Handbook", "A Handbook"], id="two pages"),
+    ],
+)
+def test_titles_of_pages_are_kept(titles: list[str]) -> None:
+    assert remove(titles) == titles
+    assert remove([""] * len(titles), titles) == titles
+
+
+def test_a_page_has_its_number_only_once() -> None:
+    titles = [f"Lab exercise {number}" for number in range(1, 7)]
+    assert remove(titles, [str(number) for number in range(1, 7)]) == titles
+
+
+@given(st.lists(st.lists(st.sampled_from(["", "1", "2", "A", "A 1", "1 A", "Page 1"])), max_size=9))
+def test_only_whole_lines_or_page_numbers_are_removed(pages: list[list[str]]) -> None:
+    for before, after in zip(pages, remove_running_heads(pages), strict=True):
+        words = " ".join(before).split()
+        for word in " ".join(after).split():
+            words.remove(word)
