@@ -52,6 +52,8 @@ def test_front_matter_describes_the_text_below_it(tmp_path: Path) -> None:
         ("```sh\n# a comment\n```\n# Heading\n", "Heading"),
         ("~~~\n# a comment, in a block that never ends\n", "note"),
         ("Words only.", "note"),
+        ("# **Bread** &amp; <u>salt</u>[^1], by [Ann][a]", "Bread & salt, by Ann"),
+        ("# `a<br>`", "`a<br>`"),
         ("# " + "long " * 100, "long " * 59 + "long…"),
     ],
 )

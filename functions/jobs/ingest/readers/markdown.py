@@ -1,12 +1,15 @@
 """Markdown: what only the editor understands is taken out, and links are collected.
 
 What any reader of Markdown understands stays in the text: emphasis, headings, lists, check boxes,
-links to web pages. `shared.text.markup` removes these marks from snippets and summaries.
+links to web pages, footnotes, HTML. `shared.text.markup` removes these marks from titles, snippets
+and summaries.
 
 | in the file | in the text |
 |---|---|
 | `[[Note]]`, `[[folder/Note#Part]]`, `[[Note|words]]` | `Note`, `Note > Part`, `words` |
 | `![[Note]]`, `![[picture.png]]` | nothing |
+| `[words][label]`, `[label][]`, `[label]` with `[label]: address` | `[words](address)` |
+| `[label]: address` | nothing: in another chunk than the link it would be of no use |
 | `<!-- comment -->` | nothing |
 | in a vault: `%% comment %%`, and block ids such as ` ^37066d` at the end of a line | nothing |
 
@@ -19,7 +22,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from shared.text.markup import WIKILINK, wikilink_target, wikilink_words
+from shared.text.markup import LINK_DEFINITION, WIKILINK, wikilink_target, wikilink_words
 
 CODE: Final = (
     r"^[ \t>]*(?P<fence>`{3,}+(?=[^`\n]*$)|~{3,}+).*?(?:^[ \t>]*(?P=fence)|\Z)"  # fenced
@@ -27,6 +30,12 @@ CODE: Final = (
     r"|(?<!`)(?P<ticks>`++)[^\n]{0,1000}?(?<!`)(?P=ticks)(?!`)"  # in a line
 )
 """The pattern of code, for `re.DOTALL | re.MULTILINE`."""
+_REFERENCE: Final = re.compile(
+    rf"{CODE}"
+    rf"|(?P<definition>{LINK_DEFINITION.pattern}\n?)"
+    r"|(?<![\[\\])\[(?P<words>[^\[\]\n]++)\](?:\[(?P<name>[^\[\]\n]*+)\])?+(?![\](:])",
+    re.DOTALL | re.MULTILINE,
+)
 _TOKEN: Final = re.compile(
     rf"(?P<code>{CODE})"
     r"|(?P<comment><!--)"
@@ -65,6 +74,7 @@ def read_markdown(text: str, *, in_vault: bool) -> Markdown:
             id.
     """
     markdown = Markdown()
+    text = _resolve_references(text)
     last_end = text.rfind(_END_OF_COMMENT)
     parts: list[str] = []
     copied = position = 0
@@ -92,6 +102,37 @@ def read_markdown(text: str, *, in_vault: bool) -> Markdown:
             copied = position
     markdown.text = "".join([*parts, text[copied:]])
     return markdown
+
+
+def _resolve_references(text: str) -> str:
+    """Write `[words][label]` as `[words](address)`, and leave out the lines with the addresses.
+
+    The text may double. Further links in a hostile file with a long address stay as they are.
+    """
+    addresses: dict[str, str] = {}
+    for match in _REFERENCE.finditer(text):
+        if match["definition"]:
+            address = match["address"] or match["angled"]
+            is_plain = set(" ()<>").isdisjoint(address)
+            label = _normalize_label(match["label"])
+            addresses.setdefault(label, address if is_plain else f"<{address}>")
+    room = len(text)
+
+    def replace(match: re.Match[str]) -> str:
+        nonlocal room
+        if match["definition"]:
+            return ""
+        address = addresses.get(_normalize_label(match["name"] or match["words"] or ""))
+        if address is None or len(address) > room:
+            return match[0]
+        room -= len(address)
+        return f"[{match['words']}]({address})"
+
+    return _REFERENCE.sub(replace, text) if addresses else text
+
+
+def _normalize_label(label: str) -> str:
+    return " ".join(label.split()).casefold()
 
 
 def _close_gap(parts: list[str], text: str, end: int) -> int:

@@ -38,7 +38,7 @@ from functions.jobs.ingest.readers.links import MAX_LINKS, LinkTargets
 from functions.jobs.ingest.readers.markdown import CODE, read_markdown, without_wikilinks
 from shared.core.ids import safe_id
 from shared.knowledge.source import Section, Source
-from shared.text.markup import WIKILINK, wikilink_target
+from shared.text.markup import WIKILINK, plain_line, wikilink_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -173,7 +173,7 @@ def _find_first_heading(text: str) -> str | None:
         heading = (match["heading"] or "").rstrip()
         bare = heading.rstrip("#")
         if title := (bare if bare.endswith((" ", "\t")) else heading).strip():
-            return title
+            return plain_line(title)
     return None
 
 
@@ -219,6 +219,7 @@ FORMAT: Final = Format(
         " file's name, else the file's own",
         "`[[Note]]`, `[[Note#Part]]`, `[words](other.md)`": "links to other sources; in a vault of"
         " Obsidian by name and by `aliases`, elsewhere by path",
+        "`[words][label]` with `[label]: address`": "`[words](address)`",
         "`![[Note]]`, `<!-- comment -->`; in a vault `%% comment %%` and `^block-id`": "left out",
     },
     example="---\ntitle: On tests\ntags: [testing]\n---\nA flaky test is worse than none. #ci\n"
