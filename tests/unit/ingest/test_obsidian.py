@@ -170,7 +170,7 @@ def test_a_long_address_of_many_links_is_not_repeated_without_end() -> None:
     ],
 )
 def test_a_link_in_a_vault_leads_to_its_note(vault: Path, link: str, title: str) -> None:
-    aliases = "---\naliases: [Secale cereale, Roggen]\n---\nGrain."
+    aliases = "---\nnote: not: YAML\naliases: [Secale cereale, Roggen]\n---\nGrain."
     write_file(vault, "Bread/Rye.md", aliases)
     write_file(vault, "Café.md", "Coffee.")
     write_file(vault, "Bread/Index.md", "# Near")

@@ -6,9 +6,9 @@ import re
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import PurePath, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, BeforeValidator, Field
 
 from functions.jobs.ingest.readers import kindle_clippings
 from functions.jobs.ingest.readers.decoding import (
@@ -28,12 +28,7 @@ from functions.jobs.ingest.readers.fields import (
     headline,
 )
 from functions.jobs.ingest.readers.formats import Format
-from functions.jobs.ingest.readers.front_matter import (
-    MalformedFrontMatter,
-    lines_of_keys,
-    match_front_matter,
-    parse_front_matter,
-)
+from functions.jobs.ingest.readers.front_matter import match_front_matter, parse_front_matter
 from functions.jobs.ingest.readers.links import MAX_LINKS, LinkTargets
 from functions.jobs.ingest.readers.markdown import CODE, read_markdown, without_wikilinks
 from shared.core.ids import safe_id
@@ -55,10 +50,20 @@ _DATE_IN_NAME: Final = re.compile(r"(?<!\d)((?:19|20)\d\d)([-_.]?)(\d\d)\2(\d\d)
 _YAML_NULLS: Final = ("", "~", "null", "Null", "NULL")
 
 
+def _split_tags(value: Any) -> Any:
+    """Split tags in one text at commas and at `#`, else at blanks."""
+    if not isinstance(value, str):
+        return value
+    text = value.replace(" #", ",#")
+    return text.split("," if "," in text else None)
+
+
 class _FrontMatter(DocumentMetadata):
     """The metadata in a file's front matter."""
 
-    tags: Tags = Field(default=(), validation_alias=AliasChoices("tags", "tag"))
+    tags: Annotated[Tags, BeforeValidator(_split_tags)] = Field(
+        default=(), validation_alias=AliasChoices("tags", "tag")
+    )
     created: Moment = None
     updated: Moment = Field(default=None, validation_alias=AliasChoices("updated", "modified"))
 
@@ -129,29 +134,25 @@ def _make_path_links(file: SourceFile) -> LinkTargets:
 def _split(text: str) -> tuple[_FrontMatter, list[str], str, tuple[str, ...]]:
     """Return the front matter, the notes it links to, the text after it, and what is wrong with it.
 
-    A text may also begin with a horizontal rule (`---`): only a YAML mapping between two such lines
-    is front matter. A block that is not valid YAML is kept as text, with a warning.
+    A text may also begin with a horizontal rule (`---`): only keys and values between two such
+    lines are front matter.
     """
     match = match_front_matter(text)
-    try:
-        fields = parse_front_matter(match[1]) if match else None
-    except MalformedFrontMatter as error:
-        return _FrontMatter(), [], text.strip(), (f"{error}; kept as text",)
-    if match is None or not isinstance(fields, dict):
+    front_matter = parse_front_matter(match[1]) if match else None
+    if match is None or front_matter is None:
         return _FrontMatter(), [], text.strip(), ()
     given = {
-        key.lower(): _strip_wikilinks(value)
-        for key, value in fields.items()
+        key: _strip_wikilinks(value)
+        for key, value in front_matter.fields.items()
         if value not in _YAML_NULLS
     }
     if _is_address(given.get("source")):  # the Web Clipper of Obsidian calls it so
         given.setdefault("url", given["source"])
     about, faults = validated(_FrontMatter, given, set(given))
-    lines = lines_of_keys(match[1]) if faults else {}
-    warnings = (
-        f"line {lines[str(field)]}: {field}: {reason}; kept without it"
+    warnings = front_matter.warnings + [
+        f"line {front_matter.lines.get(str(field), 1)}: {field}: {reason}; kept without it"
         for (field, *_), reason in faults
-    )
+    ]
     linked_notes = [wikilink_target(link["wiki"]) for link in WIKILINK.finditer(match[1])]
     return about, linked_notes, text[match.end() :].strip(), tuple(warnings)
 
@@ -210,7 +211,7 @@ FORMAT: Final = Format(
         "text": "the passages",
         "title": "the title; else the first heading of level one, else the file's name",
         "author": "the author",
-        "tags, tag": "tags; `#tags` in the text too",
+        "tags, tag": "tags: a list, or a text with commas or else blanks; `#tags` in the text too",
         "category": "the category",
         "language, lang": "the language",
         "source_url, url, source": "the address of the original",
