@@ -67,8 +67,8 @@ _LINK: Final = re.compile(
     rf"{_CODE}"
     r"|<!--[^<>]*+(?<=--)>"
     rf"|(?i:{_TAG})"
-    r"|<(?P<address>https?://[^\s<>]++)>"
-    r"|\[\^[\w-]++\](?!\()"  # a mark of a footnote
+    r"|<(?P<address>https?://[^\s<>]++|[\w.+-]++@[\w.-]++)>"
+    r"|\[\^[\w-]++\](?!\()|\^(?=\[[^\[\]\n]*+\])"  # a mark of a footnote
     rf"|(?P<image>!?)(?:{WIKILINK.pattern}"
     r"|\[(?P<words>[^\[\]\n]*+)\](?:\([ \t]*+"
     r"(?:<[^<>\n]*+>|(?:[^\s()]|\([^\s()]*+\))*+)"  # the address

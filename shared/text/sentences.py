@@ -1,8 +1,8 @@
 """The prose sentences of a text.
 
-Code, tables, headings, titles of callouts, images and bare addresses are skipped. A list item or
-a footnote is a sentence without its marker and its check box. The lines of a hand-wrapped
-paragraph are joined.
+Code, tables, headings, lines of tags, titles of callouts, images and bare addresses are skipped. A
+list item or a footnote is a sentence without its marker and its check box. The lines of a
+hand-wrapped paragraph are joined.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MIN_LETTERS: Final = 0.7
 """In prose, at least this share of the characters other than white space are letters."""
 
-_BREAK: Final = re.compile(r"\s*(?:\||#{1,6}\s|\[!\w|[-=*_]{3,}\s*$|$)")
+_BREAK: Final = re.compile(r"\s*(?:\||#{1,6}\s|\[!\w|[-=*_]{3,}\s*$|(?:#[^\s#]+\s*)++$|$)")
 _ADDRESS: Final = re.compile(r"<?\bhttps?://[^\s>]+>?")
 
 

@@ -75,6 +75,12 @@ def links(folder: Path) -> dict[str, list[str]]:
         ),
         ("[no][label] [x] t[i][j] [Ann]: so.\n[Ann]: so.\n`[a]`\n```\n[a]: /b\n```", None),
         ("[a]\n\n```\n[a]: /code\n```\n[a]: /b", "[a](/b)\n\n```\n[a]: /code\n```"),
+        ("A\n\n```dataview\nTABLE x FROM #b\n```\n~~~query\n^a\n~~~\nEnd.", "A\n\nEnd."),
+        ("```sh\ndataview:: x\n```", None),
+        (
+            "Rating:: 5, (**a**:: b) and std::vector, a :: b",
+            "Rating: 5, (**a**: b) and std::vector, a :: b",
+        ),
         ("<u>one</u>[^1] &nbsp; <br>\n\n[^1]: Note.", None),
         ("- [ ] **task** [site](https://example.com) #tag\n> [!tip] Title", None),
     ],
@@ -87,9 +93,9 @@ def test_what_only_the_editor_understands_is_taken_out(
 
 
 def test_outside_a_vault_only_links_embeds_and_html_comments_are() -> None:
-    text = "[[Note|words]] x[[1]] [[ -f x ]] %%a%% ^b\n![[c]]\n<!-- d -->End. ^e"
+    text = "[[Note|words]] x[[1]] [[ -f x ]] %%a%% ^b\n![[c]]\n<!-- d -->End:: it ^e"
     markdown = read_markdown(text, in_vault=False)
-    assert markdown.text == "words x[[1]] [[ -f x ]] %%a%% ^b\nEnd. ^e"
+    assert markdown.text == "words x[[1]] [[ -f x ]] %%a%% ^b\nEnd:: it ^e"
 
 
 def test_plain_text_in_a_vault_stays_as_it_is(vault: Path) -> None:
@@ -282,6 +288,13 @@ def test_templates_and_hidden_folders_are_left_out(
     listing = list_files(vault)
     assert list(listing.files) == ["Notes/Templates.md"]
     assert listing.not_read == "1 in the folder of templates"
+
+
+def test_drawings_are_left_out(vault: Path) -> None:
+    for name in ("Plan.excalidraw.md", "Plan.md"):
+        write_file(vault, name, "==Switch to EXCALIDRAW VIEW== # Text Elements")
+    listing = list_files(vault)
+    assert (list(listing.files), listing.not_read) == (["Plan.md"], "1 .excalidraw.md")
 
 
 def test_elsewhere_a_folder_of_templates_is_read(tmp_path: Path) -> None:

@@ -131,6 +131,8 @@ def test_broken_text_file_is_reported_with_advice(
         ('tags: "#x #y"', "note", "Ann", ("x", "y")),
         ("Tags: #x #y", "note", "Ann", ("x", "y")),
         ("tags: #x, #y z", "note", "Ann", ("x", "y z")),
+        ("tags: x, #y", "note", "Ann", ("x", "y")),
+        ("tags: x # a comment", "note", "Ann", ("x",)),
         ("tag: #", "note", "Ann", ()),
     ],
 )
@@ -252,6 +254,7 @@ def test_a_date_is_given_or_in_the_name_or_the_file_s_own(
         ("`code`#not `code` #real", ("real",)),
         ("Code:\n\n    #code\n#real", ("real",)),
         ("#Given #given #new", ("new",)),
+        ("<mark style='background: #FFF3A3'>a</mark> #real a < b #too > c", ("real", "too")),
         (f"#{'long' * 26} #short", ("short",)),
     ],
 )

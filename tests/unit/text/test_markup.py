@@ -43,6 +43,7 @@ MARKS = st.text(alphabet='ab \n\t*_~=`#>|<![]()\\-^:/é1.&;"', max_size=200)
         ("a\n---\nb\n* * *\n| a |\n|---|", "a\n\nb\n\n| a |\n"),
         ("One.[^1] Two[^note-2]; [three[^3]](https://a/b).", "One. Two; three."),
         ("[^1]: The *source*.", "The source."),
+        ("Two^[in place] and 2^[1]; <ann@example.com>", "Two[in place] and 2[1]; ann@example.com"),
         ("[the text][reference], [text][] and ![a picture][p]", "the text, text and a picture"),
         ("[1] and [2][3], table[row][column]", "[1] and [2][3], table[row][column]"),
         (
@@ -89,7 +90,8 @@ def test_in_a_fragment_of_code_no_line_counts_as_code() -> None:
 def test_sentences_have_no_marks() -> None:
     text = (
         "> [!note] A title\n> It is ==good==.\n\n- [ ] Knead the **dough**\n\n"
-        "Where wheat > rye, see [[a|b]].\n\nA <u>slow</u>&nbsp;rise[^1] is [best][b].<br>Wait.\n\n"
+        "Where wheat > rye, see [[a|b]].\n#bread #rye/dark\n"
+        "A <u>slow</u>&nbsp;rise[^1] is [best][b].<br>Wait.\n\n"
         "[^1]: Twelve hours.\n[b]: https://example.com/best"
     )
     assert sentences(text) == [

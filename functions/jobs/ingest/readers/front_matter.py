@@ -25,7 +25,8 @@ _KEY: Final = re.compile(
 _ITEM: Final = re.compile(r"[ \t]*-[ \t]+(\S.*)")
 _CLOSING: Final = {"[": "]", "{": "}", '"': '"', "'": "'"}
 _HASHTAGS: Final = re.compile(
-    r"^(tags?:[ \t]+)(#[^\s#'\"][^\n'\"]*)$", re.MULTILINE | re.IGNORECASE
+    r"^(tags?:[ \t]+)((?:[^\s'\"\[{#][^\n'\"]*[ \t])?#[^\s#'\"][^\n'\"]*)$",
+    re.MULTILINE | re.IGNORECASE,
 )
 """Tags as they are written in texts. For YAML they are a comment."""
 

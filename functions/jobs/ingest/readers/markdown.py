@@ -12,8 +12,10 @@ and summaries.
 | `[label]: address` | nothing: in another chunk than the link it would be of no use |
 | `<!-- comment -->` | nothing |
 | in a vault: `%% comment %%`, and block ids such as ` ^37066d` at the end of a line | nothing |
+| in a vault: queries of Dataview, Tasks and the search, which are blocks of code | nothing |
+| in a vault: the field `Rating:: 5` | `Rating: 5` |
 
-Code stays as it is.
+Other code stays as it is.
 """
 
 from __future__ import annotations
@@ -42,9 +44,11 @@ _TOKEN: Final = re.compile(
     rf"|(?P<embed>!?){WIKILINK.pattern}"
     r"|\]\([ \t]*(?:<(?P<angled>[^<>\n]++)>|(?P<address>(?:[^\s()<>]|\([^\s()<>]*\))++))"
     r"|(?P<hidden>%%)"
+    r"|(?<=[\w)*])(?P<field>::)(?=[ \t])"
     r"|(?:(?<=\s)|^)\^(?P<block>[A-Za-z0-9-]++)(?=[ \t]*$)",
     re.DOTALL | re.MULTILINE,
 )
+_QUERY: Final = re.compile(r"[ \t>]*[`~]{3,}[ \t]*(?:dataview|dataviewjs|tasks|query)[ \t]*\n")
 _END_OF_COMMENT: Final = "-->"
 _HIDDEN: Final = "%%"
 _BLANK_REST: Final = re.compile(r"[ \t]*(?:\n|\Z)")
@@ -88,8 +92,8 @@ def read_markdown(text: str, *, in_vault: bool) -> Markdown:
             end = text.find(_HIDDEN, position)
             if end >= 0:
                 position, replacement = end + len(_HIDDEN), ""
-        elif token["block"] and in_vault:
-            replacement = ""
+        elif in_vault and (own := _replace_own_markup(token)) is not None:
+            replacement = own
         elif token["wiki"] and (in_vault or _is_wikilink(text, token)):
             markdown.wikilinks.append(wikilink_target(token["wiki"]))
             replacement = "" if token["embed"] else wikilink_words(token["wiki"])
@@ -102,6 +106,13 @@ def read_markdown(text: str, *, in_vault: bool) -> Markdown:
             copied = position
     markdown.text = "".join([*parts, text[copied:]])
     return markdown
+
+
+def _replace_own_markup(token: re.Match[str]) -> str | None:
+    """Return what is read for a block id, a query or a field; None for other tokens."""
+    if token["block"] or _QUERY.match(token["code"] or ""):
+        return ""
+    return ":" if token["field"] else None
 
 
 def _resolve_references(text: str) -> str:

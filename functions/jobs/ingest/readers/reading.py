@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from functions.jobs.ingest.readers.formats import Format
+    from functions.jobs.ingest.readers.links import Vault
     from functions.jobs.ingest.roots import Registration
     from shared.knowledge.roots import Root
     from shared.knowledge.source import Source
@@ -56,6 +57,8 @@ _ENDING: Final = re.compile(r"\.\w{1,10}")
 """The ending of a kind of files; a dot in a title is followed by other text."""
 _MAX_KINDS: Final = 10
 _TEMPLATES: Final = "in the folder of templates"
+_DRAWING: Final = ".excalidraw.md"
+"""The ending of drawings in a vault. Their texts are mostly data and advice to open the plugin."""
 _ACCEPTED: Final = "Give a folder or a file: {}.".format(
     ", ".join(f"{file_format.name} ({', '.join(file_format.endings)})" for file_format in FORMATS)
 )
@@ -227,10 +230,8 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
     others: Counter[str] = Counter()
     for file in present:
         vault = vaults.around(file, _find_outermost_root(file, registration))
-        if format_of(file) is None:
-            others[file_ending(file)] += 1
-        elif vault and file.is_relative_to(vault.templates):
-            others[_TEMPLATES] += 1
+        if (kind := _kind_not_read(file, vault)) is not None:
+            others[kind] += 1
         else:
             files[file.relative_to(folder).as_posix()] = below.files[file]
     problems = [
@@ -252,6 +253,15 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
         contents = listing.not_read or "it is empty"
         raise InvalidInput(f"There is nothing to read in {path} ({contents}). {_ACCEPTED}")
     return listing
+
+
+def _kind_not_read(file: Path, vault: Vault | None) -> str | None:
+    """Return as what a file that is not read is counted; None for others."""
+    if format_of(file) is None:
+        return file_ending(file)
+    if vault and file.is_relative_to(vault.templates):
+        return _TEMPLATES
+    return _DRAWING if vault and file.name.lower().endswith(_DRAWING) else None
 
 
 def _find_outermost_root(file: Path, registration: Registration) -> Path:

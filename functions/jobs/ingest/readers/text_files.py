@@ -45,6 +45,7 @@ _FENCE_OR_HEADING: Final = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _CODE: Final = re.compile(CODE, re.DOTALL | re.MULTILINE)
+_HTML_TAG: Final = re.compile(r"<[A-Za-z][^<>]*+>")
 _INLINE_TAG: Final = re.compile(r"(?<!\S)#(?=[\w/-]*[^\W\d_])([\w/-]{1,100})(?![\w/-])")
 _DATE_IN_NAME: Final = re.compile(r"(?<!\d)((?:19|20)\d\d)([-_.]?)(\d\d)\2(\d\d)(?!\d)")
 _YAML_NULLS: Final = ("", "~", "null", "Null", "NULL")
@@ -179,9 +180,12 @@ def _find_first_heading(text: str) -> str | None:
 
 
 def _inline_tags(text: str, tags: Sequence[str]) -> Iterator[str]:
-    """The tags in a text outside code, such as #travel or #2024/plans, that are not given yet."""
+    """Yield the tags in a text, such as #travel or #2024/plans, that are not given yet.
+
+    Code has none, and neither have the attributes of HTML, such as `color: #a0b0c0`.
+    """
     keys = {tag.casefold() for tag in tags}
-    for match in _INLINE_TAG.finditer(_CODE.sub("`", text)):
+    for match in _INLINE_TAG.finditer(_HTML_TAG.sub("", _CODE.sub("`", text))):
         tag = match[1].strip("/")
         if tag.casefold() not in keys and len(keys) < MAX_TAGS:
             keys.add(tag.casefold())
@@ -221,7 +225,8 @@ FORMAT: Final = Format(
         "`[[Note]]`, `[[Note#Part]]`, `[words](other.md)`": "links to other sources; in a vault of"
         " Obsidian by name and by `aliases`, elsewhere by path",
         "`[words][label]` with `[label]: address`": "`[words](address)`",
-        "`![[Note]]`, `<!-- comment -->`; in a vault `%% comment %%` and `^block-id`": "left out",
+        "`![[Note]]`, `<!-- comment -->`; in a vault `%% comment %%`, `^block-id`, queries, and"
+        " drawings of Excalidraw": "left out",
     },
     example="---\ntitle: On tests\ntags: [testing]\n---\nA flaky test is worse than none. #ci\n"
     "See [the runner](runner.md).\n",
