@@ -1,7 +1,8 @@
-"""YAML front matter: the metadata at the beginning of a text file, also as people type it.
+"""YAML front matter: the metadata at the beginning of a text file.
 
-YAML refuses a block for one bad line. Then each entry is read by itself: a line that is not YAML is
-text, such as `title: Dune: a novel` and `tags: @work`, or else it alone is lost.
+People type what YAML does not accept, such as `title: Dune: a novel` and `tags: @work`, and a YAML
+parser then refuses the whole block. In that case each entry is parsed by itself: such a value is
+taken as text, and a line that makes no sense is left out with a warning.
 """
 
 from __future__ import annotations
@@ -18,27 +19,29 @@ _FRONT_MATTER: Final = re.compile(
 _FIRST_LINE: Final = 2
 """The number in the file of the first line of the block."""
 _FIRST_KEY: Final = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*+[\w-]+:(?:\s|\Z)")
-"""How a block begins that is front matter even if it is not valid YAML."""
+"""The beginning of a block that is front matter although it is not valid YAML."""
 _KEY: Final = re.compile(
     r"([\"']?)(?P<key>[^\s:\"'\[{#-][^\n]*?)\1[ \t]*:(?=\s|\Z)(?P<value>[^\n]*)"
 )
+"""The first line of an entry."""
+_CONTINUATION: Final = (" ", "\t", "-", "]", "}", "#")
+"""What the other lines of an entry begin with."""
 _ITEM: Final = re.compile(r"[ \t]*-[ \t]+(\S.*)")
 _CLOSING: Final = {"[": "]", "{": "}", '"': '"', "'": "'"}
-_HASHTAGS: Final = re.compile(
-    r"^(tags?:[ \t]+)((?:[^\s'\"\[{#][^\n'\"]*[ \t])?#[^\s#'\"][^\n'\"]*)$",
-    re.MULTILINE | re.IGNORECASE,
+_UNQUOTED_TAGS: Final = re.compile(
+    r"^(tags?:[ \t]+)([^\s'\"\[{][^\n'\"]*+)$", re.MULTILINE | re.IGNORECASE
 )
-"""Tags as they are written in texts. For YAML they are a comment."""
+_HASHTAG: Final = re.compile(r"(?<!\S)#[^\s#]")
 
 
 @dataclass(slots=True)
 class FrontMatter:
-    """The fields of a block.
+    """The fields of a block. Keys are in lower case.
 
     Attributes:
-        fields: Their values, which are texts, lists and dictionaries, by keys in lower case.
-        lines: The line of each key in the file.
-        warnings: What is wrong with the entries that were lost, with their lines.
+        fields: The values: strings, lists and dictionaries.
+        lines: The number of the line of each key, in the file.
+        warnings: A warning for each line that is left out.
     """
 
     fields: dict[str, Any] = field(default_factory=dict)
@@ -53,7 +56,7 @@ def match_front_matter(text: str) -> re.Match[str] | None:
 
 def parse_front_matter(block: str) -> FrontMatter | None:
     """Parse a block; return None if it is text between two horizontal rules."""
-    block = _HASHTAGS.sub(r"\1'\2'", block)
+    block = _UNQUOTED_TAGS.sub(_quote_hashtags, block)
     entries = _split_entries(block)
     front_matter = FrontMatter()
     for line, entry in entries:
@@ -96,31 +99,35 @@ def _load(text: str) -> Any:
         raise _Malformed("nested too deeply") from error
 
 
+def _quote_hashtags(match: re.Match[str]) -> str:
+    """Quote `#book #sf`, which YAML takes for a comment."""
+    return f"{match[1]}'{match[2]}'" if _HASHTAG.search(match[2]) else match[0]
+
+
 def _split_entries(block: str) -> list[tuple[int, str]]:
-    """Return each entry, with its continuation lines and its line in the file."""
-    entries: list[tuple[int, str]] = []
-    for line, text in enumerate(block.split("\n"), start=_FIRST_LINE):
-        is_continuation = not text or text.startswith((" ", "\t", "-", "]", "}", "#"))
-        if entries and is_continuation:
-            first, entry = entries[-1]
-            entries[-1] = first, f"{entry}\n{text}"
-        elif not is_continuation:
-            entries.append((line, text))
-    return entries
+    """Return the text of each entry, with the number of its first line in the file."""
+    entries: list[tuple[int, list[str]]] = []
+    for number, line in enumerate(block.split("\n"), start=_FIRST_LINE):
+        if line and not line.startswith(_CONTINUATION):
+            entries.append((number, [line]))
+        elif entries:
+            entries[-1][1].append(line)
+    return [(number, "\n".join(lines)) for number, lines in entries]
 
 
 def _add_entry(front_matter: FrontMatter, line: int, entry: str) -> None:
-    """Add an entry, or what can be read of it."""
+    """Parse an entry by itself, and add it or what can be read of it."""
     key = _KEY.match(entry)
-    if not key:
-        front_matter.warnings.append(f"line {line}: has no `key: value`; kept without it")
-        return
     try:
         fields = _load(entry)
     except _Malformed:
+        fields = None
+    if isinstance(fields, dict):
+        front_matter.fields |= {name.lower(): _restore_links(fields[name]) for name in fields}
+    elif key and fields is None:
         _add_by_lines(front_matter, line, entry, key)
     else:
-        front_matter.fields |= {name.lower(): _restore_links(fields[name]) for name in fields}
+        front_matter.warnings.append(f"line {line}: has no `key: value`; kept without it")
 
 
 def _add_by_lines(front_matter: FrontMatter, line: int, entry: str, key: re.Match[str]) -> None:
@@ -148,10 +155,10 @@ def _add_by_lines(front_matter: FrontMatter, line: int, entry: str, key: re.Matc
 
 
 def _parse_value(text: str) -> Any:
-    """Parse a value on one line; what is not YAML is text, unless a bracket or a quote is open.
+    """Parse a value on one line; one that is not valid YAML is taken as text.
 
     Raises:
-        _Malformed: It can be neither.
+        _Malformed: It is not valid, and an open bracket or quote shows that YAML was meant.
     """
     try:
         return _restore_links(_load(f"key: {text}")["key"])
@@ -163,7 +170,7 @@ def _parse_value(text: str) -> Any:
 
 
 def _restore_links(value: Any) -> Any:
-    """Restore the text of `[[Note]]`, which is a list in a list for YAML, in a value or a list."""
+    """Return a value, or a list of values, with `[[Note]]` as text: YAML reads nested lists."""
     if isinstance(value, list):
         return _join_link(value) or [_join_link(item) or item for item in value]
     return value
