@@ -16,9 +16,9 @@ from functions.jobs.ingest.readers.decoding import Unreadable
 from functions.jobs.ingest.readers.reading import (
     FileListing,
     InputProblem,
-    file_entries,
     format_of,
-    source_file,
+    make_source_file,
+    read_entries,
 )
 from infra.cli.formatting import format_table, printable
 from shared.ai.embedding import Purpose
@@ -109,7 +109,7 @@ def read_contents(listing: FileListing, unchanged: Collection[PurePath] = ()) ->
             continue
         counts = contents.counts[file_format.name]
         counts.files += 1
-        for record, entry in file_entries(source_file(name, listing)):
+        for record, entry in read_entries(make_source_file(name, listing)):
             if isinstance(entry, str):
                 contents.problems.append(InputProblem(record, entry))
                 continue

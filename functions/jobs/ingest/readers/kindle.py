@@ -1,4 +1,4 @@
-"""Highlights, notes and bookmarks of a Kindle, as its files name them in several languages."""
+"""The highlights, notes and bookmarks of a Kindle, and their headings in several languages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LANGUAGES: Final = "English, German, Spanish, French, Italian, Portuguese, Dutch
 
 
 class AnnotationKind(Enum):
-    """What a reader left in a book, with the words for it in headings."""
+    """What a reader leaves in a book. The values are the words for it in headings."""
 
     BOOKMARK = "bookmark lesezeichen marcador signet segnalibro bladwijzer ブックマーク"
     NOTE = "note notiz nota notitie メモ"

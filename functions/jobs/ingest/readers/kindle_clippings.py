@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 32 * MEGABYTE
 NAME: Final = "My Clippings.txt"
 _SEPARATOR: Final = re.compile(r"^={10,}[ \t]*$|\0", re.MULTILINE)
-"""What ends an entry: a line of equals signs, or bytes that the device did not write any more."""
+"""The end of an entry: a line of equals signs, or a damaged block, which is one NUL character."""
 _FIRST_ENTRY: Final = re.compile(r"[\s=\ufeff]*[^\n]+\n[ \t\ufeff]*- [^\n|]*\d[^\n|]*\|[^\n]*\d")
 _TITLE: Final = re.compile(r"(.*\S)\s*\(((?:[^()]|\([^()]*\))*)\)")
-_NO_AUTHOR: Final = re.compile(
+_NOT_AN_AUTHOR: Final = re.compile(
     r"\b(?:editions?|edici[óo]n|ediciones|éditions?|edizion[ei]|edição|edições|ausgabe"
     r"|classics?|klassiker|cl[áa]sicos|classiques|classici|clássicos|klassieken"
     r"|series?|série|reihe|reeks|saga|trilog(?:y|ie|[íi]a)|chronicles|omnibus|anthology"
@@ -52,7 +52,7 @@ _NO_AUTHOR: Final = re.compile(
     r"|文庫|新書|ブックス|コミックス|シリーズ|版$",
     re.IGNORECASE,
 )
-"""What stands in parentheses after a title and is no author: an edition, a series, a publisher."""
+"""Text in parentheses after a title that is not an author: an edition, a series, a publisher."""
 _PARTS: Final = re.compile(r"\s*[|\uff5c]\s*")
 _LIMIT: Final = re.compile(r"<[^<>\n]{10,200}>")
 """What stands in place of the text when the publisher's limit on copied text is reached."""
@@ -102,9 +102,9 @@ def records(file: SourceFile) -> Iterator[Record]:
 
 
 def _read_text(file: SourceFile) -> tuple[str, tuple[str, ...]]:
-    r"""Read a file; return its text, in which `\0` is a damaged block, and warnings.
+    """Return the text of a file, and warnings.
 
-    A Kindle that is unplugged while it writes leaves blocks of NUL bytes.
+    A Kindle that is unplugged while it writes leaves blocks of NUL bytes. Each becomes one.
     """
     data = b""
     if not excess(file.path.stat().st_size, MAX_BYTES):
@@ -166,7 +166,7 @@ def _add(book: _BookEntries, heading: str, content: str) -> None:
 def _parse_title(line: str) -> tuple[str, str | None]:
     """Return the title and the author of `Title (Subtitle) (Helm, Ann)`."""
     match = _TITLE.fullmatch(line)
-    if match and not _NO_AUTHOR.search(match[2].strip()):
+    if match and not _NOT_AN_AUTHOR.search(match[2].strip()):
         return headline(match[1]), kindle.parse_authors(to_one_line(match[2]))
     return headline(line) or _UNNAMED, None
 

@@ -1,4 +1,4 @@
-"""What the links in text files lead to: by path in any folder, by name in a vault of Obsidian."""
+"""Finds what links in text files lead to: by path in any folder, by name in a vault of Obsidian."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markdown: what only the editor understands is taken out, and links are collected.
+"""Reads Markdown: removes what only its editor understands, and collects links.
 
 What any reader of Markdown understands stays in the text: emphasis, headings, lists, check boxes,
 links to web pages, footnotes, HTML. `shared.text.markup` removes these marks from titles, snippets
@@ -9,10 +9,10 @@ and summaries.
 | `[[Note]]`, `[[folder/Note#Part]]`, `[[Note|words]]` | `Note`, `Note > Part`, `words` |
 | `![[Note]]`, `![[picture.png]]` | nothing |
 | `[words][label]`, `[label][]`, `[label]` with `[label]: address` | `[words](address)` |
-| `[label]: address` | nothing: in another chunk than the link it would be of no use |
+| `[label]: address` | nothing, because it would end up in another chunk than its link |
 | `<!-- comment -->` | nothing |
 | in a vault: `%% comment %%`, and block ids such as ` ^37066d` at the end of a line | nothing |
-| in a vault: queries of Dataview, Tasks and the search, which are blocks of code | nothing |
+| in a vault: blocks of code that are queries of Dataview, Tasks or the search | nothing |
 | in a vault: the field `Rating:: 5` | `Rating: 5` |
 
 Other code stays as it is.
@@ -92,7 +92,7 @@ def read_markdown(text: str, *, in_vault: bool) -> Markdown:
             end = text.find(_HIDDEN, position)
             if end >= 0:
                 position, replacement = end + len(_HIDDEN), ""
-        elif in_vault and (own := _replace_own_markup(token)) is not None:
+        elif in_vault and (own := _replace_vault_markup(token)) is not None:
             replacement = own
         elif token["wiki"] and (in_vault or _is_wikilink(text, token)):
             markdown.wikilinks.append(wikilink_target(token["wiki"]))
@@ -108,17 +108,18 @@ def read_markdown(text: str, *, in_vault: bool) -> Markdown:
     return markdown
 
 
-def _replace_own_markup(token: re.Match[str]) -> str | None:
-    """Return what is read for a block id, a query or a field; None for other tokens."""
+def _replace_vault_markup(token: re.Match[str]) -> str | None:
+    """Return the replacement of a block id, a query or a field; None for other tokens."""
     if token["block"] or _QUERY.match(token["code"] or ""):
         return ""
     return ":" if token["field"] else None
 
 
 def _resolve_references(text: str) -> str:
-    """Write `[words][label]` as `[words](address)`, and leave out the lines with the addresses.
+    """Write `[words][label]` as `[words](address)`, and remove the lines with the addresses.
 
-    The text may double. Further links in a hostile file with a long address stay as they are.
+    The text grows to at most twice its length: a hostile file could repeat a long address very
+    often. Once the limit is reached, links stay as they are.
     """
     addresses: dict[str, str] = {}
     for match in _REFERENCE.finditer(text):

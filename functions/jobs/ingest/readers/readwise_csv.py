@@ -61,7 +61,7 @@ COLUMNS: Final = (
     BOOK_TAGS,
 )
 _REST: Final = ""
-"""Instead of a column, for cells beyond the header."""
+"""The name of the column for cells beyond the header."""
 _OTHER: Final = "is not Readwise's CSV export, whose columns are {}: convert it to .md or .jsonl"
 _CUT_OFF: Final = "unexpected end of data"
 """The message of the csv module for a file that ends within quotes."""
@@ -77,7 +77,7 @@ class _CsvRow:
         line: The line on which it begins.
         cells: Its cells.
         error: Why it is not valid CSV.
-        is_balanced: Whether its number of quotes is even, as it is in rows that a program wrote.
+        is_balanced: Whether its number of quotes is even, as in all that a program writes.
     """
 
     line: int
@@ -113,21 +113,21 @@ def records(file: SourceFile) -> Iterator[Record]:
 
 
 def _make_book_id(row: Mapping[str, str]) -> str:
-    """Return the id of the book of a row; it is the same in any case of letters."""
+    """Return the id of the book of a row, which does not depend on the case of letters."""
     title, author = to_one_line(row[TITLE]), to_one_line(row.get(AUTHOR, ""))
     digest = hashlib.sha256(f"{title}\0{author}".casefold().encode())
     return f"csv-{digest.hexdigest()[:16]}"
 
 
 def _read_rows(text: str) -> Iterator[tuple[int, dict[str, str] | str]]:
-    """Yield the rows that are not blank, with the names of known columns as Readwise writes them.
+    """Yield the line of each row that is not blank, and its cells by column or what is wrong.
 
-    Of a row that is not valid CSV, such as one with a quote too many, its line and what is wrong
-    are yielded. Reading goes on with the next row that has a cell for each column.
+    Names of columns that differ only in case become Readwise's. After a row that is not valid CSV,
+    such as one with an unpaired quote, reading goes on with the next row that has all columns.
 
     Raises:
-        Unreadable: It has other columns, or ends in a cell. Its books may then lack highlights,
-            which would be forgotten.
+        Unreadable: It has other columns, or ends within a cell. Then books at its end may lack
+            highlights, which would be forgotten.
     """
     rows = _parse_rows(text)
     header = next(rows, _CsvRow(1))
@@ -154,7 +154,7 @@ def _read_rows(text: str) -> Iterator[tuple[int, dict[str, str] | str]]:
 
 
 def _parse_rows(text: str) -> Iterator[_CsvRow]:
-    """Yield each row; after one with an error, the row on the next line."""
+    """Yield the rows. After one that is not valid CSV, the next one begins on the next line."""
     delimiter = max(_DELIMITERS, key=text.partition("\n")[0].count)
     # A cell may be a whole article; the limit of the module is 128 KB.
     csv.field_size_limit(MAX_BYTES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import PurePath, PurePosixPath
@@ -52,7 +53,7 @@ _YAML_NULLS: Final = ("", "~", "null", "Null", "NULL")
 
 
 def _split_tags(value: Any) -> Any:
-    """Split tags in one text at commas and at `#`, else at blanks."""
+    """Split a text with several tags: at commas and before `#`, or else at blanks."""
     if not isinstance(value, str):
         return value
     text = value.replace(" #", ",#")
@@ -67,6 +68,23 @@ class _FrontMatter(DocumentMetadata):
     )
     created: Moment = None
     updated: Moment = Field(default=None, validation_alias=AliasChoices("updated", "modified"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """A file whose front matter is separated from the text.
+
+    Attributes:
+        text: The text after the front matter.
+        metadata: The valid fields of the front matter.
+        wikilinks: The notes that the front matter links to.
+        warnings: What is wrong with the front matter.
+    """
+
+    text: str
+    metadata: _FrontMatter = field(default_factory=_FrontMatter)
+    wikilinks: list[str] = field(default_factory=list)
+    warnings: tuple[str, ...] = ()
 
 
 def records(file: SourceFile) -> Iterator[Record]:
@@ -90,20 +108,22 @@ def source_id_of(collection: str, key: str, number: int = 1) -> str:
 def _read_source(file: SourceFile) -> Source:
     path = PurePosixPath(file.key)
     content, warnings = read_any_text(file.path, MAX_BYTES)
-    about, linked_notes, text, faults = _split(clean(content))
+    document = _split_front_matter(clean(content))
+    about, text = document.metadata, document.text
+    warnings += document.warnings
     is_markdown = path.suffix.lower() != ".txt"
     links_to: tuple[str, ...] = ()
     if is_markdown:
         links = file.links or _make_path_links(file)
         markdown = read_markdown(text, in_vault=links.vault is not None)
-        markdown.wikilinks = linked_notes + markdown.wikilinks
+        markdown.wikilinks = document.wikilinks + markdown.wikilinks
         text, links_to = markdown.text.strip(), links.find(markdown)
     if not text:
         raise Unreadable("has no text")
     if not is_markdown and kindle_clippings.recognizes(text):
         raise Unreadable(f"has clippings of a Kindle: rename it to `{kindle_clippings.NAME}`")
     if len(links_to) > MAX_LINKS:
-        faults += (f"links to {len(links_to):,} files; the first {MAX_LINKS} links are kept",)
+        warnings += (f"links to {len(links_to):,} files; the first {MAX_LINKS} links are kept",)
     title = about.title or _find_first_heading(text) or path.stem
     section = Section(
         text,
@@ -117,7 +137,7 @@ def _read_source(file: SourceFile) -> Source:
         **about.source_fields,
         sections=(section,),
         links_to=links_to[:MAX_LINKS] or None,
-        warnings=warnings + faults,
+        warnings=warnings,
     )
 
 
@@ -132,8 +152,8 @@ def _make_path_links(file: SourceFile) -> LinkTargets:
     return LinkTargets(PurePosixPath(file.key), source_id)
 
 
-def _split(text: str) -> tuple[_FrontMatter, list[str], str, tuple[str, ...]]:
-    """Return the front matter, the notes it links to, the text after it, and what is wrong with it.
+def _split_front_matter(text: str) -> _Document:
+    """Separate the front matter of a text from the rest.
 
     A text may also begin with a horizontal rule (`---`): only keys and values between two such
     lines are front matter.
@@ -141,7 +161,7 @@ def _split(text: str) -> tuple[_FrontMatter, list[str], str, tuple[str, ...]]:
     match = match_front_matter(text)
     front_matter = parse_front_matter(match[1]) if match else None
     if match is None or front_matter is None:
-        return _FrontMatter(), [], text.strip(), ()
+        return _Document(text.strip())
     given = {
         key: _strip_wikilinks(value)
         for key, value in front_matter.fields.items()
@@ -149,13 +169,13 @@ def _split(text: str) -> tuple[_FrontMatter, list[str], str, tuple[str, ...]]:
     }
     if _is_address(given.get("source")):  # the Web Clipper of Obsidian calls it so
         given.setdefault("url", given["source"])
-    about, faults = validated(_FrontMatter, given, set(given))
+    metadata, faults = validated(_FrontMatter, given, set(given))
     warnings = front_matter.warnings + [
-        f"line {front_matter.lines.get(str(field), 1)}: {field}: {reason}; kept without it"
-        for (field, *_), reason in faults
+        f"line {front_matter.lines.get(str(name), 1)}: {name}: {reason}; kept without it"
+        for (name, *_), reason in faults
     ]
-    linked_notes = [wikilink_target(link["wiki"]) for link in WIKILINK.finditer(match[1])]
-    return about, linked_notes, text[match.end() :].strip(), tuple(warnings)
+    wikilinks = [wikilink_target(link["wiki"]) for link in WIKILINK.finditer(match[1])]
+    return _Document(text[match.end() :].strip(), metadata, wikilinks, tuple(warnings))
 
 
 def _strip_wikilinks(value: Any) -> Any:
