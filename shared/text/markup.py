@@ -7,11 +7,12 @@ Code stays as it is, apart from the lines of its fences. Everything here takes l
 from __future__ import annotations
 
 import re
+from functools import partial
 from html import unescape
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 QUOTE_MARKS: Final = re.compile(r"\A\s*(?:>\s?)+")
 LIST_ITEM: Final = re.compile(r"\s*(?:[-*+•‣·]|\d{1,3}[.)])\s+")
@@ -60,9 +61,11 @@ _ATTRIBUTE: Final = (
     r"|(?:open|controls|hidden|allowfullscreen)\b)"
 )
 _TAG: Final = (
-    rf"(?P<tag></?(?:(?P<spaced>{'|'.join(_SPACED_TAGS)})|{'|'.join(_INLINE_TAGS)})"
+    r"(?P<tag><(?P<letter>[abiqsu])>"
+    rf"|</?(?:(?P<spaced>{'|'.join(_SPACED_TAGS)})|{'|'.join(_INLINE_TAGS)})"
     rf"(?:{_ATTRIBUTE})*+\s*+/?>)"
 )
+_CLOSING: Final = re.compile(r"</([a-z])>", re.IGNORECASE)
 _LINK: Final = re.compile(
     rf"{_CODE}"
     r"|<!--[^<>]*+(?<=--)>"
@@ -115,9 +118,10 @@ def without_inline_marks(text: str) -> str:
 
     Images, emphasis, footnote marks, HTML tags and comments are removed.
     """
-    linked = _LINK.sub(_keep_words, text)
+    keep_words = partial(_keep_words, closed=frozenset(map(str.lower, _CLOSING.findall(text))))
+    linked = _LINK.sub(keep_words, text)
     if "](" in linked or "][" in linked:  # the words of a link may be an image or have a footnote
-        linked = _LINK.sub(_keep_words, linked)
+        linked = _LINK.sub(keep_words, linked)
     return _ENTITY.sub(_decode_entity, _strip_emphasis(linked))
 
 
@@ -173,8 +177,16 @@ def _strip_block_marks(line: str) -> str:
     return line
 
 
-def _keep_words(match: re.Match[str]) -> str:
-    if match["code"]:
+def _keep_words(match: re.Match[str], closed: Collection[str]) -> str:
+    """Return the words of what `_LINK` matches.
+
+    Args:
+        match: The match.
+        closed: The HTML elements that are closed in the same paragraph. Of one letter, only these
+            are elements: `a<b>c` is a comparison.
+    """
+    is_comparison = match["letter"] and match["letter"].lower() not in closed
+    if match["code"] or is_comparison:
         return match[0]
     if match["wiki"]:
         return "" if match["image"] else wikilink_words(match["wiki"])

@@ -58,6 +58,7 @@ MARKS = st.text(alphabet='ab \n\t*_~=`#>|<![]()\\-^:/é1.&;"', max_size=200)
             "<details open>\n<summary>More</summary>\n<img src=\"a.png\" alt='b'>\n</details>",
             " \n More \n \n ",
         ),
+        ("<b>bold</b> and <U>under</U>, but a<q>c and <i>d", "bold and under, but a<q>c and <i>d"),
         ("Tom&nbsp;&amp;&#32;Jerry &lt;br&gt; R&D; AT&T", "Tom & Jerry <br> R&D; AT&T"),
         (
             "a < b and c > d; a <b and c> d; List<T>, <name>",
