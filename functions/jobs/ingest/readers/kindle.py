@@ -65,15 +65,15 @@ _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 _DAY: Final = re.compile(r"\b\d{1,2}\b")
 _NOON: Final = 12
 _SUFFIX: Final = re.compile(r"(?:inc|ltd|llc|gmbh|co|jr|sr|ph\.?d|m\.?d|[ivx]+)\.?", re.IGNORECASE)
-_INITIAL: Final = re.compile(r"(?:[^\W\d_]\.)+|[A-Z]")
+_INITIAL: Final = re.compile(r"[^\W\d_]\.?")
 _PARTICLES: Final = frozenset(
     (
         *("af", "al", "av", "ben", "bin", "da", "das", "de", "del", "della", "den", "der", "di"),
-        *("do", "dos", "du", "el", "ibn", "la", "las", "le", "los", "mc", "saint", "st", "st."),
-        *("te", "ten", "ter", "van", "vom", "von", "zu", "zur"),
+        *("do", "dos", "du", "el", "ibn", "la", "las", "le", "los", "te", "ten", "ter", "van"),
+        *("vom", "von", "zu", "zur", "De", "Du", "La", "Le", "Van", "Von"),
     )
 )
-"""Words with which a family name may begin."""
+"""Words with which a family name may begin. `Ben` and `Al` in capitals are first names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,8 @@ def _is_inverted(last: str, first: str) -> bool:
     return (
         len(last_words) == 1
         or len(first_words) == 1
-        or last_words[0].casefold() in _PARTICLES
+        or last_words[0] in _PARTICLES
+        or first_words[-1] in _PARTICLES
         or bool(_SUFFIX.fullmatch(last_words[-1]) or _INITIAL.fullmatch(first_words[-1]))
     )
 
