@@ -16,9 +16,9 @@ from functions.jobs.ingest.readers.decoding import Unreadable
 from functions.jobs.ingest.readers.reading import (
     FileListing,
     InputProblem,
-    file_entries,
     format_of,
-    source_file,
+    make_source_file,
+    read_entries,
 )
 from infra.cli.formatting import format_table, printable
 from shared.ai.embedding import Purpose
@@ -55,6 +55,7 @@ class PathContents:
         counts: What was read of each format, by the format's name.
         problems: The files and records that cannot be read, completely or in part.
         sample: The texts of some passages, to estimate the time for all.
+        not_read: The number of files of other kinds, for people.
     """
 
     counts: defaultdict[str, FormatCounts] = field(
@@ -62,6 +63,7 @@ class PathContents:
     )
     problems: list[InputProblem] = field(default_factory=list)
     sample: list[str] = field(default_factory=list)
+    not_read: str = ""
 
     @property
     def failures(self) -> list[InputProblem]:
@@ -74,13 +76,15 @@ class PathContents:
         return sum(counts.passages for counts in self.counts.values())
 
     def print(self) -> None:
-        """Print a table of the formats."""
+        """Print a table of the formats, and what is of none."""
         rows = [
             (name, f"{counts.files:,}", f"{counts.sources:,}", f"{counts.passages:,}")
             for name, counts in self.counts.items()
         ]
         if rows:
             click.echo(format_table(("FORMAT", "FILES", "SOURCES", "PASSAGES"), rows))
+        if self.not_read:
+            click.echo(f"Not read: {self.not_read}.")
 
     def print_problems(self) -> None:
         """Print what would be left out, and the warnings."""
@@ -98,14 +102,14 @@ def read_contents(listing: FileListing, unchanged: Collection[PurePath] = ()) ->
         listing: The files.
         unchanged: The files to skip, because they have not changed since they were ingested.
     """
-    contents = PathContents(problems=list(listing.problems))
+    contents = PathContents(problems=list(listing.problems), not_read=listing.not_read)
     for name in listing.files:
         file_format = format_of(PurePath(name))
         if file_format is None or listing.folder / name in unchanged:
             continue
         counts = contents.counts[file_format.name]
         counts.files += 1
-        for record, entry in file_entries(source_file(name, listing)):
+        for record, entry in read_entries(make_source_file(name, listing)):
             if isinstance(entry, str):
                 contents.problems.append(InputProblem(record, entry))
                 continue

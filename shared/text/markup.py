@@ -1,4 +1,4 @@
-"""Markdown without its marks, as people read it.
+"""Markdown and the HTML in it without marks, as people read them.
 
 Stored texts keep their marks. Snippets, excerpts, summaries and the names of clusters do without.
 Code stays as it is, apart from the lines of its fences. Everything here takes linear time.
@@ -7,17 +7,33 @@ Code stays as it is, apart from the lines of its fences. Everything here takes l
 from __future__ import annotations
 
 import re
+from functools import partial
+from html import unescape
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 QUOTE_MARKS: Final = re.compile(r"\A\s*(?:>\s?)+")
 LIST_ITEM: Final = re.compile(r"\s*(?:[-*+•‣·]|\d{1,3}[.)])\s+")
 CHECK_BOX: Final = re.compile(r"\A\[[^\[\]]\](?:\s+|$)")
+INDENTATION: Final = re.compile(r" {4}|\t")
+"""The beginning of a line of code, outside paragraphs and lists."""
 CALLOUT: Final = re.compile(r"\A\s*\[![\w |-]+\][+-]?(?:\s+|$)")
 """The beginning of a callout: `[!tip]- `, behind the mark of a quotation."""
 WIKILINK: Final = re.compile(r"\[\[(?P<wiki>[^\[\]\n]++)\]\]")
+LINK_DEFINITION: Final = re.compile(
+    r"^[ ]{0,3}\[(?!\^)(?P<label>[^\[\]\n]++)\]:[ \t]*+"
+    r"(?:<(?P<angled>[^<>\n]++)>|(?P<address>(?=\S*[/#]|\S*\.\w{1,5}(?:\s|$))\S++))"
+    r"(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'|\([^()\n]*+\)))?[ \t]*+$",
+    re.MULTILINE,
+)
+"""The address of links of the form `[words][label]`, on a line of its own: `[label]: https://...`.
+
+`[Ann]: hello.` is none.
+"""
+FOOTNOTE_LABEL: Final = re.compile(r"\A\s*\[\^[\w-]++\]:\s*+")
+"""The beginning of the text of a footnote."""
 
 _FENCE: Final = re.compile(r"\s*(?:`{3,}+[^`]*$|~{3,})")
 _HEADING: Final = re.compile(r"\s*#{1,6}\s+")
@@ -27,18 +43,48 @@ _MIN_RULE: Final = 3
 _ALIAS: Final = re.compile(r"\\?\|")
 """The bar before the words of a link; in a table it is escaped."""
 _CODE: Final = r"(?P<code>(?<!`)(?P<ticks>`++)[^\n]{0,1000}?(?<!`)(?P=ticks)(?!`))"
+_SPACED_TAGS: Final = (
+    *("blockquote", "br", "center", "dd", "details", "div", "dl", "dt", "figcaption", "figure"),
+    *("h[1-6]", "hr", "iframe", "img", "li", "ol", "p", "pre", "summary", "table", "tbody", "td"),
+    *("tfoot", "th", "thead", "tr", "ul", "video", "audio"),
+)
+"""HTML elements that stand between words. Missing are names that are placeholders in commands, such
+as `<source>`."""
+_INLINE_TAGS: Final = (
+    *("a", "abbr", "b", "big", "cite", "code", "del", "em", "font", "i", "ins", "kbd", "mark"),
+    *("q", "rp", "rt", "ruby", "s", "small", "span", "strike", "strong", "sub", "sup", "tt", "u"),
+    "wbr",
+)
+"""HTML elements that may stand within a word."""
+_ATTRIBUTE: Final = (
+    r"\s++(?:[a-z][\w:.-]*+\s*+=\s*+(?:\"[^\"<>]*+\"|'[^'<>]*+'|[^\s\"'<>=`]++)"
+    r"|(?:open|controls|hidden|allowfullscreen)\b)"
+)
+_TAG: Final = (
+    r"(?P<tag><(?P<letter>[abiqsu])>"
+    rf"|</?(?:(?P<spaced>{'|'.join(_SPACED_TAGS)})|{'|'.join(_INLINE_TAGS)})"
+    rf"(?:{_ATTRIBUTE})*+\s*+/?>)"
+)
+_CLOSING: Final = re.compile(r"</([a-z])>", re.IGNORECASE)
 _LINK: Final = re.compile(
     rf"{_CODE}"
     r"|<!--[^<>]*+(?<=--)>"
+    rf"|(?i:{_TAG})"
+    r"|<(?P<address>https?://[^\s<>]++|[\w.+-]++@[\w.-]++)>"
+    r"|\[\^[\w-]++\](?!\()|\^(?=\[[^\[\]\n]*+\])"  # a mark of a footnote
     rf"|(?P<image>!?)(?:{WIKILINK.pattern}"
-    r"|\[(?P<words>[^\[\]\n]*+)\]\([ \t]*+"
+    r"|\[(?P<words>[^\[\]\n]*+)\](?:\([ \t]*+"
     r"(?:<[^<>\n]*+>|(?:[^\s()]|\([^\s()]*+\))*+)"  # the address
-    r"(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'))?[ \t]*+\))"
+    r"(?:[ \t]++(?:\"[^\"\n]*+\"|'[^'\n]*+'))?[ \t]*+\)"
+    r"|(?P<label>\[[^\[\]\n]*+\])))"
+)
+_ENTITY: Final = re.compile(
+    rf"{_CODE}|&(?:#[0-9]{{1,7}}|#x[0-9a-f]{{1,6}}|[a-z][a-z0-9]{{1,30}});", re.IGNORECASE
 )
 _MARK: Final = re.compile(
     rf"{_CODE}|\\(?P<escaped>[*_~=\[\]#`>|-])|(?P<mark>\*\*|\*|__|_|~~|==)(?![*_~=]{{3}})"
 )
-_MARKED: Final = re.compile(r"[\[*_~=`#>|<\\]|---")
+_MARKED: Final = re.compile(r"[\[*_~=`#>|<\\&]|---")
 """What a text with marks contains."""
 
 
@@ -68,10 +114,15 @@ def code_lines(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def without_inline_marks(text: str) -> str:
-    """Replace links by their words, and remove images, emphasis and comments, in a paragraph."""
-    linked = _LINK.sub(_keep_words, text)
-    # A picture may be the words of a link.
-    return _strip_emphasis(_LINK.sub(_keep_words, linked) if "](" in linked else linked)
+    """Return a paragraph without marks: links become their words, and entities their characters.
+
+    Images, emphasis, footnote marks, HTML tags and comments are removed.
+    """
+    keep_words = partial(_keep_words, closed=frozenset(map(str.lower, _CLOSING.findall(text))))
+    linked = _LINK.sub(keep_words, text)
+    if "](" in linked or "][" in linked:  # the words of a link may be an image or have a footnote
+        linked = _LINK.sub(keep_words, linked)
+    return _ENTITY.sub(_decode_entity, _strip_emphasis(linked))
 
 
 def wikilink_words(wikilink: str) -> str:
@@ -92,8 +143,13 @@ def wikilink_target(wikilink: str) -> str:
 
 def _iterate_plain_lines(text: str) -> Iterator[str]:
     paragraph: list[str] = []
+    is_in_list = False
     for line, is_code in code_lines(text):
-        if line.strip() and not is_code:
+        is_indented = INDENTATION.match(line) is not None
+        if line.strip() and not is_indented:
+            is_in_list = LIST_ITEM.match(line) is not None
+        is_indented_code = is_indented and not paragraph and not is_in_list
+        if line.strip() and not is_code and not is_indented_code:
             paragraph.append(_strip_block_marks(line))
             continue
         yield from _strip_inline_marks(paragraph)
@@ -113,6 +169,7 @@ def _strip_block_marks(line: str) -> str:
     if len(stripped) >= _MIN_RULE and not stripped.strip(_RULE_MARKS):
         return ""
     line = CALLOUT.sub("", QUOTE_MARKS.sub("", line))
+    line = FOOTNOTE_LABEL.sub("", LINK_DEFINITION.sub("", line))
     if heading := _HEADING.match(line):
         return _CLOSING_HASHES.sub("", line[heading.end() :].rstrip()).rstrip()
     if item := LIST_ITEM.match(line):
@@ -120,12 +177,37 @@ def _strip_block_marks(line: str) -> str:
     return line
 
 
-def _keep_words(match: re.Match[str]) -> str:
-    if match["code"]:
+def _keep_words(match: re.Match[str], closed: Collection[str]) -> str:
+    """Return the words of what `_LINK` matches.
+
+    Args:
+        match: The match.
+        closed: The HTML elements that are closed in the same paragraph. Of one letter, only these
+            are elements: `a<b>c` is a comparison.
+    """
+    is_comparison = match["letter"] and match["letter"].lower() not in closed
+    if match["code"] or is_comparison:
         return match[0]
     if match["wiki"]:
         return "" if match["image"] else wikilink_words(match["wiki"])
-    return match["words"] or ""
+    if match["tag"]:
+        return " " if match["spaced"] else ""
+    if match["label"] and not _is_reference(match):
+        return match[0]
+    return match["address"] or match["words"] or ""
+
+
+def _is_reference(match: re.Match[str]) -> bool:
+    """Return whether `[words][label]` is a link, not `table[row][column]` or the citations [2][3].
+
+    Its address may be in another passage.
+    """
+    before = match.string[match.start() - 1 : match.start()]
+    return not before.isalnum() and any(map(str.isalpha, match["words"]))
+
+
+def _decode_entity(match: re.Match[str]) -> str:
+    return match[0] if match["code"] else unescape(match[0]).replace("\xa0", " ")
 
 
 def _strip_emphasis(text: str) -> str:

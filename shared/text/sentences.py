@@ -1,7 +1,8 @@
 """The prose sentences of a text.
 
-Code, tables, headings, titles of callouts, images and bare addresses are skipped. A list item is a
-sentence without its marker and its check box. The lines of a hand-wrapped paragraph are joined.
+Code, tables, headings, lines of tags, titles of callouts, images and bare addresses are skipped. A
+list item or a footnote is a sentence without its marker and its check box. The lines of a
+hand-wrapped paragraph are joined.
 """
 
 from __future__ import annotations
@@ -10,7 +11,16 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from shared.text.boundaries import SENTENCE, find_boundaries
-from shared.text.markup import CHECK_BOX, LIST_ITEM, QUOTE_MARKS, code_lines, without_inline_marks
+from shared.text.markup import (
+    CHECK_BOX,
+    FOOTNOTE_LABEL,
+    INDENTATION,
+    LINK_DEFINITION,
+    LIST_ITEM,
+    QUOTE_MARKS,
+    code_lines,
+    without_inline_marks,
+)
 from shared.text.passages import normalize_line
 
 if TYPE_CHECKING:
@@ -19,8 +29,7 @@ if TYPE_CHECKING:
 _MIN_LETTERS: Final = 0.7
 """In prose, at least this share of the characters other than white space are letters."""
 
-_INDENTATION: Final = re.compile(r" {4}|\t")
-_BREAK: Final = re.compile(r"\s*(?:\||#{1,6}\s|\[!\w|[-=*_]{3,}\s*$|$)")
+_BREAK: Final = re.compile(r"\s*(?:\||#{1,6}\s|\[!\w|[-=*_]{3,}\s*$|(?:#[^\s#]+\s*)++$|$)")
 _ADDRESS: Final = re.compile(r"<?\bhttps?://[^\s>]+>?")
 
 
@@ -38,8 +47,8 @@ def _split_into_blocks(text: str) -> Iterator[str]:
     """Yield the units that no sentence crosses: paragraphs and list items."""
     block: list[str] = []
     for line in _iterate_prose_lines(text):
-        item = LIST_ITEM.match(line)
-        ends = item or _BREAK.match(line) or (not block and _INDENTATION.match(line))
+        item = LIST_ITEM.match(line) or FOOTNOTE_LABEL.match(line)
+        ends = item or _is_no_prose(line) or (not block and INDENTATION.match(line))
         if ends and block:
             yield " ".join(block)
             block = []
@@ -49,6 +58,10 @@ def _split_into_blocks(text: str) -> Iterator[str]:
             block.append(line)
     if block:
         yield " ".join(block)
+
+
+def _is_no_prose(line: str) -> bool:
+    return bool(_BREAK.match(line) or LINK_DEFINITION.match(line))
 
 
 def _iterate_prose_lines(text: str) -> Iterator[str]:

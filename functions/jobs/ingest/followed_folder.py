@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.ingest.missing_sources import MissingCounts
 from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import (
-    file_entries,
+    explain_excess,
     format_of,
     identity_of,
-    source_file,
-    too_large,
+    make_source_file,
+    read_entries,
 )
 from functions.jobs.ingest.readers.readwise_export import is_book
 from functions.jobs.ingest.readers.text_files import source_id_of
@@ -329,8 +329,8 @@ class _Comparison:
 
     def _read_record_ids(self, path: Path, former: tuple[str, ...]) -> tuple[str, ...]:
         """Return the ids of the records; if some are not there to be read, the former ones, too."""
-        file = source_file(self._names[path], self._listing)
-        entries = [entry for _, entry in file_entries(file)]
+        file = make_source_file(self._names[path], self._listing)
+        entries = [entry for _, entry in read_entries(file)]
         sources = [entry for entry in entries if not isinstance(entry, str)]
         ids = [source.source_id for source in sources if not _is_exported(source)]
         file_format = format_of(path)
@@ -342,7 +342,7 @@ class _Comparison:
 def content_hash(name: str, path: Path) -> int:
     """Return a hash of the content of a file of this name, or 0 if it cannot be read."""
     try:
-        if not path.is_file() or too_large(name, path.stat().st_size):
+        if not path.is_file() or explain_excess(name, path.stat().st_size):
             return 0
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").digest()

@@ -20,11 +20,11 @@ from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import (
     FileListing,
     InputProblem,
-    file_entries,
     identity_of,
     list_files,
+    make_source_file,
+    read_entries,
     read_files,
-    source_file,
 )
 from functions.jobs.ingest.roots import possible_moves, register
 from shared.core.errors import InvalidInput
@@ -311,7 +311,7 @@ def _count_texts_per_file(listing: FileListing) -> Iterator[int]:
         if identity_of(PurePath(name)) is Identity.FILE:
             yield 1
         else:
-            entries = file_entries(source_file(name, listing))
+            entries = read_entries(make_source_file(name, listing))
             yield sum(not isinstance(entry, str) for _, entry in entries)
 
 

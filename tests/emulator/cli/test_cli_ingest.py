@@ -170,12 +170,14 @@ def test_a_dry_run_names_contents_and_problems(tmp_path: Path) -> None:
     write_file(tmp_path, "vault/note.md", "---\ndate: soon\n---\nReef the mainsail early.")
     records = json_lines({"id": "1", "text": "Heave to."}, {"id": "2"})
     write_file(tmp_path, "vault/log.jsonl", records)
+    write_file(tmp_path, "vault/paper.docx", "PK")
     code, output, errors = run_ingest(tmp_path / "vault", NEVER, "--dry-run")
     assert code == 1
     assert output.endswith(
         "FORMAT            FILES  SOURCES  PASSAGES\n"
         "JSON Lines        1      1        1\n"
         "Markdown or text  1      1        1\n"
+        "Not read: 1 .docx.\n"
         "This takes less than 10 seconds on this computer.\n"
     )
     assert "left out: log.jsonl line 2: has no text\n" in errors

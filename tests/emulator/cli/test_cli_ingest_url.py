@@ -3,63 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from infra.build.discovery import ROOT
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
+from tests.support.ingested_urls import ingest_url
 from tests.support.links import ESSAY, SITE, serve_site, text_page
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
     from tests.support.https_server import DocumentServer
 
-PROGRAM = """
-import sys
-from functools import partial
-from infra.cli.main import main
-from infra.local import jobs
-from functions.jobs.ingest.links.page import FETCH_RULES
-from shared.core.safe_fetch import Endpoint, SafeFetch
-from shared.runtime.context import App
-from tests.support.fakes.embedder import WordEmbedder
-from tests.support.https_server import resolver_for
 
-endpoint = Endpoint("127.0.0.1", int(sys.argv.pop(1)))
-jobs.App = lambda settings: App(settings, embedder=WordEmbedder())
-jobs.ingest_page = partial(jobs.ingest_page, fetch=SafeFetch(FETCH_RULES, resolver_for(endpoint)))
-main()
-"""
-"""Takes the server at a port for the one on the internet."""
-TIMEOUT_SECONDS = 120
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
-    """Use an empty database."""
-    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
-
-
-def run_ingest(server: DocumentServer, url: str, *options: str) -> tuple[int, str, str]:
-    """Run the command; return its exit code, output and errors."""
-    process = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(server.server_port), "ingest", url, *options],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-        check=False,
-    )
-    return process.returncode, process.stdout, process.stderr
+def run_ingest(
+    project: str, server: DocumentServer, url: str, *options: str
+) -> tuple[int, str, str]:
+    """Run the command with an empty database."""
+    return ingest_url(server, url, *options, environment={"GOOGLE_CLOUD_PROJECT": project})
 
 
 def ingest_counts(output: str) -> set[str]:
@@ -81,10 +43,10 @@ def stored_sources(project: str) -> list[dict[str, Any]]:
 
 def test_a_page_is_added_and_a_missing_one_reported(project: str) -> None:
     with serve_site(essay=text_page(ESSAY)) as site:
-        code, output, errors = run_ingest(site, f"{SITE}/essay")
+        code, output, errors = run_ingest(project, site, f"{SITE}/essay")
         assert (code, errors) == (0, "")
         assert {"1 created", "1 sources", "1 read"} <= ingest_counts(output)
-        code, _, errors = run_ingest(site, f"{SITE}/missing")
+        code, _, errors = run_ingest(project, site, f"{SITE}/missing")
     assert code == 1
     assert f"left out: {SITE}/missing: cannot be fetched: its server answers 404" in errors
     [source] = stored_sources(project)
@@ -93,15 +55,15 @@ def test_a_page_is_added_and_a_missing_one_reported(project: str) -> None:
 
 def test_an_address_inside_the_network_is_refused(project: str) -> None:
     with serve_site(essay=text_page(ESSAY)) as site:
-        code, _, errors = run_ingest(site, f"http://127.0.0.1:{site.server_port}/essay")
+        code, _, errors = run_ingest(project, site, f"http://127.0.0.1:{site.server_port}/essay")
         assert site.requests == []
     assert code == 1
     assert "is not the address of a public web page" in errors
     assert stored_sources(project) == []
 
 
-def test_options_of_folders_are_refused_with_a_url() -> None:
+def test_options_of_folders_are_refused_with_a_url(project: str) -> None:
     with serve_site() as site:
-        code, _, errors = run_ingest(site, f"{SITE}/essay", "--yes")
+        code, _, errors = run_ingest(project, site, f"{SITE}/essay", "--yes")
     assert code == 2
     assert "With a URL, no option is allowed." in errors

@@ -10,6 +10,7 @@ import pytest
 
 from functions.gateway.catalog import Declaration
 from functions.jobs.ingest.job import JOB, count, ingest
+from functions.jobs.ingest.links.page import FETCH_RULES
 from functions.jobs.ingest.links.queue import ingest_link
 from functions.jobs.purge.job import purge
 from infra.local.inline import InlineDispatcher
@@ -190,8 +191,13 @@ async def test_a_failed_link_waits_longer_each_time(
         (text_page(" "), "has no text"),
         (Page(b"%PDF-1.7 no more", headers={"Content-Type": "application/pdf"}), "is damaged"),
         (Page(status=301, headers={"Location": "http://127.0.0.1/"}), "is not the address of"),
+        (text_page("a" * (FETCH_RULES.max_bytes + 1)), "is larger than 10 MB: download it"),
+        (
+            Page(b"a" * 65_536, headers={"Content-Type": "text/plain"}, endless=True),
+            "is larger than 10 MB: download it",
+        ),
     ],
-    ids=["gone", "forbidden", "kind", "empty", "damaged", "private"],
+    ids=["gone", "forbidden", "kind", "empty", "damaged", "private", "large", "endless"],
 )
 async def test_a_page_that_stays_unreadable_is_given_up_at_once(
     app: App, ctx: Context, page: Page, reason: str
@@ -202,6 +208,9 @@ async def test_a_page_that_stays_unreadable_is_given_up_at_once(
     [failed] = await recent_links(app)
     assert (failed["state"], failed["url"]) == ("failed", URL)
     assert reason in failed["error"]
+    link = await only_link(ctx)
+    assert (link.tries, link.due_at) == (1, None)
+    assert await chunks(ctx) == {}
 
 
 async def give_up(app: App, ctx: Context) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from functions.jobs.ingest.readers.reading import InputProblem, list_files, read, read_files
@@ -224,6 +224,7 @@ def test_no_json_stops_the_reading_of_an_export(*, value: Any, is_paged: bool) -
 
 
 @given(st.sampled_from(["", "title: ", "tags: ", "date: "]), _FRONT_MATTER)
+@example("title: ", "a: b\n!@[[key: v%\n: c")
 def test_no_front_matter_stops_the_reading(key: str, block: str) -> None:
     content = f"---\n{key}{block}\n---\nWords.\n"
     assert_readable("a.md", content.encode("utf-8", "surrogatepass"))

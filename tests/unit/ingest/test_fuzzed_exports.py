@@ -1,4 +1,4 @@
-"""Whatever is in a file of an export, reading it ends with sources or with messages."""
+"""Whatever is in a file of text or of an export, reading it ends with sources or with messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from functions.jobs.ingest.readers import (
@@ -14,9 +14,10 @@ from functions.jobs.ingest.readers import (
     kindle_notebook,
     readwise_csv,
     readwise_export,
+    text_files,
 )
 from functions.jobs.ingest.readers.decoding import SourceFile
-from functions.jobs.ingest.readers.reading import file_entries
+from functions.jobs.ingest.readers.reading import read_entries
 from shared.knowledge.source import Source
 from tests.support.source_files import read_one, read_warnings, write_file
 
@@ -28,6 +29,8 @@ EXAMPLES = {
     "export.csv": readwise_csv.FORMAT.example,
     "My Clippings.txt": kindle_clippings.FORMAT.example,
     "notebook.html": kindle_notebook.FORMAT.example,
+    "note.md": text_files.FORMAT.example,
+    "note.txt": "A flaky test is worse than none.",
 }
 SAMPLES = [example.encode() * 3 for example in EXAMPLES.values()]
 JSON = st.recursive(
@@ -56,9 +59,9 @@ def _encode(text: str) -> bytes:
     return text.encode(errors="surrogatepass")
 
 
-def read_entries(folder: Path, name: str, content: bytes) -> list[Source | str]:
+def read_content(folder: Path, name: str, content: bytes) -> list[Source | str]:
     path = write_file(folder, name, content)
-    return [entry for _, entry in file_entries(SourceFile(path, name, "fuzzed", name))]
+    return [entry for _, entry in read_entries(SourceFile(path, name, "fuzzed", name))]
 
 
 @pytest.mark.parametrize(("name", "example"), EXAMPLES.items())
@@ -72,8 +75,11 @@ def test_example_of_a_format_is_read_without_warnings(
 
 @pytest.mark.parametrize("name", EXAMPLES)
 @given(content=damaged_files())
+@example(content=b"\0" * 600 + SAMPLES[2] + b"\0")
+@example(content=SAMPLES[1].replace(b'"', b'""", "'))
+@example(content=b"---\ntitle: a: b\n- [\ntags: #x\n---\n[a]\n[a]: /b\n&#0;<br>[^1]")
 def test_damaged_file_gives_sources_or_messages(folder: Path, name: str, content: bytes) -> None:
-    for entry in read_entries(folder, name, content):
+    for entry in read_content(folder, name, content):
         assert isinstance(entry, Source | str)
         if isinstance(entry, Source):
             assert entry.text.encode()  # no half surrogates
@@ -87,5 +93,5 @@ def test_fields_of_any_value_give_sources_or_messages(folder: Path, data: st.Dat
     book_names = st.sampled_from([*readwise_export.Book.model_fields, "other"])
     book = data.draw(st.dictionaries(book_names, JSON))
     book |= {"user_book_id": 7, "highlights": data.draw(highlights | JSON)}
-    entries = read_entries(folder, "export.json", json.dumps([book]).encode())
+    entries = read_content(folder, "export.json", json.dumps([book]).encode())
     assert len(entries) == 1

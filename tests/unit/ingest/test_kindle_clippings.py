@@ -146,6 +146,18 @@ def test_entries_become_a_source_a_book_with_all_fields(tmp_path: Path) -> None:
             Locator(page=6, location="36-40"),
             datetime(2019, 9, 30, 18, 0, 39, tzinfo=UTC),
         ),
+        (
+            "26ページ|位置No. 295-296のハイライト",
+            "作成日: 2023年9月4日月曜日 22:53:55",
+            Locator(page=26, location="295-296"),
+            datetime(2023, 9, 4, 22, 53, 55, tzinfo=UTC),
+        ),
+        (
+            "位置No. 422-423のハイライト",
+            "作成日: 2022年12月28日 土曜日 3:21:54",
+            Locator(location="422-423"),
+            datetime(2022, 12, 28, 3, 21, 54, tzinfo=UTC),
+        ),
     ],
 )
 def test_headings_are_read_in_the_languages_of_the_devices(
@@ -180,6 +192,11 @@ def test_headings_are_read_in_the_languages_of_the_devices(
             "Votre surlignement à l'emplacement 7-9",
             "Votre note à l'emplacement 9",
             "Votre signet à l'emplacement 9",
+        ),
+        (
+            "2ページ|位置No. 7-9のハイライト",
+            "2ページ|位置No. 9のメモ",
+            "2ページ|位置No. 9のブックマーク",
         ),
     ],
 )
@@ -257,6 +274,32 @@ def test_a_damaged_byte_loses_only_itself(tmp_path: Path) -> None:
     assert len(read_warnings(path)) == 1
 
 
+UNPLUGGED = "blocks of NUL bytes, as after unplugging; an entry there may be incomplete"
+
+
+def test_block_of_nul_bytes_loses_only_itself(tmp_path: Path) -> None:
+    """An unplugged device leaves such blocks between entries, or in one."""
+    entries = [highlight(f"{n}0-{n}1", f"Thought {n}, whole.") for n in range(1, 6)]
+    path = write_clippings(tmp_path, *entries)
+    data = path.read_bytes().replace(b"Thought 2", b"\0" * 600 + b"Thought 2")
+    data = data.replace(b"ght 4, whole", b"ght 4" + b"\0" * 4_096) + b"\0" * 512
+    path.write_bytes(data)
+    assert read_warnings(path) == [
+        ("My Clippings.txt: On Sails", "1 entry without text; left out"),
+        ("My Clippings.txt: On Sails", f"has 3 damaged {UNPLUGGED}"),
+    ]
+    assert [name for name, _ in read_problems(path)] == [
+        "My Clippings.txt line 9",
+        "My Clippings.txt line 19",
+    ]
+    assert texts(read_one(path)) == [
+        "Thought 1, whole.",
+        "Thought 3, whole.",
+        "Thought 4",
+        "Thought 5, whole.",
+    ]
+
+
 def test_edited_note_replaces_its_former_version(tmp_path: Path) -> None:
     path = write_clippings(
         tmp_path,
@@ -287,6 +330,40 @@ def test_passages_are_in_reading_order(tmp_path: Path) -> None:
         ("Standards (Acme, Inc.)", "Standards", "Acme, Inc."),
         ("Los pilares (Spanish Edition)", "Los pilares (Spanish Edition)", None),
         ("report-2024.pdf", "report-2024.pdf", None),
+        (
+            "Dune (Dune Chronicles Book 1) (Frank Herbert)",
+            "Dune (Dune Chronicles Book 1)",
+            "Frank Herbert",
+        ),
+        ("Good Omens (Neil Gaiman, Terry Pratchett)", "Good Omens", "Neil Gaiman, Terry Pratchett"),
+        ("Sandman (Gaiman, Neil)", "Sandman", "Neil Gaiman"),
+        ("Two (Ann B. Helm, Bo C. Sea, Cy Fog)", "Two", "Ann B. Helm, Bo C. Sea, Cy Fog"),
+        ("Earthsea (Le Guin, Ursula K.)", "Earthsea", "Ursula K. Le Guin"),
+        ("Cien (García Márquez, Gabriel)", "Cien", "Gabriel García Márquez"),
+        (
+            "Poems (de la Mare, Walter John;Plath, Sylvia)",
+            "Poems",
+            "Walter John de la Mare, Sylvia Plath",
+        ),
+        ("Dream (King Jr., Martin Luther)", "Dream", "Martin Luther King Jr."),
+        ("Quijote (Cervantes Saavedra, Miguel de)", "Quijote", "Miguel de Cervantes Saavedra"),
+        ("Brain (Jordan B. Helm, Norman Sea M.D.)", "Brain", "Jordan B. Helm, Norman Sea M.D."),
+        ("Hard (Ben Helm, Al Sea Fog)", "Hard", "Ben Helm, Al Sea Fog"),
+        ("Beyond Justice (Eyal Press)", "Beyond Justice", "Eyal Press"),
+        ("In Da Club (50 Cent)", "In Da Club", "50 Cent"),
+        ("無職転生 1 (MFブックス) (理不尽な孫の手)", "無職転生 1 (MFブックス)", "理不尽な孫の手"),
+        *(
+            (f"Emma {series}", f"Emma {series}", None)
+            for series in [
+                "(Penguin Classics)",
+                "(Dune Chronicles Book 1)",
+                "(The Expanse, #3)",
+                "(Book Two)",
+                "(A Novel)",
+                "(1984)",
+                "(岩波文庫)",
+            ]
+        ),
     ],
 )
 def test_first_line_is_title_and_author(

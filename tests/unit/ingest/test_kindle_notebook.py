@@ -110,6 +110,11 @@ def test_note_joins_the_highlight_before_it(tmp_path: Path) -> None:
         (
             "ハイライト(<span class='highlight_yellow'>黄</span>) - ページ 61 · 位置No. 900",
             "メモ - ページ 61 · 位置No. 900",
+            Locator(page=61, location="900"),
+        ),
+        (
+            "Zakreślenie (<span class='highlight_yellow'>żółty</span>) - Strona 61 · Lokalizacja 9",
+            "Notatka - Strona 61 · Lokalizacja 9",
             Locator(),
         ),
     ],

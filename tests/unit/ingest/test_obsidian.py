@@ -25,7 +25,7 @@ from tests.support.source_files import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-MARKS = st.text(alphabet="ab \n[]|#^%!<->`()", max_size=120)
+MARKS = st.text(alphabet="ab \n[]|#^%!<->`():", max_size=120)
 
 
 @pytest.fixture
@@ -65,6 +65,23 @@ def links(folder: Path) -> dict[str, list[str]]:
         ("<!-- two\nlines -->\nText <!-- open", "Text <!-- open"),
         ("`[[a]]` and\n```\n[[b]] %%c%% ^d\n<!-- e -->\n```", None),
         ("Words:\n\n    [[code]] ^x\n\nA --> B", None),
+        (
+            "[Words][A  b] ![x][p]\n\n[a b]: https://e.org/x 'T'\n[p]: <a b.png>\nEnd.",
+            "[Words](https://e.org/x) ![x](<a b.png>)\n\nEnd.",
+        ),
+        (
+            "[one], [Two][] and [[two]].\n[one]: #a_(b)\n[two]: ./c",
+            "[one](<#a_(b)>), [Two](./c) and two.",
+        ),
+        ("[no][label] [x] t[i][j] [Ann]: so.\n[Ann]: so.\n`[a]`\n```\n[a]: /b\n```", None),
+        ("[a]\n\n```\n[a]: /code\n```\n[a]: /b", "[a](/b)\n\n```\n[a]: /code\n```"),
+        ("A\n\n```dataview\nTABLE x FROM #b\n```\n~~~query\n^a\n~~~\nEnd.", "A\n\nEnd."),
+        ("```sh\ndataview:: x\n```", None),
+        (
+            "Rating:: 5, (**a**:: b) and std::vector, a :: b",
+            "Rating: 5, (**a**: b) and std::vector, a :: b",
+        ),
+        ("<u>one</u>[^1] &nbsp; <br>\n\n[^1]: Note.", None),
         ("- [ ] **task** [site](https://example.com) #tag\n> [!tip] Title", None),
     ],
 )
@@ -76,9 +93,9 @@ def test_what_only_the_editor_understands_is_taken_out(
 
 
 def test_outside_a_vault_only_links_embeds_and_html_comments_are() -> None:
-    text = "[[Note|words]] x[[1]] [[ -f x ]] %%a%% ^b\n![[c]]\n<!-- d -->End. ^e"
+    text = "[[Note|words]] x[[1]] [[ -f x ]] %%a%% ^b\n![[c]]\n<!-- d -->End:: it ^e"
     markdown = read_markdown(text, in_vault=False)
-    assert markdown.text == "words x[[1]] [[ -f x ]] %%a%% ^b\nEnd. ^e"
+    assert markdown.text == "words x[[1]] [[ -f x ]] %%a%% ^b\nEnd:: it ^e"
 
 
 def test_plain_text_in_a_vault_stays_as_it_is(vault: Path) -> None:
@@ -120,7 +137,13 @@ def test_any_markup_is_accepted_and_code_stays(text: str) -> None:
     code = "```\n[[a]] %%b%% ^c\n```"
     for in_vault in (True, False):
         assert read_markdown(code, in_vault=in_vault).text == code
-        assert len(read_markdown(text, in_vault=in_vault).text) <= len(text) + text.count("#") * 2
+        longest = 2 * len(text) + 2 * text.count("#") + 4 * text.count("[")
+        assert len(read_markdown(text, in_vault=in_vault).text) <= longest
+
+
+def test_a_long_address_of_many_links_is_not_repeated_without_end() -> None:
+    text = f"{'[a] ' * 1_000}\n[a]: /{'b' * 5_000}"
+    assert len(read_markdown(text, in_vault=False).text) < 2 * len(text)
 
 
 # Links
@@ -148,11 +171,12 @@ def test_any_markup_is_accepted_and_code_stays(text: str) -> None:
         ("[x](<../Far/Deep note.md>)", "Deep"),
         ("[x](../Far/Deep%20note.md)", "Deep"),
         ("[x](Deep%20note)", "Deep"),
+        ("[x][r]\n\n[r]: Rye.md", "Rye"),
         ("[[list.txt]]", "list"),
     ],
 )
 def test_a_link_in_a_vault_leads_to_its_note(vault: Path, link: str, title: str) -> None:
-    aliases = "---\naliases: [Secale cereale, Roggen]\n---\nGrain."
+    aliases = "---\nnote: not: YAML\naliases: [Secale cereale, Roggen]\n---\nGrain."
     write_file(vault, "Bread/Rye.md", aliases)
     write_file(vault, "Café.md", "Coffee.")
     write_file(vault, "Bread/Index.md", "# Near")
@@ -160,7 +184,7 @@ def test_a_link_in_a_vault_leads_to_its_note(vault: Path, link: str, title: str)
     write_file(vault, "Index.md", "# Top")
     write_file(vault, "Far/Deep note.md", "# Deep")
     write_file(vault, "list.txt", "Words.")
-    write_file(vault, "Bread/Note.md", f"See {link}.")
+    write_file(vault, "Bread/Note.md", f"See {link}\n.")
     assert links(vault) == {"Note": [title]}
 
 
@@ -264,6 +288,13 @@ def test_templates_and_hidden_folders_are_left_out(
     listing = list_files(vault)
     assert list(listing.files) == ["Notes/Templates.md"]
     assert listing.not_read == "1 in the folder of templates"
+
+
+def test_drawings_are_left_out(vault: Path) -> None:
+    for name in ("Plan.excalidraw.md", "Plan.md"):
+        write_file(vault, name, "==Switch to EXCALIDRAW VIEW== # Text Elements")
+    listing = list_files(vault)
+    assert (list(listing.files), listing.not_read) == (["Plan.md"], "1 .excalidraw.md")
 
 
 def test_elsewhere_a_folder_of_templates_is_read(tmp_path: Path) -> None:

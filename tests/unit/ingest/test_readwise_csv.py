@@ -145,11 +145,56 @@ def test_bad_row_loses_only_itself(tmp_path: Path) -> None:
     assert [source.sections[0].text for source in read_sources(path)] == ["x", "z"]
 
 
+BAD_QUOTE = "is not valid CSV: ',' expected after '\"'"
+
+
+@pytest.mark.parametrize(
+    ("damaged", "line", "reason"),
+    [
+        ('"He said "no" to me",Loud', 3, BAD_QUOTE),
+        ('"Never closed,Loud', 3, BAD_QUOTE),
+        ('"Two\nlines, ""and"" a "quote"\nin them",Loud', 3, f"{BAD_QUOTE}; left out up to line 5"),
+    ],
+)
+def test_a_bad_quote_loses_only_its_row(
+    tmp_path: Path, damaged: str, line: int, reason: str
+) -> None:
+    good = [
+        row("first", "Slow, A", note="n"),
+        row("second, of 2", "B"),
+        row("third", "Slow, A", note='"q"'),
+    ]
+    header, first, *others = csv_text(*good).splitlines()
+    content = "\n".join([header, first, damaged + "," * 9, *others, ""])
+    path = write_file(tmp_path, "data.csv", content)
+    assert read_problems(path) == [(f"data.csv line {line}", reason)]
+    assert [source.text for source in read_sources(path)] == [
+        'first\n\nn\n\nthird\n\n"q"',
+        "second, of 2",
+    ]
+
+
+def test_a_bad_quote_in_the_last_row_loses_only_it(tmp_path: Path) -> None:
+    content = csv_text(row("first")) + '"a "b" c",Loud' + "," * 9
+    path = write_file(tmp_path, "data.csv", content)
+    assert read_problems(path) == [("data.csv line 3", BAD_QUOTE)]
+    assert read_one(path).text == "first"
+
+
+def test_a_title_in_another_case_of_letters_is_the_same_book(tmp_path: Path) -> None:
+    path = write_csv(tmp_path, row("a", "On tests"), row("b", "ON TESTS"), row("c", "Other"))
+    assert [(source.title, len(source.sections)) for source in read_sources(path)] == [
+        ("On tests", 2),
+        ("Other", 1),
+    ]
+    assert read_problems(path) == []
+
+
 def test_file_that_ends_in_a_cell_is_refused_whole(tmp_path: Path) -> None:
     """Its other books may lack highlights, which would be forgotten."""
     content = csv_text(row("x"), row("two\nlines", note="n"))
     path = write_file(tmp_path, "data.csv", content[: content.index("lines")])
-    reason = "is not valid CSV at line 3: unexpected end of data; export it again"
+    reason = "is cut off in the row at line 3: export it again"
     assert read_problems(path) == [("data.csv", reason)]
     assert read_sources(path) == []
 

@@ -52,6 +52,8 @@ def test_front_matter_describes_the_text_below_it(tmp_path: Path) -> None:
         ("```sh\n# a comment\n```\n# Heading\n", "Heading"),
         ("~~~\n# a comment, in a block that never ends\n", "note"),
         ("Words only.", "note"),
+        ("# **Bread** &amp; <u>salt</u>[^1], by [Ann][a]", "Bread & salt, by Ann"),
+        ("# `a<br>`", "`a<br>`"),
         ("# " + "long " * 100, "long " * 59 + "long…"),
     ],
 )
@@ -63,7 +65,12 @@ def test_the_title_is_given_or_a_heading_or_the_file_name(
 
 @pytest.mark.parametrize(
     "text",
-    ["---\nA rule, not front matter.\n---\nWords.", "---\nNo second rule.", "--- a: b ---\nWords."],
+    [
+        "---\nA rule, not front matter.\n---\nWords.",
+        "---\nNo second rule.",
+        "--- a: b ---\nWords.",
+        "---\nChapter one: of two: rules\n---\nWords.",
+    ],
 )
 def test_a_rule_at_the_top_is_part_of_the_text(tmp_path: Path, text: str) -> None:
     assert read_one(write_file(tmp_path, "note.md", text)).text == text
@@ -105,24 +112,63 @@ def test_broken_text_file_is_reported_with_advice(
 
 
 @pytest.mark.parametrize(
-    ("block", "reason"),
+    ("line", "title", "author", "tags"),
     [
-        ("title: a\nauthor: b: c", "line 3: mapping values are not allowed here"),
-        ("title: a\nauthor: \ufffe", "line 3: special characters are not allowed"),
-        ("title: " + "[" * 1_000, "line 2: nested too deeply"),
+        ("title: Dune: a novel", "Dune: a novel", "Ann", ()),
+        ("title: [Draft] The end", "[Draft] The end", "Ann", ()),
+        ("title: *Emphatic* `code`", "*Emphatic* `code`", "Ann", ()),
+        ('title: "The End" of it', '"The End" of it', "Ann", ()),
+        ("tags: @work", "note", "Ann", ("@work",)),
+        ("author: [[X]]", "note", "X", ()),
+        ("author: [[Last, First]]", "note", "Last, First", ()),
+        ("author: [[a/X|Bob]], [[Y]]", "note", "Bob, Y", ()),
+        ("author:\n- [[X]]\n- [[Y|Bob]]", "note", "X, Bob", ()),
+        ("author:\n\n  - @x # a\n  # b\n  - [[Y]]", "note", "@x # a, Y", ()),
+        ("author: [[[X]], [[Y]]]", "note", "X, Y", ()),
+        ("tags: book sf", "note", "Ann", ("book", "sf")),
+        ("tags: deep work, sf", "note", "Ann", ("deep work", "sf")),
+        ("tags: [deep work, sf]", "note", "Ann", ("deep work", "sf")),
+        ('tags: "#x #y"', "note", "Ann", ("x", "y")),
+        ("Tags: #x #y", "note", "Ann", ("x", "y")),
+        ("tags: #x, #y z", "note", "Ann", ("x", "y z")),
+        ("tags: x, #y", "note", "Ann", ("x", "y")),
+        ("tags: x # a comment", "note", "Ann", ("x",)),
+        ("tag: #", "note", "Ann", ()),
     ],
 )
-def test_a_note_with_malformed_front_matter_is_kept_as_text(
-    tmp_path: Path, block: str, reason: str
+def test_front_matter_is_read_as_people_type_it(
+    tmp_path: Path, line: str, title: str, author: str, tags: tuple[str, ...]
 ) -> None:
-    path = write_file(tmp_path, "note.md", f"---\n{block}\n---\n# Words #tag")
-    assert read_warnings(path) == [
-        ("note.md", f"has malformed front matter at {reason}; kept as text")
-    ]
+    path = write_file(tmp_path, "note.md", f"---\nauthor: Ann\n{line}\n---\nWords.")
+    assert read_warnings(path) == []
     source = read_one(path)
-    assert source.title == "Words #tag"
-    assert source.tags == ("tag",)
-    assert source.text == f"---\n{block}\n---\n# Words #tag"
+    assert (source.title, source.author, source.tags, source.text) == (
+        title,
+        author,
+        tags,
+        "Words.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("just words", "line 3: has no `key: value`"),
+        ("x: [a, b", "line 3: x: expected ',' or ']', but got '<stream end>'"),
+        ('x: "a', "line 3: x: found unexpected end of stream"),
+        ("x: \ufffe", "line 3: x: special characters are not allowed"),
+        ("x: " + "[" * 1_000, "line 3: x: nested too deeply"),
+        ("x:\n  a: [b\n", "line 4: x: is not part of a value"),
+        ("author:\n- 'b\n# c\n- d: e: f", "line 4: author: found unexpected end of stream"),
+        ("- x", "line 3: title: is not part of a value"),
+    ],
+)
+def test_a_line_that_is_not_yaml_loses_only_itself(tmp_path: Path, line: str, reason: str) -> None:
+    content = f"---\ntitle: Given: it\n{line}\ntags: [a]\n---\nWords."
+    path = write_file(tmp_path, "note.md", content)
+    assert read_warnings(path) == [("note.md", f"{reason}; kept without it")]
+    source = read_one(path)
+    assert (source.title, source.tags, source.text) == ("Given: it", ("a",), "Words.")
 
 
 @pytest.mark.parametrize(
@@ -131,7 +177,7 @@ def test_a_note_with_malformed_front_matter_is_kept_as_text(
         ("date: yesterday", "date: “yesterday” is not an ISO 8601 date such as 2024-05-31"),
         ("created: [1]", "created: A date is a text such as 2024-05-31"),
         ("tags: {a: b}", "tags: Tags are a list, or a text with commas"),
-        ("tags: [[a]]", "tags: A tag is a text, or an object with a name"),
+        ("tags: [[a, b], c]", "tags: A tag is a text, or an object with a name"),
         ("Title: {a: b}", "title: Input should be a valid string"),
     ],
 )
@@ -157,9 +203,10 @@ def test_front_matter_that_unfolds_without_end_is_left_out(tmp_path: Path) -> No
 def test_utf_16_is_read_by_its_byte_order_mark(tmp_path: Path, encoding: str) -> None:
     content = "\ufeff---\r\nauthor: Ö\r\nx: [\r\n---\r\nGrüße \U0001f600.\r\n"
     path = write_file(tmp_path, "note.md", content.encode(encoding))
-    assert read_one(path).text == "---\nauthor: Ö\nx: [\n---\nGrüße \U0001f600."
+    source = read_one(path)
+    assert (source.author, source.text) == ("Ö", "Grüße \U0001f600.")
     ((_, reason),) = read_warnings(path)
-    assert reason.startswith("has malformed front matter at line 4: ")
+    assert reason.startswith("line 3: x: ")
 
 
 FILE_TIME = datetime(2019, 3, 2, 12, tzinfo=UTC)
@@ -207,6 +254,7 @@ def test_a_date_is_given_or_in_the_name_or_the_file_s_own(
         ("`code`#not `code` #real", ("real",)),
         ("Code:\n\n    #code\n#real", ("real",)),
         ("#Given #given #new", ("new",)),
+        ("<mark style='background: #FFF3A3'>a</mark> #real a < b #too > c", ("real", "too")),
         (f"#{'long' * 26} #short", ("short",)),
     ],
 )

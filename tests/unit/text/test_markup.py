@@ -16,7 +16,7 @@ from shared.text.sentences import sentences
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MARKS = st.text(alphabet="ab \n\t*_~=`#>|<![]()\\-^:/é1.", max_size=200)
+MARKS = st.text(alphabet='ab \n\t*_~=`#>|<![]()\\-^:/é1.&;"', max_size=200)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,33 @@ MARKS = st.text(alphabet="ab \n\t*_~=`#>|<![]()\\-^:/é1.", max_size=200)
         ("a == b and \\*not emphasis\\*", "a == b and *not emphasis*"),
         ("`a*b*c` and ``x `*y*` z``", "`a*b*c` and ``x `*y*` z``"),
         ("a\n---\nb\n* * *\n| a |\n|---|", "a\n\nb\n\n| a |\n"),
-        ("[1] and [text][reference] [^1]", "[1] and [text][reference] [^1]"),
+        ("One.[^1] Two[^note-2]; [three[^3]](https://a/b).", "One. Two; three."),
+        ("[^1]: The *source*.", "The source."),
+        ("Two^[in place] and 2^[1]; <ann@example.com>", "Two[in place] and 2[1]; ann@example.com"),
+        ("[the text][reference], [text][] and ![a picture][p]", "the text, text and a picture"),
+        ("[1] and [2][3], table[row][column]", "[1] and [2][3], table[row][column]"),
+        (
+            '[a]: https://a/b "Title"\n[b]: <b c.md>\n[c]: other.md\n[Ann]: hello.',
+            "\n\n\n[Ann]: hello.",
+        ),
+        (
+            'One<br>two<br/>three, H<sub>2</sub>O, <span style="color: red">red</span>',
+            "One two three, H2O, red",
+        ),
+        (
+            "<details open>\n<summary>More</summary>\n<img src=\"a.png\" alt='b'>\n</details>",
+            " \n More \n \n ",
+        ),
+        ("<b>bold</b> and <U>under</U>, but a<q>c and <i>d", "bold and under, but a<q>c and <i>d"),
+        ("Tom&nbsp;&amp;&#32;Jerry &lt;br&gt; R&D; AT&T", "Tom & Jerry <br> R&D; AT&T"),
+        (
+            "a < b and c > d; a <b and c> d; List<T>, <name>",
+            "a < b and c > d; a <b and c> d; List<T>, <name>",
+        ),
+        (
+            "`a<br>b &amp; c[^1]` and <https://example.com/a>",
+            "`a<br>b &amp; c[^1]` and https://example.com/a",
+        ),
     ],
 )
 def test_marks_are_left_out_and_words_stay(text: str, plain: str) -> None:
@@ -49,8 +75,13 @@ def test_marks_are_left_out_and_words_stay(text: str, plain: str) -> None:
 
 
 def test_code_stays_as_it_is_without_its_fences() -> None:
-    text = "**a**\n```py\nf(**b**)\n# c\n```\n**d**"
-    assert plain_text(text) == "a\n\nf(**b**)\n# c\n\nd"
+    text = "**a**\n```py\nf(**b**)<br>&amp;[^1]\n# c\n[d]: https://e\n```\n**d**"
+    assert plain_text(text) == "a\n\nf(**b**)<br>&amp;[^1]\n# c\n[d]: https://e\n\nd"
+
+
+def test_indented_code_stays_and_paragraphs_of_a_list_do_not() -> None:
+    text = "Code:\n\n    f(**b**)<br>\n\n    &amp;\n\n- **a**\n\n    More **b**."
+    assert plain_text(text) == "Code:\n\n    f(**b**)<br>\n\n    &amp;\n\n- a\n\n    More b."
 
 
 def test_in_a_fragment_of_code_no_line_counts_as_code() -> None:
@@ -60,9 +91,18 @@ def test_in_a_fragment_of_code_no_line_counts_as_code() -> None:
 def test_sentences_have_no_marks() -> None:
     text = (
         "> [!note] A title\n> It is ==good==.\n\n- [ ] Knead the **dough**\n\n"
-        "Where wheat > rye, see [[a|b]]."
+        "Where wheat > rye, see [[a|b]].\n#bread #rye/dark\n"
+        "A <u>slow</u>&nbsp;rise[^1] is [best][b].<br>Wait.\n\n"
+        "[^1]: Twelve hours.\n[b]: https://example.com/best"
     )
-    assert sentences(text) == ["It is good.", "Knead the dough", "Where wheat > rye, see b."]
+    assert sentences(text) == [
+        "It is good.",
+        "Knead the dough",
+        "Where wheat > rye, see b.",
+        "A slow rise is best.",
+        "Wait.",
+        "Twelve hours.",
+    ]
 
 
 @given(MARKS)
@@ -78,7 +118,11 @@ def test_a_text_without_marks_stays_as_it_is(text: str) -> None:
 
 @pytest.mark.parametrize(
     "part",
-    ["[", "[a](", "[x](a ", "`a", "*a ", "**a** ", "<!--", "> ", '[a](b "c', "[[a", "- [ ] x\n"],
+    [
+        *("[", "[a](", "[x](a ", "`a", "*a ", "**a** ", "<!--", "> ", '[a](b "c', "[[a"),
+        *("- [ ] x\n", "[^", "[a][", "[^a]: ", "[a]: ", "<https:"),
+        *("<br ", '<b a="', "<b a=b ", "&", "&a"),
+    ],
 )
 def test_hostile_texts_take_linear_time(part: str) -> None:
     # Linear work makes twice as many calls, quadratic work four times as many.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from functions.jobs.ingest.readers.fields import to_one_line
-from functions.jobs.ingest.readers.reading import duplicate_id, file_entries
+from functions.jobs.ingest.readers.reading import describe_duplicate, read_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +45,7 @@ class ObjectContents:
         Args:
             is_excluded: Returns whether a source id must not be saved.
         """
-        for name, entry in file_entries(self.file):
+        for name, entry in read_entries(self.file):
             record = to_one_line(name)
             if isinstance(entry, str):
                 self.broken.append((record, entry))
@@ -54,7 +54,7 @@ class ObjectContents:
             elif not entry.sections:
                 self.emptied.add(entry.source_id)
             elif entry.source_id in self.ids:
-                self.duplicates.append((record, duplicate_id(self.ids[entry.source_id])))
+                self.duplicates.append((record, describe_duplicate(self.ids[entry.source_id])))
             else:
                 self.ids[entry.source_id] = record
                 self.warnings += [(record, warning) for warning in entry.warnings]
@@ -62,7 +62,7 @@ class ObjectContents:
     def sources(self) -> Iterator[Source]:
         """Yield the sources to save, reading the file again, because they may not fit in memory."""
         remaining = set(self.ids)
-        for _, entry in file_entries(self.file):
+        for _, entry in read_entries(self.file):
             if not isinstance(entry, str) and entry.source_id in remaining:
                 remaining.remove(entry.source_id)
                 yield entry

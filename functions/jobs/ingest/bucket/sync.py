@@ -22,7 +22,7 @@ from functions.jobs.ingest.bucket.storage import BucketObjects, ObjectChanged, O
 from functions.jobs.ingest.missing_sources import MissingSources
 from functions.jobs.ingest.readers.decoding import SourceFile
 from functions.jobs.ingest.readers.fields import to_one_line
-from functions.jobs.ingest.readers.reading import count_kinds, file_ending, format_of, too_large
+from functions.jobs.ingest.readers.reading import count_kinds, explain_excess, format_of, get_ending
 from functions.jobs.ingest.readers.readwise_export import is_book
 from shared.knowledge.followed_files import FileState, FollowedFiles
 from shared.knowledge.ingestion import BATCH_SIZE
@@ -78,9 +78,7 @@ async def sync_bucket(
         readable = {
             name: listed for name, listed in visible.items() if format_of(PurePosixPath(name))
         }
-        if others := Counter(
-            file_ending(PurePosixPath(name)) for name in visible.keys() - readable
-        ):
+        if others := Counter(get_ending(PurePosixPath(name)) for name in visible.keys() - readable):
             report.note = f"Not read: {count_kinds(others)}."
         state = BucketState(FollowedFiles(ctx.database, objects.address), readable)
         await state.load()
@@ -172,7 +170,7 @@ class _SyncRun:
 
         async def download(number: int, name: str) -> Path | None:
             path = folder / f"{number}{PurePosixPath(name).suffix}"
-            if reason := too_large(name, listing[name].size):
+            if reason := explain_excess(name, listing[name].size):
                 self._fail(name, reason)
                 return None
             try:

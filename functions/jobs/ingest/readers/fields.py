@@ -1,4 +1,4 @@
-"""Field types that the formats share: texts by people, cleaned for Firestore and for readers."""
+"""Field types that the formats share. They clean texts for Firestore and for human readers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 TITLE_LENGTH: Final = 300
 """Longer titles are cut: a title is embedded with every passage and must not dominate it."""
 MAX_TAGS: Final = 200
+"""The maximum number of tags of a source or a passage."""
 
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BIDI_CONTROLS: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
@@ -123,7 +124,7 @@ Moment = Annotated[datetime | None, BeforeValidator(_moment)]
 
 
 DATES: Final = frozenset({"highlighted_at", "date"})
-"""Fields that are dropped from a record if they are not valid."""
+"""The names of dates, which are dropped from a record if they are not valid."""
 
 
 class ExternalModel(BaseModel):

@@ -1,4 +1,4 @@
-"""Highlights, notes and bookmarks of a Kindle, as its files name them in several languages."""
+"""The highlights, notes and bookmarks of a Kindle, and their headings in several languages."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from shared.knowledge.source import Locator, Section
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LANGUAGES: Final = "English, German, Spanish, French, Italian, Portuguese and Dutch"
+LANGUAGES: Final = "English, German, Spanish, French, Italian, Portuguese, Dutch and Japanese"
 """The languages of the headings that are read."""
 
 
 class AnnotationKind(Enum):
-    """What a reader left in a book, with the words for it in headings."""
+    """What a reader leaves in a book. The values are the words for it in headings."""
 
-    BOOKMARK = "bookmark lesezeichen marcador signet segnalibro bladwijzer"
-    NOTE = "note notiz nota notitie"
+    BOOKMARK = "bookmark lesezeichen marcador signet segnalibro bladwijzer ブックマーク"
+    NOTE = "note notiz nota notitie メモ"
     HIGHLIGHT = (
         "highlight clip clipping markierung ausschnitt subrayado resaltado recorte"
         " surlignement surlignage extrait evidenziazione ritaglio destaque markering knipsel"
+        " ハイライト クリップ"
     )
 
 
@@ -44,12 +45,18 @@ _MONTHS: Final = {
     for line in _MONTH_NAMES.strip().splitlines()
     for number, name in enumerate(line.split(), start=1)
 }
-_WORD: Final = re.compile(r"[^\W\d_]+")
-_PAGE: Final = re.compile(r"\b(?:page|seite|p[áa]gina)\s+(?:(\d{1,7})|([ivxlcdm]+)\b)")
+_WORD: Final = re.compile(r"[^\W\d_の]+")
+"""A word. In Japanese, `の` joins two nouns without blanks: `150-155のハイライト`."""
+_PAGE: Final = re.compile(
+    r"\b(?:page|seite|p[áa]gina|ページ)\s+(?:(?P<page>\d{1,7})|(?P<numeral>[ivxlcdm]+)\b)"
+    r"|\b(?P<japanese>\d{1,7})\s*ページ"
+)
 _LOCATION: Final = re.compile(
-    r"\b(?:location|loc|position|pos|posici[óo]n|emplacement|posizione|posi[çc][ãa]o|locatie)\b"
+    r"\b(?:location|loc|position|pos|posici[óo]n|emplacement|posizione|posi[çc][ãa]o|locatie|位置no)"
+    r"\b"
     r"[.\s]*#?(\d{1,8})(?:\s*[-\u2013]\s*(\d{1,8}))?"
 )
+_JAPANESE_DATE: Final = re.compile(r"\b(\d{4})年(\d{1,2})月(\d{1,2})日")
 _TIME: Final = re.compile(
     r"\b(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?(?:\s*([ap])\.?\s?m\b)?(?:.*GMT([+-]\d\d):?(\d\d))?",
     re.IGNORECASE,
@@ -57,7 +64,16 @@ _TIME: Final = re.compile(
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 _DAY: Final = re.compile(r"\b\d{1,2}\b")
 _NOON: Final = 12
-_COMPANY: Final = re.compile(r"(?:inc|ltd|llc|gmbh|co|jr|sr|ph\.?d|m\.?d|[ivx]+)\.?", re.IGNORECASE)
+_SUFFIX: Final = re.compile(r"(?:inc|ltd|llc|gmbh|co|jr|sr|ph\.?d|m\.?d|[ivx]+)\.?", re.IGNORECASE)
+_INITIAL: Final = re.compile(r"[^\W\d_]\.?")
+_PARTICLES: Final = frozenset(
+    (
+        *("af", "al", "av", "ben", "bin", "da", "das", "de", "del", "della", "den", "der", "di"),
+        *("do", "dos", "du", "el", "ibn", "la", "las", "le", "los", "te", "ten", "ter", "van"),
+        *("vom", "von", "zu", "zur", "De", "Du", "La", "Le", "Van", "Von"),
+    )
+)
+"""Words with which a family name may begin. `Ben` and `Al` in capitals are first names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +133,8 @@ def parse_position(heading: str) -> Position:
     text = normalise(heading)
     page = numeral = start = end = None
     for match in _PAGE.finditer(text):
-        page, numeral = int(match[1]) if match[1] else None, match[2]
+        number, numeral = match["page"] or match["japanese"], match["numeral"]
+        page = int(number) if number else None
     for match in _LOCATION.finditer(text):
         start, end = int(match[1]), _parse_range_end(match[1], match[2])
     return Position(page or None, numeral, start, end)
@@ -138,16 +155,26 @@ def parse_moment(text: str) -> datetime | None:
     offset.
     """
     time = _TIME.search(text)
-    date = normalise(text[: time.start()] + " " + text[time.end() :] if time else text)
+    date = _parse_date(text[: time.start()] + " " + text[time.end() :] if time else text)
+    if date is None:
+        return None
+    try:
+        moment = datetime(*date, tzinfo=UTC)
+        return _add_time(moment, time) if time else moment
+    except (ValueError, OverflowError):
+        return None
+
+
+def _parse_date(text: str) -> tuple[int, int, int] | None:
+    """Return year, month and day."""
+    if japanese := _JAPANESE_DATE.search(text):
+        return int(japanese[1]), int(japanese[2]), int(japanese[3])
+    date = normalise(text)
     month = next((_MONTHS[word] for word in _WORD.findall(date) if word in _MONTHS), None)
     year, day = _YEAR.search(date), _DAY.search(date)
     if month is None or year is None or day is None:
         return None
-    try:
-        moment = datetime(int(year[0]), month, int(day[0]), tzinfo=UTC)
-        return _add_time(moment, time) if time else moment
-    except (ValueError, OverflowError):
-        return None
+    return int(year[0]), month, int(day[0])
 
 
 def _add_time(day: datetime, time: re.Match[str]) -> datetime:
@@ -165,10 +192,27 @@ def parse_authors(text: str) -> str | None:
     """Return names as people write them: `Helm, Ann;Bo Sea` is `Ann Helm, Bo Sea`."""
     names = []
     for name in filter(None, map(str.strip, text.split(";"))):
-        last, comma, first = (part.strip() for part in name.partition(","))
-        is_turned = comma and first and "," not in first and not _COMPANY.fullmatch(first)
-        names.append(f"{first} {last}" if is_turned else name)
+        last, _, first = (part.strip() for part in name.partition(","))
+        names.append(f"{first} {last}" if _is_inverted(last, first) else name)
     return ", ".join(names) or None
+
+
+def _is_inverted(last: str, first: str) -> bool:
+    """Return whether the texts around a comma are one name, not two names or a company's.
+
+    One name are `Gaiman, Neil`, `de la Mare, Walter John` and `Le Guin, Ursula K.`; two names are
+    `Neil Gaiman, Terry Pratchett`.
+    """
+    if not last or not first or "," in first or _SUFFIX.fullmatch(first):
+        return False
+    last_words, first_words = last.split(), first.split()
+    return (
+        len(last_words) == 1
+        or len(first_words) == 1
+        or last_words[0] in _PARTICLES
+        or first_words[-1] in _PARTICLES
+        or bool(_SUFFIX.fullmatch(last_words[-1]) or _INITIAL.fullmatch(first_words[-1]))
+    )
 
 
 def make_section(annotation: Annotation, notes: Sequence[Annotation] = ()) -> Section:

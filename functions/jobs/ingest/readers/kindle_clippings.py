@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.ingest.readers import kindle
 from functions.jobs.ingest.readers.decoding import (
     MEGABYTE,
+    UTF16_MARKS,
     Record,
     SourceFile,
     Unreadable,
+    excess,
     read_any_text,
 )
 from functions.jobs.ingest.readers.fields import clean, headline, to_one_line
@@ -35,13 +37,23 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 32 * MEGABYTE
 NAME: Final = "My Clippings.txt"
-_SEPARATOR: Final = re.compile(r"^={10,}[ \t]*$", re.MULTILINE)
+_SEPARATOR: Final = re.compile(r"^={10,}[ \t]*$|\0", re.MULTILINE)
+"""The end of an entry: a line of equals signs, or a damaged block, which is one NUL character."""
 _FIRST_ENTRY: Final = re.compile(r"[\s=\ufeff]*[^\n]+\n[ \t\ufeff]*- [^\n|]*\d[^\n|]*\|[^\n]*\d")
 _TITLE: Final = re.compile(r"(.*\S)\s*\(((?:[^()]|\([^()]*\))*)\)")
-_EDITION: Final = re.compile(
-    r"\b(edition|edición|édition|edizione|edição|ausgabe)\b", re.IGNORECASE
+_NOT_AN_AUTHOR: Final = re.compile(
+    r"\b(?:editions?|edici[óo]n|ediciones|éditions?|edizion[ei]|edição|edições|ausgabe"
+    r"|classics?|klassiker|cl[áa]sicos|classiques|classici|clássicos|klassieken"
+    r"|series?|série|reihe|reeks|saga|trilog(?:y|ie|[íi]a)|chronicles|omnibus|anthology"
+    r"|collection|colecci[óo]n|coleção|collana|publish(?:ing|ers)|publications|verlag"
+    r"|university press|(?:un)?abridged|annotated|illustrated|kindle|e-?book|\d+(?:st|nd|rd|th))\b"
+    r"|\bbooks?$|\b(?:book|part|volume|vol\.) \w+$|(?:^|[\s#.])\d+$"
+    r"|^(?:an? |the |ein |une? |una )?(?:novel|novella|memoir|roman|novela|romanzo|thriller)$"
+    r"|文庫|新書|ブックス|コミックス|シリーズ|版$",
+    re.IGNORECASE,
 )
-_PARTS: Final = re.compile(r"\s*\|\s*")
+"""Text in parentheses after a title that is not an author: an edition, a series, a publisher."""
+_PARTS: Final = re.compile(r"\s*[|\uff5c]\s*")
 _LIMIT: Final = re.compile(r"<[^<>\n]{10,200}>")
 """What stands in place of the text when the publisher's limit on copied text is reached."""
 _UNNAMED: Final = "Untitled"
@@ -68,8 +80,7 @@ def records(file: SourceFile) -> Iterator[Record]:
     Raises:
         Unreadable: It has no clippings.
     """
-    text, file_warnings = read_any_text(file.path, MAX_BYTES)
-    text = clean(text)
+    text, file_warnings = _read_text(file)
     entries: dict[str, list[tuple[str, str]]] = defaultdict(list)
     faulty: list[int] = []
     for line, (title_line, heading, content) in _split_entries(text):
@@ -88,6 +99,26 @@ def records(file: SourceFile) -> Iterator[Record]:
                 partial(_build_source, source_id, book, file_warnings),
             )
             file_warnings = ()
+
+
+def _read_text(file: SourceFile) -> tuple[str, tuple[str, ...]]:
+    """Return the text of a file, and warnings.
+
+    A Kindle that is unplugged while it writes leaves blocks of NUL bytes. Each becomes one.
+    """
+    data = b""
+    if not excess(file.path.stat().st_size, MAX_BYTES):
+        data = file.path.read_bytes()
+    if b"\0" not in data or data.startswith(UTF16_MARKS):
+        text, warnings = read_any_text(file.path, MAX_BYTES)
+        return clean(text), warnings
+    parts = re.split("\0+", data.decode("utf-8-sig", "replace"))
+    count = len(parts) - 1
+    warning = (
+        f"has {count:,} damaged {'block' if count == 1 else 'blocks'} of NUL bytes, as after"
+        " unplugging; an entry there may be incomplete"
+    )
+    return "\0".join(map(clean, parts)), (warning,)
 
 
 def _split_entries(text: str) -> Iterator[tuple[int, tuple[str, str, str]]]:
@@ -118,14 +149,14 @@ def _books(entries: Mapping[str, list[tuple[str, str]]]) -> dict[str, _BookEntri
 
 def _add(book: _BookEntries, heading: str, content: str) -> None:
     """Add an entry to its book; bookmarks are left out."""
-    first, *others = _PARTS.split(heading)
-    kind = kindle.parse_kind(first)
+    *places, date = _PARTS.split(heading)
+    kind = kindle.parse_kind(" ".join(places) or date)
     if kind is AnnotationKind.BOOKMARK or (not content and kind is not AnnotationKind.HIGHLIGHT):
         return
     if not content or _LIMIT.fullmatch(content):
-        book.faults["limit"] += 1
+        book.faults["limit" if content else "empty"] += 1
         return
-    added_at = kindle.parse_moment(others[-1] if others else first)
+    added_at = kindle.parse_moment(date)
     book.faults["language"] += kind is None
     book.faults["date"] += added_at is None and kind is not None
     position = kindle.parse_position(heading)
@@ -135,7 +166,7 @@ def _add(book: _BookEntries, heading: str, content: str) -> None:
 def _parse_title(line: str) -> tuple[str, str | None]:
     """Return the title and the author of `Title (Subtitle) (Helm, Ann)`."""
     match = _TITLE.fullmatch(line)
-    if match and not _EDITION.search(match[2]):
+    if match and not _NOT_AN_AUTHOR.search(match[2].strip()):
         return headline(match[1]), kindle.parse_authors(to_one_line(match[2]))
     return headline(line) or _UNNAMED, None
 
@@ -166,6 +197,7 @@ def _build_source(source_id: str, book: _BookEntries, file_warnings: tuple[str, 
 
 def _iterate_warnings(faults: Counter[str]) -> Iterator[str]:
     reasons = {
+        "empty": "without text; left out",
         "limit": "without text: the publisher's limit on clippings was reached; left out",
         "language": f"with a heading that is not in {kindle.LANGUAGES}; kept as a highlight",
         "date": "with a date that cannot be read; kept without it",
@@ -181,7 +213,8 @@ FORMAT: Final = Format(
     read=records,
     max_bytes=MAX_BYTES,
     fields={
-        "Title (Author)": "the title and the author of a source; its id is made of both",
+        "Title (Series) (Author)": "the title with the series, and the author, of a source; its id"
+        " is made of both",
         "Highlight": "a passage; of one that was repeated or extended, the longest stands",
         "Note": "joined to the highlight at its location, after an empty line; else a passage",
         "Bookmark": "left out",

@@ -1,4 +1,4 @@
-"""What the links in text files lead to: by path in any folder, by name in a vault of Obsidian."""
+"""Finds what links in text files lead to: by path in any folder, by name in a vault of Obsidian."""
 
 from __future__ import annotations
 
@@ -14,11 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from functions.jobs.ingest.readers.folder import files_below
-from functions.jobs.ingest.readers.front_matter import (
-    MalformedFrontMatter,
-    match_front_matter,
-    parse_front_matter,
-)
+from functions.jobs.ingest.readers.front_matter import match_front_matter, parse_front_matter
 from functions.jobs.ingest.readers.markdown import Markdown, without_wikilinks
 
 if TYPE_CHECKING:
@@ -201,14 +197,11 @@ def _read_aliases(file: Path) -> Iterator[str]:
     match = match_front_matter(head.removeprefix("\ufeff").replace("\r\n", "\n"))
     if match is None or "alias" not in match[1].lower():
         return
-    try:
-        fields = parse_front_matter(match[1])
-    except MalformedFrontMatter:
-        return
-    for name, value in fields.items() if isinstance(fields, dict) else ():
-        if isinstance(name, str) and name.lower() in {"alias", "aliases"}:
-            values = value.split(",") if isinstance(value, str) else value
-            names = values if isinstance(values, list) else []
+    front_matter = parse_front_matter(match[1])
+    fields = front_matter.fields if front_matter else {}
+    for value in (fields.get("alias"), fields.get("aliases")):
+        names = value.split(",") if isinstance(value, str) else value
+        if isinstance(names, list):
             yield from (without_wikilinks(alias) for alias in names if isinstance(alias, str))
 
 

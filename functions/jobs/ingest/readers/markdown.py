@@ -1,16 +1,21 @@
-"""Markdown: what only the editor understands is taken out, and links are collected.
+"""Reads Markdown: removes what only its editor understands, and collects links.
 
 What any reader of Markdown understands stays in the text: emphasis, headings, lists, check boxes,
-links to web pages. `shared.text.markup` removes these marks from snippets and summaries.
+links to web pages, footnotes, HTML. `shared.text.markup` removes these marks from titles, snippets
+and summaries.
 
 | in the file | in the text |
 |---|---|
 | `[[Note]]`, `[[folder/Note#Part]]`, `[[Note|words]]` | `Note`, `Note > Part`, `words` |
 | `![[Note]]`, `![[picture.png]]` | nothing |
+| `[words][label]`, `[label][]`, `[label]` with `[label]: address` | `[words](address)` |
+| `[label]: address` | nothing, because it would end up in another chunk than its link |
 | `<!-- comment -->` | nothing |
 | in a vault: `%% comment %%`, and block ids such as ` ^37066d` at the end of a line | nothing |
+| in a vault: blocks of code that are queries of Dataview, Tasks or the search | nothing |
+| in a vault: the field `Rating:: 5` | `Rating: 5` |
 
-Code stays as it is.
+Other code stays as it is.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from shared.text.markup import WIKILINK, wikilink_target, wikilink_words
+from shared.text.markup import LINK_DEFINITION, WIKILINK, wikilink_target, wikilink_words
 
 CODE: Final = (
     r"^[ \t>]*(?P<fence>`{3,}+(?=[^`\n]*$)|~{3,}+).*?(?:^[ \t>]*(?P=fence)|\Z)"  # fenced
@@ -27,15 +32,23 @@ CODE: Final = (
     r"|(?<!`)(?P<ticks>`++)[^\n]{0,1000}?(?<!`)(?P=ticks)(?!`)"  # in a line
 )
 """The pattern of code, for `re.DOTALL | re.MULTILINE`."""
+_REFERENCE: Final = re.compile(
+    rf"{CODE}"
+    rf"|(?P<definition>{LINK_DEFINITION.pattern}\n?)"
+    r"|(?<![\[\\])\[(?P<words>[^\[\]\n]++)\](?:\[(?P<name>[^\[\]\n]*+)\])?+(?![\](:])",
+    re.DOTALL | re.MULTILINE,
+)
 _TOKEN: Final = re.compile(
     rf"(?P<code>{CODE})"
     r"|(?P<comment><!--)"
     rf"|(?P<embed>!?){WIKILINK.pattern}"
     r"|\]\([ \t]*(?:<(?P<angled>[^<>\n]++)>|(?P<address>(?:[^\s()<>]|\([^\s()<>]*\))++))"
     r"|(?P<hidden>%%)"
+    r"|(?<=[\w)*])(?P<field>::)(?=[ \t])"
     r"|(?:(?<=\s)|^)\^(?P<block>[A-Za-z0-9-]++)(?=[ \t]*$)",
     re.DOTALL | re.MULTILINE,
 )
+_QUERY: Final = re.compile(r"[ \t>]*[`~]{3,}[ \t]*(?:dataview|dataviewjs|tasks|query)[ \t]*\n")
 _END_OF_COMMENT: Final = "-->"
 _HIDDEN: Final = "%%"
 _BLANK_REST: Final = re.compile(r"[ \t]*(?:\n|\Z)")
@@ -65,6 +78,7 @@ def read_markdown(text: str, *, in_vault: bool) -> Markdown:
             id.
     """
     markdown = Markdown()
+    text = _resolve_references(text)
     last_end = text.rfind(_END_OF_COMMENT)
     parts: list[str] = []
     copied = position = 0
@@ -78,8 +92,8 @@ def read_markdown(text: str, *, in_vault: bool) -> Markdown:
             end = text.find(_HIDDEN, position)
             if end >= 0:
                 position, replacement = end + len(_HIDDEN), ""
-        elif token["block"] and in_vault:
-            replacement = ""
+        elif in_vault and (own := _replace_vault_markup(token)) is not None:
+            replacement = own
         elif token["wiki"] and (in_vault or _is_wikilink(text, token)):
             markdown.wikilinks.append(wikilink_target(token["wiki"]))
             replacement = "" if token["embed"] else wikilink_words(token["wiki"])
@@ -92,6 +106,45 @@ def read_markdown(text: str, *, in_vault: bool) -> Markdown:
             copied = position
     markdown.text = "".join([*parts, text[copied:]])
     return markdown
+
+
+def _replace_vault_markup(token: re.Match[str]) -> str | None:
+    """Return the replacement of a block id, a query or a field; None for other tokens."""
+    if token["block"] or _QUERY.match(token["code"] or ""):
+        return ""
+    return ":" if token["field"] else None
+
+
+def _resolve_references(text: str) -> str:
+    """Write `[words][label]` as `[words](address)`, and remove the lines with the addresses.
+
+    The text grows to at most twice its length: a hostile file could repeat a long address very
+    often. Once the limit is reached, links stay as they are.
+    """
+    addresses: dict[str, str] = {}
+    for match in _REFERENCE.finditer(text):
+        if match["definition"]:
+            address = match["address"] or match["angled"]
+            is_plain = set(" ()<>").isdisjoint(address)
+            label = _normalize_label(match["label"])
+            addresses.setdefault(label, address if is_plain else f"<{address}>")
+    room = len(text)
+
+    def replace(match: re.Match[str]) -> str:
+        nonlocal room
+        if match["definition"]:
+            return ""
+        address = addresses.get(_normalize_label(match["name"] or match["words"] or ""))
+        if address is None or len(address) > room:
+            return match[0]
+        room -= len(address)
+        return f"[{match['words']}]({address})"
+
+    return _REFERENCE.sub(replace, text) if addresses else text
+
+
+def _normalize_label(label: str) -> str:
+    return " ".join(label.split()).casefold()
 
 
 def _close_gap(parts: list[str], text: str, end: int) -> int:

@@ -1,4 +1,4 @@
-"""Reading the sources in files of a person."""
+"""Reads the sources in the files of a person."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from functions.jobs.ingest.readers.formats import Format
+    from functions.jobs.ingest.readers.links import Vault
     from functions.jobs.ingest.roots import Registration
     from shared.knowledge.roots import Root
     from shared.knowledge.source import Source
@@ -53,9 +54,11 @@ FORMATS: Final = (
 _OUTSIDE: Final = "is a link to a target outside the folder: ingest that by itself"
 _EXPORT: Final = "is an export of Carrel: ingest that by itself"
 _ENDING: Final = re.compile(r"\.\w{1,10}")
-"""The ending of a kind of files; a dot in a title is followed by other text."""
+"""The ending of a file name. Longer text after a dot is part of a title."""
 _MAX_KINDS: Final = 10
 _TEMPLATES: Final = "in the folder of templates"
+_DRAWING: Final = ".excalidraw.md"
+"""The ending of drawings in a vault. Their texts are mostly data and advice to open the plugin."""
 _ACCEPTED: Final = "Give a folder or a file: {}.".format(
     ", ".join(f"{file_format.name} ({', '.join(file_format.endings)})" for file_format in FORMATS)
 )
@@ -227,10 +230,8 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
     others: Counter[str] = Counter()
     for file in present:
         vault = vaults.around(file, _find_outermost_root(file, registration))
-        if format_of(file) is None:
-            others[file_ending(file)] += 1
-        elif vault and file.is_relative_to(vault.templates):
-            others[_TEMPLATES] += 1
+        if (kind := _kind_not_read(file, vault)) is not None:
+            others[kind] += 1
         else:
             files[file.relative_to(folder).as_posix()] = below.files[file]
     problems = [
@@ -244,7 +245,7 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
         if link.is_dir() or format_of(link):
             problems.append(InputProblem(_to_relative(folder, link), _OUTSIDE))
         else:
-            others[file_ending(link)] += 1
+            others[get_ending(link)] += 1
     if not files and below.errors:
         raise below.errors[0]
     listing = FileListing(folder, files, registration, problems, others, vaults=vaults)
@@ -254,6 +255,15 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
     return listing
 
 
+def _kind_not_read(file: Path, vault: Vault | None) -> str | None:
+    """Return the kind under which a file that is not read is counted; None if it is read."""
+    if format_of(file) is None:
+        return get_ending(file)
+    if vault and file.is_relative_to(vault.templates):
+        return _TEMPLATES
+    return _DRAWING if vault and file.name.lower().endswith(_DRAWING) else None
+
+
 def _find_outermost_root(file: Path, registration: Registration) -> Path:
     """Return the outermost registered folder that contains a file."""
     paths = [root.path for root in (*registration.roots, registration.root)]
@@ -261,7 +271,7 @@ def _find_outermost_root(file: Path, registration: Registration) -> Path:
     return min(enclosing, key=lambda path: len(path.parts), default=registration.root.path)
 
 
-def file_ending(file: PurePath) -> str:
+def get_ending(file: PurePath) -> str:
     """Return the ending of a file name, in lower case; "" if there is none."""
     ending = file.suffix.lower()
     return ending if _ENDING.fullmatch(ending) else ""
@@ -282,14 +292,14 @@ def read_files(
     yield from listing.problems
     record_names = _find_earlier_records(listing)
     for name in listing.files:
-        for record_name, entry in file_entries(source_file(name, listing)):
+        for record_name, entry in read_entries(make_source_file(name, listing)):
             record = to_one_line(record_name)
             if isinstance(entry, str):
                 yield InputProblem(record, entry)
             elif without_books and readwise_export.is_book(entry.source_id):
                 continue
             elif entry.source_id in record_names:
-                yield InputProblem(record, duplicate_id(record_names[entry.source_id]))
+                yield InputProblem(record, describe_duplicate(record_names[entry.source_id]))
             else:
                 record_names[entry.source_id] = record
                 for warning in entry.warnings:
@@ -315,7 +325,7 @@ def _find_earlier_records(listing: FileListing) -> dict[str, str]:
     earlier = FileListing(root.path, files, listing.registration)
     records: dict[str, str] = {}
     for file in files:
-        for name, entry in file_entries(source_file(file, earlier)):
+        for name, entry in read_entries(make_source_file(file, earlier)):
             if not isinstance(entry, str):
                 records.setdefault(entry.source_id, to_one_line(f"{root.path.name}/{name}"))
     return records
@@ -325,7 +335,7 @@ def _has_records(name: str) -> bool:
     return identity_of(PurePosixPath(name)) is Identity.RECORD
 
 
-def source_file(name: str, listing: FileListing) -> SourceFile:
+def make_source_file(name: str, listing: FileListing) -> SourceFile:
     """Return a listed file, with what its ids are made of."""
     file = listing.folder / name
     root = listing.root_of(file)
@@ -343,18 +353,18 @@ def _get_modified_at(file: Path) -> datetime | None:
         return None
 
 
-def duplicate_id(first: str) -> str:
+def describe_duplicate(first: str) -> str:
     """Return the message for a record with the id of an earlier one."""
     return f"has the id of {first}; keep one of the two"
 
 
-def too_large(name: str, size: int) -> str | None:
-    """Why a file of this name and size in bytes is not read; None if it is."""
+def explain_excess(name: str, size: int) -> str | None:
+    """Return why a file of this name and size in bytes is too large to read; None if it is not."""
     file_format = format_of(PurePosixPath(name))
     return excess(size, file_format.max_bytes) if file_format else None
 
 
-def file_entries(file: SourceFile) -> Iterator[tuple[str, Source | str]]:
+def read_entries(file: SourceFile) -> Iterator[tuple[str, Source | str]]:
     """Yield the name of each record, with its source or the reason why it cannot be read."""
     try:
         # Opening a pipe would block for ever.

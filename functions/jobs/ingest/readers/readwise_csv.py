@@ -10,6 +10,7 @@ import csv
 import hashlib
 import io
 from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
@@ -27,7 +28,7 @@ from functions.jobs.ingest.readers.formats import Format, Identity
 from functions.jobs.ingest.readers.readwise_export import MAX_BYTES, make_source, parse_book
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from functions.jobs.ingest.readers.decoding import Location
     from shared.knowledge.source import Source
@@ -60,75 +61,130 @@ COLUMNS: Final = (
     BOOK_TAGS,
 )
 _REST: Final = ""
-"""Instead of a column, for cells beyond the header."""
+"""The name of the column for cells beyond the header."""
 _OTHER: Final = "is not Readwise's CSV export, whose columns are {}: convert it to .md or .jsonl"
+_CUT_OFF: Final = "unexpected end of data"
+"""The message of the csv module for a file that ends within quotes."""
 _DELIMITERS: Final = ",;\t"
 """A spreadsheet may save the file with another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _CsvRow:
+    """A row of the file.
+
+    Attributes:
+        line: The line on which it begins.
+        cells: Its cells.
+        error: Why it is not valid CSV.
+        is_balanced: Whether its number of quotes is even, as in all that a program writes.
+    """
+
+    line: int
+    cells: list[str] = field(default_factory=list)
+    error: str | None = None
+    is_balanced: bool = True
 
 
 def records(file: SourceFile) -> Iterator[Record]:
     """Yield the books of a file, in the order of their first rows.
 
     Raises:
-        Unreadable: It has other columns, or is not valid CSV.
+        Unreadable: It has other columns, or is cut off.
     """
-    rows = _read_rows(read_text(file.path, MAX_BYTES))
-    books: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    books: dict[str, list[Row]] = defaultdict(list)
     unknown: Counter[str] = Counter()
-    for line, row in rows:
+    for line, row in _read_rows(read_text(file.path, MAX_BYTES)):
+        if isinstance(row, str):
+            yield f"{file.name} line {line}", partial(_fail, row)
+            continue
         unknown.update(name for name in row.keys() - {*COLUMNS, _REST} if row[name])
-        title = to_one_line(row[TITLE])
         if row[_REST].strip():
             yield f"{file.name} line {line}", partial(_fail, "has more cells than the header")
-        elif not title:
+        elif not to_one_line(row[TITLE]):
             yield f"{file.name} line {line}", partial(_fail, f"has no {TITLE}")
         else:
-            books[title, to_one_line(row.get(AUTHOR, ""))].append((line, row))
+            books[_make_book_id(row)].append((line, row))
     warnings = readwise_export.warn_of_unknown(unknown)
-    for (title, author), book in books.items():
-        build = partial(_build_source, title, author, book)
-        name = f"{file.name}: {headline(title, 80)}"
+    for book_id, rows in books.items():
+        build = partial(_build_source, book_id, rows)
+        name = f"{file.name}: {headline(rows[0][1][TITLE], 80)}"
         yield name, partial(readwise_export.with_file_warnings, warnings, build)
 
 
-def _read_rows(text: str) -> Iterator[Row]:
-    """Yield the rows that are not blank, with the names of known columns as Readwise writes them.
+def _make_book_id(row: Mapping[str, str]) -> str:
+    """Return the id of the book of a row, which does not depend on the case of letters."""
+    title, author = to_one_line(row[TITLE]), to_one_line(row.get(AUTHOR, ""))
+    digest = hashlib.sha256(f"{title}\0{author}".casefold().encode())
+    return f"csv-{digest.hexdigest()[:16]}"
+
+
+def _read_rows(text: str) -> Iterator[tuple[int, dict[str, str] | str]]:
+    """Yield the line of each row that is not blank, and its cells by column or what is wrong.
+
+    Names of columns that differ only in case become Readwise's. After a row that is not valid CSV,
+    such as one with an unpaired quote, reading goes on with the next row that has all columns.
 
     Raises:
-        Unreadable: It has other columns, or is not valid CSV.
+        Unreadable: It has other columns, or ends within a cell. Then books at its end may lack
+            highlights, which would be forgotten.
     """
-    header_line = text.lstrip("\ufeff").partition("\n")[0]
-    delimiter = max(_DELIMITERS, key=header_line.count)
+    rows = _parse_rows(text)
+    header = next(rows, _CsvRow(1))
+    spellings = {name.casefold(): name for name in COLUMNS}
+    names = map(to_one_line, header.cells)
+    columns = [spellings.get(name.casefold(), name) for name in names]
+    if not {TEXT, TITLE} <= set(columns):
+        raise Unreadable(_OTHER.format(", ".join(COLUMNS)))
+    damaged: list[_CsvRow] = []
+    for row in rows:
+        if row.error or (damaged and not (row.is_balanced and len(row.cells) == len(columns))):
+            damaged.append(row)
+            continue
+        if damaged:
+            yield damaged[0].line, _describe_damage(damaged[0], row.line - 1)
+            damaged.clear()
+        if any(cell.strip() for cell in row.cells):
+            cells, rest = row.cells[: len(columns)], "".join(row.cells[len(columns) :])
+            yield row.line, dict(zip_longest(columns, cells, fillvalue=""), **{_REST: rest})
+    if any(row.error == _CUT_OFF for row in damaged):
+        raise Unreadable(f"is cut off in the row at line {damaged[0].line}: export it again")
+    if damaged:
+        yield damaged[0].line, _describe_damage(damaged[0], damaged[-1].line)
+
+
+def _parse_rows(text: str) -> Iterator[_CsvRow]:
+    """Yield the rows. After one that is not valid CSV, the next one begins on the next line."""
+    delimiter = max(_DELIMITERS, key=text.partition("\n")[0].count)
     # A cell may be a whole article; the limit of the module is 128 KB.
     csv.field_size_limit(MAX_BYTES)
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    spellings = {name.casefold(): name for name in COLUMNS}
-    line = 1
-    try:
-        names = [to_one_line(name) for name in next(rows, [])]
-        columns = [spellings.get(name.casefold(), name) for name in names]
-        if not {TEXT, TITLE} <= set(columns):
-            raise Unreadable(_OTHER.format(", ".join(COLUMNS)))
-        line = rows.line_num + 1
-        for cells in rows:
-            if any(cell.strip() for cell in cells):
-                rest = "".join(cells[len(columns) :])
-                yield (
-                    line,
-                    dict(
-                        zip_longest(columns, cells[: len(columns)], fillvalue=""), **{_REST: rest}
-                    ),
-                )
-            line = rows.line_num + 1
-    except csv.Error as error:
-        raise Unreadable(f"is not valid CSV at line {line}: {error}; export it again") from error
+    lines = list(io.StringIO(text, newline=""))
+    start = 0
+    while start < len(lines):
+        remaining = map(lines.__getitem__, range(start, len(lines)))
+        rows = csv.reader(remaining, delimiter=delimiter, strict=True)
+        first = start
+        try:
+            for cells in rows:
+                end = start + rows.line_num
+                quotes = sum(line.count('"') for line in lines[first:end])
+                yield _CsvRow(first + 1, cells, is_balanced=quotes % 2 == 0)
+                first = end
+        except csv.Error as error:
+            yield _CsvRow(first + 1, error=str(error))
+        start = first + 1
+
+
+def _describe_damage(row: _CsvRow, last_line: int) -> str:
+    left_out = f"; left out up to line {last_line}" if last_line > row.line else ""
+    return f"is not valid CSV: {row.error}{left_out}"
 
 
 def _fail(reason: str) -> Source:
     raise Unreadable(reason)
 
 
-def _build_source(title: str, author: str, rows: Sequence[Row]) -> Source:
+def _build_source(book_id: str, rows: Sequence[Row]) -> Source:
     """Build the source of a book from its rows."""
     asin = next((row[ASIN].strip() for _, row in rows if row.get(ASIN, "").strip()), None)
     tags = [row.get(BOOK_TAGS, "") for _, row in rows]
@@ -141,11 +197,10 @@ def _build_source(title: str, author: str, rows: Sequence[Row]) -> Source:
         }
         for line, row in rows
     ]
-    digest = hashlib.sha256(f"{title}\0{author}".casefold().encode()).hexdigest()[:16]
     raw = {
-        "user_book_id": f"csv-{digest}",
-        "title": title,
-        "author": author,
+        "user_book_id": book_id,
+        "title": rows[0][1][TITLE],
+        "author": rows[0][1].get(AUTHOR),
         "source": "kindle" if asin else "readwise",
         "category": "books" if asin else None,
         "asin": asin,
@@ -172,7 +227,8 @@ FORMAT: Final = Format(
     read=records,
     max_bytes=MAX_BYTES,
     fields={
-        "Book Title, Book Author": "the title and the author of a source; its id is made of both",
+        "Book Title, Book Author": "the title and the author of a source; its id is made of both,"
+        " in any case of letters",
         "Amazon Book ID": "the origin `kindle`, the category `books`, and links to the Kindle app",
         "Document tags": "tags of the source",
         "Highlight, Note": "a passage: the text, an empty line, the note",

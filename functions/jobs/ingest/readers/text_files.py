@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import PurePath, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, BeforeValidator, Field
 
 from functions.jobs.ingest.readers import kindle_clippings
 from functions.jobs.ingest.readers.decoding import (
@@ -28,17 +29,12 @@ from functions.jobs.ingest.readers.fields import (
     headline,
 )
 from functions.jobs.ingest.readers.formats import Format
-from functions.jobs.ingest.readers.front_matter import (
-    MalformedFrontMatter,
-    lines_of_keys,
-    match_front_matter,
-    parse_front_matter,
-)
+from functions.jobs.ingest.readers.front_matter import match_front_matter, parse_front_matter
 from functions.jobs.ingest.readers.links import MAX_LINKS, LinkTargets
 from functions.jobs.ingest.readers.markdown import CODE, read_markdown, without_wikilinks
 from shared.core.ids import safe_id
 from shared.knowledge.source import Section, Source
-from shared.text.markup import WIKILINK, wikilink_target
+from shared.text.markup import WIKILINK, plain_line, wikilink_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,17 +46,45 @@ _FENCE_OR_HEADING: Final = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _CODE: Final = re.compile(CODE, re.DOTALL | re.MULTILINE)
+_HTML_TAG: Final = re.compile(r"<[A-Za-z][^<>]*+>")
 _INLINE_TAG: Final = re.compile(r"(?<!\S)#(?=[\w/-]*[^\W\d_])([\w/-]{1,100})(?![\w/-])")
 _DATE_IN_NAME: Final = re.compile(r"(?<!\d)((?:19|20)\d\d)([-_.]?)(\d\d)\2(\d\d)(?!\d)")
 _YAML_NULLS: Final = ("", "~", "null", "Null", "NULL")
 
 
+def _split_tags(value: Any) -> Any:
+    """Split a text with several tags: at commas and before `#`, or else at blanks."""
+    if not isinstance(value, str):
+        return value
+    text = value.replace(" #", ",#")
+    return text.split("," if "," in text else None)
+
+
 class _FrontMatter(DocumentMetadata):
     """The metadata in a file's front matter."""
 
-    tags: Tags = Field(default=(), validation_alias=AliasChoices("tags", "tag"))
+    tags: Annotated[Tags, BeforeValidator(_split_tags)] = Field(
+        default=(), validation_alias=AliasChoices("tags", "tag")
+    )
     created: Moment = None
     updated: Moment = Field(default=None, validation_alias=AliasChoices("updated", "modified"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """A file whose front matter is separated from the text.
+
+    Attributes:
+        text: The text after the front matter.
+        metadata: The valid fields of the front matter.
+        wikilinks: The notes that the front matter links to.
+        warnings: What is wrong with the front matter.
+    """
+
+    text: str
+    metadata: _FrontMatter = field(default_factory=_FrontMatter)
+    wikilinks: list[str] = field(default_factory=list)
+    warnings: tuple[str, ...] = ()
 
 
 def records(file: SourceFile) -> Iterator[Record]:
@@ -84,20 +108,22 @@ def source_id_of(collection: str, key: str, number: int = 1) -> str:
 def _read_source(file: SourceFile) -> Source:
     path = PurePosixPath(file.key)
     content, warnings = read_any_text(file.path, MAX_BYTES)
-    about, linked_notes, text, faults = _split(clean(content))
+    document = _split_front_matter(clean(content))
+    about, text = document.metadata, document.text
+    warnings += document.warnings
     is_markdown = path.suffix.lower() != ".txt"
     links_to: tuple[str, ...] = ()
     if is_markdown:
         links = file.links or _make_path_links(file)
         markdown = read_markdown(text, in_vault=links.vault is not None)
-        markdown.wikilinks = linked_notes + markdown.wikilinks
+        markdown.wikilinks = document.wikilinks + markdown.wikilinks
         text, links_to = markdown.text.strip(), links.find(markdown)
     if not text:
         raise Unreadable("has no text")
     if not is_markdown and kindle_clippings.recognizes(text):
         raise Unreadable(f"has clippings of a Kindle: rename it to `{kindle_clippings.NAME}`")
     if len(links_to) > MAX_LINKS:
-        faults += (f"links to {len(links_to):,} files; the first {MAX_LINKS} links are kept",)
+        warnings += (f"links to {len(links_to):,} files; the first {MAX_LINKS} links are kept",)
     title = about.title or _find_first_heading(text) or path.stem
     section = Section(
         text,
@@ -111,7 +137,7 @@ def _read_source(file: SourceFile) -> Source:
         **about.source_fields,
         sections=(section,),
         links_to=links_to[:MAX_LINKS] or None,
-        warnings=warnings + faults,
+        warnings=warnings,
     )
 
 
@@ -126,34 +152,30 @@ def _make_path_links(file: SourceFile) -> LinkTargets:
     return LinkTargets(PurePosixPath(file.key), source_id)
 
 
-def _split(text: str) -> tuple[_FrontMatter, list[str], str, tuple[str, ...]]:
-    """Return the front matter, the notes it links to, the text after it, and what is wrong with it.
+def _split_front_matter(text: str) -> _Document:
+    """Separate the front matter of a text from the rest.
 
-    A text may also begin with a horizontal rule (`---`): only a YAML mapping between two such lines
-    is front matter. A block that is not valid YAML is kept as text, with a warning.
+    A text may also begin with a horizontal rule (`---`): only keys and values between two such
+    lines are front matter.
     """
     match = match_front_matter(text)
-    try:
-        fields = parse_front_matter(match[1]) if match else None
-    except MalformedFrontMatter as error:
-        return _FrontMatter(), [], text.strip(), (f"{error}; kept as text",)
-    if match is None or not isinstance(fields, dict):
-        return _FrontMatter(), [], text.strip(), ()
+    front_matter = parse_front_matter(match[1]) if match else None
+    if match is None or front_matter is None:
+        return _Document(text.strip())
     given = {
-        key.lower(): _strip_wikilinks(value)
-        for key, value in fields.items()
+        key: _strip_wikilinks(value)
+        for key, value in front_matter.fields.items()
         if value not in _YAML_NULLS
     }
     if _is_address(given.get("source")):  # the Web Clipper of Obsidian calls it so
         given.setdefault("url", given["source"])
-    about, faults = validated(_FrontMatter, given, set(given))
-    lines = lines_of_keys(match[1]) if faults else {}
-    warnings = (
-        f"line {lines[str(field)]}: {field}: {reason}; kept without it"
-        for (field, *_), reason in faults
-    )
-    linked_notes = [wikilink_target(link["wiki"]) for link in WIKILINK.finditer(match[1])]
-    return about, linked_notes, text[match.end() :].strip(), tuple(warnings)
+    metadata, faults = validated(_FrontMatter, given, set(given))
+    warnings = front_matter.warnings + [
+        f"line {front_matter.lines.get(str(name), 1)}: {name}: {reason}; kept without it"
+        for (name, *_), reason in faults
+    ]
+    wikilinks = [wikilink_target(link["wiki"]) for link in WIKILINK.finditer(match[1])]
+    return _Document(text[match.end() :].strip(), metadata, wikilinks, tuple(warnings))
 
 
 def _strip_wikilinks(value: Any) -> Any:
@@ -173,14 +195,17 @@ def _find_first_heading(text: str) -> str | None:
         heading = (match["heading"] or "").rstrip()
         bare = heading.rstrip("#")
         if title := (bare if bare.endswith((" ", "\t")) else heading).strip():
-            return title
+            return plain_line(title)
     return None
 
 
 def _inline_tags(text: str, tags: Sequence[str]) -> Iterator[str]:
-    """The tags in a text outside code, such as #travel or #2024/plans, that are not given yet."""
+    """Yield the tags in a text, such as #travel or #2024/plans, that are not given yet.
+
+    Code has none, and neither have the attributes of HTML, such as `color: #a0b0c0`.
+    """
     keys = {tag.casefold() for tag in tags}
-    for match in _INLINE_TAG.finditer(_CODE.sub("`", text)):
+    for match in _INLINE_TAG.finditer(_HTML_TAG.sub("", _CODE.sub("`", text))):
         tag = match[1].strip("/")
         if tag.casefold() not in keys and len(keys) < MAX_TAGS:
             keys.add(tag.casefold())
@@ -210,7 +235,7 @@ FORMAT: Final = Format(
         "text": "the passages",
         "title": "the title; else the first heading of level one, else the file's name",
         "author": "the author",
-        "tags, tag": "tags; `#tags` in the text too",
+        "tags, tag": "tags: a list, or a text with commas or else blanks; `#tags` in the text too",
         "category": "the category",
         "language, lang": "the language",
         "source_url, url, source": "the address of the original",
@@ -219,7 +244,9 @@ FORMAT: Final = Format(
         " file's name, else the file's own",
         "`[[Note]]`, `[[Note#Part]]`, `[words](other.md)`": "links to other sources; in a vault of"
         " Obsidian by name and by `aliases`, elsewhere by path",
-        "`![[Note]]`, `<!-- comment -->`; in a vault `%% comment %%` and `^block-id`": "left out",
+        "`[words][label]` with `[label]: address`": "`[words](address)`",
+        "`![[Note]]`, `<!-- comment -->`; in a vault `%% comment %%`, `^block-id`, queries, and"
+        " drawings of Excalidraw": "left out",
     },
     example="---\ntitle: On tests\ntags: [testing]\n---\nA flaky test is worse than none. #ci\n"
     "See [the runner](runner.md).\n",

@@ -1,0 +1,128 @@
+"""Links from the official client to search: through deployed functions, and from a shell."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+from mcp import Client
+
+from infra.cli.main import main
+from infra.local.link_fetching import LinkFetcher
+from shared.core.settings import Settings
+from shared.runtime.context import App
+from tests.support.cloud_run.cloud import cloud
+from tests.support.gateway_process import INLINE, run_deployed_gateway, run_gateway
+from tests.support.ingested_urls import ingest_url
+from tests.support.links import SITE, fetcher_for, serve_site, text_page
+from tests.support.web_pages import make_page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from shared.ai.local_embedding import LocalEmbedder
+    from tests.support.gateway_process import RunningGateway
+    from tests.support.https_server import DocumentServer
+
+pytestmark = pytest.mark.anyio
+
+ARTICLE = f"{SITE}/article"
+MISSING = f"{SITE}/missing"
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    """The environment of functions with an empty knowledge base."""
+    return {"GOOGLE_CLOUD_PROJECT": f"links-{uuid.uuid4().hex[:16]}"}
+
+
+@pytest.fixture
+def gateway(environment: dict[str, str], log: Path) -> Iterator[RunningGateway]:
+    """A deployed gateway, whose tools only queue links: the job fetches them."""
+    with (
+        cloud(("get_recent", "save_link", "search_kb"), environment, log=log) as tools,
+        run_deployed_gateway({}, log, tools) as running,
+    ):
+        yield running
+
+
+@pytest.fixture
+def site() -> Iterator[DocumentServer]:
+    """A web server with one article."""
+    with serve_site(article=text_page(make_page(ARTICLE), kind="text/html")) as server:
+        yield server
+
+
+async def call_tool(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]:
+    """Call a tool that must succeed."""
+    result = await client.call_tool(name, arguments)
+    assert not result.is_error, result
+    return dict(result.structured_content or {})
+
+
+async def run_jobs(project: str, site: DocumentServer, embedder: LocalEmbedder) -> None:
+    """Run the jobs that fetch links and make texts searchable."""
+    app = App(Settings(google_cloud_project=project), embedder=embedder)
+    fetcher = LinkFetcher(app, fetcher_for(site))
+    try:
+        fetcher.start()
+        await fetcher.wait()
+    finally:
+        await app.aclose()
+
+
+async def test_a_saved_link_is_found_and_a_failed_one_says_why(
+    gateway: RunningGateway,
+    environment: dict[str, str],
+    site: DocumentServer,
+    local_embedder: LocalEmbedder,
+) -> None:
+    async with Client(gateway.endpoint) as client:
+        saved = await call_tool(client, "save_link", url=ARTICLE, tags=["sea"])
+        await call_tool(client, "save_link", url=MISSING)
+        waiting = (await call_tool(client, "get_recent"))["links"]
+        assert {link["url"]: link["state"] for link in waiting} == {
+            ARTICLE: "waiting",
+            MISSING: "waiting",
+        }
+        assert site.requests == []
+        await run_jobs(environment["GOOGLE_CLOUD_PROJECT"], site, local_embedder)
+        hits = (await call_tool(client, "search_kb", query="when should I take in a sail?"))[
+            "results"
+        ]
+        recent = await call_tool(client, "get_recent")
+    expected = {
+        "source_id": saved["source_id"],
+        "title": "Reefing early",
+        "author": "Ann Helm, Bob Reef",
+        "date": "2024-05-31",
+        "source_url": ARTICLE,
+    }
+    assert {name: hits[0].get(name) for name in expected} == expected
+    links = {link["url"]: (link["state"], link.get("error")) for link in recent["links"]}
+    assert links == {
+        ARTICLE: ("stored", None),
+        MISSING: ("failed", "cannot be fetched: its server answers 404"),
+    }
+
+
+def test_a_page_ingested_in_a_shell_is_found_there(
+    environment: dict[str, str], site: DocumentServer, log: Path
+) -> None:
+    code, _, errors = ingest_url(site, ARTICLE, environment=environment)
+    assert (code, errors) == (0, "")
+    with run_gateway(INLINE, environment, log) as gateway:
+        text = printed(gateway, "search", "when", "to", "reef", "--limit", "1")
+        assert text.startswith("1. Reefing early · Ann Helm, Bob Reef (1/1, 2024-05-31)")
+        chunk_id = text.rpartition("id: ")[2].strip()
+        assert ARTICLE in printed(gateway, "show", chunk_id)
+
+
+def printed(gateway: RunningGateway, *arguments: str) -> str:
+    """Run a command that succeeds; return what it prints."""
+    result = CliRunner().invoke(main, [*arguments, "--url", gateway.endpoint])
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout

@@ -1,0 +1,47 @@
+"""`carrel ingest URL` in a process of its own, which takes a local web server for a public one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Final
+
+from infra.build.discovery import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.support.https_server import DocumentServer
+
+_PROGRAM: Final = """
+import sys
+from functools import partial
+from infra.cli.main import main
+from infra.local import jobs
+from functions.jobs.ingest.links.page import FETCH_RULES
+from shared.core.safe_fetch import Endpoint, SafeFetch
+from tests.support.https_server import resolver_for
+
+endpoint = Endpoint("127.0.0.1", int(sys.argv.pop(1)))
+jobs.ingest_page = partial(jobs.ingest_page, fetch=SafeFetch(FETCH_RULES, resolver_for(endpoint)))
+main()
+"""
+_TIMEOUT_SECONDS: Final = 120
+
+
+def ingest_url(
+    server: DocumentServer, url: str, *options: str, environment: Mapping[str, str]
+) -> tuple[int, str, str]:
+    """Run the command; return its exit code, output and errors."""
+    process = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, str(server.server_port), "ingest", url, *options],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_SECONDS,
+        check=False,
+    )
+    return process.returncode, process.stdout, process.stderr
