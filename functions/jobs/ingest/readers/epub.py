@@ -112,7 +112,7 @@ def _make_source(file: SourceFile) -> Source:
             Section(
                 text,
                 locators=((0, Locator(chapter=chapter)),) if chapter else (),
-                written_at=metadata.highlighted_at or file.modified_at,
+                written_at=metadata.date or file.modified_at,
             )
             for chapter, text in sections
         ),

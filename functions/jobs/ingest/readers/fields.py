@@ -136,7 +136,11 @@ class ExternalModel(BaseModel):
 
 
 class DocumentMetadata(ExternalModel):
-    """The metadata of a document, all of it optional."""
+    """The metadata of a document, all of it optional.
+
+    Attributes:
+        date: When a file of highlights was highlighted, and when anything else was written.
+    """
 
     title: Title = None
     author: People = None
@@ -144,9 +148,7 @@ class DocumentMetadata(ExternalModel):
     category: Line = None
     language: Line = Field(default=None, validation_alias=AliasChoices("language", "lang"))
     source_url: Line = Field(default=None, validation_alias=AliasChoices("source_url", "url"))
-    highlighted_at: Moment = Field(
-        default=None, validation_alias=AliasChoices("highlighted_at", "date")
-    )
+    date: Moment = Field(default=None, validation_alias=AliasChoices("highlighted_at", "date"))
 
     @property
     def source_fields(self) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def article_source(
     text, locators = _join_blocks(document.body, page_title)
     if not text:
         raise Unreadable(_NO_ARTICLE)
-    section = Section(text, locators=locators, written_at=metadata.highlighted_at or written_at)
+    section = Section(text, locators=locators, written_at=metadata.date or written_at)
     return Source(
         source_id=source_id,
         title=page_title,

@@ -100,7 +100,7 @@ def _parse_source(line: bytes, collection: str) -> Source:
         document.text,
         readwise_url=document.readwise_url,
         highlight_url=document.highlight_url,
-        highlighted_at=document.highlighted_at,
+        highlighted_at=document.date,
     )
     return Source(
         source_id=safe_id(f"{collection}-{document.id}"),

@@ -127,7 +127,7 @@ def _read_source(file: SourceFile) -> Source:
     title = about.title or _find_first_heading(text) or path.stem
     section = Section(
         text,
-        highlighted_at=about.highlighted_at,
+        highlighted_at=about.date,
         written_at=about.created or about.updated or _find_date(path.stem) or file.modified_at,
     )
     return Source(
