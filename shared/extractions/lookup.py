@@ -9,10 +9,12 @@ from shared.core.caller import Tier
 from shared.core.errors import InvalidInput, NotFound
 from shared.extractions.advice import Advice, explain_no_results
 from shared.extractions.pages import ExtractionFilter, load_page
+from shared.extractions.texts import format_extraction, in_words
 from shared.extractions.topic_names import canonical_topic
 from shared.extractions.views import (
     Attribution,
     ExtractionArguments,
+    LookupAnswer,
     LookupMetadata,
     ResultT,
     to_result,
@@ -20,7 +22,6 @@ from shared.extractions.views import (
 from shared.knowledge.source_repository import Sources
 from shared.runtime.capabilities import Capability
 from shared.runtime.pagination import encode_cursor, fit_page
-from shared.runtime.schemas import Result
 from shared.runtime.tool import Effect, Links, Tool
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 ArgumentsT = TypeVar("ArgumentsT", bound=ExtractionArguments)
-OutT = TypeVar("OutT", bound=Result)
+OutT = TypeVar("OutT", bound=LookupAnswer[Any])
 
 ALL_TOPICS: Final = "all"
 """The field `metadata.query` has this value if there is no topic."""
@@ -74,18 +75,13 @@ def lookup_tool(  # noqa: PLR0913 - a declaration
         input=input,
         output=output,
         run=run,
-        text=_explain_empty,
+        text=in_words,
         effect=Effect.READ,
         tier=Tier.PUBLIC,
         links=Links(items="results", uri="carrel://chunk/{chunk_id}", name=item_name),
         capabilities=frozenset({Capability.EMBEDDING}),
         settings=("topic_aliases",),
     )
-
-
-def _explain_empty(out: Any) -> str | None:
-    """Return the advice of an answer without results, which has no other content."""
-    return None if out.results else out.metadata.message
 
 
 async def look_up(args: ExtractionArguments, kind: type[ResultT], ctx: Context) -> dict[str, Any]:
@@ -114,6 +110,7 @@ async def look_up(args: ExtractionArguments, kind: type[ResultT], ctx: Context) 
             for item in items
         ],
         args.max_tokens,
+        to_text=format_extraction,
     )
     end = page.end if len(results) == len(items) else items[len(results) - 1].position
     advice = Advice(EXHAUSTED_MESSAGE if page.exhausted and end is None else None)

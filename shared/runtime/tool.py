@@ -117,8 +117,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
             what the first one did not. Reads always are.
         task: Returns the task that a call works in; by default, the credential's task.
         price: The highest price of a call, in millionths of a dollar.
-        text: Writes the result as text for people. Without it, and where it returns None, clients
-            see the result as JSON.
+        text: Writes the result as text for people; by default, clients see the result as JSON.
         envelope: The shape of its family's answers, if that is not the bare result.
         resource: Its answer as a resource, if it is one.
         links: The part of its result that links to resources, if there is one.
@@ -145,7 +144,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
     idempotent: bool = False
     task: Callable[[ArgumentsT, Caller], str | None] | None = None
     price: int = 0
-    text: Callable[[ResultT], str | None] | None = None
+    text: Callable[[ResultT], str] | None = None
     envelope: Envelope | None = None
     resource: ResourceTemplate | None = None
     links: Links | None = None

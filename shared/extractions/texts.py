@@ -1,0 +1,52 @@
+"""Answers about extractions as text, with what a model needs to use and to cite them."""
+
+from __future__ import annotations
+
+from textwrap import indent
+from typing import TYPE_CHECKING, Any, Final
+
+from shared.extractions.model import Step
+from shared.extractions.views import Attribution, WithId
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shared.extractions.views import LookupAnswer, ResultT
+
+_INDENT: Final = "   "
+_COMMON_FIELDS: Final = {*Attribution.model_fields, *WithId.model_fields}
+
+
+def in_words(answer: LookupAnswer[ResultT]) -> str:
+    """Return the extractions, or why there are none. Programs read the other fields."""
+    paragraphs = [answer.metadata.message] if answer.metadata.message else []
+    paragraphs += [
+        f"{number}. {format_extraction(result)}"
+        for number, result in enumerate(answer.results, start=1)
+    ]
+    if cursor := answer.metadata.next_cursor:
+        paragraphs.append(f"There are more: call again with cursor {cursor}")
+    return "\n\n".join(paragraphs)
+
+
+def format_extraction(result: Attribution) -> str:
+    """Return an extraction as text, indented so that none can pass for another one."""
+    names = [name for name in type(result).model_fields if name not in _COMMON_FIELDS]
+    heading, *others = [(name, value) for name in names if (value := getattr(result, name))]
+    lines = [line for name, value in others for line in _format_field(name, value)]
+    lines.append(f'Quote from {result.source_title} (ID {result.chunk_id}): "{result.quote}"')
+    return f"{heading[1]}\n{indent(chr(10).join(lines), _INDENT)}"
+
+
+def _format_field(name: str, value: Any) -> Iterator[str]:
+    label = name.replace("_", " ").capitalize()
+    if isinstance(value, str):
+        yield f"{label}: {value}" if "\n" not in value else f"{label}:\n{value}"
+        return
+    yield f"{label}:"
+    for item in value:
+        if isinstance(item, Step):
+            yield f"{item.order}. {item.title}: {item.description}"
+            yield from (f"   - {tip}" for tip in item.tips)
+        else:
+            yield f"- {item}"
