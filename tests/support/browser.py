@@ -150,7 +150,7 @@ async def browsers() -> AsyncIterator[Browsers]:
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
-        chromium = await _launch(playwright)
+        chromium = await launch_chromium(playwright)
         yield Browsers(chromium)
         await chromium.close()
 
@@ -162,7 +162,7 @@ async def browser(browsers: Browsers) -> AsyncIterator[Browser]:
         yield window
 
 
-async def _launch(playwright: Playwright) -> Chromium:
+async def launch_chromium(playwright: Playwright) -> Chromium:
     """Launch the first Chromium that starts, since an executable may be only a placeholder."""
     from playwright.async_api import Error
 

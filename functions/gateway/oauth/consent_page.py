@@ -41,8 +41,9 @@ MAX_NAME_LENGTH: Final = 60
 """The largest number of characters of a program's name that are shown."""
 _MAX_COMBINING_MARKS: Final = 2
 """The largest number of combining marks that a character keeps."""
-_STYLE: Final = Path(__file__).with_name("page.css").read_text("utf-8")
-_STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+STYLE: Final = Path(__file__).with_name("page.css").read_text("utf-8")
+"""The style sheet, which the console shares."""
+_STYLE_HASH: Final = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 _SCOPE_LABELS: Final = {
     Scope.READ: "search and read everything that you can read here, including your private data",
     Scope.WRITE: "create, change and delete data on your behalf",
@@ -143,5 +144,5 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["style"] = _STYLE
+    environment.globals["style"] = STYLE
     return environment

@@ -1,0 +1,177 @@
+"""Visits of the console: the checks of a request, its visitor, and the calls of tools."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+
+from functions.gateway.auth.client_address import client_address
+from functions.gateway.auth.middleware import require_direct
+from functions.gateway.auth.public_url import allowed_hosts, own_origins
+from functions.gateway.console.rendering import html_page
+from functions.gateway.http_errors import retry_after_header
+from shared.core.errors import (
+    INTERNAL_ERROR_MESSAGE,
+    CarrelError,
+    Conflict,
+    Forbidden,
+    InvalidInput,
+    NotFound,
+    PaymentRequired,
+    PlatformFault,
+    RateLimited,
+    Unauthorized,
+    Unavailable,
+)
+from shared.core.log import error_fields, log
+from shared.runtime.messages import CallAnswer
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
+
+    from functions.gateway.access import Access
+    from functions.gateway.auth.visitor import Visitor
+    from functions.gateway.calls.pipeline import CallPipeline
+    from functions.gateway.catalog import Catalog
+    from shared.runtime.messages import WireError
+
+    Page = Callable[["Visit"], Awaitable[Response]]
+    Handler = Callable[[Request], Awaitable[Response]]
+
+_ERRORS: Final = (
+    *(InvalidInput, NotFound, Conflict, Unauthorized, Forbidden),
+    *(PaymentRequired, RateLimited, Unavailable, PlatformFault),
+)
+_STATUS: Final = {error.code: error.status for error in _ERRORS}
+_TITLES: Final = {
+    InvalidInput.code: "That did not work",
+    NotFound.code: "There is nothing here",
+    Conflict.code: "Somebody else was faster",
+    Unauthorized.code: "You are not signed in",
+    Forbidden.code: "You may not do this",
+    PaymentRequired.code: "Your balance does not cover this",
+    RateLimited.code: "That was too fast",
+    Unavailable.code: "This does not answer right now",
+}
+_DEFAULT_TITLE: Final = "Something went wrong"
+
+
+@dataclass
+class Visit:
+    """A request for a page.
+
+    Attributes:
+        request: The request.
+        visitor: The visitor, as whom tools are called.
+        catalog: The tools.
+        pipeline: Calls tools.
+        documents_read: The documents that the tools have read.
+        started_at: When the visit began, in seconds of a monotonic clock.
+    """
+
+    request: Request
+    visitor: Visitor
+    catalog: Catalog
+    pipeline: CallPipeline
+    documents_read: int = 0
+    started_at: float = field(default_factory=time.perf_counter)
+
+    def offers(self, tool: str) -> bool:
+        """Return whether this deployment has a tool, and the visitor may call it."""
+        return self.catalog.get(tool, self.visitor.caller) is not None
+
+    async def call(self, tool: str, **arguments: Any) -> CallAnswer:
+        """Call a tool as the visitor, with the arguments that are not None.
+
+        An error, also that the visitor may not call the tool, becomes the answer.
+        """
+        declaration = self.catalog.get(tool, self.visitor.caller)
+        if declaration is None:
+            return CallAnswer.failed(Forbidden(f"{tool} is not offered to you here."))
+        given = {name: value for name, value in arguments.items() if value is not None}
+        answer = await self.pipeline.call(declaration, given, self.visitor)
+        self.documents_read += answer.receipt.documents_read
+        return answer
+
+    def page(self, template: str, error: WireError | None = None, **values: object) -> Response:
+        """Make a page, with the status of the error that it shows, if any."""
+        response = html_page(
+            template,
+            status=_STATUS.get(error.code, PlatformFault.status) if error else 200,
+            error=error,
+            visit=self,
+            **values,
+        )
+        if error and error.retry_after is not None:
+            response.headers["retry-after"] = retry_after_header(error.retry_after)
+        return response
+
+    def error_page(self, error: WireError) -> Response:
+        """Make the page of an error, without which there is nothing to show."""
+        title = _TITLES.get(error.code, _DEFAULT_TITLE)
+        return self.page("error.html", error=error, title=title)
+
+    @property
+    def milliseconds(self) -> int:
+        """The milliseconds since the visit began."""
+        return round((time.perf_counter() - self.started_at) * 1000)
+
+
+class Visits:
+    """Turns requests into visits. Pages are answered under the public host only, as `/mcp` is."""
+
+    def __init__(self, access: Access, catalog: Catalog, pipeline: CallPipeline) -> None:
+        """Store the services."""
+        self._access = access
+        self._catalog = catalog
+        self._pipeline = pipeline
+        settings = access.settings
+        self._security = TransportSecurityMiddleware(
+            TransportSecuritySettings(
+                allowed_hosts=allowed_hosts(settings), allowed_origins=own_origins(settings)
+            )
+        )
+
+    def page(self, show: Page) -> Handler:
+        """Wrap a page as a handler, which checks requests and answers errors."""
+
+        async def handle(request: Request) -> Response:
+            if rejection := await self._security.validate_request(request):
+                return rejection
+            try:
+                return await show(await self._begin(request))
+            except CarrelError as error:
+                return _answer_error(error)
+            except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a page
+                log.error("console_failed", **error_fields(error))
+                return _answer_error(PlatformFault(INTERNAL_ERROR_MESSAGE))
+
+        return handle
+
+    async def answer_not_found(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request for a page that does not exist."""
+        error = NotFound("There is no such page. Search, or choose one above.")
+        await _answer_error(error)(scope, receive, send)
+
+    async def _begin(self, request: Request) -> Visit:
+        settings = self._access.settings
+        require_direct(request.headers, settings)
+        address = client_address(request.scope, settings.proxy_count)
+        visitor = await self._access.callers.identify(None, address)
+        return Visit(request, visitor, self._catalog, self._pipeline)
+
+
+def _answer_error(error: CarrelError) -> Response:
+    """Make the page of an error that happened before or beside the calls of tools."""
+    title = _TITLES.get(error.code, _DEFAULT_TITLE)
+    response = html_page("error.html", status=error.status, error=error, title=title, visit=None)
+    if error.retry_after is not None:
+        response.headers["retry-after"] = retry_after_header(error.retry_after)
+    return response
