@@ -70,8 +70,7 @@ def gateway(settings: Settings, dispatcher: Dispatcher, catalog: Catalog) -> Han
     access = Access(settings)
     pipeline = access.pipeline(dispatcher)
     servers = SelectedServers(catalog, pipeline)
-    is_for_people = settings.console and settings.local_user
-    pages = console_routes(access, catalog, pipeline) if is_for_people else ()
+    pages = console_routes(access, catalog, pipeline) if settings.console else ()
     return as_function(mcp_app(access, dispatcher, servers.find, pages))
 
 

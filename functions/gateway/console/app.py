@@ -30,6 +30,7 @@ def console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -> Rou
     return Router(
         [
             *(Route(path, visits.page(show), methods=["GET"]) for path, show in pages.items()),
+            *visits.session_routes(),
             Route("/static/{name}", serve_static_file, methods=["GET"]),
         ],
         default=visits.answer_not_found,

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from starlette.routing import Route, request_response
 
-from functions.gateway.auth.client_address import client_address
-from functions.gateway.auth.middleware import require_direct
 from functions.gateway.auth.public_url import allowed_hosts, own_origins
+from functions.gateway.body_limits import BodyLimit
 from functions.gateway.console.rendering import html_page
+from functions.gateway.console.sessions import ARRIVAL_PATH, SIGN_IN_PATH, Sessions
 from functions.gateway.http_errors import retry_after_header
+from functions.gateway.oauth.http import read_parameters
 from shared.core.errors import (
     INTERNAL_ERROR_MESSAGE,
     CarrelError,
@@ -34,17 +36,21 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from functions.gateway.access import Access
-    from functions.gateway.auth.visitor import Visitor
     from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.catalog import Catalog
+    from functions.gateway.console.sessions import Session
+    from shared.core.caller import Caller
     from shared.runtime.messages import WireError
 
     Page = Callable[["Visit"], Awaitable[Response]]
+    Form = Callable[["Visit", dict[str, str]], Awaitable[Response]]
     Handler = Callable[[Request], Awaitable[Response]]
 
+MAX_FORM_BYTES: Final = 256 * 1024
+"""The largest form in bytes. A note has up to 8,000 characters, each up to 12 bytes in a form."""
 _ERRORS: Final = (
     *(InvalidInput, NotFound, Conflict, Unauthorized, Forbidden),
     *(PaymentRequired, RateLimited, Unavailable, PlatformFault),
@@ -69,7 +75,7 @@ class Visit:
 
     Attributes:
         request: The request.
-        visitor: The visitor, as whom tools are called.
+        session: Who visits.
         catalog: The tools.
         pipeline: Calls tools.
         documents_read: The documents that the tools have read.
@@ -77,26 +83,31 @@ class Visit:
     """
 
     request: Request
-    visitor: Visitor
+    session: Session
     catalog: Catalog
     pipeline: CallPipeline
     documents_read: int = 0
     started_at: float = field(default_factory=time.perf_counter)
 
+    @property
+    def caller(self) -> Caller:
+        """As whom tools are called."""
+        return self.session.visitor.caller
+
     def offers(self, tool: str) -> bool:
         """Return whether this deployment has a tool, and the visitor may call it."""
-        return self.catalog.get(tool, self.visitor.caller) is not None
+        return self.catalog.get(tool, self.caller) is not None
 
     async def call(self, tool: str, **arguments: Any) -> CallAnswer:
         """Call a tool as the visitor, with the arguments that are not None.
 
         An error, also that the visitor may not call the tool, becomes the answer.
         """
-        declaration = self.catalog.get(tool, self.visitor.caller)
+        declaration = self.catalog.get(tool, self.caller)
         if declaration is None:
             return CallAnswer.failed(Forbidden(f"{tool} is not offered to you here."))
         given = {name: value for name, value in arguments.items() if value is not None}
-        answer = await self.pipeline.call(declaration, given, self.visitor)
+        answer = await self.pipeline.call(declaration, given, self.session.visitor)
         self.documents_read += answer.receipt.documents_read
         return answer
 
@@ -132,6 +143,7 @@ class Visits:
         self._access = access
         self._catalog = catalog
         self._pipeline = pipeline
+        self._sessions = Sessions(access)
         settings = access.settings
         self._security = TransportSecurityMiddleware(
             TransportSecuritySettings(
@@ -140,38 +152,78 @@ class Visits:
         )
 
     def page(self, show: Page) -> Handler:
-        """Wrap a page as a handler, which checks requests and answers errors."""
+        """Wrap a page as a handler. Who has to sign in is sent to do so, and returns."""
 
         async def handle(request: Request) -> Response:
+            try:
+                session = await self._sessions.find(request)
+            except Unauthorized:
+                if self._access.settings.local_user:
+                    raise
+                url = request.url
+                return self._sessions.begin(request, f"{url.path}?{url.query}".rstrip("?"))
+            return await show(Visit(request, session, self._catalog, self._pipeline))
+
+        return self._guard(handle)
+
+    def form(self, apply: Form) -> ASGIApp:
+        """Wrap the handler of a form, which must come from a page of the visitor's session."""
+
+        async def handle(request: Request) -> Response:
+            session = await self._sessions.find(request)
+            fields = await read_parameters(request)
+            self._sessions.verify_form(request, session, fields.pop("form", ""))
+            return await apply(Visit(request, session, self._catalog, self._pipeline), fields)
+
+        return BodyLimit(request_response(self._guard(handle)), lambda _: MAX_FORM_BYTES)
+
+    def session_routes(self) -> list[Route]:
+        """Make the routes by which people sign in and out."""
+
+        async def begin(request: Request) -> Response:
+            return self._sessions.begin(request, request.query_params.get("to", ""))
+
+        async def end(visit: Visit, _fields: dict[str, str]) -> Response:
+            return await self._sessions.end(visit.session)
+
+        return [
+            Route(ARRIVAL_PATH, self._guard(self._sessions.complete), methods=["GET"]),
+            Route(SIGN_IN_PATH, self._guard(begin), methods=["GET"]),
+            Route("/session/end", self.form(end), methods=["POST"]),
+        ]
+
+    def _guard(self, handle: Handler) -> Handler:
+        """Wrap a handler: other hosts and origins are rejected, and errors become pages."""
+
+        async def guarded(request: Request) -> Response:
             if rejection := await self._security.validate_request(request):
                 return rejection
             try:
-                return await show(await self._begin(request))
+                return await handle(request)
             except CarrelError as error:
-                return _answer_error(error)
+                return self._answer_error(error)
             except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a page
                 log.error("console_failed", **error_fields(error))
-                return _answer_error(PlatformFault(INTERNAL_ERROR_MESSAGE))
+                return self._answer_error(PlatformFault(INTERNAL_ERROR_MESSAGE))
 
-        return handle
+        return guarded
 
     async def answer_not_found(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request for a page that does not exist."""
         error = NotFound("There is no such page. Search, or choose one above.")
-        await _answer_error(error)(scope, receive, send)
+        await self._answer_error(error)(scope, receive, send)
 
-    async def _begin(self, request: Request) -> Visit:
-        settings = self._access.settings
-        require_direct(request.headers, settings)
-        address = client_address(request.scope, settings.proxy_count)
-        visitor = await self._access.callers.identify(None, address)
-        return Visit(request, visitor, self._catalog, self._pipeline)
-
-
-def _answer_error(error: CarrelError) -> Response:
-    """Make the page of an error that happened before or beside the calls of tools."""
-    title = _TITLES.get(error.code, _DEFAULT_TITLE)
-    response = html_page("error.html", status=error.status, error=error, title=title, visit=None)
-    if error.retry_after is not None:
-        response.headers["retry-after"] = retry_after_header(error.retry_after)
-    return response
+    def _answer_error(self, error: CarrelError) -> Response:
+        """Make the page of an error that happened before or beside the calls of tools."""
+        may_sign_in = isinstance(error, Unauthorized | Forbidden)
+        response = html_page(
+            "error.html",
+            status=error.status,
+            error=error,
+            title=_TITLES.get(error.code, _DEFAULT_TITLE),
+            visit=None,
+            offers_sign_in=may_sign_in and not self._access.settings.local_user,
+        )
+        if error.retry_after is not None:
+            response.headers["retry-after"] = retry_after_header(error.retry_after)
+        return response

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from starlette.responses import HTMLResponse
 
 from functions.gateway.http_errors import retry_after_header
+from functions.gateway.oauth.authorization import CONSOLE_CLIENT_ID
 from functions.gateway.oauth.redirect_uris import Destination
 from shared.core.caller import Scope
 
@@ -59,7 +60,7 @@ def consent_page(
     google_source: str | None = None,
     error: CarrelError | None = None,
 ) -> HTMLResponse:
-    """Make the page that asks a person whether a program may act for them.
+    """Make the page that asks a person whether a program may act for them, or to sign in.
 
     Args:
         authorization: The program's request.
@@ -73,8 +74,9 @@ def consent_page(
         InvalidInput: The redirect URI is not allowed.
     """
     destination = Destination.of(authorization.redirect_uri)
+    is_console = authorization.client_id == CONSOLE_CLIENT_ID
     html = _render(
-        "consent.html",
+        "sign_in.html" if is_console else "consent.html",
         client=sanitize_name(authorization.client_name or "") or "An unnamed program",
         client_host=_get_client_host(authorization.client_id),
         destination=destination,
