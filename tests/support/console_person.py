@@ -44,7 +44,7 @@ class Person:
         if element.get("name"):
             fields[element.get("name")] = element.get("value")
         origin = "{0.scheme}://{0.netloc}".format(urlsplit(str(self.response.url)))
-        action = form.get("action")
+        action = form.get("action") or str(self.response.url)
         return self.follow(self.http.post(action, data=fields, headers={"origin": origin}))
 
     def sign_in(self, key: str, path: str = "/") -> Self:

@@ -30,6 +30,7 @@ def console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -> Rou
     return Router(
         [
             *(Route(path, visits.page(show), methods=["GET"]) for path, show in pages.items()),
+            Route("/sources/{source_id}", visits.form(sources.change), methods=["POST"]),
             *visits.session_routes(),
             Route("/static/{name}", serve_static_file, methods=["GET"]),
         ],

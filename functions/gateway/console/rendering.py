@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from functools import cache
+import secrets
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
@@ -166,6 +167,7 @@ def _templates() -> Environment:
     )
     environment.globals.update(
         kind_in_words=kind_in_words,
+        new_key=partial(secrets.token_urlsafe, 16),
         passage_path=passage_path,
         source_path=source_path,
         static_path=static_path,

@@ -6,13 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
+from functions.gateway.console.changes import make_notice, parse_change
 from functions.gateway.console.rendering import redirect, source_path
+from shared.core.errors import NotFound
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
     from functions.gateway.console.visits import Visit
-    from shared.runtime.messages import CallAnswer
+    from shared.runtime.messages import CallAnswer, WireError
 
 SOURCES_PER_PAGE: Final = 30
 PASSAGES_PER_PAGE: Final = 20
@@ -52,6 +54,33 @@ async def show_list(visit: Visit) -> Response:
 
 async def show(visit: Visit) -> Response:
     """Show a source with a page of its passages, opened at one of them if the address names it."""
+    return await _show(visit)
+
+
+async def change(visit: Visit, fields: dict[str, str]) -> Response:
+    """Change a source as a form asks, and show it again with what happened.
+
+    If it fails, the page shows what was typed.
+    """
+    to_do = parse_change(visit.request.path_params["source_id"], fields)
+    key = fields.get("idempotency_key")
+    answer = await visit.call(to_do.tool, **{**to_do.arguments, "idempotency_key": key})
+    if answer.error:
+        return await _show(visit, answer.error, fields)
+    visit.notice = make_notice(to_do.tool, answer.result or {})
+    return await _show(visit)
+
+
+async def _show(
+    visit: Visit, error: WireError | None = None, draft: dict[str, str] | None = None
+) -> Response:
+    """Show the page of a source.
+
+    Args:
+        visit: The visit.
+        error: Why a change failed.
+        draft: The fields of the form that failed.
+    """
     source_id = visit.request.path_params["source_id"]
     parameters = visit.request.query_params
     chunk_id = parameters.get("passage")
@@ -65,16 +94,22 @@ async def show(visit: Visit) -> Response:
         ),
         _open_passage(visit, chunk_id),
     )
+    if answer.error and visit.notice and answer.error.code == NotFound.code:
+        return visit.page("gone.html")
     if answer.error:
         return visit.error_page(answer.error)
     source = answer.result or {}
     next_cursor = source.get("next_cursor")
     passage = (opened.result if opened else None) or {}
+    # A passage that was just forgotten is no error.
+    passage_error = opened.error if opened and not visit.notice else None
     return visit.page(
         "source.html",
+        error=error,
+        draft=draft or {},
         source=source,
         passage=passage,
-        passage_error=opened.error if opened else None,
+        passage_error=passage_error,
         is_elsewhere=bool(passage)
         and chunk_id not in [chunk["chunk_id"] for chunk in source["chunks"]],
         next_path=f"{source_path(source_id)}?{urlencode({'cursor': next_cursor})}"

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from functions.gateway.access import Access
     from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.catalog import Catalog
+    from functions.gateway.console.changes import Notice
     from functions.gateway.console.sessions import Session
     from shared.core.caller import Caller
     from shared.runtime.messages import WireError
@@ -78,6 +79,7 @@ class Visit:
         session: Who visits.
         catalog: The tools.
         pipeline: Calls tools.
+        notice: What a change did that was made in this visit.
         documents_read: The documents that the tools have read.
         started_at: When the visit began, in seconds of a monotonic clock.
     """
@@ -86,6 +88,7 @@ class Visit:
     session: Session
     catalog: Catalog
     pipeline: CallPipeline
+    notice: Notice | None = None
     documents_read: int = 0
     started_at: float = field(default_factory=time.perf_counter)
 
