@@ -130,11 +130,13 @@ class Browsers:
         scheme: Literal["light", "dark"] = "light",
         width: int = 1024,
         height: int = 800,
+        locale: str = "en-US",
     ) -> AsyncIterator[Browser]:
         """Open a window with a fresh profile; the size is in CSS pixels."""
         context = await self._chromium.new_context(
             java_script_enabled=scripts,
             color_scheme=scheme,
+            locale=locale,
             viewport={"width": width, "height": height},
             ignore_https_errors=True,
         )

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.core.caller import FULL_ACCESS, Caller, Role, Scope
-from shared.core.meter import Meter
-from shared.core.settings import Settings
+from shared.core.caller import FULL_ACCESS, Role, Scope
 from shared.knowledge.source import Section, Source
-from shared.runtime.context import App
 from tests.e2e.access.conftest import CLOUD, in_access, key_maker
 from tests.support.console_person import Person
 from tests.support.gateway_process import INLINE, run_gateway
-from tests.support.knowledge import store_sources
+from tests.support.knowledge import fill_project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,15 +43,7 @@ SOURCES = [
 def sign_in(local_embedder: LocalEmbedder, log: Path) -> Iterator[SignIn]:
     """A function that signs a user with a role in, at a gateway with some sources."""
     project = f"console-{uuid.uuid4().hex[:16]}"
-
-    async def fill() -> None:
-        app = App(Settings(google_cloud_project=project), embedder=local_embedder)
-        try:
-            await store_sources(app.context(Caller(), Meter()), *SOURCES)
-        finally:
-            await app.aclose()
-
-    asyncio.run(fill())
+    asyncio.run(fill_project(project, local_embedder, *SOURCES))
     make_key = key_maker(project)
     with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": project, **CLOUD}, log) as gateway:
 
