@@ -57,6 +57,7 @@ PAGES = (
     "/sources",
     "/sources/baking",
     "/clusters",
+    "/you",
     "/sources/unknown",
 )
 

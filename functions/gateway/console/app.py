@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from starlette.routing import Route, Router
 
 from functions.gateway.console import clusters, search, sources
+from functions.gateway.console.account import AccountPage
 from functions.gateway.console.rendering import serve_static_file
 from functions.gateway.console.visits import Visits
 
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
 def console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -> Router:
     """Make the ASGI app of the console."""
     visits = Visits(access, catalog, pipeline)
+    account = AccountPage(access)
     pages = {
         "/": search.show,
         "/sources": sources.show_list,
         "/sources/{source_id}": sources.show,
         "/passages/{chunk_id}": sources.show_passage,
+        "/you": account.show,
         "/clusters": clusters.show_list,
         "/clusters/{cluster_id}": clusters.show,
     }
@@ -31,6 +34,7 @@ def console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -> Rou
         [
             *(Route(path, visits.page(show), methods=["GET"]) for path, show in pages.items()),
             Route("/sources/{source_id}", visits.form(sources.change), methods=["POST"]),
+            Route("/you", visits.form(account.change), methods=["POST"]),
             *visits.session_routes(),
             Route("/static/{name}", serve_static_file, methods=["GET"]),
         ],

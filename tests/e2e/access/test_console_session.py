@@ -38,7 +38,7 @@ def url(realm: str, log: Path) -> Iterator[str]:
 def test_a_person_signs_in_with_a_key_and_returns_to_the_page(url: str, make_key: MakeKey) -> None:
     person = Person(url).sign_in(make_key("visits.ada"), "/sources?order=title")
     assert person.path == "/sources?order=title"
-    assert person.texts(".who .soft") == ["visits.ada"]
+    assert person.texts(".who a") == ["visits.ada"]
     [cookie] = [c for c in person.http.cookies.jar if c.name == SESSION_COOKIE]
     assert cookie.has_nonstandard_attr("HttpOnly")
     assert cookie.get_nonstandard_attr("SameSite") == "lax"
@@ -114,7 +114,7 @@ def test_a_person_signs_in_with_google(realm: str, log: Path) -> None:
         with run_gateway(INLINE, environment, log) as gateway:
             person = Person(gateway.url).open("/clusters").submit("Continue with Google")
             assert person.path == "/clusters"
-            assert person.texts(".who .soft") == ["ada@example.com"]
+            assert person.texts(".who a") == ["ada@example.com"]
 
 
 def test_revoking_the_key_or_the_user_ends_the_session(
@@ -125,7 +125,7 @@ def test_revoking_the_key_or_the_user_ends_the_session(
     in_access(realm, lambda store: revoke_key(store, key.split("_")[1]))
     assert person.open("/").texts("h1") == ["Sign in"]
     person.sign_in(make_key("visits.revoked"))
-    assert person.texts(".who .soft") == ["visits.revoked"]
+    assert person.texts(".who a") == ["visits.revoked"]
     in_access(realm, lambda store: revoke_user(store, "visits.revoked"))
     assert person.open("/").texts("h1") == ["Sign in"]
 
@@ -155,7 +155,7 @@ def test_a_code_starts_one_session_in_the_browser_that_asked(url: str, make_key:
     assert stolen.status_code == 403
     assert "another browser" in texts(parse_page(stolen), "[role=alert]")[0]
     assert SESSION_COOKIE not in other.http.cookies
-    assert person.open(arrival).texts(".who .soft") == ["visits.code"]
+    assert person.open(arrival).texts(".who a") == ["visits.code"]
     assert person.http.get(arrival).status_code == 401
 
 
@@ -199,7 +199,7 @@ def test_a_form_needs_the_token_of_its_session_and_the_own_origin(
         headers={name: url if value == "OWN" else value for name, value in headers.items()},
     )
     assert response.status_code == status
-    is_signed_in = person.open("/").texts(".who .soft") == ["visits.forms"]
+    is_signed_in = person.open("/").texts(".who a") == ["visits.forms"]
     assert is_signed_in is (status != 303)
 
 
@@ -209,4 +209,4 @@ def test_without_signing_in_public_pages_offer_it(carrel: Carrel, make_key: Make
     assert link.get("href") == "/session/new?to=%2Fsources"
     person.open(link.get("href")).submit("Sign in", key=make_key("visits.public"))
     assert person.path == "/sources"
-    assert person.texts(".who .soft") == ["visits.public"]
+    assert person.texts(".who a") == ["visits.public"]
