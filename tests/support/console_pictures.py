@@ -7,6 +7,7 @@ address and another folder may follow.
 from __future__ import annotations
 
 import asyncio
+import base64
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -16,6 +17,8 @@ from tests.support.browser import Browsers, launch_chromium
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from playwright.async_api import Page
 
     from tests.support.browser import Browser
 
@@ -27,6 +30,16 @@ _LOOKS: Final[Sequence[tuple[str, Literal["light", "dark"], int, int]]] = (
     ("dark", "dark", 1280, 880),
     ("phone", "light", 390, 844),
 )
+_TO_WEBP: Final = """async (png) => {
+  const picture = new Image();
+  picture.src = `data:image/png;base64,${png}`;
+  await picture.decode();
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [picture.width, picture.height];
+  canvas.getContext("2d").drawImage(picture, 0, 0);
+  return canvas.toDataURL("image/webp", 0.8).split(",")[1];
+}"""
+"""A script that turns a picture from PNG into WebP, which is a third of its size."""
 
 
 async def make_pictures(url: str, folder: Path) -> None:
@@ -35,21 +48,36 @@ async def make_pictures(url: str, folder: Path) -> None:
 
     async with async_playwright() as playwright:
         chromium = await launch_chromium(playwright)
-        for look, scheme, width, height in _LOOKS:
-            browsers = Browsers(chromium)
-            async with browsers.window(scheme=scheme, width=width, height=height) as browser:
-                await _make_look(browser, url, folder, look)
+        browsers = Browsers(chromium)
+        async with browsers.window() as converter:
+            for look, scheme, width, height in _LOOKS:
+                async with browsers.window(scheme=scheme, width=width, height=height) as browser:
+                    pictures = await _photograph_pages(browser, url)
+                for name, png in pictures.items():
+                    webp = await _convert(converter.page, png)
+                    await asyncio.to_thread(_write, folder / f"console-{name}-{look}.webp", webp)
         await chromium.close()
 
 
-async def _make_look(browser: Browser, url: str, folder: Path, look: str) -> None:
+async def _photograph_pages(browser: Browser, url: str) -> dict[str, bytes]:
+    pictures = {}
     for name, path in _PAGES.items():
         await browser.open(url + path)
-        await browser.page.screenshot(path=folder / f"console-{name}-{look}.png")
-        if name == "results":
-            await browser.page.locator("[data-hit]").nth(1).click()
-            await browser.page.wait_for_url("**/sources/**")
-            await browser.page.screenshot(path=folder / f"console-reader-{look}.png")
+        pictures[name] = await browser.page.screenshot()
+    await browser.open(url + _PAGES["results"])
+    await browser.page.locator("[data-hit]").nth(1).click()
+    await browser.page.wait_for_url("**/sources/**")
+    pictures["reader"] = await browser.page.screenshot()
+    return pictures
+
+
+async def _convert(page: Page, png: bytes) -> bytes:
+    return base64.b64decode(await page.evaluate(_TO_WEBP, base64.b64encode(png).decode()))
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
 
 
 if __name__ == "__main__":
