@@ -198,3 +198,17 @@ def test_the_console_can_be_switched_off(library: Library, log: Path) -> None:
     with run_gateway(INLINE, {**library.environment, "CONSOLE": "false"}, log) as gateway:
         assert get(gateway, "/").status_code == 404
         assert get(gateway, "/static/console.js").status_code == 404
+
+
+def test_the_deployed_gateway_serves_pages_of_the_tools_that_it_reaches(
+    small_functions: RunningGateway,
+) -> None:
+    """Its bundle has the templates, and two tools are deployed: search_kb and get_chunk."""
+    page = get_page(small_functions, "/?q=sourdough+starter")
+    assert "Bread at Home" in texts(page, ".hit h2")
+    home = get_page(small_functions, "/")
+    assert select(home, "input[type=search]")
+    assert len(select(home, "[role=alert]")) == 2
+    response = get(small_functions, "/sources/baking")
+    assert response.status_code == 500
+    assert "get_source is not deployed" in read_text(parse_page(response))

@@ -101,8 +101,9 @@ async def _show(
     source = answer.result or {}
     next_cursor = source.get("next_cursor")
     passage = (opened.result if opened else None) or {}
-    # A passage that was just forgotten is no error.
-    passage_error = opened.error if opened and not visit.notice else None
+    passage_error = opened.error if opened else None
+    if visit.notice and passage_error and passage_error.code == NotFound.code:
+        passage_error = None  # the passage was just forgotten
     return visit.page(
         "source.html",
         error=error,

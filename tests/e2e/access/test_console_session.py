@@ -210,3 +210,14 @@ def test_without_signing_in_public_pages_offer_it(carrel: Carrel, make_key: Make
     person.open(link.get("href")).submit("Sign in", key=make_key("visits.public"))
     assert person.path == "/sources"
     assert person.texts(".who a") == ["visits.public"]
+
+
+def test_too_many_pages_are_too_many_calls(realm: str, log: Path, make_key: MakeKey) -> None:
+    environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, "READS_PER_MINUTE": "2"}
+    with run_gateway(INLINE, environment, log) as gateway:
+        person = Person(gateway.url).sign_in(make_key("visits.often"), "/clusters")
+        assert person.open("/clusters").response.status_code == 200
+        assert person.open("/clusters").response.status_code == 429
+        assert person.texts("[role=alert]")[0].startswith("Rate limit reached: 2 calls")
+        assert int(person.response.headers["retry-after"]) > 0
+        assert person.texts(".who a") == ["visits.often"]
