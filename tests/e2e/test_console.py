@@ -185,6 +185,13 @@ def test_an_address_outside_the_console_stays_json(inline: RunningGateway) -> No
     assert "ends with /mcp" in response.json()["error"]["message"]
 
 
+def test_a_program_that_posts_to_the_first_page_learns_the_address(inline: RunningGateway) -> None:
+    response = httpx2.post(f"{inline.url}/", json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    assert response.status_code == 404
+    assert "ends with /mcp" in response.json()["error"]["message"]
+    assert httpx2.head(f"{inline.url}/").status_code == 200
+
+
 def test_pages_leave_no_private_text_in_the_log(inline: RunningGateway) -> None:
     before = inline.log.stat().st_size
     get(inline, f"/?q={MARK}&tag={MARK}")

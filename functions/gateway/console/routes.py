@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ class LazyConsole:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
+        # A program that posts to the first page lacks the path of MCP, as the gateway's 404 says.
+        if scope["path"] == "/" and scope["method"] not in {"GET", "HEAD"}:
+            raise HTTPException(404)
         await self._app(scope, receive, send)
 
     @cached_property
