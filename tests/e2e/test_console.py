@@ -207,7 +207,7 @@ def test_the_console_can_be_switched_off(library: Library, log: Path) -> None:
         assert get(gateway, "/static/console.js").status_code == 404
 
 
-def test_the_deployed_gateway_serves_pages_of_the_tools_that_it_reaches(
+def test_a_deployed_gateway_shows_which_tools_it_reaches(
     small_functions: RunningGateway,
 ) -> None:
     """Its bundle has the templates, and two tools are deployed: search_kb and get_chunk."""
