@@ -23,6 +23,7 @@ from functions.gateway.auth.middleware import Authentication
 from functions.gateway.auth.public_url import RESOURCE_PATH, allowed_hosts, own_origins
 from functions.gateway.auth.visitor import attached_visitor
 from functions.gateway.body_limits import BodyLimit, find_json_problem
+from functions.gateway.console.routes import console_routes
 from functions.gateway.http_errors import ErrorMiddleware, json_rpc_error
 from functions.gateway.mcp.endpoint import McpEndpoint
 from functions.gateway.mcp.selection import SelectedServers
@@ -32,9 +33,10 @@ from shared.core.http import media_type
 from shared.core.log import bind_trace, log_debug_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from starlette.requests import Request
+    from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from functions.gateway.calls.dispatch import Dispatcher
@@ -66,8 +68,10 @@ def gateway(settings: Settings, dispatcher: Dispatcher, catalog: Catalog) -> Han
     if settings.log_level == "debug":
         log_debug_lines()
     access = Access(settings)
-    servers = SelectedServers(catalog, access.pipeline(dispatcher))
-    return as_function(mcp_app(access, dispatcher, servers.find))
+    pipeline = access.pipeline(dispatcher)
+    servers = SelectedServers(catalog, pipeline)
+    pages = console_routes(access, catalog, pipeline) if settings.console else ()
+    return as_function(mcp_app(access, dispatcher, servers.find, pages))
 
 
 def as_function(app: Starlette) -> Handler:
@@ -86,8 +90,13 @@ def as_function(app: Starlette) -> Handler:
     return cast("Handler", functions_framework.aio.http(cast("Any", handle)))
 
 
-def mcp_app(access: Access, dispatcher: Dispatcher, find_server: FindServer) -> Starlette:
-    """Make the ASGI app: a stateless `/mcp` with JSON responses, sign-in, and `/health`."""
+def mcp_app(
+    access: Access,
+    dispatcher: Dispatcher,
+    find_server: FindServer,
+    pages: Sequence[BaseRoute] = (),
+) -> Starlette:
+    """Make the ASGI app: a stateless `/mcp` with JSON responses, sign-in, `/health`, and pages."""
     settings = access.settings
     endpoint = McpEndpoint(find_server, _make_security_settings(settings))
     health = HealthEndpoint(dispatcher)
@@ -97,6 +106,7 @@ def mcp_app(access: Access, dispatcher: Dispatcher, find_server: FindServer) -> 
             Route(RESOURCE_PATH, _guard_endpoint(endpoint, access)),
             Route("/health", health.answer, methods=["GET"]),
             *(sign_in_routes(access) if needs_sign_in else []),
+            *pages,
         ],
         exception_handlers={404: partial(_answer_not_found, needs_sign_in=needs_sign_in)},
     )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 FIRST_PARTY: Final = ("functions", "shared")
 DATA_FILES: Final = {
     "functions.gateway.catalog": ("catalog.json",),
+    "functions.gateway.console.rendering": ("static/*", "templates/*"),
     "functions.gateway.oauth.consent_page": ("*.css", "*.html"),
     "shared.ai._minilm": ("data/*",),
     "shared.extractions.topic_names": ("data/*",),

@@ -57,6 +57,8 @@ Carrel is running. Its MCP endpoint is
 
     {url}
 
+To search and read in a browser, open {origin(port)}
+
 Add it to Claude Code:
 
     claude mcp add --transport http carrel {url}

@@ -105,6 +105,9 @@ class AccessSettings(SettingGroup):
     public_access: bool = Field(
         default=False, description="Whether PUBLIC tools may be called without signing in."
     )
+    console: bool = Field(
+        default=True, description="Whether the gateway serves the web console for people."
+    )
     default_role: Literal["reader", "editor", "owner"] = Field(
         default="reader",
         description="The role of users to whom `carrel accounts role` gave none: a reader reads the"

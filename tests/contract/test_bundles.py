@@ -33,7 +33,7 @@ EVERYWHERE = {
     "google.cloud.aiplatform_v1",
 }
 ALONE = {*EVERYWHERE, "mcp", "mcp_types", "shared.accounts", "jwt"}
-UNWANTED = {"gateway": EVERYWHERE, "tool": ALONE, "job": ALONE}
+UNWANTED = {"gateway": {*EVERYWHERE, "functions.gateway.console.app"}, "tool": ALONE, "job": ALONE}
 """The modules that a function of each kind does not load at its start."""
 OWN_FOLDERS = (str(ROOT / "functions"), str(ROOT / "shared"))
 
@@ -128,3 +128,12 @@ print(sum(path.endswith("catalog.json") for path in opened))
     environment = {**os.environ, "ACCESS_SECRETS": json.dumps([SECRET])}
     command = [sys.executable, "-c", code]
     assert subprocess.check_output(command, env=environment) == b"1\n"
+
+
+def test_the_bundle_of_the_gateway_has_the_console() -> None:
+    """Its code is imported with the first page, and its templates are read then."""
+    (gateway,) = (function for function in functions() if function.kind == "gateway")
+    folder = ROOT / "functions" / "gateway" / "console"
+    files = {path for path in folder.rglob("*.*") if "__pycache__" not in path.parts}
+    assert files - import_closure(gateway.main).files == set()
+    assert {".css", ".html", ".js", ".svg"} <= {path.suffix for path in files}

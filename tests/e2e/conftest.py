@@ -10,15 +10,11 @@ import pytest
 from mcp import Client
 
 from infra.build.discovery import tools
-from shared.core.caller import Caller
-from shared.core.meter import Meter
-from shared.core.settings import Settings
 from shared.knowledge.source import Section, Source
-from shared.runtime.context import App
 from tests.e2e.access.conftest import CLOUD
 from tests.support.cloud_run.cloud import cloud
 from tests.support.gateway_process import INLINE, MARK, Library, run_deployed_gateway, run_gateway
-from tests.support.knowledge import BAKING, SAILING, store_sources
+from tests.support.knowledge import BAKING, SAILING, fill_project
 from tests.support.mcp_wire import MODERN
 
 if TYPE_CHECKING:
@@ -53,7 +49,8 @@ SECRET = Source(
 def library(local_embedder: LocalEmbedder) -> Library:
     """A knowledge base that the real jobs filled."""
     project = f"e2e-{uuid.uuid4().hex[:16]}"
-    return asyncio.run(_fill_library(project, local_embedder))
+    chunks = asyncio.run(fill_project(project, local_embedder, BAKING, SAILING, SECRET, CHEESE))
+    return Library(project, chunks)
 
 
 @pytest.fixture(scope="session")
@@ -118,14 +115,3 @@ async def client(carrel: RunningGateway, request: pytest.FixtureRequest) -> Asyn
     """A connected client, once with the newest revision and once with a handshake."""
     async with Client(carrel.endpoint, mode=request.param) as connected:
         yield connected
-
-
-async def _fill_library(project: str, local_embedder: LocalEmbedder) -> Library:
-    app = App(Settings(google_cloud_project=project), embedder=local_embedder)
-    try:
-        chunks = await store_sources(
-            app.context(Caller(), Meter()), BAKING, SAILING, SECRET, CHEESE
-        )
-    finally:
-        await app.aclose()
-    return Library(project, chunks)

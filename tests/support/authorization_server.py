@@ -17,6 +17,7 @@ from starlette.applications import Starlette
 
 from functions.gateway.access import Access
 from functions.gateway.oauth.authorization import Approvals, unseal
+from functions.gateway.oauth.provider import SignInService
 from functions.gateway.oauth.routes import program_routes
 from shared.accounts.grant import Proof
 from shared.accounts.repositories.access_store import AccessStore
@@ -104,9 +105,13 @@ class AuthorizationServer:
 
     def __post_init__(self) -> None:
         """Create the endpoints, and a client that calls them in this process."""
+        access = self.access
+        sign_ins = SignInService(
+            access.keyring, access.tokens, access.connection, access.clock, self.is_still_allowed
+        )
         self.app = Starlette(
             routes=program_routes(
-                self.access, self.documents, self.is_still_allowed, self.limit, timeout=self.timeout
+                access, self.documents, sign_ins, self.limit, timeout=self.timeout
             )
         )
         transport = httpx2.ASGITransport(self.app, client=("1.2.3.4", 5))

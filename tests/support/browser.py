@@ -130,11 +130,13 @@ class Browsers:
         scheme: Literal["light", "dark"] = "light",
         width: int = 1024,
         height: int = 800,
+        locale: str = "en-US",
     ) -> AsyncIterator[Browser]:
         """Open a window with a fresh profile; the size is in CSS pixels."""
         context = await self._chromium.new_context(
             java_script_enabled=scripts,
             color_scheme=scheme,
+            locale=locale,
             viewport={"width": width, "height": height},
             ignore_https_errors=True,
         )
@@ -150,7 +152,7 @@ async def browsers() -> AsyncIterator[Browsers]:
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
-        chromium = await _launch(playwright)
+        chromium = await launch_chromium(playwright)
         yield Browsers(chromium)
         await chromium.close()
 
@@ -162,7 +164,7 @@ async def browser(browsers: Browsers) -> AsyncIterator[Browser]:
         yield window
 
 
-async def _launch(playwright: Playwright) -> Chromium:
+async def launch_chromium(playwright: Playwright) -> Chromium:
     """Launch the first Chromium that starts, since an executable may be only a placeholder."""
     from playwright.async_api import Error
 

@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from functions.jobs.embed.job import embed
 from functions.jobs.index.job import index
+from shared.core.caller import Caller
+from shared.core.meter import Meter
+from shared.core.settings import Settings
 from shared.knowledge.chunk import split_source
 from shared.knowledge.ingestion import ChunkedSource, Ingestion
 from shared.knowledge.source import Section, Source
+from shared.runtime.context import App
 from shared.runtime.job import Budget
 from shared.text.chunking import split_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from shared.ai.embedding import Embedder
     from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Context
 
@@ -62,6 +67,15 @@ async def store_sources(ctx: Context, *sources: Source) -> list[Chunk]:
     await embed_all(ctx)
     await index_all(ctx)
     return [chunk for source in chunked_sources for chunk in source.chunks]
+
+
+async def fill_project(project: str, embedder: Embedder, *sources: Source) -> list[Chunk]:
+    """Store sources in a project's database, and return their chunks in order."""
+    app = App(Settings(google_cloud_project=project), embedder=embedder)
+    try:
+        return await store_sources(app.context(Caller(), Meter()), *sources)
+    finally:
+        await app.aclose()
 
 
 async def embed_all(ctx: Context) -> None:

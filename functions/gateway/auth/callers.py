@@ -140,14 +140,15 @@ class Callers:
         account = await AccessStore(self._access).accounts.get(token.user_id)
         if not account.accepts(token.made_at, token.grant_id):
             raise Unauthorized("This sign-in has ended. Sign in again.")
-        return Caller.of(token.user_id, token.scopes, role=self._get_role(account))
+        return Caller.of(token.user_id, token.scopes, role=self.get_role(account))
 
     async def _identify_by_key(self, credential: Credential) -> Caller:
         key, account = await self.verify_key(credential.text)
         task = safe_id(credential.identity) if credential.identity else None
-        return Caller.of(account.user_id, key.scopes, task, role=self._get_role(account))
+        return Caller.of(account.user_id, key.scopes, task, role=self.get_role(account))
 
-    def _get_role(self, account: Account) -> Role:
+    def get_role(self, account: Account) -> Role:
+        """Return the role of a user, by default that of the deployment."""
         return account.role or Role(self._settings.default_role)
 
     async def verify_key(self, text: str) -> tuple[AccessKey, Account]:

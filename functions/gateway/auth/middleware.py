@@ -56,8 +56,8 @@ class Authentication:
         headers = Headers(scope=scope)
         try:
             credential = read_credential(headers)
-            if credential is None and self._settings.local_user and _is_forwarded(headers):
-                raise Unauthorized(_FORWARDED_MESSAGE)
+            if credential is None:
+                require_direct(headers, self._settings)
             address = client_address(scope, self._settings.proxy_count)
             visitor = await self._callers.identify(credential, address)
         except CarrelError as error:
@@ -101,5 +101,11 @@ class Authentication:
         return send_with_changes
 
 
-def _is_forwarded(headers: Headers) -> bool:
-    return not _PROXY_HEADERS.isdisjoint(headers.keys())
+def require_direct(headers: Headers, settings: Settings) -> None:
+    """Check that a request without a credential comes from this machine, if that suffices here.
+
+    Raises:
+        Unauthorized: This server needs no sign-in, and the request came through a proxy.
+    """
+    if settings.local_user and not _PROXY_HEADERS.isdisjoint(headers.keys()):
+        raise Unauthorized(_FORWARDED_MESSAGE)

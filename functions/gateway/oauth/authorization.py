@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 CONSENT_PATH: Final = "/consent"
 """The path of the consent page. Its parameter `request` is the sealed request."""
+CONSOLE_CLIENT_ID: Final = "console"
+"""The client id of the web console, which is this server's own program: nobody can register it."""
 REQUEST_LIFETIME: Final = timedelta(minutes=10)
 """How long a person has to decide."""
 _GRANT_ID_BYTES: Final = 16

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from starlette.responses import HTMLResponse
 
 from functions.gateway.http_errors import retry_after_header
+from functions.gateway.oauth.authorization import CONSOLE_CLIENT_ID
 from functions.gateway.oauth.redirect_uris import Destination
 from shared.core.caller import Scope
 
@@ -41,8 +42,9 @@ MAX_NAME_LENGTH: Final = 60
 """The largest number of characters of a program's name that are shown."""
 _MAX_COMBINING_MARKS: Final = 2
 """The largest number of combining marks that a character keeps."""
-_STYLE: Final = Path(__file__).with_name("page.css").read_text("utf-8")
-_STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+STYLE: Final = Path(__file__).with_name("page.css").read_text("utf-8")
+"""The style sheet, which the console shares."""
+_STYLE_HASH: Final = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 _SCOPE_LABELS: Final = {
     Scope.READ: "search and read everything that you can read here, including your private data",
     Scope.WRITE: "create, change and delete data on your behalf",
@@ -58,7 +60,7 @@ def consent_page(
     google_source: str | None = None,
     error: CarrelError | None = None,
 ) -> HTMLResponse:
-    """Make the page that asks a person whether a program may act for them.
+    """Make the page that asks a person whether a program may act for them, or to sign in.
 
     Args:
         authorization: The program's request.
@@ -72,8 +74,9 @@ def consent_page(
         InvalidInput: The redirect URI is not allowed.
     """
     destination = Destination.of(authorization.redirect_uri)
+    is_console = authorization.client_id == CONSOLE_CLIENT_ID
     html = _render(
-        "consent.html",
+        "sign_in.html" if is_console else "consent.html",
         client=sanitize_name(authorization.client_name or "") or "An unnamed program",
         client_host=_get_client_host(authorization.client_id),
         destination=destination,
@@ -143,5 +146,5 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["style"] = _STYLE
+    environment.globals["style"] = STYLE
     return environment

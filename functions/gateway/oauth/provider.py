@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from functions.gateway.auth.access_tokens import AccessTokens
     from functions.gateway.oauth.clients import Client, ClientLookup, ClientRegistry
+    from shared.accounts.account import Account
     from shared.accounts.grant import Grant, Proof
     from shared.accounts.keyring import Keyring
     from shared.core.dates import Clock
@@ -84,6 +85,22 @@ class SignInService:
         """Find the valid sign-in of a code, which may have been used already."""
         return await self._load_valid_grant(parse_code(self._keyring, code, client_id))
 
+    async def find_with_account(self, grant_id: str) -> tuple[Grant, Account] | None:
+        """Find a valid sign-in, and the account of its user. Costs two round trips."""
+        store = AccessStore(self._access)
+        grant = await store.grants.get(grant_id)
+        if grant is None or not grant.is_valid(self._clock()):
+            return None
+        account, proof_start = await asyncio.gather(
+            store.accounts.get(grant.user_id), self._load_proof_start(store, grant)
+        )
+        is_valid = (
+            proof_start
+            and account.accepts(proof_start)
+            and account.accepts(grant.created_at, grant_id)
+        )
+        return (grant, account) if is_valid else None
+
     async def find_by_refresh_token(self, token: str, client_id: str) -> Grant | None:
         """Find the valid sign-in of a refresh token, current or old."""
         grant_id, _ = parse_refresh_token(self._keyring, token, client_id) or (None, 0)
@@ -96,11 +113,17 @@ class SignInService:
             TokenError: The sign-in has ended.
             Unavailable: The database does not answer.
         """
-        grant_id = parse_code(self._keyring, code, client_id)
+        return self._issue_tokens(await self.redeem(code, client_id))
+
+    async def redeem(self, code: str, client_id: str) -> Grant | None:
+        """Use a code, and return its sign-in, which a second use ends.
+
+        Raises:
+            Unavailable: The database does not answer.
+        """
         now = self._clock()
-        return self._issue_tokens(
-            await self._change(grant_id, lambda grant: grant.exchange_code(now))
-        )
+        grant_id = parse_code(self._keyring, code, client_id)
+        return await self._change(grant_id, lambda grant: grant.exchange_code(now))
 
     async def refresh(self, token: str, client_id: str, scopes: frozenset[Scope]) -> OAuthToken:
         """Exchange a refresh token for new tokens, by the rules of `Grant.refresh`.
@@ -122,6 +145,10 @@ class SignInService:
             if grant_and_generation
             else self._grant_id_of_access_token(token, client_id)
         )
+        await self.end_grant(grant_id)
+
+    async def end_grant(self, grant_id: str | None) -> None:
+        """End a sign-in by its id."""
         now = self._clock()
         await self._change(grant_id, lambda grant: grant.end(now))
 
@@ -166,21 +193,8 @@ class SignInService:
 
     async def _load_valid_grant(self, grant_id: str | None) -> Grant | None:
         """Load a grant if it is valid and its person is still allowed. Costs two round trips."""
-        if grant_id is None:
-            return None
-        store = AccessStore(self._access)
-        grant = await store.grants.get(grant_id)
-        if grant is None or not grant.is_valid(self._clock()):
-            return None
-        account, proof_start = await asyncio.gather(
-            store.accounts.get(grant.user_id), self._load_proof_start(store, grant)
-        )
-        is_valid = (
-            proof_start
-            and account.accepts(proof_start)
-            and account.accepts(grant.created_at, grant_id)
-        )
-        return grant if is_valid else None
+        grant_and_account = await self.find_with_account(grant_id) if grant_id else None
+        return grant_and_account[0] if grant_and_account else None
 
     async def _load_proof_start(self, store: AccessStore, grant: Grant) -> datetime | None:
         """Return the start of the proof's validity, or None if the proof is no longer valid."""

@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from functions.gateway.access import Access
     from functions.gateway.oauth.clients import DocumentLookup
     from functions.gateway.oauth.http import Handler
-    from functions.gateway.oauth.provider import ProofCheck
     from functions.gateway.rate_limits import AddressLimit
     from shared.accounts.grant import Proof
     from shared.core.errors import CarrelError
@@ -84,7 +83,7 @@ _UNKNOWN_CLIENT: Final = (
 def sign_in_routes(access: Access) -> list[Route]:
     """Make the endpoints for programs and the pages for people."""
     settings, keyring, clock = access.settings, access.keyring, access.clock
-    google = GoogleSignIn(settings, keyring, clock) if settings.google_client_id else None
+    google = _make_google_sign_in(access)
     consent = Consent(
         settings=settings,
         keyring=keyring,
@@ -94,18 +93,37 @@ def sign_in_routes(access: Access) -> list[Route]:
         login_limit=partial(access.limits.take_for_address, LOGINS),
         google=google,
     )
-    is_still_allowed = google.is_still_allowed if google else _reject_every_proof
     register_limit = partial(access.limits.take_for_address, REGISTRATIONS)
     return [
-        *program_routes(access, ClientDocuments(clock=clock), is_still_allowed, register_limit),
+        *program_routes(
+            access, ClientDocuments(clock=clock), make_sign_ins(access), register_limit
+        ),
         *consent.routes(),
     ]
+
+
+def make_sign_ins(access: Access) -> SignInService:
+    """Make the service of the sign-ins that programs and the console have."""
+    google = _make_google_sign_in(access)
+    return SignInService(
+        access.keyring,
+        access.tokens,
+        access.connection,
+        access.clock,
+        google.is_still_allowed if google else _reject_every_proof,
+    )
+
+
+def _make_google_sign_in(access: Access) -> GoogleSignIn | None:
+    if not access.settings.google_client_id:
+        return None
+    return GoogleSignIn(access.settings, access.keyring, access.clock)
 
 
 def program_routes(
     access: Access,
     documents: DocumentLookup,
-    is_still_allowed: ProofCheck,
+    sign_ins: SignInService,
     register_limit: AddressLimit,
     *,
     timeout: float = RESPONSE_TIMEOUT_SECONDS,
@@ -115,7 +133,7 @@ def program_routes(
     Args:
         access: The settings, the keyring, the tokens, the database and the clock.
         documents: Looks up clients whose id is the URL of their document.
-        is_still_allowed: Tells whether a person who signed in with Google is still allowed.
+        sign_ins: The sign-ins.
         register_limit: Counts registrations and document lookups by network address.
         timeout: Seconds for a request.
     """
@@ -127,9 +145,7 @@ def program_routes(
         clock=access.clock,
         clients=clients,
         registry=clients,
-        sign_ins=SignInService(
-            access.keyring, access.tokens, access.connection, access.clock, is_still_allowed
-        ),
+        sign_ins=sign_ins,
     )
     token_provider = replace(provider, clients=TokenEndpointClients(clients))
     authorize = _Authorize(provider, register_limit, access.settings.proxy_count)

@@ -8,7 +8,10 @@ and then the record shows that the first attempt succeeded.
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, Final
+
+from google.cloud.firestore import FieldFilter
 
 from shared.accounts.call_record import (
     RECORD_LIFETIME,
@@ -24,12 +27,18 @@ from shared.firestore.codec import Codec
 from shared.firestore.writes import put_if_unchanged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
+    from collections.abc import Callable, Iterator, Sequence
 
-    from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
+    from google.cloud.firestore import (
+        AsyncClient,
+        AsyncDocumentReference,
+        AsyncQuery,
+        DocumentSnapshot,
+    )
 
     from shared.firestore.database import Database
+
+COLLECTION: Final = "calls"
 
 
 class CallRecords:
@@ -84,6 +93,14 @@ class CallRecords:
         """Update the audit entry of a call whose money stays set aside."""
         await self._change(bill, now, lambda ledger: ledger.update_entry(bill.entry))
 
+    async def count_by_day(self, user_id: str, days: Sequence[date]) -> list[int]:
+        """Count the recorded calls of a user on each day in UTC.
+
+        Costs one round trip, and a read for each day with up to 1,000 calls.
+        """
+        queries = [day_query(self._database.client, user_id, day) for day in days]
+        return await asyncio.gather(*map(self._database.count, queries))
+
     async def _change(
         self, bill: Bill, now: datetime, decide: Callable[[Ledger], Ledger]
     ) -> CallRecord:
@@ -120,7 +137,23 @@ class CallRecords:
         return call, account
 
     def _get_reference(self, call_id: str) -> AsyncDocumentReference:
-        return self._database.document("calls", call_id)
+        return self._database.document(COLLECTION, call_id)
+
+
+def day_query(client: AsyncClient, user_id: str, day: date) -> AsyncQuery:
+    """Build the query for a user's calls on a day in UTC."""
+    start = datetime.combine(day, time(), UTC)
+    return (
+        client.collection(COLLECTION)
+        .where(filter=FieldFilter("user_id", "==", user_id))
+        .where(filter=FieldFilter("started_at", ">=", start))
+        .where(filter=FieldFilter("started_at", "<", start + timedelta(days=1)))
+    )
+
+
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
+    """Yield every shape of query this module builds, to prove that each has its index."""
+    yield day_query(client, "anna", date(2026, 1, 31))
 
 
 _BILL: Final = Codec(Bill, inline={"entry": Codec(CallEntry)})

@@ -32,7 +32,7 @@ async def load_page(
 
 def visible_words(page: httpx2.Response) -> str:
     """Return the visible text of a page."""
-    body = page.text.partition("<body>")[2]
+    body = page.text.partition("</head>")[2]
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
 
 

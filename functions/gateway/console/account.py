@@ -1,0 +1,190 @@
+"""The visitor's own keys, programs and usage."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from functions.gateway.console.changes import Notice
+from functions.gateway.oauth.authorization import CONSOLE_CLIENT_ID
+from functions.gateway.oauth.clients import is_document_url
+from functions.gateway.oauth.consent_page import sanitize_name
+from shared.accounts.account import format_dollars
+from shared.accounts.repositories.access_store import AccessStore
+from shared.accounts.repositories.revocation import revoke_key
+from shared.core.caller import Scope
+from shared.core.errors import Forbidden, InvalidInput, NotFound, Unauthorized
+from shared.core.meter import Meter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
+    from starlette.responses import Response
+
+    from functions.gateway.access import Access
+    from functions.gateway.console.visits import Visit
+    from shared.accounts.grant import Grant
+
+DAYS: Final = 30
+BAR_HEIGHT: Final = 60
+"""The height of the longest bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """The calls of a day.
+
+    Attributes:
+        day: The day.
+        count: The number of calls.
+        height: The height of the bar, from 0 to BAR_HEIGHT.
+    """
+
+    day: date
+    count: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectedProgram:
+    """A program that the visitor signed in.
+
+    Attributes:
+        grant: The sign-in.
+        name: What the program is called.
+        is_this: Whether it is the console in this browser.
+    """
+
+    grant: Grant
+    name: str
+    is_this: bool
+
+
+class AccountPage:
+    """The page of the visitor's own account, for who has signed in."""
+
+    def __init__(self, access: Access) -> None:
+        """Store the access to keys, sign-ins and calls."""
+        self._access = access
+
+    async def show(self, visit: Visit) -> Response:
+        """Show the keys, the programs and the usage. Costs two round trips."""
+        user_id = self._require_signed_in(visit)
+        meter = Meter()
+        store = AccessStore(self._access.connection, meter)
+        now = self._access.clock()
+        days = [(now - timedelta(days=ago)).date() for ago in reversed(range(DAYS))]
+        keys, grants, account, counts = await asyncio.gather(
+            store.keys.list_keys(user_id),
+            store.grants.find_active("user_id", user_id),
+            store.accounts.get(user_id),
+            store.calls.count_by_day(user_id, days),
+        )
+        current = [grant for grant in grants if grant.is_valid(now) and grant.generation]
+        programs = await self._name_programs(current, visit, store)
+        visit.documents_read += meter.documents_read
+        return visit.page(
+            "account.html",
+            user_id=user_id,
+            keys=[key for key in keys if key.is_valid(now)],
+            programs=sorted(programs, key=lambda program: program.grant.created_at, reverse=True),
+            bars=_make_bars(days, counts),
+            total=sum(counts),
+            balance=format_dollars(account.balance) if account.balance else None,
+            all_scopes=list(Scope),
+            may_revoke=Scope.WRITE in visit.caller.scopes,
+        )
+
+    async def change(self, visit: Visit, fields: dict[str, str]) -> Response:
+        """Revoke a key or a sign-in of the visitor, and show the page again.
+
+        Raises:
+            Unauthorized: The visitor has not signed in.
+            Forbidden: The session may not write.
+            NotFound: The visitor has no such key or sign-in.
+        """
+        user_id = self._require_signed_in(visit)
+        if Scope.WRITE not in visit.caller.scopes:
+            raise Forbidden("This session may only read: the key that started it has no more.")
+        store = AccessStore(self._access.connection)
+        match fields.get("action"):
+            case "revoke_key":
+                visit.notice = await _revoke_key(store, user_id, fields.get("key_id", ""))
+            case "end_grant":
+                visit.notice = await self._end_grant(store, user_id, fields.get("grant_id", ""))
+            case _:
+                raise InvalidInput("Press one of the buttons of the page.")
+        return await self.show(visit)
+
+    async def _end_grant(self, store: AccessStore, user_id: str, grant_id: str) -> Notice:
+        grants = await store.grants.find_active("user_id", user_id)
+        if grant_id not in [grant.grant_id for grant in grants]:
+            raise NotFound("You have no such program. It may be disconnected already.")
+        now = self._access.clock()
+        await store.grants.change(grant_id, lambda grant: grant.end(now))
+        return Notice("Disconnected. The program has no access any more.")
+
+    def _require_signed_in(self, visit: Visit) -> str:
+        if visit.session.grant_id and visit.caller.user_id:
+            return visit.caller.user_id
+        if self._access.settings.local_user:
+            raise NotFound("Nobody signs in on this machine, so there are no keys to show.")
+        raise Unauthorized("Sign in to see your keys and programs.")
+
+    async def _name_programs(
+        self, grants: Sequence[Grant], visit: Visit, store: AccessStore
+    ) -> list[ConnectedProgram]:
+        client_ids = {grant.client_id for grant in grants}
+        registered = [
+            client_id
+            for client_id in client_ids
+            if client_id != CONSOLE_CLIENT_ID and not is_document_url(client_id)
+        ]
+        clients = await asyncio.gather(*map(store.clients.get, registered))
+        names = {client.client_id: client.name for client in clients if client}
+        return [
+            ConnectedProgram(
+                grant,
+                _name_program(grant.client_id, names.get(grant.client_id)),
+                grant.grant_id == visit.session.grant_id,
+            )
+            for grant in grants
+        ]
+
+
+async def _revoke_key(store: AccessStore, user_id: str, key_id: str) -> Notice:
+    keys = await store.keys.list_keys(user_id)
+    if key_id not in [key.key_id for key in keys]:
+        raise NotFound("You have no such key.")
+    key, count = await revoke_key(store, key_id)
+    return Notice(f"Revoked the key “{key.name}”. {_describe_ended(count)}")
+
+
+def _describe_ended(count: int) -> str:
+    match count:
+        case 0:
+            return "No program had signed in with it."
+        case 1:
+            return "The program that had signed in with it is disconnected."
+        case _:
+            return f"The {count} programs that had signed in with it are disconnected."
+
+
+def _name_program(client_id: str, registered_name: str | None) -> str:
+    if client_id == CONSOLE_CLIENT_ID:
+        return "The console"
+    if is_document_url(client_id):
+        return urlsplit(client_id).hostname or client_id
+    return sanitize_name(registered_name or "") or "An unnamed program"
+
+
+def _make_bars(days: Sequence[date], counts: Sequence[int]) -> list[Bar]:
+    highest = max([*counts, 1])
+    return [
+        Bar(day, count, max(round(count / highest * BAR_HEIGHT), min(count, 2)))
+        for day, count in zip(days, counts, strict=True)
+    ]

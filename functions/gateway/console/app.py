@@ -1,0 +1,43 @@
+"""The web console: pages for people, made on the server from the answers of tools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.routing import Route, Router
+
+from functions.gateway.console import clusters, search, sources
+from functions.gateway.console.account import AccountPage
+from functions.gateway.console.rendering import serve_static_file
+from functions.gateway.console.visits import Visits
+
+if TYPE_CHECKING:
+    from functions.gateway.access import Access
+    from functions.gateway.calls.pipeline import CallPipeline
+    from functions.gateway.catalog import Catalog
+
+
+def console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -> Router:
+    """Make the ASGI app of the console."""
+    visits = Visits(access, catalog, pipeline)
+    account = AccountPage(access)
+    pages = {
+        "/": search.show,
+        "/sources": sources.show_list,
+        "/sources/{source_id}": sources.show,
+        "/passages/{chunk_id}": sources.show_passage,
+        "/you": account.show,
+        "/clusters": clusters.show_list,
+        "/clusters/{cluster_id}": clusters.show,
+    }
+    return Router(
+        [
+            *(Route(path, visits.page(show), methods=["GET"]) for path, show in pages.items()),
+            Route("/sources/{source_id}", visits.form(sources.change), methods=["POST"]),
+            Route("/you", visits.form(account.change), methods=["POST"]),
+            *visits.session_routes(),
+            Route("/static/{name}", serve_static_file, methods=["GET"]),
+        ],
+        default=visits.answer_not_found,
+        redirect_slashes=False,
+    )

@@ -1,0 +1,150 @@
+"""The changes of the reader's forms: each is a call of a tool, whose result says how to undo it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from shared.core.errors import InvalidInput
+from shared.text.counts import format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_UNDOING_TOOLS: Final = frozenset({"edit_source", "forget", "save_note"})
+"""The tools that undo what the forms do."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormCall:
+    """What a form asks for.
+
+    Attributes:
+        tool: The tool to call.
+        arguments: Its arguments.
+    """
+
+    tool: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What a change did, for the page that is shown next.
+
+    Attributes:
+        message: What happened.
+        undo: The arguments of the form that undoes it, or None if there is nothing to undo.
+    """
+
+    message: str
+    undo: dict[str, str] | None = None
+
+
+def parse_change(source_id: str, fields: dict[str, str]) -> FormCall:
+    """Return what a form asks for.
+
+    Raises:
+        InvalidInput: It is none of the reader's forms.
+    """
+    parse = _PARSERS.get(fields.get("action", ""))
+    if parse is None:
+        raise InvalidInput("Press one of the buttons of the page.")
+    return parse(source_id, fields)
+
+
+def _parse_edit(source_id: str, fields: dict[str, str]) -> FormCall:
+    """Return the edit of the fields that differ from those that the form showed."""
+    values = {
+        "title": fields.get("title", ""),
+        "author": fields.get("author", ""),
+        "tags": _parse_lines(fields.get("tags", "")),
+    }
+    former_values = {
+        "title": fields.get("former_title", ""),
+        "author": fields.get("former_author", ""),
+        "tags": _parse_lines(fields.get("former_tags", "")),
+    }
+    changed = {name: value for name, value in values.items() if value != former_values[name]}
+    revision = _parse_number(fields.get("revision", ""))
+    return FormCall("edit_source", {"source_id": source_id, "revision": revision, **changed})
+
+
+def _parse_note(_source_id: str, fields: dict[str, str]) -> FormCall:
+    text = fields.get("text", "").replace("\r\n", "\n")
+    return FormCall("save_note", {"text": text, "chunk_id": fields.get("chunk_id")})
+
+
+def _parse_forgetting(source_id: str, fields: dict[str, str]) -> FormCall:
+    chunk_id = fields.get("chunk_id")
+    return FormCall("forget", {"chunk_id": chunk_id} if chunk_id else {"source_id": source_id})
+
+
+def _parse_undo(_source_id: str, fields: dict[str, str]) -> FormCall:
+    tool = fields.get("tool", "")
+    try:
+        arguments = json.loads(fields.get("arguments", ""))
+    except (ValueError, RecursionError):
+        arguments = None
+    if tool not in _UNDOING_TOOLS or not isinstance(arguments, dict):
+        raise InvalidInput("This cannot be undone here.")
+    return FormCall(tool, arguments)
+
+
+_PARSERS: Final[dict[str, Callable[[str, dict[str, str]], FormCall]]] = {
+    "edit": _parse_edit,
+    "note": _parse_note,
+    "forget": _parse_forgetting,
+    "undo": _parse_undo,
+}
+
+
+def _parse_lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _parse_number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise InvalidInput("The form has no revision. Reload the page and try again.")
+    return int(text[:9])
+
+
+def make_notice(tool: str, result: dict[str, Any]) -> Notice:
+    """Say what a call did."""
+    undo = result.get("undo")
+    fields = undo and {"tool": undo["tool"], "arguments": json.dumps(undo["arguments"])}
+    return Notice(_MESSAGES[tool](result), fields)
+
+
+def _describe_edit(result: dict[str, Any]) -> str:
+    if not result["changed"]:
+        return "Nothing changed: it is like that already."
+    names = " and ".join(result["changed"])
+    later = " Filters follow within 15 minutes." if result["waiting"] else ""
+    return f"Changed the {names}.{later}"
+
+
+def _describe_note(result: dict[str, Any]) -> str:
+    if result["duplicate"]:
+        return f"Nothing was saved: the note “{result['title']}” already says that, or nearly."
+    return f"Saved. The note can be read by {result['readable_by']}."
+
+
+def _describe_forgetting(result: dict[str, Any]) -> str:
+    name = f"“{result['title']}”" if result.get("title") else "the source"
+    what = f"a passage of {name}" if result.get("chunk_id") else name
+    if not result["changed"]:
+        return "Nothing changed: this was done before."
+    if not result["forgotten"]:
+        return f"Restored {what}."
+    removed = result.get("removed") or {}
+    count = format_count(removed.get("chunks", 0), "passage")
+    return f"Forgot {what}: {count}. It can be restored until {result.get('restorable_until')}."
+
+
+_MESSAGES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
+    "edit_source": _describe_edit,
+    "save_note": _describe_note,
+    "forget": _describe_forgetting,
+}

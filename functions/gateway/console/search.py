@@ -1,0 +1,177 @@
+"""Home and search: one page with one box."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+if TYPE_CHECKING:
+    from starlette.datastructures import QueryParams
+    from starlette.responses import Response
+
+    from functions.gateway.console.visits import Visit
+
+HITS_PER_PAGE: Final = 20
+RECENT_SOURCES: Final = 8
+MAX_CHIPS: Final = 5
+"""The largest number of chips of each kind."""
+_FILTERS: Final = ("tag", "author", "category", "language", "source", "cluster", "period")
+"""The parameters of the address that filter, in the order in which chips are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What the address of the page asks for.
+
+    Attributes:
+        query: The words of the query; empty for none.
+        filters: The filters, as parameters and values.
+    """
+
+    query: str
+    filters: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def parse(cls, parameters: QueryParams) -> Search:
+        """Read the parameters of an address. Others are ignored."""
+        filters = [
+            (name, value.strip())
+            for name in _FILTERS
+            for value in parameters.getlist(name)
+            if value.strip()
+        ]
+        return cls(parameters.get("q", "").strip(), tuple(dict.fromkeys(filters)))
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of search_kb."""
+        values = dict(self.filters)
+        tags = [value for name, value in self.filters if name == "tag"]
+        names = ("author", "category", "language", "source", "period")
+        filters: dict[str, Any] = {name: values[name] for name in names if name in values}
+        filters |= {"tags": tags} if tags else {}
+        filters |= {"cluster_id": values["cluster"]} if "cluster" in values else {}
+        return {"query": self.query or None, "filters": filters or None}
+
+    def path(self, cursor: str | None = None) -> str:
+        """Return the address of this search, at a cursor if given."""
+        parameters = [("q", self.query)] if self.query else []
+        parameters += [*self.filters, *([("cursor", cursor)] if cursor else [])]
+        return f"/?{urlencode(parameters)}" if parameters else "/"
+
+    def with_filter(self, name: str, value: str) -> Search:
+        """Return this search with another filter. Only tags may be several."""
+        others = [item for item in self.filters if name == "tag" or item[0] != name]
+        return replace(self, filters=(*others, (name, value)))
+
+    def without_filter(self, name: str, value: str) -> Search:
+        """Return this search without a filter."""
+        return replace(self, filters=tuple(f for f in self.filters if f != (name, value)))
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A filter that can be added to a search, or taken from it.
+
+    Attributes:
+        label: Its name for people.
+        path: The address of the search with it, or without it.
+        count: How many passages have it, or None for a filter of the search.
+    """
+
+    label: str
+    path: str
+    count: int | None = None
+
+
+async def show(visit: Visit) -> Response:
+    """Show the passages of a search, or without one the newest sources and some numbers."""
+    search = Search.parse(visit.request.query_params)
+    if search.query or search.filters:
+        return await _show_hits(visit, search)
+    stats, recent = await asyncio.gather(
+        visit.call("get_stats"), visit.call("list_sources", limit=RECENT_SOURCES)
+    )
+    groups = _make_home_chips(search, stats.result) if stats.result else []
+    return visit.page(
+        "home.html", search=search, active=[], stats=stats, recent=recent, chip_groups=groups
+    )
+
+
+async def _show_hits(visit: Visit, search: Search) -> Response:
+    cursor = visit.request.query_params.get("cursor")
+    answer = await visit.call("search_kb", **search.arguments(), limit=HITS_PER_PAGE, cursor=cursor)
+    result = answer.result or {}
+    hits = result.get("results", [])
+    names = {hit["cluster"]["cluster_id"]: hit["cluster"]["name"] for hit in _clustered(hits)}
+    next_cursor = result.get("next_cursor")
+    return visit.page(
+        "results.html",
+        error=answer.error,
+        search=search,
+        result=result,
+        active=[
+            Chip(_label(name, value, names), search.without_filter(name, value).path())
+            for name, value in search.filters
+        ],
+        chip_groups=_make_hit_chips(search, hits, names),
+        next_path=search.path(next_cursor) if next_cursor else None,
+    )
+
+
+def _label(name: str, value: str, cluster_names: dict[str, str | None]) -> str:
+    """Return what an active filter is called."""
+    match name:
+        case "cluster":
+            return f"cluster: {cluster_names.get(value) or value}"
+        case "period":
+            return value.replace("_", " ")
+        case _:
+            return f"{name}: {value}"
+
+
+def _make_home_chips(search: Search, stats: dict[str, Any]) -> list[tuple[str, list[Chip]]]:
+    """Make the chips of the most common names of the knowledge base."""
+    groups = {"category": "categories", "tag": "top_tags", "author": "top_authors"}
+    titles = {"category": "Kinds", "tag": "Tags", "author": "Authors"}
+    return [
+        (
+            titles[name],
+            [
+                Chip(item["name"], search.with_filter(name, item["name"]).path(), item["chunks"])
+                for item in stats[field][: MAX_CHIPS * 2]
+            ],
+        )
+        for name, field in groups.items()
+        if stats[field]
+    ]
+
+
+def _make_hit_chips(
+    search: Search, hits: list[dict[str, Any]], cluster_names: dict[str, str | None]
+) -> list[tuple[str, list[Chip]]]:
+    """Make the chips of what several of the passages on this page have, but not all."""
+    counted = {
+        "Tags": ("tag", Counter(tag for hit in hits for tag in hit["tags"])),
+        "Authors": ("author", Counter(hit["author"] for hit in hits if hit.get("author"))),
+        "Clusters": ("cluster", Counter(h["cluster"]["cluster_id"] for h in _clustered(hits))),
+    }
+    groups = []
+    for title, (name, counts) in counted.items():
+        chips = [
+            Chip(
+                (cluster_names.get(value) or value) if name == "cluster" else value,
+                search.with_filter(name, value).path(),
+                count,
+            )
+            for value, count in counts.most_common()
+            if count < len(hits) and (name, value) not in search.filters
+        ]
+        groups += [(title, chips[:MAX_CHIPS])] if chips else []
+    return groups
+
+
+def _clustered(hits: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [hit for hit in hits if hit.get("cluster")]

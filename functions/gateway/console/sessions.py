@@ -1,0 +1,195 @@
+"""Sessions: who visits, how people sign in and out, and whether a form is from their own page.
+
+The console is a program of this server like any other, with a client id of its own. A person signs
+in on the consent page, and the console gets a code. Its grant is the session, which is stored in
+the database `access` and revoked as others are. The cookie names the grant and is signed, so a
+forged one costs no read. It opens nothing but the console: `/mcp` and `/token` read no cookie.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
+
+from functions.gateway.auth.client_address import client_address
+from functions.gateway.auth.middleware import require_direct
+from functions.gateway.auth.public_url import issuer_url
+from functions.gateway.auth.visitor import Visitor
+from functions.gateway.console.rendering import redirect
+from functions.gateway.oauth.authorization import (
+    CONSENT_PATH,
+    CONSOLE_CLIENT_ID,
+    AuthorizationRequest,
+    seal,
+)
+from functions.gateway.oauth.browser_check import BrowserCheck
+from functions.gateway.oauth.routes import make_sign_ins
+from shared.accounts.grant import IDLE_LIFETIME
+from shared.core.base64url import to_base64url
+from shared.core.caller import FULL_ACCESS, Caller
+from shared.core.errors import Forbidden, Unauthorized
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from functions.gateway.access import Access
+
+ARRIVAL_PATH: Final = "/session"
+"""Where the consent page sends the browser with the code."""
+SIGN_IN_PATH: Final = "/session/new"
+MAX_PATH_LENGTH: Final = 1_000
+"""A longer address is not returned to after sign-in."""
+_COOKIE_PURPOSE: Final = "console session"
+_CHALLENGE_PURPOSE: Final = "console sign-in"
+_FORM_PURPOSE: Final = "console form"
+_COOKIE_FORMAT: Final = re.compile(r"([0-9a-f]{32})\.([A-Za-z0-9_-]{43})")
+_OWN_PATH: Final = re.compile(r"/([^/\\\s][^\\\s]*)?")
+_ANONYMOUS: Final = "anonymous"
+_FORM_MESSAGE: Final = (
+    "This form was not sent from a page of this session. Go back, reload the page and try again."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Who visits.
+
+    Attributes:
+        visitor: The visitor, as whom tools are called.
+        grant_id: The grant of the session, or None for who did not sign in.
+        form_token: The CSRF token of this session's forms.
+    """
+
+    visitor: Visitor
+    grant_id: str | None
+    form_token: str
+
+
+class Sessions:
+    """Starts, finds and ends sessions."""
+
+    def __init__(self, access: Access) -> None:
+        """Store the services."""
+        settings = access.settings
+        self._access = access
+        self._sign_ins = make_sign_ins(access)
+        self._browser_check = BrowserCheck(settings, access.keyring)
+        self._secure = issuer_url(settings).lower().startswith("https:")
+        self._cookie_name = "__Host-carrel-session" if self._secure else "carrel-session"
+
+    async def find(self, request: Request) -> Session:
+        """Return the session of a request. A signed-in one costs two round trips.
+
+        Raises:
+            Unauthorized: There is no session, and this server requires one.
+            Unavailable: The database does not answer.
+        """
+        settings = self._access.settings
+        grant_id = None if settings.local_user else self._read_cookie(request)
+        if grant_id and (session := await self._find_signed_in(grant_id)):
+            return session
+        require_direct(request.headers, settings)
+        address = client_address(request.scope, settings.proxy_count)
+        visitor = await self._access.callers.identify(None, address)
+        return Session(visitor, None, self._sign_form(_ANONYMOUS))
+
+    def begin(self, request: Request, path: str) -> Response:
+        """Send the browser to the sign-in page, from which it returns to a path of the console."""
+        browser_id = self._browser_check.browser_id(request)
+        issuer = issuer_url(self._access.settings)
+        authorization = AuthorizationRequest(
+            client_id=CONSOLE_CLIENT_ID,
+            client_name="Carrel's console",
+            redirect_uri=issuer + ARRIVAL_PATH,
+            redirect_uri_given=True,
+            scopes=FULL_ACCESS,
+            state=_require_own_path(path),
+            code_challenge=self._make_challenge(browser_id),
+        )
+        sealed_request = seal(self._access.keyring, authorization, self._access.clock)
+        response = redirect(f"{CONSENT_PATH}?{urlencode({'request': sealed_request})}")
+        self._browser_check.set_cookie(response, browser_id)
+        return response
+
+    async def complete(self, request: Request) -> Response:
+        """Start the session of a browser that returns with a code.
+
+        Raises:
+            Forbidden: Another browser started the sign-in.
+            Unauthorized: The code is not valid, or was used before.
+            Unavailable: The database does not answer.
+        """
+        code = request.query_params.get("code", "")
+        browser_id = self._browser_check.existing_id(request)
+        grant = await self._sign_ins.find_by_code(code, CONSOLE_CLIENT_ID)
+        if grant and grant.code_challenge != self._make_challenge(browser_id):
+            raise Forbidden("This sign-in was started in another browser. Sign in again here.")
+        grant = await self._sign_ins.redeem(code, CONSOLE_CLIENT_ID) if grant else None
+        if grant is None or not grant.is_valid(self._access.clock()):
+            raise Unauthorized("This sign-in has expired or was used before. Sign in again.")
+        response = redirect(_require_own_path(request.query_params.get("state", "")))
+        signature = self._access.keyring.sign(_COOKIE_PURPOSE, grant.grant_id)
+        response.set_cookie(
+            self._cookie_name,
+            f"{grant.grant_id}.{signature}",
+            max_age=int(IDLE_LIFETIME.total_seconds()),
+            path="/",
+            secure=self._secure,
+            httponly=True,
+            samesite="lax",
+        )
+        return response
+
+    async def end(self, session: Session) -> Response:
+        """End a session, and return to the first page."""
+        await self._sign_ins.end_grant(session.grant_id)
+        response = redirect("/")
+        response.delete_cookie(
+            self._cookie_name, path="/", secure=self._secure, httponly=True, samesite="lax"
+        )
+        return response
+
+    def verify_form(self, request: Request, session: Session, token: str) -> None:
+        """Check that a form was sent from a page of this session.
+
+        Raises:
+            Forbidden: It was not. `Visits` has checked the `Origin` if there is one.
+        """
+        subject = session.grant_id or _ANONYMOUS
+        is_own = self._access.keyring.verify(_FORM_PURPOSE, subject, token)
+        if not is_own or "origin" not in request.headers:
+            raise Forbidden(_FORM_MESSAGE)
+
+    async def _find_signed_in(self, grant_id: str) -> Session | None:
+        grant_and_account = await self._sign_ins.find_with_account(grant_id)
+        if grant_and_account is None:
+            return None
+        grant, account = grant_and_account
+        role = self._access.callers.get_role(account)
+        caller = Caller.of(grant.user_id, grant.scopes, role=role)
+        visitor = Visitor(caller, f"user:{grant.user_id}")
+        return Session(visitor, grant_id, self._sign_form(grant_id))
+
+    def _read_cookie(self, request: Request) -> str | None:
+        """Return the grant id in the cookie, or None if this server did not sign it."""
+        match = _COOKIE_FORMAT.fullmatch(request.cookies.get(self._cookie_name, ""))
+        keyring = self._access.keyring
+        return match[1] if match and keyring.verify(_COOKIE_PURPOSE, match[1], match[2]) else None
+
+    def _sign_form(self, subject: str) -> str:
+        return self._access.keyring.sign(_FORM_PURPOSE, subject)
+
+    def _make_challenge(self, browser_id: str) -> str:
+        """Return the challenge of a sign-in, which only the browser that started it can meet."""
+        verifier = self._access.keyring.sign(_CHALLENGE_PURPOSE, browser_id)
+        return to_base64url(hashlib.sha256(verifier.encode()).digest())
+
+
+def _require_own_path(path: str) -> str:
+    """Return a path of this server, or the first page instead of any other address."""
+    is_own = len(path) <= MAX_PATH_LENGTH and _OWN_PATH.fullmatch(path)
+    return path if is_own else "/"

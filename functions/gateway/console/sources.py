@@ -1,0 +1,134 @@
+"""The list of sources, and the reader of one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
+
+from functions.gateway.console.changes import make_notice, parse_change
+from functions.gateway.console.rendering import redirect, source_path
+from shared.core.errors import NotFound
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from functions.gateway.console.visits import Visit
+    from shared.runtime.messages import CallAnswer, WireError
+
+SOURCES_PER_PAGE: Final = 30
+PASSAGES_PER_PAGE: Final = 20
+_FILTERS: Final = ("tag", "author", "category")
+_ORDERS: Final = {"recent": "Last changed", "title": "By title"}
+
+
+async def show_list(visit: Visit) -> Response:
+    """List the sources, last changed first or by title."""
+    parameters = visit.request.query_params
+    order = parameters.get("order", "recent")
+    filters = {name: parameters[name] for name in _FILTERS if name in parameters}
+    answer = await visit.call(
+        "list_sources",
+        **filters,
+        order=order,
+        limit=SOURCES_PER_PAGE,
+        cursor=parameters.get("cursor"),
+    )
+    if answer.error:
+        return visit.error_page(answer.error)
+    result = answer.result or {}
+
+    def make_path(**changes: str) -> str:
+        return f"/sources?{urlencode({**filters, 'order': order, **changes})}"
+
+    next_cursor = result.get("next_cursor")
+    return visit.page(
+        "sources.html",
+        result=result,
+        filters=filters,
+        order=order,
+        orders=[(label, name, make_path(order=name)) for name, label in _ORDERS.items()],
+        next_path=make_path(cursor=next_cursor) if next_cursor else None,
+    )
+
+
+async def show(visit: Visit) -> Response:
+    """Show a source with a page of its passages, opened at one of them if the address names it."""
+    return await _show(visit)
+
+
+async def change(visit: Visit, fields: dict[str, str]) -> Response:
+    """Change a source as a form asks, and show it again with what happened.
+
+    If it fails, the page shows what was typed.
+    """
+    to_do = parse_change(visit.request.path_params["source_id"], fields)
+    key = fields.get("idempotency_key")
+    answer = await visit.call(to_do.tool, **{**to_do.arguments, "idempotency_key": key})
+    if answer.error:
+        return await _show(visit, answer.error, fields)
+    visit.notice = make_notice(to_do.tool, answer.result or {})
+    return await _show(visit)
+
+
+async def _show(
+    visit: Visit, error: WireError | None = None, draft: dict[str, str] | None = None
+) -> Response:
+    """Show the page of a source.
+
+    Args:
+        visit: The visit.
+        error: Why a change failed.
+        draft: The fields of the form that failed.
+    """
+    source_id = visit.request.path_params["source_id"]
+    parameters = visit.request.query_params
+    chunk_id = parameters.get("passage")
+    answer, opened = await asyncio.gather(
+        visit.call(
+            "get_source",
+            source_id=source_id,
+            detail="full",
+            limit=PASSAGES_PER_PAGE,
+            cursor=parameters.get("cursor"),
+        ),
+        _open_passage(visit, chunk_id),
+    )
+    if answer.error and visit.notice and answer.error.code == NotFound.code:
+        return visit.page("gone.html")
+    if answer.error:
+        return visit.error_page(answer.error)
+    source = answer.result or {}
+    next_cursor = source.get("next_cursor")
+    passage = (opened.result if opened else None) or {}
+    passage_error = opened.error if opened else None
+    if visit.notice and passage_error and passage_error.code == NotFound.code:
+        passage_error = None  # the passage was just forgotten
+    return visit.page(
+        "source.html",
+        error=error,
+        draft=draft or {},
+        source=source,
+        passage=passage,
+        passage_error=passage_error,
+        is_elsewhere=bool(passage)
+        and chunk_id not in [chunk["chunk_id"] for chunk in source["chunks"]],
+        next_path=f"{source_path(source_id)}?{urlencode({'cursor': next_cursor})}"
+        if next_cursor
+        else None,
+    )
+
+
+async def show_passage(visit: Visit) -> Response:
+    """Redirect to the source of a passage, opened there."""
+    chunk_id = visit.request.path_params["chunk_id"]
+    answer = await visit.call("get_chunk", chunk_id=chunk_id, include_related=False)
+    if answer.error:
+        return visit.error_page(answer.error)
+    source_id = (answer.result or {})["source_id"]
+    return redirect(source_path(source_id, chunk_id))
+
+
+async def _open_passage(visit: Visit, chunk_id: str | None) -> CallAnswer | None:
+    """Read a passage with what is related to it."""
+    return await visit.call("get_chunk", chunk_id=chunk_id) if chunk_id else None

@@ -1,0 +1,35 @@
+// Keys for the search page, and numbers and dates in the browser's locale. Pages work without it.
+"use strict";
+
+const field = document.getElementById("q");
+const hits = [...document.querySelectorAll("[data-hit]")];
+
+function moveFocus(step) {
+  const position = hits.indexOf(document.activeElement) + step;
+  const next = position < 0 ? field : hits[Math.min(position, hits.length - 1)];
+  next?.focus();
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const isTyping = event.target.closest("input, textarea, select");
+  if (event.key === "/" && !isTyping && field) {
+    event.preventDefault();
+    field.select();
+  } else if ((!isTyping || event.target === field) && hits.length) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step && (step > 0 || hits.includes(event.target))) {
+      event.preventDefault();
+      moveFocus(step);
+    }
+  }
+});
+
+for (const element of document.querySelectorAll("data[value]")) {
+  element.textContent = Number(element.value).toLocaleString();
+}
+const days = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" });
+for (const element of document.querySelectorAll("time[datetime]")) {
+  const day = new Date(element.dateTime);
+  if (!Number.isNaN(day.valueOf())) element.textContent = days.format(day);
+}

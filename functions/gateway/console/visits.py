@@ -1,0 +1,232 @@
+"""Visits of the console: the checks of a request, its visitor, and the calls of tools."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from starlette.routing import Route, request_response
+
+from functions.gateway.auth.public_url import allowed_hosts, own_origins
+from functions.gateway.body_limits import BodyLimit
+from functions.gateway.console.rendering import html_page
+from functions.gateway.console.sessions import ARRIVAL_PATH, SIGN_IN_PATH, Sessions
+from functions.gateway.http_errors import retry_after_header
+from functions.gateway.oauth.http import read_parameters
+from shared.core.errors import (
+    INTERNAL_ERROR_MESSAGE,
+    CarrelError,
+    Conflict,
+    Forbidden,
+    InvalidInput,
+    NotFound,
+    PaymentRequired,
+    PlatformFault,
+    RateLimited,
+    Unauthorized,
+    Unavailable,
+)
+from shared.core.log import error_fields, log
+from shared.runtime.messages import CallAnswer
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from functions.gateway.access import Access
+    from functions.gateway.calls.pipeline import CallPipeline
+    from functions.gateway.catalog import Catalog
+    from functions.gateway.console.changes import Notice
+    from functions.gateway.console.sessions import Session
+    from shared.core.caller import Caller
+    from shared.runtime.messages import WireError
+
+    Page = Callable[["Visit"], Awaitable[Response]]
+    Form = Callable[["Visit", dict[str, str]], Awaitable[Response]]
+    Handler = Callable[[Request], Awaitable[Response]]
+
+MAX_FORM_BYTES: Final = 256 * 1024
+"""The largest form in bytes. A note has up to 8,000 characters, each up to 12 bytes in a form."""
+_ERRORS: Final = (
+    *(InvalidInput, NotFound, Conflict, Unauthorized, Forbidden),
+    *(PaymentRequired, RateLimited, Unavailable, PlatformFault),
+)
+_STATUS: Final = {error.code: error.status for error in _ERRORS}
+_TITLES: Final = {
+    InvalidInput.code: "That did not work",
+    NotFound.code: "There is nothing here",
+    Conflict.code: "Somebody else was faster",
+    Unauthorized.code: "You are not signed in",
+    Forbidden.code: "You may not do this",
+    PaymentRequired.code: "Your balance does not cover this",
+    RateLimited.code: "That was too fast",
+    Unavailable.code: "This does not answer right now",
+}
+_DEFAULT_TITLE: Final = "Something went wrong"
+
+
+@dataclass
+class Visit:
+    """A request for a page.
+
+    Attributes:
+        request: The request.
+        session: Who visits.
+        catalog: The tools.
+        pipeline: Calls tools.
+        notice: What a change did that was made in this visit.
+        documents_read: The documents that the tools have read.
+        started_at: When the visit began, in seconds of a monotonic clock.
+    """
+
+    request: Request
+    session: Session
+    catalog: Catalog
+    pipeline: CallPipeline
+    notice: Notice | None = None
+    documents_read: int = 0
+    started_at: float = field(default_factory=time.perf_counter)
+
+    @property
+    def caller(self) -> Caller:
+        """As whom tools are called."""
+        return self.session.visitor.caller
+
+    def offers(self, tool: str) -> bool:
+        """Return whether this deployment has a tool, and the visitor may call it."""
+        return self.catalog.get(tool, self.caller) is not None
+
+    async def call(self, tool: str, **arguments: Any) -> CallAnswer:
+        """Call a tool as the visitor, with the arguments that are not None.
+
+        An error, also that the visitor may not call the tool, becomes the answer.
+        """
+        declaration = self.catalog.get(tool, self.caller)
+        if declaration is None:
+            return CallAnswer.failed(Forbidden(f"{tool} is not offered to you here."))
+        given = {name: value for name, value in arguments.items() if value is not None}
+        answer = await self.pipeline.call(declaration, given, self.session.visitor)
+        self.documents_read += answer.receipt.documents_read
+        return answer
+
+    def page(self, template: str, error: WireError | None = None, **values: object) -> Response:
+        """Make a page, with the status of the error that it shows, if any."""
+        response = html_page(
+            template,
+            status=_STATUS.get(error.code, PlatformFault.status) if error else 200,
+            error=error,
+            visit=self,
+            **values,
+        )
+        if error and error.retry_after is not None:
+            response.headers["retry-after"] = retry_after_header(error.retry_after)
+        return response
+
+    def error_page(self, error: WireError) -> Response:
+        """Make the page of an error, without which there is nothing to show."""
+        title = _TITLES.get(error.code, _DEFAULT_TITLE)
+        return self.page("error.html", error=error, title=title)
+
+    @property
+    def milliseconds(self) -> int:
+        """The milliseconds since the visit began."""
+        return round((time.perf_counter() - self.started_at) * 1000)
+
+
+class Visits:
+    """Turns requests into visits. Pages are answered under the public host only, as `/mcp` is."""
+
+    def __init__(self, access: Access, catalog: Catalog, pipeline: CallPipeline) -> None:
+        """Store the services."""
+        self._access = access
+        self._catalog = catalog
+        self._pipeline = pipeline
+        self._sessions = Sessions(access)
+        settings = access.settings
+        self._security = TransportSecurityMiddleware(
+            TransportSecuritySettings(
+                allowed_hosts=allowed_hosts(settings), allowed_origins=own_origins(settings)
+            )
+        )
+
+    def page(self, show: Page) -> Handler:
+        """Wrap a page as a handler. Who has to sign in is sent to do so, and returns."""
+
+        async def handle(request: Request) -> Response:
+            try:
+                session = await self._sessions.find(request)
+            except Unauthorized:
+                if self._access.settings.local_user:
+                    raise
+                url = request.url
+                return self._sessions.begin(request, f"{url.path}?{url.query}".rstrip("?"))
+            return await show(Visit(request, session, self._catalog, self._pipeline))
+
+        return self._guard(handle)
+
+    def form(self, apply: Form) -> ASGIApp:
+        """Wrap the handler of a form, which must come from a page of the visitor's session."""
+
+        async def handle(request: Request) -> Response:
+            session = await self._sessions.find(request)
+            fields = await read_parameters(request)
+            self._sessions.verify_form(request, session, fields.pop("form", ""))
+            return await apply(Visit(request, session, self._catalog, self._pipeline), fields)
+
+        return BodyLimit(request_response(self._guard(handle)), lambda _: MAX_FORM_BYTES)
+
+    def session_routes(self) -> list[Route]:
+        """Make the routes by which people sign in and out."""
+
+        async def begin(request: Request) -> Response:
+            return self._sessions.begin(request, request.query_params.get("to", ""))
+
+        async def end(visit: Visit, _fields: dict[str, str]) -> Response:
+            return await self._sessions.end(visit.session)
+
+        return [
+            Route(ARRIVAL_PATH, self._guard(self._sessions.complete), methods=["GET"]),
+            Route(SIGN_IN_PATH, self._guard(begin), methods=["GET"]),
+            Route("/session/end", self.form(end), methods=["POST"]),
+        ]
+
+    def _guard(self, handle: Handler) -> Handler:
+        """Wrap a handler: other hosts and origins are rejected, and errors become pages."""
+
+        async def guarded(request: Request) -> Response:
+            if rejection := await self._security.validate_request(request):
+                return rejection
+            try:
+                return await handle(request)
+            except CarrelError as error:
+                return self._answer_error(error)
+            except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a page
+                log.error("console_failed", **error_fields(error))
+                return self._answer_error(PlatformFault(INTERNAL_ERROR_MESSAGE))
+
+        return guarded
+
+    async def answer_not_found(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request for a page that does not exist."""
+        error = NotFound("There is no such page. Search, or choose one above.")
+        await self._answer_error(error)(scope, receive, send)
+
+    def _answer_error(self, error: CarrelError) -> Response:
+        """Make the page of an error that happened before or beside the calls of tools."""
+        may_sign_in = isinstance(error, Unauthorized | Forbidden)
+        response = html_page(
+            "error.html",
+            status=error.status,
+            error=error,
+            title=_TITLES.get(error.code, _DEFAULT_TITLE),
+            visit=None,
+            offers_sign_in=may_sign_in and not self._access.settings.local_user,
+        )
+        if error.retry_after is not None:
+            response.headers["retry-after"] = retry_after_header(error.retry_after)
+        return response

@@ -1,0 +1,208 @@
+"""Changes through the reader's forms, by users with different roles."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.core.caller import FULL_ACCESS, Role, Scope
+from shared.knowledge.source import Section, Source
+from tests.e2e.access.conftest import CLOUD, in_access, key_maker
+from tests.support.console_person import Person
+from tests.support.gateway_process import INLINE, run_gateway
+from tests.support.knowledge import fill_project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from shared.ai.local_embedding import LocalEmbedder
+
+    SignIn = Callable[..., Person]
+
+SOURCES = [
+    Source(
+        source_id=name,
+        title=f"A book for {name}",
+        author="Ida Loaf",
+        category="books",
+        tags=("food", "made, by hand"),
+        sections=(
+            Section(text=f"Knead the dough for {name} until it is smooth and let it rise."),
+            Section(text=f"Anchor the boat for {name} well before the night and its winds."),
+        ),
+    )
+    for name in ("editing", "noting", "forgetting", "leaving", "reading", "racing", "repeating")
+]
+
+
+@pytest.fixture(scope="module")
+def sign_in(local_embedder: LocalEmbedder, log: Path) -> Iterator[SignIn]:
+    """A function that signs a user with a role in, at a gateway with some sources."""
+    project = f"console-{uuid.uuid4().hex[:16]}"
+    asyncio.run(fill_project(project, local_embedder, *SOURCES))
+    make_key = key_maker(project)
+    with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": project, **CLOUD}, log) as gateway:
+
+        def sign_in_as(role: Role, scopes: frozenset[Scope] = FULL_ACCESS) -> Person:
+            user = f"user.{uuid.uuid4().hex[:8]}"
+            key = make_key(user, scopes)
+            in_access(project, lambda store: store.accounts.set_role(user, role))
+            return Person(gateway.url).sign_in(key)
+
+        yield sign_in_as
+
+
+def passage_path(person: Person, source_id: str) -> str:
+    """Return the address of the first passage of a source."""
+    person.open(f"/sources/{source_id}")
+    return f"/sources/{source_id}?passage={person.select('.passage')[0].get('id')}"
+
+
+def test_an_owner_edits_a_source_and_undoes_it(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER).open("/sources/editing")
+    owner.submit("Save", title="Bread <b>& more</b>", tags="food\r\n made, by hand \r\n\r\nbread")
+    assert owner.response.status_code == 200
+    assert owner.texts(".source h1") == ["Bread <b>& more</b>"]
+    assert owner.texts(".source .tag") == ["food", "made, by hand", "bread"]
+    assert owner.texts(".source .author") == ["Ida Loaf"]
+    assert owner.texts("[role=status] p")[0].startswith("Changed the title and tags.")
+    owner.submit("Undo")
+    assert owner.texts(".source h1") == ["A book for editing"]
+    assert owner.texts(".source .tag") == ["food", "made, by hand"]
+    assert owner.open("/sources/editing").texts("[role=status]") == []
+
+
+def test_all_tags_and_the_author_can_be_removed(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER).open("/sources/editing")
+    owner.submit("Save", author="", tags="")
+    assert owner.texts(".source .tag") == []
+    assert owner.texts(".source .author") == []
+    assert owner.submit("Undo").texts(".source .author") == ["Ida Loaf"]
+
+
+def test_a_note_is_shown_at_its_passage_until_undone(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER)
+    path = passage_path(owner, "noting")
+    owner.open(path).submit("Save the note", text="Ask the baker <script>why</script>.")
+    assert owner.texts("[role=status] p")[0].startswith("Saved.")
+    assert owner.texts("#related .row-title") != []
+    assert any("<script>why</script>" in text for text in owner.texts("#related .row"))
+    assert "script" not in [element.tag for element in owner.select("main")[0].iter()]
+    [note] = [link for link in owner.select("#related .row-title") if "Ask" in link.text_content()]
+    owner.submit("Undo")
+    assert not any("Ask the baker" in text for text in owner.texts("#related .row"))
+    assert owner.open(note.get("href")).response.status_code == 404
+
+
+def test_a_passage_is_forgotten_and_comes_back(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER)
+    path = passage_path(owner, "forgetting")
+    owner.open(path).submit("Forget the passage")
+    assert owner.texts("[role=status] p")[0].startswith("Forgot a passage of")
+    assert owner.texts("[role=alert]") == []
+    assert len(owner.select(".passage")) == 1
+    owner.submit("Undo")
+    assert owner.texts("[role=status] p")[0].startswith("Restored a passage of")
+    assert len(owner.select(".passage")) == 2
+
+
+def test_a_source_is_forgotten_and_comes_back(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER).open("/sources/leaving")
+    owner.submit("Forget the source")
+    assert owner.response.status_code == 200
+    assert owner.texts("h1") == ["Forgotten"]
+    assert Person(str(owner.http.base_url)).open("/").texts("h1") == ["Sign in"]
+    assert "A book for leaving" not in " ".join(owner.open("/sources").texts(".rows"))
+    owner.open("/sources/leaving")
+    assert owner.response.status_code == 404
+
+
+def test_undoing_brings_a_forgotten_source_back(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER).open("/sources/repeating")
+    owner.submit("Forget the source").submit("Undo")
+    assert owner.texts(".source h1") == ["A book for repeating"]
+
+
+def test_a_repeated_form_takes_effect_once(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER)
+    owner.open(passage_path(owner, "repeating")).submit("Save the note", text="Once is enough.")
+    request = owner.response.request
+    headers = {name: request.headers[name] for name in ("content-type", "origin")}
+    owner.follow(owner.http.post(request.url, content=request.content, headers=headers))
+    assert owner.response.status_code == 200
+    notes = [text for text in owner.texts("#related .row") if "Once is enough" in text]
+    assert len(notes) == 1
+
+
+def test_an_edit_of_an_older_revision_keeps_what_was_typed(sign_in: SignIn) -> None:
+    first, second = (sign_in(Role.OWNER).open("/sources/racing") for _ in range(2))
+    first.submit("Save", title="The first title")
+    second.submit("Save", title="The second title")
+    assert second.response.status_code == 409
+    assert "was edited since" in second.texts("[role=alert]")[0]
+    assert second.texts(".source h1") == ["The first title"]
+    assert [field.get("value") for field in second.select("#title")] == ["The second title"]
+    second.submit("Save")
+    assert second.texts(".source h1") == ["The second title"]
+
+
+@pytest.mark.parametrize(
+    ("role", "scopes", "summaries"),
+    [
+        (Role.READER, FULL_ACCESS, []),
+        (Role.OWNER, frozenset({Scope.READ}), []),
+        (Role.OWNER, frozenset({Scope.READ, Scope.WRITE}), ["Add a note"]),
+        (Role.EDITOR, FULL_ACCESS, ["Edit", "Forget", "Add a note", "Forget this passage"]),
+    ],
+)
+def test_forms_are_shown_to_whom_may_use_them(
+    sign_in: SignIn, role: Role, scopes: frozenset[Scope], summaries: list[str]
+) -> None:
+    person = sign_in(role, scopes)
+    person.open(passage_path(person, "reading"))
+    assert person.texts("summary") == summaries
+
+
+@pytest.mark.parametrize(("role", "status"), [(Role.READER, 403), (Role.EDITOR, 403)])
+def test_a_form_gives_nobody_more_rights(sign_in: SignIn, role: Role, status: int) -> None:
+    person = sign_in(role).open("/sources/reading")
+    [token] = {field.get("value") for field in person.select("[name=form]")}
+    for action in (
+        {"action": "forget"},
+        {"action": "edit", "revision": "0", "title": "Mine", "former_title": ""},
+        {"action": "undo", "tool": "forget", "arguments": '{"source_id": "reading"}'},
+    ):
+        url = str(person.http.base_url).rstrip("/")
+        response = person.http.post(
+            "/sources/reading", data={**action, "form": token}, headers={"origin": url}
+        )
+        assert response.status_code == status
+    assert person.open("/sources/reading").texts(".source h1") == ["A book for reading"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"action": "delete"},
+        {"action": "edit"},
+        {"action": "edit", "revision": "-1"},
+        {"action": "undo"},
+        {"action": "undo", "tool": "delete_task", "arguments": "{}"},
+        {"action": "undo", "tool": "forget", "arguments": "[" * 9_000},
+        {"action": "undo", "tool": "forget", "arguments": '{"x": 1}'},
+        {"action": "note", "text": ""},
+    ],
+)
+def test_a_form_of_no_page_is_rejected(sign_in: SignIn, fields: dict[str, str]) -> None:
+    person = sign_in(Role.OWNER).open("/sources/reading")
+    token = person.select("[name=form]")[0].get("value")
+    url = str(person.http.base_url).rstrip("/")
+    response = person.http.post(
+        "/sources/reading", data={**fields, "form": token}, headers={"origin": url}
+    )
+    assert response.status_code == 400

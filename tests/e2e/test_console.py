@@ -1,0 +1,221 @@
+"""The pages of the console on a laptop, where nobody signs in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import pytest
+
+from tests.support.console_app import parse_page, read_text, select, texts
+from tests.support.gateway_process import ALLOWED_ORIGIN, INLINE, MARK, run_gateway
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lxml.html import HtmlElement
+
+    from tests.support.gateway_process import Library, RunningGateway
+
+MAX_PAGE_BYTES = 60_000
+PATHS = ("/", "/?q=bread", "/sources", "/sources/baking", "/clusters")
+
+
+def get(gateway: RunningGateway, path: str, **headers: str) -> httpx2.Response:
+    return httpx2.get(gateway.url + path, headers=headers, timeout=60)
+
+
+def get_page(gateway: RunningGateway, path: str) -> HtmlElement:
+    response = get(gateway, path)
+    assert response.status_code == 200, response.text
+    return parse_page(response)
+
+
+def test_home_has_the_box_the_counts_and_the_recent_sources(inline: RunningGateway) -> None:
+    page = get_page(inline, "/")
+    [box] = select(page, "input[type=search]")
+    assert "autofocus" in box.attrib
+    assert "4 sources" in read_text(page)
+    assert "7 passages" in read_text(page)
+    assert "Bread at Home" in texts(page, ".rows [data-hit]")
+    assert "food 3" in texts(page, ".chip")
+
+
+def test_hits_show_words_and_why_they_were_found(inline: RunningGateway) -> None:
+    page = get_page(inline, "/?q=sourdough+starter")
+    hit = select(page, ".hit")[0]
+    assert texts(hit, "mark") == ["sourdough", "starter"]
+    assert "Found by meaning and words" in read_text(hit)
+    assert "Ida Loaf" in read_text(hit)
+    assert select(hit, "[data-hit]")[0].attrib["href"].startswith("/sources/baking?passage=")
+    [receipt] = texts(page, "section .facts")
+    assert receipt.startswith("Answered in ")
+    assert receipt.endswith("documents read")
+    assert select(page, "input[type=search]")[0].attrib["value"] == "sourdough starter"
+
+
+def test_a_hit_opens_the_reader_at_its_passage(inline: RunningGateway) -> None:
+    [first, *_] = select(get_page(inline, "/?q=sourdough+starter"), "[data-hit]")
+    page = get_page(inline, first.attrib["href"].partition("#")[0])
+    [passage] = select(page, ".passage.open")
+    assert passage.attrib["id"] == first.attrib["href"].partition("#")[2]
+    assert "A sourdough starter needs flour" in read_text(passage)
+    assert len(select(page, ".passage")) == 3
+    assert len(select(page, "#related .row")) > 2
+    origins = [link.attrib["href"] for link in select(page, "a.origin")]
+    assert origins[:2] == ["https://example.com/bread", "https://readwise.io/bookreview/1"]
+    assert "https://example.com/bread#11" in origins
+
+
+def test_a_passage_leads_to_its_source(inline: RunningGateway, library: Library) -> None:
+    chunk = library.chunks[0]
+    response = get(inline, f"/passages/{chunk.chunk_id}")
+    assert response.status_code == 303
+    location = f"/sources/{chunk.source_id}?passage={chunk.chunk_id}#{chunk.chunk_id}"
+    assert response.headers["location"] == location
+
+
+def test_a_chip_narrows_a_search_and_leaves_it(inline: RunningGateway) -> None:
+    page = get_page(inline, "/?q=warm")
+    chips = {read_text(chip): chip.attrib["href"] for chip in select(page, ".chip")}
+    [path] = [path for label, path in chips.items() if label.startswith("Ida Loaf")]
+    narrowed = get_page(inline, path)
+    assert {read_text(row)[:8] for row in select(narrowed, ".hit")} == {"Ida Loaf"}
+    [active] = select(narrowed, ".chip.on")
+    assert read_text(active) == "author: Ida Loaf \N{MULTIPLICATION SIGN}(remove)"
+    assert active.attrib["href"] == "/?q=warm"
+    hidden = select(narrowed, "input[type=hidden]")
+    assert [(field.name, field.value) for field in hidden] == [("author", "Ida Loaf")]
+
+
+def test_filters_without_words_list_passages_by_date(inline: RunningGateway) -> None:
+    page = get_page(inline, "/?tag=food")
+    assert len(select(page, ".hit")) == 3
+    assert select(page, ".hit mark") == []
+
+
+def test_a_search_without_an_answer_says_so(inline: RunningGateway) -> None:
+    page = get_page(inline, "/?q=quarterly+tax+return+of+a+zoo")
+    [notice] = texts(page, ".notice")
+    assert notice
+    assert "Found by words" not in read_text(page)
+
+
+def test_sources_are_listed_by_title_and_author(inline: RunningGateway) -> None:
+    page = get_page(inline, "/sources?order=title&author=Ida+Loaf")
+    assert texts(page, "[data-hit]") == ["Bread at Home"]
+    assert texts(page, ".chip.on") == ["author: Ida Loaf \N{MULTIPLICATION SIGN}(remove)"]
+
+
+def test_without_clusters_the_table_says_what_makes_them(inline: RunningGateway) -> None:
+    page = get_page(inline, "/clusters")
+    assert select(page, "table") == []
+    assert "The job cluster creates them" in read_text(page).replace("`", "")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_is_small_and_asks_no_other_host(inline: RunningGateway, path: str) -> None:
+    response = get(inline, path)
+    page = parse_page(response)
+    elements = [*select(page, "link"), *select(page, "script")]
+    parts = [element.attrib.get("src") or element.attrib["href"] for element in elements]
+    assert all(part.startswith("/static/") for part in parts)
+    files = [get(inline, part) for part in parts]
+    assert [file.status_code for file in files] == [200] * 3
+    assert len(response.content) + sum(len(file.content) for file in files) < MAX_PAGE_BYTES
+    assert all("immutable" in file.headers["cache-control"] for file in files)
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/sources/unknown", "/sources/a/b", "/static/nothing"])
+def test_no_page_is_stored_framed_or_scripted(inline: RunningGateway, path: str) -> None:
+    headers = get(inline, path).headers
+    assert headers["cache-control"] == "no-store"
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["x-frame-options"] == "DENY"
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "text"),
+    [
+        ("/sources/unknown", 404, "There is no source unknown"),
+        ("/sources/a%2Fb", 404, "There is no such page"),
+        ("/sources/%00", 400, "source_id"),
+        ("/sources/baking?cursor=x", 400, "cursor"),
+        ("/passages/unknown", 404, "There is no chunk unknown"),
+        ("/clusters/unknown", 404, "There is no cluster unknown"),
+        ("/sources?order=x", 400, "order"),
+        ("/?q=x&period=x", 400, "period"),
+    ],
+)
+def test_an_error_is_a_page_that_says_what_is_wrong(
+    inline: RunningGateway, path: str, status: int, text: str
+) -> None:
+    response = get(inline, path)
+    assert response.status_code == status
+    page = parse_page(response)
+    assert text in " ".join(texts(page, "[role=alert]"))
+    assert select(page, "header .brand")
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "evil.example"}, 421),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": ALLOWED_ORIGIN}, 403),
+        ({"x-forwarded-for": "203.0.113.7"}, 401),
+    ],
+)
+def test_other_hosts_origins_and_proxies_see_no_page(
+    inline: RunningGateway, path: str, headers: dict[str, str], status: int
+) -> None:
+    response = get(inline, path, **headers)
+    assert response.status_code == status
+    assert "Bread" not in response.text
+
+
+def test_an_address_outside_the_console_stays_json(inline: RunningGateway) -> None:
+    response = get(inline, "/nothing")
+    assert response.status_code == 404
+    assert "ends with /mcp" in response.json()["error"]["message"]
+
+
+def test_a_program_that_posts_to_the_first_page_learns_the_address(inline: RunningGateway) -> None:
+    response = httpx2.post(f"{inline.url}/", json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    assert response.status_code == 404
+    assert "ends with /mcp" in response.json()["error"]["message"]
+    assert httpx2.head(f"{inline.url}/").status_code == 200
+
+
+def test_pages_leave_no_private_text_in_the_log(inline: RunningGateway) -> None:
+    before = inline.log.stat().st_size
+    get(inline, f"/?q={MARK}&tag={MARK}")
+    get(inline, f"/sources/source-{MARK}")
+    written: Any = inline.log.read_bytes()[before:].decode()
+    assert "search_kb" in written
+    assert MARK not in written
+
+
+def test_the_console_can_be_switched_off(library: Library, log: Path) -> None:
+    with run_gateway(INLINE, {**library.environment, "CONSOLE": "false"}, log) as gateway:
+        assert get(gateway, "/").status_code == 404
+        assert get(gateway, "/static/console.js").status_code == 404
+
+
+def test_a_deployed_gateway_shows_which_tools_it_reaches(
+    small_functions: RunningGateway,
+) -> None:
+    """Its bundle has the templates, and two tools are deployed: search_kb and get_chunk."""
+    page = get_page(small_functions, "/?q=sourdough+starter")
+    assert "Bread at Home" in texts(page, ".hit h2")
+    home = get_page(small_functions, "/")
+    assert select(home, "input[type=search]")
+    assert len(select(home, "[role=alert]")) == 2
+    response = get(small_functions, "/sources/baking")
+    assert response.status_code == 500
+    assert "get_source is not deployed" in read_text(parse_page(response))

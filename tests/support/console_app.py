@@ -1,0 +1,103 @@
+"""The console without the rest of the gateway, in front of a fake dispatcher."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx2
+from lxml import html
+from pydantic import SecretStr
+
+from functions.gateway.access import Access
+from functions.gateway.app import mcp_app
+from functions.gateway.catalog import Catalog
+from functions.gateway.console.routes import console_routes
+from functions.gateway.mcp.selection import SelectedServers
+from shared.core.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from functions.gateway.calls.dispatch import Dispatcher
+
+URL: Final = "http://localhost:8080"
+CATALOG: Final = Catalog.load()
+
+
+def console_client(dispatcher: Dispatcher) -> httpx2.AsyncClient:
+    """Make a client of the gateway on a laptop, where nobody signs in."""
+    settings = Settings(local_user="local", access_secrets=[SecretStr("s" * 32)])
+    access = Access(settings)
+    pipeline = access.pipeline(dispatcher)
+    find_server = SelectedServers(CATALOG, pipeline).find
+    app = mcp_app(access, dispatcher, find_server, console_routes(access, CATALOG, pipeline))
+    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=URL)
+
+
+def parse_page(response: httpx2.Response) -> html.HtmlElement:
+    """Parse a page."""
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    return html.fromstring(response.content)
+
+
+def read_text(element: html.HtmlElement) -> str:
+    """Return the text of an element with single spaces."""
+    return " ".join(element.text_content().split())
+
+
+def select(element: html.HtmlElement, selector: str) -> list[html.HtmlElement]:
+    """Find elements by a path of selectors: `tag`, `.class`, `#id`, `[name=value]`."""
+    path = "".join(map(_to_xpath, selector.split()))
+    return list(element.xpath(f".{path}"))
+
+
+def texts(element: html.HtmlElement, selector: str) -> list[str]:
+    """Return the texts of the elements that a selector finds."""
+    return [read_text(match) for match in select(element, selector)]
+
+
+def _to_xpath(step: str) -> str:
+    tag, *conditions = re.findall(r"^[a-z0-9]*|[.#][\w-]+|\[[^\]]+\]", step)
+    return f"//{tag or '*'}" + "".join(map(_to_condition, conditions))
+
+
+def _to_condition(text: str) -> str:
+    name, _, value = text.strip("[].#").partition("=")
+    match text[0]:
+        case ".":
+            return f"[contains(concat(' ', @class, ' '), ' {name} ')]"
+        case "#":
+            return f"[@id='{name}']"
+        case _:
+            return f"[@{name}='{value}']" if value else f"[@{name}]"
+
+
+def make_result(tool: str, text: str) -> dict[str, Any]:
+    """Make a result of a tool in which every field is present, and every string is `text`."""
+    declaration = CATALOG._by_name[tool]  # noqa: SLF001
+    result: dict[str, Any] = _fill(declaration.output_schema, declaration.output_schema, text)
+    return result
+
+
+def _fill(  # noqa: PLR0911 - a case each
+    schema: Mapping[str, Any], root: Mapping[str, Any], text: str
+) -> Any:
+    if "$ref" in schema:
+        return _fill(root["$defs"][schema["$ref"].rpartition("/")[2]], root, text)
+    if "anyOf" in schema:
+        return _fill(schema["anyOf"][0], root, text)
+    if "enum" in schema or "const" in schema:
+        return schema.get("const") or schema["enum"][0]
+    match schema.get("type"):
+        case "object":
+            values = schema.get("properties", {})
+            return {name: _fill(value, root, text) for name, value in values.items()}
+        case "array":
+            return [_fill(schema["items"], root, text)]
+        case "integer" | "number":
+            return 1
+        case "boolean":
+            return True
+        case _:
+            return text

@@ -1,0 +1,78 @@
+"""A person who uses the console of a running gateway."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Self
+from urllib.parse import urlsplit
+
+import httpx2
+
+from tests.support.console_app import parse_page, select, texts
+
+if TYPE_CHECKING:
+    from lxml.html import HtmlElement
+
+SESSION_COOKIE: Final = "carrel-session"
+
+
+class Person:
+    """A browser without scripts, which stores cookies and follows redirects by hand.
+
+    Attributes:
+        http: The client.
+        page: The page that is open.
+        response: Its response.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Open a browser for the gateway at this URL."""
+        # No connection stays open, so nobody has to close the browser.
+        limits = httpx2.Limits(max_keepalive_connections=0)
+        self.http = httpx2.Client(base_url=url, timeout=60, limits=limits)
+        self.page: HtmlElement
+        self.response: httpx2.Response
+
+    def open(self, path: str) -> Self:
+        """Open a page, and follow redirects."""
+        return self.follow(self.http.get(path))
+
+    def submit(self, button: str, **values: str) -> Self:
+        """Fill in the form with this button, and press it."""
+        [element] = [b for b in self.page.iter("button") if b.text_content().strip() == button]
+        form = next(element.iterancestors("form"))
+        fields = {name: value or "" for name, value in form.form_values()} | values
+        if element.get("name"):
+            fields[element.get("name")] = element.get("value")
+        origin = "{0.scheme}://{0.netloc}".format(urlsplit(str(self.response.url)))
+        action = form.get("action") or str(self.response.url)
+        return self.follow(self.http.post(action, data=fields, headers={"origin": origin}))
+
+    def sign_in(self, key: str, path: str = "/") -> Self:
+        """Sign in with a key on the way to a page."""
+        return self.open(path).submit("Sign in", key=key)
+
+    def texts(self, selector: str) -> list[str]:
+        """Return the texts of elements of the page."""
+        return texts(self.page, selector)
+
+    def select(self, selector: str) -> list[HtmlElement]:
+        """Find elements of the page."""
+        return select(self.page, selector)
+
+    @property
+    def buttons(self) -> list[str]:
+        """The labels of all buttons of the page."""
+        return self.texts("button")
+
+    @property
+    def path(self) -> str:
+        """The path and query of the page."""
+        return self.response.url.raw_path.decode()
+
+    def follow(self, response: httpx2.Response) -> Self:
+        """Open the page at the end of redirects."""
+        while response.is_redirect:
+            response = self.http.get(str(response.url.join(response.headers["location"])))
+        self.response = response
+        self.page = parse_page(response)
+        return self

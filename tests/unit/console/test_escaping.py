@@ -1,0 +1,143 @@
+"""Pages show as text whatever tools return: no script, no foreign address, no lost character."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from functions.gateway.console.rendering import split_matches, web_address
+from tests.support.console_app import console_client, make_result, parse_page
+from tests.support.fake_catalog import FakeDispatcher
+
+if TYPE_CHECKING:
+    from lxml.html import HtmlElement
+
+PAYLOADS = [
+    "<script>alert(1)</script>",
+    "</title><script>alert(1)</script>",
+    "</textarea></style></template><svg onload=alert(1)>",
+    "<img src=x onerror=alert(1)>",
+    "<iframe srcdoc='<script>alert(1)</script>'>",
+    '" autofocus onfocus=alert(1) x="',
+    "' onmouseover='alert(1)",
+    "`onclick=alert(1)`",
+    "javascript:alert(1)",
+    "JaVaScRiPt:alert(1)",
+    " javascript:alert(1)",
+    "java\tscript:alert(1)",
+    "data:text/html,<script>alert(1)</script>",
+    "vbscript:msgbox(1)",
+    "//evil.example/x",
+    "https://evil.example/\"onmouseover='alert(1)'",
+    "{{ 7 * 7 }}{% raw %}${7*7}",
+    "<!--><script>alert(1)</script>-->",
+    "<base href=https://evil.example/>",
+    "<meta http-equiv=refresh content='0;url=https://evil.example'>",
+    "<form action=https://evil.example><input name=x>",
+    "\u202e<b>\u2028\u0000",
+    "&lt;script&gt;",
+    "x\r\nset-cookie: a=b",
+]
+PATHS = [
+    "/",
+    "/?q=x&tag=x",
+    "/sources",
+    "/sources?tag=x&author=x",
+    "/sources/s?passage=c",
+    "/clusters",
+    "/clusters/c",
+]
+ADDRESS_ATTRIBUTES = ("href", "src", "action", "formaction", "srcset", "poster", "data", "ping")
+ELEMENTS = set(
+    """html head meta title link script body header nav main footer section aside article form
+    label input button kbd textarea details summary h1 h2 h3 p a span strong ul ol li div table
+    thead tbody tr th td meter data time mark""".split()  # noqa: SIM905 - as a list, 45 lines
+)
+
+
+def answer_with(text: str) -> FakeDispatcher:
+    def answer(tool: str, _arguments: dict[str, Any]) -> dict[str, Any]:
+        return make_result(tool, text)
+
+    return FakeDispatcher(answer)
+
+
+def assert_harmless(page: HtmlElement) -> None:
+    for element in page.iter():
+        assert element.tag in ELEMENTS, element.tag
+        assert [name for name in element.attrib if name.startswith("on") or name == "style"] == []
+        for name in ADDRESS_ATTRIBUTES:
+            if name in element.attrib:
+                assert_harmless_address(element, element.attrib[name])
+    [script] = page.iter("script")
+    assert script.text is None
+
+
+def assert_harmless_address(element: HtmlElement, address: str) -> None:
+    url = urlsplit(address)
+    if url.scheme or url.netloc:
+        assert element.tag == "a"
+        assert url.scheme in {"http", "https"}
+        assert element.attrib["rel"] == "noopener noreferrer"
+    else:
+        assert address.startswith(("/", "#", "?"))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("path", PATHS)
+async def test_no_text_of_a_tool_becomes_markup(path: str) -> None:
+    for payload in PAYLOADS:
+        async with console_client(answer_with(payload)) as client:
+            response = await client.get(path)
+        assert response.status_code == 200
+        assert "set-cookie" not in response.headers
+        page = parse_page(response)
+        assert_harmless(page)
+        expected = " ".join(payload.replace("\0", "").split())
+        assert expected in " ".join(page.text_content().replace("\ufffd", "").split())
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("payload", PAYLOADS)
+async def test_no_parameter_of_the_address_becomes_markup(payload: str) -> None:
+    names = ("q", "tag", "author", "category", "source", "cluster", "period", "order", "passage")
+    async with console_client(answer_with("x")) as client:
+        for path in ("/", "/sources", "/sources/s", "/clusters"):
+            response = await client.get(path, params=dict.fromkeys(names, payload))
+            assert_harmless(parse_page(response))
+            assert "location" not in response.headers
+
+
+@given(st.text(), st.lists(st.text(max_size=8), max_size=5))
+def test_highlighting_loses_no_character(text: str, terms: list[str]) -> None:
+    assert "".join(part for part, _ in split_matches(text, terms)) == text
+
+
+def test_words_are_highlighted_in_any_case_but_whole() -> None:
+    parts = split_matches("Tests attest: a test's TEST.", ["test", "tests"])
+    assert [part for part, is_match in parts if is_match] == ["Tests", "test", "TEST"]
+
+
+@pytest.mark.parametrize(
+    ("address", "is_web"),
+    [
+        ("https://example.com/a?b=c#d", True),
+        ("http://example.com", True),
+        ("HTTPS://example.com", True),
+        ("javascript:alert(1)", False),
+        ("\tjavascript:alert(1)", False),
+        ("https:alert(1)", False),
+        ("//example.com", False),
+        ("/path", False),
+        ("data:text/html,x", False),
+        ("http://[", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_only_an_address_of_the_web_is_a_link(address: str | None, *, is_web: bool) -> None:
+    assert (web_address(address) is not None) is is_web
