@@ -30,7 +30,6 @@ def call_span(
         {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": tool.name,
-            "gen_ai.tool.call.id": request.call_id,
             "enduser.pseudo.id": hash_account(request.caller.user_id, keyring),
         },
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
@@ -200,7 +201,7 @@ def print_traces() -> None:
             if not span.parent_id:
                 print(f"\n{draw(traces.pop(span.trace_id))}", flush=True)  # noqa: T201 - a command
 
-    with FakeCollector(PORT) as collector:
+    with FakeCollector(PORT) as collector, suppress(KeyboardInterrupt):
         collector.on_spans = add
         collector.closing.wait()
 
