@@ -332,7 +332,8 @@ class Database:
         self.meter.commits += 1
         async with self._request("commit", conflicts=_CONFLICTS) as span:
             results = await batch.commit()
-            span.set({"db.operation.batch.size": len(results)})
+            # By the conventions, one write is no batch.
+            span.set({"db.operation.batch.size": len(results) if len(results) > 1 else None})
         self.meter.documents_written += len(results)
         return list(results)
 
