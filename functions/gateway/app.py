@@ -71,6 +71,7 @@ def gateway(settings: Settings, dispatcher: Dispatcher, catalog: Catalog) -> Han
     """Make the Cloud Function that serves the tools of this catalogue."""
     if settings.log_level == "debug":
         log_debug_lines()
+    telemetry.start(settings, "gateway")
     access = Access(settings)
     servers = SelectedServers(catalog, access.pipeline(dispatcher))
     return as_function(mcp_app(access, dispatcher, servers.find))

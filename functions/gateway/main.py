@@ -5,11 +5,9 @@ from shared.core import cold_start  # isort: split
 from functions.gateway.app import gateway
 from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
-from shared.core import telemetry
 from shared.core.settings import Settings
 
 _settings = Settings()
-telemetry.start(_settings, "gateway")
 _catalog = Catalog.load().apply_settings(_settings)
 handle = gateway(_settings, HttpDispatcher(_settings, names=_catalog.names), _catalog)
 cold_start.end()

@@ -8,12 +8,10 @@ from functions.gateway.catalog import Catalog
 from infra.local.inline import InlineDispatcher
 from infra.local.link_fetching import LinkFetcher, LinkFetchingDispatcher
 from infra.local.tool_processes import FUNCTION_SECRET, SharedSecretTokens
-from shared.core import telemetry
 from shared.core.settings import Settings
 from shared.runtime.context import App
 
 _settings = Settings()
-telemetry.start(_settings, "gateway")
 _catalog = Catalog.load().apply_settings(_settings)
 _secret = os.environ.pop(FUNCTION_SECRET, None)
 _app = App(_settings)
