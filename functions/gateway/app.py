@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import functions_framework.aio
+import httpx2
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -29,20 +30,23 @@ from functions.gateway.mcp.endpoint import McpEndpoint
 from functions.gateway.mcp.selection import SelectedServers
 from functions.gateway.oauth.routes import sign_in_routes
 from functions.gateway.rate_limits import AddressRateLimit
+from shared.core import telemetry
 from shared.core.http import media_type
 from shared.core.log import bind_trace, log_debug_lines
+from shared.core.telemetry import SpanKind
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from starlette.requests import Request
     from starlette.routing import BaseRoute
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from functions.gateway.calls.dispatch import Dispatcher
     from functions.gateway.catalog import Catalog
     from functions.gateway.mcp.endpoint import FindServer
     from shared.core.settings import Settings
+    from shared.core.telemetry import TraceSpan
 
     Handler = Callable[[Request], Awaitable[ASGIApp]]
 
@@ -52,6 +56,8 @@ HEALTHY_TTL_SECONDS: Final = 30.0
 """How long a healthy state is cached. A check wakes every function."""
 UNHEALTHY_TTL_SECONDS: Final = 1.0
 """How long an unhealthy state is cached. A recovery should show soon."""
+_HTTP_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+"""Any other method may be any text."""
 _SEND_LESS_HINT: Final = (
     "Send less in one request: provide long materials in several calls with the same task_id, then"
     ' ask with the scope "task". The operator of this server can raise the limit with'
@@ -67,6 +73,7 @@ def gateway(settings: Settings, dispatcher: Dispatcher, catalog: Catalog) -> Han
     """Make the Cloud Function that serves the tools of this catalogue."""
     if settings.log_level == "debug":
         log_debug_lines()
+    telemetry.start(settings, "gateway")
     access = Access(settings)
     pipeline = access.pipeline(dispatcher)
     servers = SelectedServers(catalog, pipeline)
@@ -224,7 +231,7 @@ class HealthEndpoint:
 
 
 class Tracing:
-    """The outermost middleware, which binds each request to its trace."""
+    """The outermost middleware, which binds each request to its trace, and records its span."""
 
     def __init__(self, app: ASGIApp, project: str) -> None:
         """Attribute traces to this Google Cloud project."""
@@ -236,5 +243,31 @@ class Tracing:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        with bind_trace(Headers(scope=scope), self._project):
-            await self._app(scope, receive, send)
+        method = scope["method"] if scope["method"] in _HTTP_METHODS else "_OTHER"
+        with (
+            bind_trace(Headers(scope=scope), self._project),
+            telemetry.span(method, {"http.request.method": method}, kind=SpanKind.SERVER) as span,
+        ):
+
+            async def export_and_send(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    _record_response(span, scope, message["status"])
+                    await telemetry.flush()
+                await send(message)
+
+            await self._app(scope, receive, export_and_send if telemetry.is_on() else send)
+
+
+def _record_response(span: TraceSpan, scope: Scope, status: int) -> None:
+    """End the span of a request, by OpenTelemetry's conventions for HTTP servers.
+
+    The route is recorded, not the path, which may be any text.
+    """
+    route = scope.get("route")
+    if isinstance(route, Route):
+        span.rename(f"{scope['method']} {route.path_format}")
+        span.set({"http.route": route.path_format})
+    span.set({"http.response.status_code": status})
+    if httpx2.codes.is_server_error(status):
+        span.fail(str(status))
+    span.end()

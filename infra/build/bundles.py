@@ -43,12 +43,17 @@ PROVIDERS: Final = {
 }
 """The composition root imports these modules only for functions that declare the capability."""
 _LAPTOP: Final = "shared.ai.local_embedding"
+_TELEMETRY: Final = "shared.core.span_export"
 _MODIFIED_AT: Final = (1980, 1, 1, 0, 0, 0)
 """The modification time of all files in archives, so that only their content matters."""
 
 
 def stage(
-    target: Path = DIST, *, only: Sequence[str] | None = None, laptop: bool = False
+    target: Path = DIST,
+    *,
+    only: Sequence[str] | None = None,
+    laptop: bool = False,
+    telemetry: bool = False,
 ) -> dict[str, Any]:
     """Write the bundles and the manifest, and return the manifest.
 
@@ -56,16 +61,19 @@ def stage(
         target: The folder to write to. Bundles of an earlier run are deleted.
         only: The names of the functions to stage; by default all.
         laptop: Whether to include the local embedding provider, which the cloud does not use.
+        telemetry: Whether to include the export of spans.
 
     Raises:
         InvalidInput: A function imports something that is not declared or not installed.
     """
     target.mkdir(parents=True, exist_ok=True)
     with file_lock.hold_lock(target / "lock"):  # concurrent runs wait
-        return _stage(target, only, laptop=laptop)
+        return _stage(target, only, laptop=laptop, telemetry=telemetry)
 
 
-def _stage(target: Path, only: Sequence[str] | None, *, laptop: bool) -> dict[str, Any]:
+def _stage(
+    target: Path, only: Sequence[str] | None, *, laptop: bool, telemetry: bool
+) -> dict[str, Any]:
     selected = [function for function in functions() if only is None or function.name in only]
     bundles = target / _BUNDLES
     (target / MANIFEST).unlink(missing_ok=True)
@@ -74,7 +82,8 @@ def _stage(target: Path, only: Sequence[str] | None, *, laptop: bool) -> dict[st
     manifest = {}
     for function in selected:
         folder = target / function.key
-        imports = import_closure(function.main, excluded_modules(function, laptop=laptop))
+        excluded = excluded_modules(function, laptop=laptop, telemetry=telemetry)
+        imports = import_closure(function.main, excluded)
         _write_bundle(function, imports, folder, target / _REQUIREMENTS)
         archive = pack(folder, bundles, function.key)
         manifest[function.key] = function.manifest_entry(f"{_BUNDLES}/{archive.name}")
@@ -112,18 +121,21 @@ def _write_bundle(
         metadata.write_text(f"Name: carrel\nVersion: {version('carrel')}\n", "utf-8")
 
 
-def excluded_modules(function: Function, *, laptop: bool = False) -> set[str]:
-    """Return the providers to leave out of a function's bundle.
+def excluded_modules(
+    function: Function, *, laptop: bool = False, telemetry: bool = False
+) -> set[str]:
+    """Return the modules to leave out of a function's bundle.
 
-    These are the providers of capabilities that the function does not declare and, unless the
-    bundle is for a laptop, the local embedding provider.
+    These are the providers of capabilities that the function does not declare; unless the bundle is
+    for a laptop, the local embedding provider; and without telemetry, the export of spans.
     """
     unneeded = {
         module
         for module, capability in PROVIDERS.items()
         if capability not in function.capabilities
     }
-    return unneeded if laptop else {*unneeded, _LAPTOP}
+    unneeded |= set() if laptop else {_LAPTOP}
+    return unneeded if telemetry else {*unneeded, _TELEMETRY}
 
 
 def pack(folder: Path, bundles: Path, key: str, level: int | None = None) -> Path:

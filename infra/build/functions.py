@@ -66,6 +66,11 @@ GATEWAY_SETTINGS: Final = (
 """The gateway reads these fields of `Settings`, and its secrets."""
 TOOL_SETTINGS: Final = ("google_cloud_project", "firestore_database")
 JOB_SETTINGS: Final = (*TOOL_SETTINGS, "lease_seconds")
+TELEMETRY_SETTINGS: Final = (
+    *("telemetry", "otel_exporter_otlp_endpoint"),
+    *("otel_traces_sampler", "otel_traces_sampler_arg"),  # OpenTelemetry's SDK reads them
+)
+"""All functions read these."""
 CAPABILITY_SETTINGS: Final = {
     Capability.EMBEDDING: (
         "embedding_provider",
@@ -81,6 +86,7 @@ CAPABILITY_SETTINGS: Final = {
     Capability.BULK_BUCKET: ("bulk_bucket", "bulk_from"),
     Capability.INGEST_START: ("ingest_start_url",),
 }
+_TELEMETRY_SECRET: Final = "OTEL_EXPORTER_OTLP_HEADERS"  # noqa: S105 - the variable's name
 _SECRETS: Final = {Capability.EMBEDDING: "OPENAI_API_KEY", Capability.READWISE: "READWISE_TOKEN"}
 _ROLES: Final = {
     Capability.EMBEDDING: "roles/aiplatform.user",
@@ -184,8 +190,8 @@ def _build_gateway() -> Function:
         kind="gateway",
         main=_GATEWAY_MAIN,
         databases={ACCESS_DATABASE: USER_ROLE},
-        settings=_to_variables(GATEWAY_SETTINGS),
-        secrets=("ACCESS_SECRETS", "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET"),
+        settings=_to_variables(GATEWAY_SETTINGS, TELEMETRY_SETTINGS),
+        secrets=("ACCESS_SECRETS", "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET", _TELEMETRY_SECRET),
         memory=1024,  # request bodies alone may take 256 MiB
         concurrency=40,
         timeout=GATEWAY_SECONDS,
@@ -208,7 +214,10 @@ def _build_tool_function(tool: Tool[Any, Any]) -> Function:
         effect=tool.effect,
         databases={KNOWLEDGE_DATABASE: VIEWER_ROLE if tool.effect is Effect.READ else USER_ROLE},
         settings=_to_variables(
-            TOOL_SETTINGS, *_get_capability_settings(tool.capabilities), tool.settings
+            TOOL_SETTINGS,
+            TELEMETRY_SETTINGS,
+            *_get_capability_settings(tool.capabilities),
+            tool.settings,
         ),
         secrets=_get_secrets(tool.capabilities),
         memory=tool.memory,
@@ -232,7 +241,10 @@ def _build_job_function(job: Job) -> Function:
         capabilities=job.capabilities,
         databases={KNOWLEDGE_DATABASE: USER_ROLE},
         settings=_to_variables(
-            JOB_SETTINGS, *_get_capability_settings(job.capabilities), job.settings
+            JOB_SETTINGS,
+            TELEMETRY_SETTINGS,
+            *_get_capability_settings(job.capabilities),
+            job.settings,
         ),
         secrets=_get_secrets(job.capabilities),
         memory=job.memory,
@@ -252,4 +264,5 @@ def _get_capability_settings(capabilities: frozenset[Capability]) -> list[tuple[
 
 
 def _get_secrets(capabilities: frozenset[Capability]) -> tuple[str, ...]:
-    return tuple(_SECRETS[capability] for capability in capabilities if capability in _SECRETS)
+    secrets = [_SECRETS[capability] for capability in capabilities if capability in _SECRETS]
+    return (*secrets, _TELEMETRY_SECRET)

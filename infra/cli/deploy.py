@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from functools import partial
 from typing import Final
 
 import click
@@ -149,7 +150,7 @@ def open_cloud(chosen: Deployment) -> Cloud:
         bucket=Bucket(Client(project=chosen.project), chosen.bucket),
         secrets=SecretValues(api, chosen.project),
         terraform=terraform,
-        stage=stage,
+        stage=partial(stage, telemetry=chosen.exports_spans),
         smoke=run_smoke_test,
         ask=prompts.ask_for_secret,
         echo=click.echo,

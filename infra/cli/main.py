@@ -145,10 +145,12 @@ def stage() -> None:
     from infra.build import generated
     from infra.build.bundles import DIST
     from infra.build.bundles import stage as write_bundles
+    from infra.cloud.deployment import load_deployment
 
     if generated.CATALOG in generated.stale_files():
         raise click.ClickException("The gateway's catalog is out of date. Run `make fix`.")
-    manifest = write_bundles()
+    deployment = load_deployment()
+    manifest = write_bundles(telemetry=bool(deployment and deployment.exports_spans))
     click.echo(f"{len(manifest['functions'])} bundles in {DIST}")
 
 

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 FILE_NAME: Final = "deployment.tfvars.json"
 FILE: Final = ROOT / FILE_NAME
 OptionalSecret = Literal[
-    "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET", "OPENAI_API_KEY", "READWISE_TOKEN"
+    "BILLING_TOKEN",
+    "GOOGLE_CLIENT_SECRET",
+    "OPENAI_API_KEY",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "READWISE_TOKEN",
 ]
 _GATEWAY_ONLY_SETTING: Final = "GOOGLE_CLIENT_ID"
 """This setting is only valid together with its secret, which only the gateway has."""
@@ -116,6 +120,12 @@ class Deployment(BaseModel):
     def bucket(self) -> str:
         """The bucket with Terraform's state, the bundles and the last good release."""
         return f"{self.project}-carrel"
+
+    @property
+    def exports_spans(self) -> bool:
+        """Whether the functions export spans, and so need the exporter in their bundles."""
+        names = ("TELEMETRY", "OTEL_EXPORTER_OTLP_ENDPOINT")
+        return any(self.settings.get(name) for name in names)
 
     @property
     def environment(self) -> dict[str, str]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from infra.cloud.cloud import Cloud
+    from infra.cloud.deployment import Deployment
     from infra.cloud.google_api import GoogleApi
 
 SERVICES: Final = (
@@ -36,6 +37,8 @@ SERVICES: Final = (
 accounts have their roles. Therefore all of them are enabled first, before bundles are staged. One
 request enables up to 20 APIs
 (https://cloud.google.com/service-usage/docs/reference/rest/v1/services/batchEnable)."""
+TELEMETRY_SERVICES: Final = ("cloudtrace.googleapis.com", "telemetry.googleapis.com")
+"""The APIs that store spans, if the deployment has TELEMETRY=gcp."""
 _USAGE: Final = "serviceusage"
 _DISABLED: Final = "SERVICE_DISABLED"
 _MAX_SERVICES_PER_REQUEST: Final = 30
@@ -78,6 +81,12 @@ def link_billing_command(project: str) -> str:
     return f"gcloud billing projects link {project} --billing-account ACCOUNT_ID"
 
 
+def needed_services(deployment: Deployment) -> tuple[str, ...]:
+    """Return the APIs that a deployment uses."""
+    exports_to_google = deployment.settings.get("TELEMETRY") == "gcp"
+    return (*SERVICES, *(TELEMETRY_SERVICES if exports_to_google else ()))
+
+
 def disabled_services(api: GoogleApi, project: str, services: Iterable[str]) -> list[str]:
     """Return the disabled services among the given ones."""
     sorted_services = sorted(services)
@@ -96,7 +105,7 @@ def disabled_services(api: GoogleApi, project: str, services: Iterable[str]) -> 
 def enable_services(cloud: Cloud) -> None:
     """Enable all services, and wait for those that the next steps need, which may take a minute."""
     project = cloud.deployment.project
-    disabled = disabled_services(cloud.api, project, SERVICES)
+    disabled = disabled_services(cloud.api, project, needed_services(cloud.deployment))
     if disabled:
         cloud.echo(f"  enabling {', '.join(disabled)}")
         cloud.api.await_operation(_USAGE, _enable(cloud.api, project, disabled))

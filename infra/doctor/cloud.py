@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from infra.cloud.secret_values import ACCESS_SECRETS, SecretValues
-from infra.cloud.services import SERVICES, billing_account, disabled_services, link_billing_command
+from infra.cloud.services import (
+    billing_account,
+    disabled_services,
+    link_billing_command,
+    needed_services,
+)
 from infra.doctor.check import Check, CheckResult, failed, passed
 from infra.doctor.firestore import DATABASES, EXPIRY, INDEXES
 from infra.doctor.gateway import ACCESS, HEALTH, METADATA
@@ -36,9 +41,10 @@ def _check_billing(live: LiveDeployment) -> CheckResult:
 
 
 def _check_services(live: LiveDeployment) -> CheckResult:
-    disabled = disabled_services(live.api, live.deployment.project, SERVICES)
+    services = needed_services(live.deployment)
+    disabled = disabled_services(live.api, live.deployment.project, services)
     if not disabled:
-        return passed(f"all {len(SERVICES)} are enabled")
+        return passed(f"all {len(services)} are enabled")
     command = f"gcloud services enable {' '.join(disabled)} --project {live.deployment.project}"
     return failed(f"disabled: {', '.join(disabled)}", command)
 

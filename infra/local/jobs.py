@@ -22,6 +22,7 @@ from functions.jobs.ingest.job import JOB as INGEST
 from functions.jobs.ingest.links.queue import ingest_link
 from functions.jobs.ingest.path import ingest_confirmed
 from infra.local.local_database import SAMPLE, STATE
+from shared.core import telemetry
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError
 from shared.core.log import log_warnings_to
@@ -123,6 +124,7 @@ def _run_command(settings: Settings, command: Callable[[JobRuns], Awaitable[None
         return runs.succeeded
 
     log_warnings_to(COMMAND_LOG)
+    telemetry.start(settings, "jobs")
     return asyncio.run(run())
 
 

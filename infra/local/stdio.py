@@ -12,6 +12,7 @@ from functions.gateway.catalog import Catalog
 from functions.gateway.mcp.server import mcp_server
 from infra.local.inline import InlineDispatcher
 from infra.local.link_fetching import LinkFetcher, LinkFetchingDispatcher
+from shared.core import telemetry
 from shared.core.caller import Caller, Role
 from shared.runtime.context import App
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 async def serve_stdio(settings: Settings) -> None:
     """Serve one client until it closes the standard input of this process."""
+    telemetry.start(settings, "gateway")
     app, access = App(settings), Access(settings)
     catalog = Catalog.load().apply_settings(settings)
     fetcher = LinkFetcher(app)

@@ -4,7 +4,13 @@ locals {
     "aiplatform", "artifactregistry", "cloudbuild", "cloudfunctions", "cloudresourcemanager",
     "cloudscheduler", "firestore", "iam", "logging", "monitoring", "run", "secretmanager",
     "serviceusage", "storage",
-  ], var.billing_account == null ? [] : ["billingbudgets"]))
+    ],
+    var.billing_account == null ? [] : ["billingbudgets"],
+    local.exports_to_google ? ["cloudtrace", "telemetry"] : [],
+  ))
+
+  # Functions export spans to Cloud Trace, through the Telemetry API.
+  exports_to_google = lookup(var.settings, "TELEMETRY", "") == "gcp"
 }
 
 resource "google_project_service" "carrel" {

@@ -5,8 +5,10 @@ locals {
     "${key} ${database}" => { function = key, database = database, role = role }
   }]...)
   project_roles = merge([for key, each in local.functions : {
-    for role in each.project_roles : "${key} ${role}" => { function = key, role = role }
+    for role in concat(each.project_roles, local.telemetry_roles) :
+    "${key} ${role}" => { function = key, role = role }
   }]...)
+  telemetry_roles = local.exports_to_google ? ["roles/telemetry.tracesWriter"] : []
   buckets = merge([for key, each in local.functions : {
     for setting, role in each.buckets : "${key} ${setting}" => {
       function = key, bucket = split("/", trimprefix(local.settings[setting], "gs://"))[0], role = role

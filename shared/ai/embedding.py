@@ -7,9 +7,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault
+from shared.core.telemetry import SpanKind, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from shared.core.telemetry import TraceSpan
 
 Vector = tuple[float, ...]
 """A unit vector: its Euclidean norm is 1."""
@@ -51,6 +55,26 @@ class Embedder(Protocol):
     async def aclose(self) -> None:
         """Release connections and threads."""
         ...
+
+
+def embedding_span(
+    provider: str, embedder: Embedder, texts: Sequence[str]
+) -> AbstractContextManager[TraceSpan]:
+    """Record an embedding by OpenTelemetry's conventions for generative AI.
+
+    https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/#embeddings
+    """
+    return span(
+        f"embeddings {embedder.model}",
+        {
+            "gen_ai.operation.name": "embeddings",
+            "gen_ai.provider.name": provider,
+            "gen_ai.request.model": embedder.model,
+            "gen_ai.embeddings.dimension.count": embedder.dimension,
+            "carrel.embedding.texts": len(texts),
+        },
+        kind=SpanKind.CLIENT,
+    )
 
 
 async def raise_if_provider_fails(embedder: Embedder, cause: CarrelError) -> None:

@@ -41,7 +41,7 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from shared.ai.embedding import Purpose, Vector, require_unicode
+from shared.ai.embedding import Purpose, Vector, embedding_span, require_unicode
 from shared.ai.retrying import run_concurrently
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ class LocalEmbedder:
             for position, text in remaining:
                 vectors[position] = await loop.run_in_executor(self._workers, self._embed, text)
 
-        await run_concurrently(embed_remaining() for _ in range(_MAX_QUEUED))
+        with embedding_span("local", self, texts):
+            await run_concurrently(embed_remaining() for _ in range(_MAX_QUEUED))
         return [vectors[position] for position in range(len(texts))]
 
     async def aclose(self) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from shared.ai._openai import EndpointKey, OpenAIEndpoint, RejectedTexts
-from shared.ai.embedding import PROBE, require_unicode
+from shared.ai.embedding import PROBE, embedding_span, require_unicode
 from shared.ai.retrying import deadline_for, run_concurrently
 from shared.core.bisection import bisect_batch
 from shared.core.circuit_breaker import CircuitBreaker
@@ -40,7 +40,10 @@ class _KeyedEmbedder:
         require_unicode(texts)
         if not texts:
             return []
-        with self._endpoint.breaker.attempt() as attempt:
+        with (
+            embedding_span("openai", self, texts),
+            self._endpoint.breaker.attempt() as attempt,
+        ):
             try:
                 vectors = await self._embed_all(texts, purpose)
             except CarrelError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from shared.ai.embedding import Purpose, Vector, require_unicode, unit_vector
+from shared.ai.embedding import Purpose, Vector, embedding_span, require_unicode, unit_vector
 from shared.ai.retrying import deadline_for, run_concurrently
 from shared.ai.vertex_client import VertexClient, VertexEndpoint
 from shared.core.errors import InvalidInput, PlatformFault
@@ -70,7 +70,7 @@ class VertexEmbedder:
         require_unicode(texts)
         if not texts:
             return []
-        with self._vertex.guarded():
+        with embedding_span("gcp.vertex_ai", self, texts), self._vertex.guarded():
             config = self._build_config(purpose)
             deadline = deadline_for(purpose, self._time_limit)
             return await run_concurrently(

@@ -22,6 +22,7 @@ from shared.ai.embedding import require_unicode
 from shared.ai.generation import Generated, InvalidAnswer
 from shared.ai.vertex_client import VertexClient, VertexEndpoint
 from shared.core.errors import CarrelError, InvalidInput
+from shared.core.telemetry import SpanKind, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,8 +144,24 @@ class VertexGenerator:
                 model=self.model, contents=list(contents), config=config
             )
 
-        response = await call_vertex(attempt, deadline=deadline, refusal=InvalidInput(_REJECTED))
-        return gemini.parse_reply(response)
+        # https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/#inference
+        attributes = {
+            "gen_ai.operation.name": "generate_content",
+            "gen_ai.provider.name": "gcp.vertex_ai",
+            "gen_ai.request.model": self.model,
+        }
+        with span(f"generate_content {self.model}", attributes, kind=SpanKind.CLIENT) as request:
+            response = await call_vertex(
+                attempt, deadline=deadline, refusal=InvalidInput(_REJECTED)
+            )
+            reply = gemini.parse_reply(response)
+            request.set(
+                {
+                    "gen_ai.usage.input_tokens": reply.input_tokens,
+                    "gen_ai.usage.output_tokens": reply.output_tokens,
+                }
+            )
+        return reply
 
 
 def _validate(reply: Reply, schema: type[ModelT]) -> ModelT | str:

@@ -62,8 +62,11 @@ def parse_trace(headers: Headers) -> TraceContext | None:
 def bind_trace(headers: Headers, project: str) -> AbstractContextManager[object]:
     """Add the trace of a request to the log lines within the context."""
     trace = parse_trace(headers)
-    if trace is None:
-        return nullcontext()
+    return bind_position(trace, project) if trace else nullcontext()
+
+
+def bind_position(trace: TraceContext, project: str) -> AbstractContextManager[object]:
+    """Add a position in a trace to the log lines within the context."""
     fields: dict[str, Any] = {
         TRACE: f"projects/{project}/traces/{trace.trace_id}",
         SAMPLED_FIELD: trace.sampled,
@@ -71,15 +74,25 @@ def bind_trace(headers: Headers, project: str) -> AbstractContextManager[object]
     return bound_contextvars(**fields, **({SPAN: trace.span_id} if trace.span_id else {}))
 
 
-def traceparent_header() -> dict[str, str]:
-    """Return the header that passes the trace to another function, or {} without a trace."""
+def current_position() -> TraceContext | None:
+    """Return the position of the log lines' trace, or None without one.
+
+    It has a span id, even if the request had none, because a parent must have one.
+    """
     fields = get_contextvars()
     if TRACE not in fields:
-        return {}
+        return None
     trace_id = fields[TRACE].rpartition("/")[2]
-    # The header requires a span id, even if the request had none.
     span_id = fields.get(SPAN) or secrets.token_hex(_SPAN_BYTES)
-    return {"traceparent": f"{_FIRST_VERSION}-{trace_id}-{span_id}-{fields[SAMPLED_FIELD]:02x}"}
+    return TraceContext(trace_id, span_id, fields[SAMPLED_FIELD])
+
+
+def traceparent_header() -> dict[str, str]:
+    """Return the header that passes the trace to another function, or {} without a trace."""
+    trace = current_position()
+    if trace is None:
+        return {}
+    return {"traceparent": f"{_FIRST_VERSION}-{trace.trace_id}-{trace.span_id}-{trace.sampled:02x}"}
 
 
 def _parse_traceparent(headers: Headers) -> TraceContext | None:

@@ -464,6 +464,46 @@ class IngestSettings(SettingGroup):
         return _validate_bucket(address, info)
 
 
+class TelemetrySettings(SettingGroup):
+    """Telemetry."""
+
+    telemetry: Literal["gcp"] | None = Field(
+        default=None,
+        description="gcp exports spans to Cloud Trace. Without it and an endpoint, none are"
+        " recorded.",
+    )
+    otel_exporter_otlp_endpoint: str | None = Field(
+        default=None,
+        description="The address of another collector, which takes spans over OTLP (HTTP,"
+        " protobuf), such as http://localhost:4318.",
+    )
+    otel_exporter_otlp_headers: SecretStr | None = Field(
+        default=None, description="Headers for that collector, such as api-key=SECRET."
+    )
+    otel_traces_sampler: str | None = Field(
+        default=None,
+        description="Which traces are recorded, by the names of OpenTelemetry. The default,"
+        " parentbased_always_on, records all but those that the caller or Cloud Run does not"
+        " sample; always_on records all.",
+    )
+    otel_traces_sampler_arg: str | None = Field(
+        default=None, description="The argument of that sampler: the share of traces, as in 0.1."
+    )
+
+    @property
+    def exports_spans(self) -> bool:
+        """Whether spans are recorded and exported."""
+        return bool(self.telemetry or self.otel_exporter_otlp_endpoint)
+
+    @model_validator(mode="after")
+    def _check_endpoint(self) -> Self:
+        if self.otel_exporter_otlp_endpoint:
+            check_endpoint("OTEL_EXPORTER_OTLP_ENDPOINT", self.otel_exporter_otlp_endpoint)
+            if self.telemetry:
+                raise ValueError("Set either TELEMETRY or OTEL_EXPORTER_OTLP_ENDPOINT, not both")
+        return self
+
+
 def _validate_bucket(address: str | None, info: ValidationInfo) -> str | None:
     if address is not None and not _BUCKET.fullmatch(address):
         raise ValueError(

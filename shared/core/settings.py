@@ -20,6 +20,7 @@ from shared.core.setting_groups import (
     LimitSettings,
     SettingGroup,
     SignInSettings,
+    TelemetrySettings,
     ToolSettings,
 )
 
@@ -46,6 +47,7 @@ _EXPECTED_VALUES: Final = {
 
 
 class Settings(
+    TelemetrySettings,
     IngestSettings,
     GenerationSettings,
     EmbeddingSettings,

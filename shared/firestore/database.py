@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from google.api_core import exceptions
 from google.cloud.firestore import AsyncClient, LastUpdateOption
 from google.cloud.firestore_v1.async_aggregation import AsyncAggregationQuery
+from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
 
+from shared.core import telemetry
 from shared.core.bisection import bisect_batch
 from shared.core.errors import Conflict, PlatformFault, Unavailable
 from shared.core.log import log
+from shared.core.telemetry import SpanKind
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
@@ -31,11 +34,11 @@ if TYPE_CHECKING:
         AsyncWriteBatch,
         DocumentSnapshot,
     )
-    from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
     from google.cloud.firestore_v1.types import WriteResult
 
     from shared.core.dates import Clock
     from shared.core.meter import Meter
+    from shared.core.telemetry import TraceSpan
 
     Document = DocumentSnapshot[Any]
     """A document at the time of a read."""
@@ -57,6 +60,7 @@ COUNTED_PER_READ: Final = 1_000
 
 ResultT = TypeVar("ResultT")
 
+_ROWS: Final = "db.response.returned_rows"
 _UNREACHABLE: Final = "The database cannot be reached right now. Nothing is wrong with the call."
 _OUTAGE_ERRORS = (
     exceptions.ServiceUnavailable,
@@ -178,7 +182,7 @@ class Database:
         self, reference: AsyncDocumentReference, fields: Sequence[str] | None = None
     ) -> DocumentSnapshot[Any]:
         """Read one document. The snapshot of a missing document has `exists` False."""
-        async with self._request():
+        async with self._request("get", reference.parent.id):
             self.meter.documents_read += 1
             return await reference.get(field_paths=fields)
 
@@ -188,21 +192,24 @@ class Database:
         """Read the existing documents among the references in one request."""
         if not references:
             return []
-        async with self._request():
+        async with self._request("get_all", references[0].parent.id) as span:
             self.meter.documents_read += len(references)
             snapshots = self.client.get_all(list(references), field_paths=fields)
-            return [snapshot async for snapshot in snapshots if snapshot.exists]
+            documents = [snapshot async for snapshot in snapshots if snapshot.exists]
+            span.set({_ROWS: len(documents)})
+            return documents
 
     async def find(self, query: AsyncQuery | AsyncVectorQuery) -> list[DocumentSnapshot[Any]]:
         """Run a query, which has its own limit."""
-        async with self._request():
+        async with self._request(*_describe_query(query)) as span:
             snapshots = [snapshot async for snapshot in query.stream()]
             self.meter.documents_read += max(1, len(snapshots))
+            span.set({_ROWS: len(snapshots)})
             return snapshots
 
     async def count(self, query: AsyncQuery) -> int:
         """Count the matching documents. Costs one read per 1,000 index entries."""
-        async with self._request():
+        async with self._request("count", query._parent.id):  # noqa: SLF001 - it has no getter
             [[result]] = await AsyncAggregationQuery(query).count().get()
             self.meter.documents_read += 1 + int(result.value) // COUNTED_PER_READ
             return int(result.value)
@@ -284,16 +291,31 @@ class Database:
                 return results
 
     @asynccontextmanager
-    async def _request(self, conflicts: tuple[type[Exception], ...] = ()) -> AsyncIterator[None]:
-        """Count a request, limit its time and translate its errors."""
-        try:
-            async with asyncio.timeout(self._request_seconds) as limit:
-                with self.meter.request(), _translate_errors(conflicts):
-                    yield
-        except TimeoutError as error:
-            if not limit.expired():
-                raise
-            raise Unavailable(_UNREACHABLE, retry_after=5) from error
+    async def _request(
+        self,
+        operation: str,
+        collection: str | None = None,
+        conflicts: tuple[type[Exception], ...] = (),
+    ) -> AsyncIterator[TraceSpan]:
+        """Count and record a request, limit its time and translate its errors.
+
+        Of a path, only the last collection is recorded: others are followed by ids of documents.
+        """
+        attributes = {
+            "db.system.name": "gcp.firestore",
+            "db.operation.name": operation,
+            "db.collection.name": collection,
+        }
+        name = f"{operation} {collection}" if collection else operation
+        with telemetry.span(name, attributes, kind=SpanKind.CLIENT) as span:
+            try:
+                async with asyncio.timeout(self._request_seconds) as limit:
+                    with self.meter.request(), _translate_errors(conflicts):
+                        yield span
+            except TimeoutError as error:
+                if not limit.expired():
+                    raise
+                raise Unavailable(_UNREACHABLE, retry_after=5) from error
 
     def _batch(self, writes: Sequence[Write]) -> AsyncWriteBatch:
         batch = self.client.batch()
@@ -308,10 +330,19 @@ class Database:
         if sum(write._pb.ByteSize() for write in batch._write_pbs) > MAX_COMMIT_BYTES:  # noqa: SLF001
             raise CommitTooLarge("A commit may have at most 4 MB.")
         self.meter.commits += 1
-        async with self._request(conflicts=_CONFLICTS):
+        async with self._request("commit", conflicts=_CONFLICTS) as span:
             results = await batch.commit()
+            # By the conventions, one write is no batch.
+            span.set({"db.operation.batch.size": len(results) if len(results) > 1 else None})
         self.meter.documents_written += len(results)
         return list(results)
+
+
+def _describe_query(query: AsyncQuery | AsyncVectorQuery) -> tuple[str, str]:
+    """Return the kind of a query, and the collection that it searches."""
+    if isinstance(query, AsyncVectorQuery):
+        return "find_nearest", query._nested_query._parent.id  # noqa: SLF001 - it has no getter
+    return "query", query._parent.id  # noqa: SLF001 - the same
 
 
 @contextmanager

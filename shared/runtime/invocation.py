@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from shared.core import telemetry
 from shared.core.errors import InvalidInput, ToolFailure, Unavailable, internal_error
 from shared.core.log import error_fields, log
 from shared.core.meter import Meter
+from shared.core.telemetry import SpanKind
 from shared.runtime.idempotency import AlreadyCompleted, idempotency_guard
 from shared.runtime.messages import CallAnswer, Receipt
 from shared.runtime.outage_advice import WriteState, add_advice, make_outage_error
@@ -130,6 +132,15 @@ def field_path(location: Sequence[int | str]) -> str:
 
 async def invoke(tool: Tool[Any, Any], request: CallRequest, app: App) -> CallAnswer:
     """Run one call. Every exception becomes an error in the answer."""
+    attributes = {"gen_ai.tool.name": tool.name}
+    with telemetry.span(tool.name, attributes, kind=SpanKind.SERVER) as span:
+        answer = await _invoke(tool, request, app)
+        if answer.error:
+            span.fail(answer.error.code)
+    return answer
+
+
+async def _invoke(tool: Tool[Any, Any], request: CallRequest, app: App) -> CallAnswer:
     start = time.perf_counter()
     ctx = app.call_context(
         request, Meter(), capabilities=tool.capabilities, read_only=tool.effect is Effect.READ

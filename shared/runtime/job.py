@@ -14,12 +14,14 @@ from shared.core.caller import Caller
 from shared.core.errors import CarrelError, Unavailable
 from shared.core.log import error_fields, log
 from shared.core.meter import Meter
+from shared.core.telemetry import SpanKind, span
 from shared.firestore.leases import Leases
 from shared.firestore.runs import Run, Runs, RunState, new_run_id
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from shared.core.telemetry import TraceSpan
     from shared.runtime.capabilities import Capability
     from shared.runtime.context import App, Context
 
@@ -149,7 +151,7 @@ async def run_job(
     progress: Callable[[int], None] = lambda _: None,
     seconds: float | None = None,
 ) -> Report | AlreadyRunning:
-    """Run a job once, under its lease.
+    """Run a job once, under its lease, and record it as a span.
 
     Args:
         job: The job.
@@ -160,6 +162,17 @@ async def run_job(
     Raises:
         CarrelError: The run cannot continue. Its commits stay, and the next run resumes.
     """
+    with span(f"job {job.name}", kind=SpanKind.SERVER) as job_span:
+        return await _run_leased(job, app, progress, seconds, job_span)
+
+
+async def _run_leased(
+    job: Job,
+    app: App,
+    progress: Callable[[int], None],
+    seconds: float | None,
+    job_span: TraceSpan,
+) -> Report | AlreadyRunning:
     meter = Meter()
     ctx = replace(app.context(Caller(), meter), capabilities=job.capabilities)
     leases = Leases(ctx.database)
@@ -186,7 +199,9 @@ async def run_job(
         heartbeat.cancel()
         await asyncio.wait([heartbeat])
         run = recorder.final_record(report, error)
-        _log_run(job, run, time.monotonic() - start)
+        facts = _describe_run(job, run, time.monotonic() - start)
+        log.info("job_run", **facts)
+        job_span.set({f"carrel.job.{name}": value for name, value in facts.items()})
         await _release(job, run, ctx)
 
 
@@ -258,17 +273,16 @@ async def _release(job: Job, run: Run, ctx: Context) -> None:
         log.warning("lease_not_released", job=job.name, **error_fields(error))
 
 
-def _log_run(job: Job, run: Run, seconds: float) -> None:
-    """Log how a run ended."""
-    log.info(
-        "job_run",
-        job=job.name,
-        outcome=run.state.value,
-        seconds=round(seconds, 3),
-        failures=run.failed,
-        documents_read=run.documents_read,
-        documents_written=run.documents_written,
-        input_tokens=run.input_tokens,
-        output_tokens=run.output_tokens,
+def _describe_run(job: Job, run: Run, seconds: float) -> dict[str, str | int | float]:
+    """Return how a run ended, for its log line and its span."""
+    return {
+        "job": job.name,
+        "outcome": run.state.value,
+        "seconds": round(seconds, 3),
+        "failures": run.failed,
+        "documents_read": run.documents_read,
+        "documents_written": run.documents_written,
+        "input_tokens": run.input_tokens,
+        "output_tokens": run.output_tokens,
         **run.counts,
-    )
+    }

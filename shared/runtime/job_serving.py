@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import JSONResponse
 
+from shared.core import telemetry
 from shared.core.errors import CarrelError, PlatformFault
 from shared.core.log import error_fields, log
 from shared.core.settings import Settings
@@ -32,6 +33,7 @@ MAX_FAILURES: Final = 100
 def serve_job(job: Job) -> Handler:
     """Make a Cloud Function of a job: `POST` runs it unless it is running, `GET` checks health."""
     app = App(Settings())
+    telemetry.start(app.settings, job.name)
 
     async def answer(request: Request) -> JSONResponse:
         if request.method == "GET":

@@ -11,6 +11,7 @@ import functions_framework.aio
 from pydantic import ValidationError
 from starlette.responses import JSONResponse
 
+from shared.core import telemetry
 from shared.core.errors import CarrelError, InvalidInput, http_status
 from shared.core.http import media_type
 from shared.core.log import bind_trace
@@ -35,6 +36,7 @@ def serve(tool: Tool[Any, Any]) -> Handler:
     Only the gateway's service account may invoke it, which Cloud Run checks before the function.
     """
     app = App(Settings())
+    telemetry.start(app.settings, tool.name)
 
     async def answer(request: Request) -> JSONResponse:
         if request.method == "GET":
@@ -57,7 +59,9 @@ def entry_point(answer: Handler, app: App) -> Handler:
     # The framework looks a function up by its name, which must be that of the deployed target.
     async def handle(request: Request) -> JSONResponse:
         with bind_trace(request.headers, app.settings.google_cloud_project):
-            return await answer(request)
+            response = await answer(request)
+            await telemetry.flush()
+            return response
 
     entry = cast("Handler", functions_framework.aio.http(handle))
     cold_start.end()

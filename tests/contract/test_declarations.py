@@ -13,7 +13,13 @@ import pytest
 
 from infra.build.bundles import PROVIDERS, excluded_modules
 from infra.build.discovery import ROOT, jobs, tools
-from infra.build.functions import CAPABILITY_SETTINGS, JOB_SETTINGS, TOOL_SETTINGS, functions
+from infra.build.functions import (
+    CAPABILITY_SETTINGS,
+    JOB_SETTINGS,
+    TELEMETRY_SETTINGS,
+    TOOL_SETTINGS,
+    functions,
+)
 from infra.build.imports import DATA_FILES, FIRST_PARTY, data_files, import_closure
 from shared.core import setting_groups, settings
 from shared.core.settings import Settings
@@ -115,9 +121,8 @@ def test_a_declared_setting_exists_and_is_read(declaration: Tool[Any, Any] | Job
 
 def test_the_gateway_gets_only_settings_that_it_reads() -> None:
     gateway = functions()[0]
-    assert find_settings_read(*bundle_modules(gateway)) == {
-        name.lower() for name in gateway.settings
-    }
+    settings = {name.lower() for name in gateway.settings}
+    assert find_settings_read(*bundle_modules(gateway)) | {*TELEMETRY_SETTINGS} == settings
 
 
 def test_settings_of_the_context_follow_from_capabilities() -> None:

@@ -13,9 +13,11 @@ from urllib.parse import urlsplit
 import httpx2
 from pydantic import ValidationError
 
+from shared.core import telemetry
 from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.errors import PlatformFault, Unavailable
 from shared.core.log import log, traceparent_header
+from shared.core.telemetry import SpanKind
 from shared.runtime.messages import CallAnswer
 from shared.runtime.outage_advice import RETRY_AFTER_SECONDS, WriteState, make_outage_error
 
@@ -125,11 +127,17 @@ class HttpDispatcher:
     async def _post(
         self, url: str, request: CallRequest, headers: Mapping[str, str]
     ) -> httpx2.Response:
-        return await self._client.post(
-            url,
-            content=request.model_dump_json().encode(),  # bytes: the client would keep both
-            headers={"content-type": "application/json", **headers, **traceparent_header()},
-        )
+        attributes = {"http.request.method": "POST", "server.address": urlsplit(url).hostname}
+        with telemetry.span("POST", attributes, kind=SpanKind.CLIENT) as span:
+            response = await self._client.post(
+                url,
+                content=request.model_dump_json().encode(),  # bytes: the client would keep both
+                headers={"content-type": "application/json", **headers, **traceparent_header()},
+            )
+            span.set({"http.response.status_code": response.status_code})
+            if response.is_error:
+                span.fail(str(response.status_code))
+            return response
 
     async def _check_health(self, url: str) -> str:
         try:

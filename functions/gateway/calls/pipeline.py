@@ -14,6 +14,7 @@ from mcp.shared.exceptions import MCPError
 from functions.gateway.calls.arguments import check_arguments
 from functions.gateway.calls.billing import close_bill, make_bill
 from functions.gateway.calls.call_log import log_call, log_start
+from functions.gateway.calls.call_span import call_span, record_answer
 from shared.core.errors import CarrelError, Unauthorized, Unavailable, internal_error
 from shared.core.log import error_fields, log
 from shared.runtime.messages import CallAnswer, CallRequest
@@ -61,20 +62,22 @@ class CallPipeline:
             deadline=time.time() + tool.timeout,
             embedding_key=visitor.embedding_key,
         )
-        log_start(tool, request)
-        try:
-            await self._limits.take(visitor, tool.effect)
-            if invalid:
-                raise invalid
-            answer = await self._dispatch_billed(tool, request)
-        except CarrelError as error:
-            answer = CallAnswer.failed(error)
-            if isinstance(error, Unauthorized):
-                visitor.require_sign_in(tool.effect.scope)
-        except asyncio.CancelledError:
-            self._log(tool, request, _ABANDONED_ANSWER, start)
-            raise
-        self._log(tool, request, answer, start)
+        with call_span(tool, request, self._keyring) as call:
+            log_start(tool, request)
+            try:
+                await self._limits.take(visitor, tool.effect)
+                if invalid:
+                    raise invalid
+                answer = await self._dispatch_billed(tool, request)
+            except CarrelError as error:
+                answer = CallAnswer.failed(error)
+                if isinstance(error, Unauthorized):
+                    visitor.require_sign_in(tool.effect.scope)
+            except asyncio.CancelledError:
+                self._log(tool, request, _ABANDONED_ANSWER, start)
+                raise
+            self._log(tool, request, answer, start)
+            record_answer(call, answer)
         visitor.response.retry_after = answer.error.retry_after if answer.error else None
         return answer
 

@@ -15,8 +15,10 @@ from mcp.shared.exceptions import MCPError
 from functions.gateway.mcp.completion import Completions
 from functions.gateway.mcp.prompt_texts import PROMPTS
 from functions.gateway.mcp.prompts import Prompts
+from functions.gateway.mcp.request_spans import RequestSpans
 from functions.gateway.mcp.resources import Resources
 from functions.gateway.mcp.tools import Tools
+from shared.core import telemetry
 from shared.core.errors import INTERNAL_ERROR_MESSAGE
 from shared.core.log import error_fields, log
 
@@ -104,7 +106,8 @@ def mcp_server(
         on_get_prompt=_log_faults(prompt_handlers.get_prompt),
         on_completion=_log_faults(Completions(catalog, pipeline, prompt_handlers).complete),
     )
-    server.middleware.clear()  # it makes OpenTelemetry spans, and nothing collects them
+    spans = RequestSpans(catalog.names, [prompt.name for prompt in prompts])
+    server.middleware[:] = [spans] if telemetry.is_on() else []
     return server
 
 

@@ -13,6 +13,7 @@ from zipfile import ZipFile
 import httpx2
 import pytest
 
+from functions.tools.knowledge.get_chunk.tool import TOOL as GET_CHUNK
 from functions.tools.knowledge.search_kb.tool import TOOL as SEARCH_KB
 from infra.build.bundles import stage
 from infra.file_lock import hold_lock
@@ -24,6 +25,7 @@ from tests.support.cloud_run.bundles import LAPTOP
 from tests.support.cloud_run.cloud import GATEWAY
 from tests.support.cloud_run.environments import environment
 from tests.support.fakes.openai import MODEL, FakeOpenAI
+from tests.support.fakes.otlp import FakeCollector
 from tests.support.fakes.vertex import FakeVertex
 from tests.support.gateway_process import SECRET
 from tests.support.knowledge import BAKING, SAILING, index_all, with_chunks
@@ -217,6 +219,26 @@ async def test_deployed_functions_search_with_an_openai_endpoint(
     }
     await assert_found_by_meaning(ctx, staged, settings, tmp_path)
     assert openai.sizes == [5, 1]
+
+
+@pytest.mark.anyio
+async def test_a_deployed_function_exports_its_spans_before_it_answers(
+    ctx: Context, tmp_path: Path
+) -> None:
+    stage(tmp_path / "staged", only=["get_chunk"], telemetry=True)
+    call_request = make_call_request(GET_CHUNK, Caller.of("reader"), {"chunk_id": "none"})
+    with FakeCollector() as collector:
+        settings = {
+            "GOOGLE_CLOUD_PROJECT": ctx.settings.google_cloud_project,
+            "OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint,
+            "OTEL_EXPORTER_OTLP_HEADERS": "api-key=k-123",
+        }
+        with serve_function(tmp_path / "staged", "get_chunk", settings, tmp_path) as url:
+            headers = {"content-type": "application/json"}
+            httpx2.post(url, content=call_request.model_dump_json(), headers=headers, timeout=60)
+            names = [span.name for span in collector.spans]
+    assert {"get chunks", "get_chunk"} <= {*names}
+    assert collector.headers[-1]["api-key"] == "k-123"
 
 
 @pytest.mark.parametrize(

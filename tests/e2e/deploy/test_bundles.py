@@ -206,6 +206,17 @@ def test_only_a_laptops_bundle_has_the_local_embedder(tmp_path: Path) -> None:
     assert "onnxruntime" in requirement_names(tmp_path / "search-kb" / "requirements.txt")
 
 
+def test_only_with_telemetry_a_bundle_has_the_exporter(target: Path, tmp_path: Path) -> None:
+    stage(tmp_path, only=["gateway", "get_chunk"], telemetry=True)
+    exporter = "opentelemetry-exporter-otlp-proto-http"
+    for folder, expected in ((target, False), (tmp_path, True)):
+        for key in ("gateway", "get-chunk"):
+            requirements = requirement_names(folder / key / "requirements.txt")
+            assert (folder / key / "shared/core/span_export.py").exists() == expected
+            assert ({exporter, "opentelemetry-sdk"} <= requirements) == expected
+            assert (exporter in requirements) == expected
+
+
 def test_a_tool_that_does_not_embed_has_no_provider(target: Path) -> None:
     modules = {path.name for path in (target / "get-chunk" / "shared" / "ai").iterdir()}
     assert modules == {"__init__.py", "embedding.py"}

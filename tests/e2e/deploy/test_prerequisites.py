@@ -18,7 +18,7 @@ from infra.build.discovery import ROOT
 from infra.cloud.errors import CommandFailed
 from infra.cloud.google_api import GoogleApi, google_session
 from infra.cloud.plan import FULL_DEPLOY, run_steps
-from infra.cloud.services import SERVICES, add_budget, project_number
+from infra.cloud.services import SERVICES, TELEMETRY_SERVICES, add_budget, project_number
 from infra.cloud.terraform import Terraform
 from tests.support.fake_deployment import NEEDS_TERRAFORM, failure_message
 from tests.support.fakes.google_cloud import NUMBER, FakeGoogleCloud, Project
@@ -82,6 +82,15 @@ def test_apis_are_enabled_and_awaited(site: Site, google: FakeGoogleCloud) -> No
     google.projects[site.project].slow = 7
     run_steps(site.cloud(), FULL_DEPLOY[:3])
     assert google.projects[site.project].services == set(SERVICES)
+
+
+@NEEDS_TERRAFORM
+def test_spans_for_google_need_two_apis_more(site: Site, google: FakeGoogleCloud) -> None:
+    cloud = site.cloud()
+    settings = {**cloud.deployment.settings, "TELEMETRY": "gcp"}
+    deployment = cloud.deployment.model_copy(update={"settings": settings})
+    run_steps(replace(cloud, deployment=deployment), FULL_DEPLOY[:1])
+    assert google.projects[site.project].services == {*SERVICES, *TELEMETRY_SERVICES}
 
 
 @NEEDS_TERRAFORM

@@ -51,6 +51,22 @@ def test_a_new_tool_changes_only_the_gateway(small_deployment: Deployment) -> No
     }
 
 
+def test_spans_for_google_need_a_role_and_two_apis(full_deployment: Deployment) -> None:
+    settings = {**ALL_OPTIONS["settings"], "TELEMETRY": "gcp"}
+    options = {**ALL_OPTIONS, "settings": settings}
+    changes = full_deployment.changes(real_manifest(), **options)
+    created_names = {name for name, actions in changes.items() if actions == ["create"]}
+    assert created_names == {
+        'google_project_service.carrel["cloudtrace"]',
+        'google_project_service.carrel["telemetry"]',
+        *(
+            f'google_project_iam_member.function["{key} roles/telemetry.tracesWriter"]'
+            for key in real_manifest()["functions"]
+        ),
+    }
+    assert not [name for name, actions in changes.items() if "delete" in actions]
+
+
 def test_prerequisites_can_be_created_separately(
     initialized_deployment: Deployment, tmp_path: Path
 ) -> None:

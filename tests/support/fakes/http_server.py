@@ -26,9 +26,9 @@ class LoopbackServer(ThreadingHTTPServer):
     request_queue_size = 128
     """With the default of five, a sixth concurrent client would retry after a second."""
 
-    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
-        """Open the port. This handler serves the requests."""
-        super().__init__(("127.0.0.1", 0), handler)
+    def __init__(self, handler: type[BaseHTTPRequestHandler], port: int = 0) -> None:
+        """Open the port, by default a free one. This handler serves the requests."""
+        super().__init__(("127.0.0.1", port), handler)
         self.closing = threading.Event()
         self.on_hang: Callable[[], object] = lambda: None
         self._loop = threading.Thread(target=self.serve_forever, args=(0.01,))

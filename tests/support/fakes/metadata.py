@@ -1,4 +1,4 @@
-"""A fake of Google's metadata server, with what ID tokens need.
+"""A fake of Google's metadata server, with what ID tokens and access tokens need.
 
 The variables `GCE_METADATA_HOST` and `GCE_METADATA_IP` direct a process to the fake. google-auth
 reads them when it is imported.
@@ -27,7 +27,8 @@ class FakeMetadata(LoopbackServer):
         lifetime: Seconds until an issued token expires.
         pause_seconds: Seconds before the response with a token.
         refusal: A status to respond with in place of a token.
-        token: A text to return in place of a well-formed token.
+        token: A text to return in place of a well-formed ID token.
+        access_token: The access token of the account.
     """
 
     def __init__(self) -> None:
@@ -38,6 +39,7 @@ class FakeMetadata(LoopbackServer):
         self.pause_seconds = 0.0
         self.refusal: int | None = None
         self.token: str | None = None
+        self.access_token = "ya29.access"
 
     @property
     def address(self) -> str:
@@ -60,6 +62,9 @@ class _Handler(BaseHTTPRequestHandler):
                 return self._send(200, "application/json", json.dumps(account))
             case path if path == f"{_ACCOUNT}identity":
                 return self._answer_identity(parse_qs(url.query))
+            case path if path == f"{_ACCOUNT}token":
+                token = {"access_token": self.server.access_token, "expires_in": _HOUR}
+                return self._send(200, "application/json", json.dumps(token))
         return self._send(404, "text/html", "Not Found")
 
     def _answer_identity(self, query: dict[str, list[str]]) -> None:

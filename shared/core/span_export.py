@@ -1,0 +1,167 @@
+"""Recording of spans with OpenTelemetry's SDK, and their export with its protocol, OTLP over HTTP.
+
+Only `shared.core.telemetry` imports this module, and only where telemetry is on: the SDK takes time
+to import. Bundles contain it only if the deployment has telemetry.
+
+The tracer is not the global one of the process, so that only Carrel's own spans are exported.
+Those of libraries may quote content, for example in messages of errors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
+
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from shared.core.circuit_breaker import CircuitBreaker
+from shared.core.errors import CarrelError, Unavailable
+from shared.core.log import TraceContext, bind_position, current_position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from opentelemetry.context import Context
+
+    from shared.core.settings import Settings
+
+    Attributes = Mapping[str, str | bool | int | float | None]
+    """The attributes of a span by name. Those that are None are left out."""
+
+GOOGLE_ENDPOINT: Final = "https://telemetry.googleapis.com/v1/traces"
+"""Google's endpoint for OTLP, which writes to Cloud Trace.
+https://docs.cloud.google.com/stackdriver/docs/reference/telemetry/v1.traces.post"""
+FLUSH_SECONDS: Final = 1.0
+"""An answer waits at most this long for the export of its spans. They are exported later then, or
+lost if the instance ends before."""
+
+
+class SpanExport:
+    """The spans of a process, and their export."""
+
+    def __init__(self, settings: Settings, service: str) -> None:
+        """Begin to record. The SDK reads the variables of OpenTelemetry's exporter and sampler."""
+        project = settings.google_cloud_project
+        resource = Resource.create(
+            {
+                "service.namespace": "carrel",
+                "service.name": service,
+                "service.version": version("carrel"),
+                **({"gcp.project_id": project} if settings.telemetry == "gcp" else {}),
+            }
+        )
+        exporter = _make_google_exporter() if settings.telemetry == "gcp" else OTLPSpanExporter()
+        self._provider = TracerProvider(resource=resource)
+        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer = self._provider.get_tracer("carrel")
+        self._project = project
+        self._thread = ThreadPoolExecutor(1, "carrel-telemetry")
+        self._breaker = CircuitBreaker("The telemetry endpoint", failures=1)
+
+    @contextmanager
+    def span(
+        self, name: str, attributes: Attributes, kind: str, parent: TraceContext | None
+    ) -> Iterator[RecordedSpan]:
+        """Record the `with` block as a span; see `shared.core.telemetry.span`."""
+        position = current_position()
+        recorded = self._tracer.start_span(
+            name,
+            context=_make_context(parent or position, is_remote=kind == "SERVER"),
+            kind=trace.SpanKind[kind],
+            attributes=_drop_missing(attributes),
+            links=[trace.Link(_make_span_context(position))] if parent and position else None,
+        )
+        span = RecordedSpan(recorded)
+        ids = recorded.get_span_context()
+        own_position = TraceContext(
+            trace.format_trace_id(ids.trace_id),
+            trace.format_span_id(ids.span_id),
+            ids.trace_flags.sampled,
+        )
+        try:
+            with bind_position(own_position, self._project):
+                yield span
+        except BaseException as error:
+            span.fail(error.code if isinstance(error, CarrelError) else type(error).__name__)
+            raise
+        finally:
+            span.end()
+
+    async def flush(self) -> None:
+        """Export the spans that have ended, unless the endpoint failed within the last seconds."""
+        with suppress(Unavailable), self._breaker.attempt() as attempt:
+            loop = asyncio.get_running_loop()
+            try:
+                async with asyncio.timeout(FLUSH_SECONDS):
+                    await loop.run_in_executor(self._thread, self._provider.force_flush)
+            except TimeoutError:
+                attempt.healthy = False
+            else:
+                attempt.healthy = True
+
+
+class RecordedSpan:
+    """A span that is exported when it has ended; see `shared.core.telemetry.TraceSpan`."""
+
+    def __init__(self, span: trace.Span) -> None:
+        """Wrap a span of the SDK."""
+        self._span = span
+        self._has_failed = False
+
+    def set(self, attributes: Attributes) -> None:
+        """Set attributes."""
+        self._span.set_attributes(_drop_missing(attributes))
+
+    def rename(self, name: str) -> None:
+        """Replace the name."""
+        self._span.update_name(name)
+
+    def fail(self, error_type: str) -> None:
+        """Mark the operation as failed."""
+        if not self._has_failed:
+            self._has_failed = True
+            self._span.set_attribute("error.type", error_type)
+            # Without a description: messages may quote content.
+            self._span.set_status(trace.StatusCode.ERROR)
+
+    def end(self) -> None:
+        """End the span."""
+        if self._span.is_recording():
+            self._span.end()
+
+
+def _make_google_exporter() -> OTLPSpanExporter:
+    import google.auth
+    from google.auth.transport import requests
+
+    authorized_session: Any = requests.AuthorizedSession  # the library has no types
+    scope = "https://www.googleapis.com/auth/trace.append"
+    credentials, _ = google.auth.default(scopes=[scope])
+    return OTLPSpanExporter(endpoint=GOOGLE_ENDPOINT, session=authorized_session(credentials))
+
+
+def _make_context(position: TraceContext | None, *, is_remote: bool) -> Context | None:
+    if position is None:
+        return None
+    parent = trace.NonRecordingSpan(_make_span_context(position, is_remote=is_remote))
+    return trace.set_span_in_context(parent)
+
+
+def _make_span_context(position: TraceContext, *, is_remote: bool = False) -> trace.SpanContext:
+    return trace.SpanContext(
+        int(position.trace_id, 16),
+        int(position.span_id or "0", 16),
+        is_remote,
+        trace.TraceFlags(position.sampled),
+    )
+
+
+def _drop_missing(attributes: Attributes) -> dict[str, str | bool | int | float]:
+    return {name: value for name, value in attributes.items() if value is not None}

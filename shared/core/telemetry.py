@@ -1,0 +1,124 @@
+"""Spans of OpenTelemetry (https://opentelemetry.io), which show where the time of a call goes.
+
+Without telemetry, a span does nothing, and no library of OpenTelemetry is imported.
+
+The position in the trace is kept among the fields of log lines (`shared/core/log.py`), so that
+spans, log lines and calls to other functions have the same ids. Attributes are names, sizes, counts
+and codes; never content, tokens, keys or ids of users.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Protocol
+
+from shared.core.log import current_position, log
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from shared.core.log import TraceContext
+    from shared.core.settings import Settings
+    from shared.core.span_export import Attributes, SpanExport
+
+
+class SpanKind(Enum):
+    """What a span is about, as OpenTelemetry has it."""
+
+    INTERNAL = "INTERNAL"
+    SERVER = "SERVER"
+    """The work on a request of another process."""
+    CLIENT = "CLIENT"
+    """A request to another process."""
+
+
+class TraceSpan(Protocol):
+    """An operation within a trace. It ends with its `with` block."""
+
+    def set(self, attributes: Attributes) -> None:
+        """Set attributes."""
+        ...
+
+    def rename(self, name: str) -> None:
+        """Replace the name."""
+        ...
+
+    def fail(self, error_type: str) -> None:
+        """Mark the operation as failed. Its first failure counts."""
+        ...
+
+    def end(self) -> None:
+        """End the span before its `with` block ends, so that it can be exported."""
+        ...
+
+
+class _NoSpan:
+    def __enter__(self) -> TraceSpan:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def set(self, attributes: Attributes) -> None:
+        pass
+
+    def rename(self, name: str) -> None:
+        pass
+
+    def fail(self, error_type: str) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+_NO_SPAN: Final = _NoSpan()
+_export: SpanExport | None = None
+
+
+def start(settings: Settings, service: str) -> None:
+    """Record spans from now on, and export them, if the settings say so.
+
+    Args:
+        settings: The settings of the deployment.
+        service: The name of the function.
+    """
+    global _export  # noqa: PLW0603 - one for each process
+    if settings.exports_spans:
+        try:
+            from shared.core.span_export import SpanExport
+        except ModuleNotFoundError:
+            log.error("telemetry_not_in_bundle", hint="run `carrel deploy` with this setting")
+        else:
+            _export = SpanExport(settings, service)
+
+
+def is_on() -> bool:
+    """Return whether spans are recorded."""
+    return _export is not None
+
+
+def span(
+    name: str,
+    attributes: Attributes | None = None,
+    *,
+    kind: SpanKind = SpanKind.INTERNAL,
+    parent: TraceContext | None = None,
+) -> AbstractContextManager[TraceSpan]:
+    """Record the `with` block as a span. An exception that leaves the block marks it as failed.
+
+    Args:
+        name: The name, one of few.
+        attributes: The attributes that are known at the start.
+        kind: The kind. Without a trace, a request to another process begins none.
+        parent: The parent, if it is not the current span. The current one is then linked.
+    """
+    if _export is None or (kind is SpanKind.CLIENT and current_position() is None):
+        return _NO_SPAN
+    return _export.span(name, attributes or {}, kind.value, parent)
+
+
+async def flush() -> None:
+    """Export the spans that have ended. An instance that has answered may get no more CPU time."""
+    if _export:
+        await _export.flush()

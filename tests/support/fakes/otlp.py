@@ -1,0 +1,210 @@
+"""A collector of OpenTelemetry spans, which takes OTLP over HTTP with OpenTelemetry's protobufs.
+
+Usage: python -m tests.support.fakes.otlp
+
+It then listens on the port of collectors, 4318, and prints each trace as a tree.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Final
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+from opentelemetry.proto.trace.v1 import trace_pb2
+
+from tests.support.fakes.http_server import LoopbackServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+
+PATH: Final = "/v1/traces"
+PORT: Final = 4318
+_SHOWN_ATTRIBUTES: Final = (
+    "db.response.returned_rows",
+    "db.operation.batch.size",
+    "carrel.receipt.documents_read",
+    "carrel.receipt.documents_written",
+    "carrel.receipt.round_trips",
+    "gen_ai.usage.input_tokens",
+    "gen_ai.usage.output_tokens",
+    "error.type",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedSpan:
+    """A span that was received.
+
+    Attributes:
+        name: Its name.
+        kind: Its kind, such as `CLIENT`.
+        service: The name of the function that sent it.
+        trace_id: The id of its trace.
+        span_id: Its own id.
+        parent_id: The id of its parent, or an empty string.
+        links: The ids of the traces that it links to.
+        attributes: Its attributes.
+        resource: The attributes of the process.
+        failed: Whether its status is an error.
+        start: When it began, in nanoseconds.
+        end: When it ended.
+    """
+
+    name: str
+    kind: str
+    service: str
+    trace_id: str
+    span_id: str
+    parent_id: str
+    links: tuple[str, ...]
+    attributes: dict[str, object]
+    resource: dict[str, object]
+    failed: bool
+    start: int
+    end: int
+
+
+class FakeCollector(LoopbackServer):
+    """A collector that keeps what it receives while the `with` block runs.
+
+    Attributes:
+        status: The HTTP status of its answers.
+        bodies: The accepted bodies, decompressed.
+        headers: The headers of all requests.
+        on_spans: Called with the spans of each body.
+    """
+
+    def __init__(self, port: int = 0) -> None:
+        """Open the port, by default a free one."""
+        super().__init__(_Handler, port)
+        self.status = 200
+        self.bodies: list[bytes] = []
+        self.headers: list[dict[str, str]] = []
+        self.on_spans: Callable[[list[CollectedSpan]], object] = lambda _: None
+
+    @property
+    def endpoint(self) -> str:
+        """The value of OTEL_EXPORTER_OTLP_ENDPOINT."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+    @property
+    def spans(self) -> list[CollectedSpan]:
+        """All spans so far."""
+        return [span for body in list(self.bodies) for span in parse_spans(body)]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: FakeCollector
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.headers.get("Content-Encoding") == "gzip":
+            body = gzip.decompress(body)
+        is_otlp = self.headers["Content-Type"] == "application/x-protobuf" and self.path == PATH
+        self.server.headers.append({name.lower(): value for name, value in self.headers.items()})
+        status = self.server.status if is_otlp else 400
+        if status == HTTPStatus.OK:
+            self.server.bodies.append(body)
+            self.server.on_spans(list(parse_spans(body)))
+        answer = ExportTraceServiceResponse().SerializeToString()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/x-protobuf")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+def parse_spans(body: bytes) -> Iterator[CollectedSpan]:
+    """Yield the spans in the body of a request."""
+    for resource_spans in ExportTraceServiceRequest.FromString(body).resource_spans:
+        resource = _to_dict(resource_spans.resource.attributes)
+        for scope_spans in resource_spans.scope_spans:
+            for span in scope_spans.spans:
+                yield CollectedSpan(
+                    span.name,
+                    trace_pb2.Span.SpanKind.Name(span.kind).removeprefix("SPAN_KIND_"),
+                    str(resource["service.name"]),
+                    span.trace_id.hex(),
+                    span.span_id.hex(),
+                    span.parent_span_id.hex(),
+                    tuple(link.trace_id.hex() for link in span.links),
+                    _to_dict(span.attributes),
+                    resource,
+                    span.status.code == trace_pb2.Status.STATUS_CODE_ERROR,
+                    span.start_time_unix_nano,
+                    span.end_time_unix_nano,
+                )
+
+
+def _to_dict(attributes: Iterable[KeyValue]) -> dict[str, object]:
+    return {
+        item.key: getattr(item.value, str(item.value.WhichOneof("value"))) for item in attributes
+    }
+
+
+def draw(spans: Iterable[CollectedSpan]) -> str:
+    """Draw the spans of a trace as a tree: service, start and duration in ms, some attributes."""
+    by_start = sorted(spans, key=lambda span: span.start)
+    ids = {span.span_id for span in by_start}
+    children: defaultdict[str, list[CollectedSpan]] = defaultdict(list)
+    for span in by_start:
+        children[span.parent_id if span.parent_id in ids else ""].append(span)
+
+    def lines(parent_id: str, indent: str) -> Iterator[tuple[str, str, int, int, str]]:
+        for span in children[parent_id]:
+            name, start = f"{indent}{span.name}", span.start - by_start[0].start
+            yield name, span.service, start, span.end - span.start, _format_attributes(span)
+            yield from lines(span.span_id, indent + "  ")
+
+    rows = list(lines("", ""))
+    name_width = max(len(name) for name, *_ in rows)
+    service_width = max(len(service) for _, service, *_ in rows)
+    return "\n".join(
+        f"{name:<{name_width}}  {service:<{service_width}}"
+        f"  {start / 1e6:7.1f} {duration / 1e6:7.1f}  {attributes}".rstrip()
+        for name, service, start, duration, attributes in rows
+    )
+
+
+def _format_attributes(span: CollectedSpan) -> str:
+    return ", ".join(
+        f"{name.rpartition('.')[2] if name != 'error.type' else 'error'}: {span.attributes[name]}"
+        for name in _SHOWN_ATTRIBUTES
+        if name in span.attributes
+    )
+
+
+def print_traces() -> None:
+    """Print each trace when its root arrives, which is its last span."""
+    traces: defaultdict[str, list[CollectedSpan]] = defaultdict(list)
+
+    def add(spans: list[CollectedSpan]) -> None:
+        for span in spans:
+            traces[span.trace_id].append(span)
+        for span in spans:
+            if not span.parent_id:
+                print(f"\n{draw(traces.pop(span.trace_id))}", flush=True)  # noqa: T201 - a command
+
+    with FakeCollector(PORT) as collector, suppress(KeyboardInterrupt):
+        collector.on_spans = add
+        collector.closing.wait()
+
+
+if __name__ == "__main__":
+    print_traces()

@@ -1,0 +1,126 @@
+"""Where spans are exported to, and what happens without the exporter."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.build.discovery import ROOT
+from shared.core.errors import InvalidInput
+from shared.core.settings import Settings
+from tests.support.fakes.metadata import FakeMetadata
+from tests.support.fakes.otlp import FakeCollector
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COLLECTOR = "https://collector.example/otlp"
+PROGRAM = """
+import asyncio, sys
+from shared.core import span_export, telemetry
+from shared.core.settings import Settings
+
+span_export.GOOGLE_ENDPOINT = sys.argv[1]
+telemetry.start(Settings(), "search_kb")
+with telemetry.span("work"):
+    pass
+asyncio.run(telemetry.flush())
+"""
+IMPORTS = """
+import sys
+from shared.core import telemetry
+from shared.core.settings import Settings
+
+if sys.argv[1:] == ["without exporter"]:
+    sys.modules["shared.core.span_export"] = None
+telemetry.start(Settings(), "search_kb")
+with telemetry.span("work") as span:
+    span.set({"carrel.number": 1})
+print(telemetry.is_on(), "opentelemetry" in sys.modules)
+"""
+
+
+def run_program(
+    program: str, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a program in the checkout."""
+    variables = {name: value for name, value in os.environ.items() if "OTEL" not in name}
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=ROOT,
+        env=variables | environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_telemetry_gcp_exports_to_google_with_the_accounts_token(tmp_path: Path) -> None:
+    with FakeMetadata() as metadata, FakeCollector() as collector:
+        run_program(
+            PROGRAM,
+            f"{collector.endpoint}/v1/traces",
+            TELEMETRY="gcp",
+            GOOGLE_CLOUD_PROJECT="my-carrel-123",
+            GCE_METADATA_HOST=metadata.address,
+            GCE_METADATA_IP=metadata.address,
+            CLOUDSDK_CONFIG=str(tmp_path),
+            GOOGLE_APPLICATION_CREDENTIALS="",
+        )
+    [span] = collector.spans
+    [headers] = collector.headers
+    assert (span.name, span.service) == ("work", "search_kb")
+    assert span.resource["gcp.project_id"] == "my-carrel-123"
+    assert headers["authorization"] == f"Bearer {metadata.access_token}"
+
+
+def test_headers_for_a_collector_are_sent() -> None:
+    with FakeCollector() as collector:
+        run_program(
+            PROGRAM,
+            "",
+            OTEL_EXPORTER_OTLP_ENDPOINT=collector.endpoint,
+            OTEL_EXPORTER_OTLP_HEADERS="api-key=k-123",
+        )
+    [headers] = collector.headers
+    assert headers["api-key"] == "k-123"
+    assert len(collector.spans) == 1
+
+
+@pytest.mark.parametrize("sampler", [("always_off", ""), ("traceidratio", "0.0")])
+def test_the_sampler_can_be_set(sampler: tuple[str, str]) -> None:
+    name, argument = sampler
+    with FakeCollector() as collector:
+        run_program(
+            PROGRAM,
+            "",
+            OTEL_EXPORTER_OTLP_ENDPOINT=collector.endpoint,
+            OTEL_TRACES_SAMPLER=name,
+            OTEL_TRACES_SAMPLER_ARG=argument,
+        )
+    assert collector.spans == []
+
+
+def test_without_telemetry_no_library_is_imported() -> None:
+    assert run_program(IMPORTS).stdout == "False False\n"
+
+
+def test_a_bundle_without_the_exporter_runs_without_telemetry() -> None:
+    process = run_program(IMPORTS, "without exporter", OTEL_EXPORTER_OTLP_ENDPOINT=COLLECTOR)
+    assert process.stdout == "False False\n"
+    assert json.loads(process.stderr)["message"] == "telemetry_not_in_bundle"
+
+
+def test_only_one_destination_can_be_set() -> None:
+    with pytest.raises(InvalidInput, match="either TELEMETRY or OTEL_EXPORTER_OTLP_ENDPOINT"):
+        Settings(telemetry="gcp", otel_exporter_otlp_endpoint=COLLECTOR)
+
+
+def test_a_collector_elsewhere_needs_https() -> None:
+    with pytest.raises(InvalidInput, match="OTEL_EXPORTER_OTLP_ENDPOINT must begin with https"):
+        Settings(otel_exporter_otlp_endpoint="http://collector.example")
