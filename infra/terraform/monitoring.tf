@@ -82,6 +82,14 @@ resource "google_logging_metric" "carrel" {
   depends_on = [google_project_service.carrel]
 }
 
+# Google's request logs would hold what people search for in the console. Carrel's own log lines hold no content.
+resource "google_logging_project_exclusion" "queries" {
+  name        = "carrel-queries"
+  description = "Requests to Carrel's gateway whose address has a query"
+  filter      = "log_id(\"run.googleapis.com/requests\") AND resource.labels.service_name=\"carrel-gateway\" AND httpRequest.requestUrl:\"?\""
+  depends_on  = [google_project_service.carrel]
+}
+
 resource "google_monitoring_notification_channel" "email" {
   count        = var.alert_email == null ? 0 : 1
   display_name = "Carrel"

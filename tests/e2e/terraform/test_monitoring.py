@@ -44,6 +44,17 @@ def test_log_metrics_are_created_as_declared(state: State) -> None:
     assert metrics == expected
 
 
+def test_requests_with_a_query_are_not_in_googles_logs(state: State) -> None:
+    """The addresses of the console hold what people search for."""
+    [exclusion] = state.resources["google_logging_project_exclusion"]
+    conditions = exclusion.values["filter"].split(" AND ")
+    assert conditions == [
+        'log_id("run.googleapis.com/requests")',
+        'resource.labels.service_name="carrel-gateway"',
+        'httpRequest.requestUrl:"?"',
+    ]
+
+
 def test_alerts_and_charts_query_existing_metrics(state: State) -> None:
     alerts = [
         resource.block["conditions"]["condition_prometheus_query_language"]["query"]

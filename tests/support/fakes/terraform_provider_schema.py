@@ -30,6 +30,7 @@ RESOURCES: Final = (
     "firestore_field",
     "firestore_index",
     "logging_metric",
+    "logging_project_exclusion",
     "monitoring_alert_policy",
     "monitoring_dashboard",
     "monitoring_notification_channel",
