@@ -151,6 +151,7 @@ def test_a_secret_in_the_environment_is_not_looked_up(deployment_file: Path) -> 
 
     use_deployment(embedding=True, path=deployment_file)
     os.environ["READWISE_TOKEN"] = "from the environment"
+    os.environ["OTEL_EXPORTER_OTLP_HEADERS"] = "of the collector"
     set_job_secrets(["ingest", "index"], fail)
     assert os.environ["READWISE_TOKEN"] == "from the environment"
 
