@@ -1,10 +1,10 @@
-"""Recording of spans with OpenTelemetry's SDK, and their export with its protocol, OTLP over HTTP.
+"""Records spans with the OpenTelemetry SDK, and exports them as OTLP over HTTP.
 
 Only `shared.core.telemetry` imports this module, and only where telemetry is on: the SDK takes time
 to import. Bundles contain it only if the deployment has telemetry.
 
 The tracer is not the global one of the process, so that only Carrel's own spans are exported.
-Those of libraries may quote content, for example in messages of errors.
+Spans of libraries may quote content, for example in error messages.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ GOOGLE_ENDPOINT: Final = "https://telemetry.googleapis.com/v1/traces"
 """Google's endpoint for OTLP, which writes to Cloud Trace.
 https://docs.cloud.google.com/stackdriver/docs/reference/telemetry/v1.traces.post"""
 FLUSH_SECONDS: Final = 1.0
-"""An answer waits at most this long for the export of its spans. They are exported later then, or
-lost if the instance ends before."""
+"""An answer waits at most this long for the export of its spans. If it takes longer, the spans are
+exported later, or lost if the instance shuts down first."""
 
 
 class SpanExport:
-    """The spans of a process, and their export."""
+    """Records and exports the spans of a process."""
 
     def __init__(self, settings: Settings, service: str) -> None:
-        """Begin to record. The SDK reads the variables of OpenTelemetry's exporter and sampler."""
+        """Start recording. The SDK reads the variables `OTEL_*`, such as those of the sampler."""
         project = settings.google_cloud_project
         resource = Resource.create(
             {
@@ -95,16 +95,15 @@ class SpanExport:
             span.end()
 
     async def flush(self) -> None:
-        """Export the spans that have ended, unless the endpoint failed within the last seconds."""
+        """Export the spans that have ended, unless the endpoint failed a few seconds ago."""
         with suppress(Unavailable), self._breaker.attempt() as attempt:
             loop = asyncio.get_running_loop()
             try:
                 async with asyncio.timeout(FLUSH_SECONDS):
-                    await loop.run_in_executor(self._thread, self._provider.force_flush)
+                    flush = loop.run_in_executor(self._thread, self._provider.force_flush)
+                    attempt.healthy = await flush
             except TimeoutError:
                 attempt.healthy = False
-            else:
-                attempt.healthy = True
 
 
 class RecordedSpan:
@@ -124,7 +123,7 @@ class RecordedSpan:
         self._span.update_name(name)
 
     def fail(self, error_type: str) -> None:
-        """Mark the operation as failed."""
+        """Mark the operation as failed. Only the first failure is recorded."""
         if not self._has_failed:
             self._has_failed = True
             self._span.set_attribute("error.type", error_type)
@@ -132,7 +131,7 @@ class RecordedSpan:
             self._span.set_status(trace.StatusCode.ERROR)
 
     def end(self) -> None:
-        """End the span."""
+        """End the span, if it has not ended yet."""
         if self._span.is_recording():
             self._span.end()
 

@@ -1,10 +1,10 @@
-"""Spans of OpenTelemetry (https://opentelemetry.io), which show where the time of a call goes.
+"""OpenTelemetry spans (https://opentelemetry.io), which show where a call spends its time.
 
-Without telemetry, a span does nothing, and no library of OpenTelemetry is imported.
+When telemetry is off, spans are no-ops and no OpenTelemetry library is imported.
 
 The position in the trace is kept among the fields of log lines (`shared/core/log.py`), so that
-spans, log lines and calls to other functions have the same ids. Attributes are names, sizes, counts
-and codes; never content, tokens, keys or ids of users.
+spans, log lines and calls to other functions share the same ids. Attributes are names, sizes,
+counts and codes; never content, tokens, keys or user ids.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class SpanKind(Enum):
-    """What a span is about, as OpenTelemetry has it."""
+    """The kind of a span, as OpenTelemetry defines it."""
 
     INTERNAL = "INTERNAL"
     SERVER = "SERVER"
-    """The work on a request of another process."""
+    """Handling a request from another process."""
     CLIENT = "CLIENT"
     """A request to another process."""
 
@@ -44,7 +44,7 @@ class TraceSpan(Protocol):
         ...
 
     def fail(self, error_type: str) -> None:
-        """Mark the operation as failed. Its first failure counts."""
+        """Mark the operation as failed. Only the first failure is recorded."""
         ...
 
     def end(self) -> None:
@@ -52,7 +52,9 @@ class TraceSpan(Protocol):
         ...
 
 
-class _NoSpan:
+class _NoOpSpan:
+    """A span that is not recorded."""
+
     def __enter__(self) -> TraceSpan:
         return self
 
@@ -72,7 +74,7 @@ class _NoSpan:
         pass
 
 
-_NO_SPAN: Final = _NoSpan()
+_NO_OP_SPAN: Final = _NoOpSpan()
 _export: SpanExport | None = None
 
 
@@ -81,9 +83,9 @@ def start(settings: Settings, service: str) -> None:
 
     Args:
         settings: The settings of the deployment.
-        service: The name of the function.
+        service: The service's name: that of the cloud function.
     """
-    global _export  # noqa: PLW0603 - one for each process
+    global _export  # noqa: PLW0603 - one per process
     if settings.exports_spans:
         try:
             from shared.core.span_export import SpanExport
@@ -108,17 +110,20 @@ def span(
     """Record the `with` block as a span. An exception that leaves the block marks it as failed.
 
     Args:
-        name: The name, one of few.
+        name: The name, from a small fixed set, without ids or content.
         attributes: The attributes that are known at the start.
-        kind: The kind. Without a trace, a request to another process begins none.
-        parent: The parent, if it is not the current span. The current one is then linked.
+        kind: The kind. A CLIENT span is recorded only within a trace; it never starts one.
+        parent: The parent, if not the current span, which is then linked instead.
     """
     if _export is None or (kind is SpanKind.CLIENT and current_position() is None):
-        return _NO_SPAN
+        return _NO_OP_SPAN
     return _export.span(name, attributes or {}, kind.value, parent)
 
 
 async def flush() -> None:
-    """Export the spans that have ended. An instance that has answered may get no more CPU time."""
+    """Export the spans that have ended.
+
+    Call this before answering: afterwards, an instance may get no CPU time.
+    """
     if _export:
         await _export.flush()

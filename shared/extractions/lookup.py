@@ -9,7 +9,7 @@ from shared.core.caller import Tier
 from shared.core.errors import InvalidInput, NotFound
 from shared.extractions.advice import Advice, explain_no_results
 from shared.extractions.pages import ExtractionFilter, load_page
-from shared.extractions.texts import format_extraction, in_words
+from shared.extractions.texts import format_answer, format_extraction
 from shared.extractions.topic_names import canonical_topic
 from shared.extractions.views import (
     Attribution,
@@ -75,7 +75,7 @@ def lookup_tool(  # noqa: PLR0913 - a declaration
         input=input,
         output=output,
         run=run,
-        text=in_words,
+        text=format_answer,
         effect=Effect.READ,
         tier=Tier.PUBLIC,
         links=Links(items="results", uri="carrel://chunk/{chunk_id}", name=item_name),

@@ -1,4 +1,4 @@
-"""Answers about extractions as text, with what a model needs to use and to cite them."""
+"""Formats extractions as text, with what a model needs to use and to cite them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 _INDENT: Final = "   "
 _COMMON_FIELDS: Final = {*Attribution.model_fields, *WithId.model_fields}
+"""The fields that are not part of the content."""
 
 
-def in_words(answer: LookupAnswer[ResultT]) -> str:
-    """Return the extractions, or why there are none. Programs read the other fields."""
+def format_answer(answer: LookupAnswer[ResultT]) -> str:
+    """Return the extractions as text, or why there are none. Programs use the structured fields."""
     paragraphs = [answer.metadata.message] if answer.metadata.message else []
     paragraphs += [
         f"{number}. {format_extraction(result)}"
@@ -30,12 +31,17 @@ def in_words(answer: LookupAnswer[ResultT]) -> str:
 
 
 def format_extraction(result: Attribution) -> str:
-    """Return an extraction as text, indented so that none can pass for another one."""
+    """Return an extraction as text, under its name, which is its first field.
+
+    The other lines are indented, so that text inside an extraction cannot be mistaken for the start
+    of another.
+    """
     names = [name for name in type(result).model_fields if name not in _COMMON_FIELDS]
-    heading, *others = [(name, value) for name in names if (value := getattr(result, name))]
+    (_, heading), *others = [(name, value) for name in names if (value := getattr(result, name))]
     lines = [line for name, value in others for line in _format_field(name, value)]
     lines.append(f'Quote from {result.source_title} (ID {result.chunk_id}): "{result.quote}"')
-    return f"{heading[1]}\n{indent(chr(10).join(lines), _INDENT)}"
+    body = indent("\n".join(lines), _INDENT)
+    return f"{' '.join(heading.split())}\n{body}"
 
 
 def _format_field(name: str, value: Any) -> Iterator[str]:

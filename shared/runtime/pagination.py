@@ -1,4 +1,4 @@
-"""Pages of lists: opaque cursors, and a limit on the size of a page."""
+"""Pagination of lists: opaque cursors, and limits on the size of a page."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
     ItemT = TypeVar("ItemT", bound=BaseModel)
 
-MAX_BYTES: Final = 40_000
-"""The maximum size of the items of one answer as JSON, in bytes.
+MAX_PAGE_BYTES: Final = 40_000
+"""The maximum total size of the items of a page as JSON, in bytes.
 
 Claude Code rejects answers of more than 25,000 tokens. A token is about four bytes of English, and
 seldom less than two bytes in any script."""
 
 BYTES_PER_TOKEN: Final = 3
-"""The number of bytes that are counted as one token of `max_tokens`.
+"""The number of bytes that `max_tokens` counts as one token.
 
 English prose has about four, JSON about three, and Chinese or Japanese between two and three."""
 _RESERVED_BYTES: Final = 400
-"""The size of the parts of an answer that every page has, such as its cursor."""
+"""The bytes set aside for what every page contains, such as its cursor."""
 
 CursorText = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$", max_length=4_000)]
 """The encoded form of a cursor, which clients pass back unchanged."""
@@ -40,18 +40,19 @@ CursorText = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$", max_l
 CursorMoment = Annotated[
     int, Field(ge=ALL_DATES.microseconds.start, lt=ALL_DATES.microseconds.stop)
 ]
-"""A moment in a cursor's position, in microseconds since 1970."""
+"""A timestamp in a cursor's position, in microseconds since the Unix epoch."""
 CursorCount = Annotated[int, Field(ge=0, lt=1 << 63)]
-"""An integer in a cursor's position, as large as Firestore takes."""
+"""A non-negative integer in a cursor's position, within Firestore's 64-bit range."""
 
 MaxTokens = Annotated[
     int | None,
-    Field(ge=100, description="Maximum length of the answer."),
+    Field(ge=100, description="Maximum length in tokens."),
 ]
-"""The argument `max_tokens`, which whole items observe: a text is never cut."""
+"""The argument `max_tokens`. Items that do not fit are left out; a text is never cut, so that a
+single item may be longer."""
 
-_FREE_ARGUMENTS: Final = {"cursor", "limit", "max_tokens", "detail"}
-"""The arguments that may differ from one page to the next."""
+_UNBOUND_ARGUMENTS: Final = {"cursor", "limit", "max_tokens", "detail"}
+"""The arguments that the digest leaves out, so that they may change between pages."""
 _DIGEST_LENGTH: Final = 12
 """The number of hash digits at the start of a cursor."""
 
@@ -76,7 +77,7 @@ def decode_cursor(args: Arguments, cursor: str | None, shape: TypeAdapter[Any]) 
         args: The arguments of this call.
         cursor: The cursor that the caller passed.
         shape: The type of the position. Cursors can be forged, so it must exclude values that
-            Firestore would reject or read as a path.
+            Firestore would reject or interpret as a document path.
 
     Raises:
         InvalidInput: The cursor was not made for these arguments, or has been changed.
@@ -87,42 +88,46 @@ def decode_cursor(args: Arguments, cursor: str | None, shape: TypeAdapter[Any]) 
         return shape.validate_json(_decode_position(args, cursor), strict=True)
     except ValueError:
         raise InvalidInput(
-            "This cursor is damaged, or belongs to a call with other arguments. Repeat that call's"
-            " arguments with its next_cursor, or leave the cursor out to start again.",
+            "This cursor is damaged, or belongs to a call with other arguments. Repeat the original"
+            " arguments with their next_cursor, or leave the cursor out to start again.",
             details={"cursor": "does not belong to these arguments"},
         ) from None
 
 
-def fit_page(  # noqa: PLR0913 - keywords, each with its meaning
+def fit_page(  # noqa: PLR0913 - most are keyword-only
     items: Sequence[ItemT],
     max_tokens: int | None = None,
     *,
-    beside: Iterable[BaseModel] = (),
+    other_parts: Iterable[BaseModel] = (),
     to_text: Callable[[ItemT], str] | None = None,
     cursor: str | None = None,
-    at_least: int = 1,
+    min_items: int = 1,
 ) -> list[ItemT]:
     """Return as many of the first items as fit into one answer.
 
     Args:
         items: The items.
-        max_tokens: The maximum length of the answer that its caller asked for.
-        beside: What the answer contains besides the items.
+        max_tokens: The maximum length of the answer, in tokens, that the caller requested.
+        other_parts: Other parts of the answer, which count against `max_tokens`.
         to_text: Returns an item as models read it. By default, that is JSON.
-        cursor: The cursor of this page, if the cursors of a tool grow; the next is about as long.
-        at_least: The number of items to return even if they are too long: a page must not be empty.
+        cursor: This page's cursor, for tools whose cursors grow. Its length estimates the next's.
+        min_items: How many items to return even if they do not fit, so that no page is empty.
     """
     sizes = [_count_bytes(item) for item in items]
-    count = count_fitting(sizes, MAX_BYTES)
+    count = count_fitting(sizes, MAX_PAGE_BYTES)
     if max_tokens is not None:
         text_sizes = [len(to_text(item).encode()) for item in items] if to_text else sizes
-        budget = max_bytes(max_tokens) - sum(map(_count_bytes, beside)) - len(cursor or "")
+        budget = (
+            compute_byte_budget(max_tokens)
+            - sum(map(_count_bytes, other_parts))
+            - len(cursor or "")
+        )
         count = min(count, count_fitting(text_sizes, budget))
-    return list(items[: max(count, at_least)])
+    return list(items[: max(count, min_items)])
 
 
-def max_bytes(max_tokens: int) -> int:
-    """Return the maximum size of an answer's items, in bytes of UTF-8."""
+def compute_byte_budget(max_tokens: int) -> int:
+    """Return the maximum size of a page's items in UTF-8 bytes, which may be negative."""
     return max_tokens * BYTES_PER_TOKEN - _RESERVED_BYTES
 
 
@@ -136,7 +141,7 @@ def _count_bytes(item: BaseModel) -> int:
 
 
 def _decode_position(args: Arguments, cursor: str) -> str:
-    """Return the position in a cursor, or an empty string if it does not fit the arguments."""
+    """Return the position in a cursor, or "" (which is not valid) if its digest does not match."""
     text = from_base64url(cursor).decode()
     digest = text[:_DIGEST_LENGTH]
     position = text[_DIGEST_LENGTH:]
@@ -144,7 +149,7 @@ def _decode_position(args: Arguments, cursor: str) -> str:
 
 
 def _compute_digest(args: Arguments, position: str) -> str:
-    """Hash the tool, its arguments and the position, to detect a cursor of another call."""
+    """Hash the tool, its arguments and the position, to detect a cursor from another call."""
     tool = f"{type(args).__module__}.{type(args).__qualname__}"
-    content = f"{tool}{args.model_dump_json(exclude=_FREE_ARGUMENTS)}{position}"
+    content = f"{tool}{args.model_dump_json(exclude=_UNBOUND_ARGUMENTS)}{position}"
     return hashlib.sha256(content.encode()).hexdigest()[:_DIGEST_LENGTH]

@@ -1,7 +1,7 @@
 """The tools `search` and `fetch`, which ChatGPT's search and deep research expect of a server.
 
 Names, arguments and results are OpenAI's (https://developers.openai.com/api/docs/mcp). The tools
-are shown at `/mcp?tools=chatgpt` alone, and call `search_kb` and `get_chunk`.
+are offered only at `/mcp?tools=chatgpt`, and delegate to `search_kb` and `get_chunk`.
 """
 
 from __future__ import annotations
@@ -22,54 +22,62 @@ if TYPE_CHECKING:
     from functions.gateway.auth.visitor import RequestContext
 
 GROUP: Final = "chatgpt"
-"""The value of `tools` in the address."""
-_URLS: Final = ("highlight_url", "source_url", "readwise_url")
-"""The fields of a passage to cite, the most exact first."""
-_METADATA: Final = ("author", "date", "chapter", "page", "location", "chunk_info", "source_id")
+"""The value of the query parameter `tools`."""
+_URL_FIELDS: Final = ("highlight_url", "source_url", "readwise_url")
+"""A passage's URL fields to cite, the most specific first."""
+_METADATA_FIELDS: Final = (
+    "author",
+    "date",
+    "chapter",
+    "page",
+    "location",
+    "chunk_info",
+    "source_id",
+)
 _STRING: Final = {"type": "string"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Adapter:
-    """A tool of the pair.
+    """Exposes one of Carrel's tools under the name and schema that ChatGPT expects.
 
     Attributes:
-        target: The tool that it calls.
-        arguments: Further arguments of that tool.
+        target: The name of Carrel's tool.
+        fixed_arguments: Arguments of that tool, which override the caller's.
         convert: Converts the result of that tool.
         tool: The tool as clients see it.
     """
 
     target: str
-    arguments: dict[str, Any]
+    fixed_arguments: dict[str, Any]
     convert: Callable[[dict[str, Any]], dict[str, Any]]
     tool: types.Tool
 
 
 class ChatGptTools(Tools):
-    """Answers `tools/list` and `tools/call` with the pair of tools."""
+    """Answers `tools/list` and `tools/call` with `search` and `fetch`."""
 
     async def list_tools(
         self, context: RequestContext, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        """List the tools of the pair that the caller may call."""
+        """List those of the two tools that the caller may call."""
         caller = require_visitor(context).caller
-        offered = [adapter for adapter in _PAIR if self._catalog.get(adapter.target, caller)]
+        offered = [adapter for adapter in _ADAPTERS if self._catalog.get(adapter.target, caller)]
         return types.ListToolsResult(tools=[adapter.tool for adapter in offered])
 
     async def call_tool(
         self, context: RequestContext, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        """Call the tool behind one of the pair."""
+        """Call the tool behind `search` or `fetch`."""
         visitor = require_visitor(context)
-        adapter = next((item for item in _PAIR if item.tool.name == params.name), None)
+        adapter = next((item for item in _ADAPTERS if item.tool.name == params.name), None)
         if adapter is None:
             message = f"There is no tool {params.name[:80]!r}. The tools are: search, fetch."
             raise MCPError(types.INVALID_PARAMS, message)
         target = self._catalog.get(adapter.target, visitor.caller)
         if target is None:
             raise self._make_unknown_or_forbidden_error(adapter.target, visitor)
-        arguments = (params.arguments or {}) | adapter.arguments
+        arguments = (params.arguments or {}) | adapter.fixed_arguments
         answer = await self._pipeline.call(target, arguments, visitor)
         if answer.result is not None:
             result = adapter.convert(answer.result)
@@ -88,7 +96,7 @@ def _convert_hits(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _convert_chunk(chunk: dict[str, Any]) -> dict[str, Any]:
-    metadata = {name: str(chunk[name]) for name in _METADATA if chunk.get(name) is not None}
+    metadata = {name: str(chunk[name]) for name in _METADATA_FIELDS if chunk.get(name) is not None}
     if chunk["tags"]:
         metadata["tags"] = ", ".join(chunk["tags"])
     return {
@@ -106,8 +114,8 @@ def _make_title(passage: dict[str, Any]) -> str:
 
 
 def _choose_url(passage: dict[str, Any]) -> str:
-    """Return the address to cite: of the passage, else of its source, else its resource here."""
-    urls = (passage.get(name) for name in _URLS)
+    """Return the URL to cite: the passage's, else its source's, else that of Carrel's resource."""
+    urls = (passage.get(name) for name in _URL_FIELDS)
     return next(filter(None, urls), f"carrel://chunk/{passage['chunk_id']}")
 
 
@@ -130,11 +138,12 @@ def _make_tool(
     )
 
 
-_HIT: Final = {"id": _STRING, "title": _STRING, "url": _STRING}
-_PAIR: Final = (
+_HIT_PROPERTIES: Final = {"id": _STRING, "title": _STRING, "url": _STRING}
+_HIT: Final = {"type": "object", "properties": _HIT_PROPERTIES}
+_ADAPTERS: Final = (
     _Adapter(
         target="search_kb",
-        arguments={},
+        fixed_arguments={},
         convert=_convert_hits,
         tool=_make_tool(
             "search",
@@ -142,19 +151,24 @@ _PAIR: Final = (
             "Search what the owner has read, highlighted and noted, by meaning and by words. Read"
             " the hits with fetch.",
             "query",
-            {"results": {"type": "array", "items": {"type": "object", "properties": _HIT}}},
+            {
+                "results": {
+                    "type": "array",
+                    "items": {"type": "object", "properties": _HIT_PROPERTIES},
+                }
+            },
         ),
     ),
     _Adapter(
         target="get_chunk",
-        arguments={"include_related": False},
+        fixed_arguments={"include_related": False},
         convert=_convert_chunk,
         tool=_make_tool(
             "fetch",
             "Read a passage",
-            "Read a passage that search found, in full, with the facts to cite it.",
+            "Read a passage that search found, in full, with citation details.",
             "id",
-            {**_HIT, "text": _STRING, "metadata": {"type": "object"}},
+            {**_HIT_PROPERTIES, "text": _STRING, "metadata": {"type": "object"}},
         ),
     ),
 )

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from functions.tools.knowledge.get_source.tool import In, get_source
 from shared.core.errors import Conflict, InvalidInput, NotFound
 from shared.knowledge.views import MAX_LINKS
-from shared.runtime.pagination import MAX_BYTES, encode_cursor
+from shared.runtime.pagination import MAX_PAGE_BYTES, encode_cursor
 from tests.support.knowledge import BAKING, set_fields
 from tests.support.many_sources import (
     cost_of_read,
@@ -146,7 +146,7 @@ async def test_a_page_of_long_passages_ends_early(ctx: Context) -> None:
     args = In(source_id="letters", detail="full", limit=50)
     first = await get_source(args, ctx)
     second = await get_source(args.model_copy(update={"cursor": first.next_cursor}), ctx)
-    assert len(first.model_dump_json(exclude_none=True)) < MAX_BYTES + 1_000
+    assert len(first.model_dump_json(exclude_none=True)) < MAX_PAGE_BYTES + 1_000
     assert [*texts(first), *texts(second)] == [chunk.content for chunk in chunks]
 
 

@@ -10,7 +10,7 @@ import pytest
 from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.core.errors import InvalidInput
 from shared.knowledge.ingestion import ChunkedSource, Ingestion
-from shared.runtime.pagination import MAX_BYTES, decode_cursor, encode_cursor
+from shared.runtime.pagination import MAX_PAGE_BYTES, decode_cursor, encode_cursor
 from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, UNCHECKED_POOL
 from shared.search.filter_plan import SMALL_SCOPE_SIZE
 from shared.search.listing import FINGERPRINTS
@@ -251,7 +251,7 @@ async def test_full_hits_come_in_pages_of_bounded_size(
     assert len(pages) > 1
     for item in pages:
         sizes = [len(hit.model_dump_json(exclude_none=True).encode()) for hit in item.results]
-        assert sum(sizes) <= MAX_BYTES
+        assert sum(sizes) <= MAX_PAGE_BYTES
     assert len(collect_ids(pages)) == 30
     assert len(set(collect_ids(pages))) == 30
     assert [*range(1, 31)] == [hit.rank for hit in collect_hits(pages)]

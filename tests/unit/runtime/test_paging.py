@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from shared.core.errors import InvalidInput
 from shared.runtime.pagination import (
-    MAX_BYTES,
+    MAX_PAGE_BYTES,
     CursorCount,
     CursorMoment,
     CursorText,
@@ -133,7 +133,7 @@ def test_items_beyond_the_limit_are_left_for_the_next_page() -> None:
     items = [Item(text="x" * 10_000) for _ in range(6)]
     page = fit_page(items)
     assert items[:3] == page
-    assert sum(len(item.model_dump_json()) for item in page) <= MAX_BYTES
+    assert sum(len(item.model_dump_json()) for item in page) <= MAX_PAGE_BYTES
 
 
 def test_the_limit_counts_bytes_not_characters() -> None:
@@ -142,7 +142,7 @@ def test_the_limit_counts_bytes_not_characters() -> None:
 
 
 def test_an_item_too_large_for_any_page_is_a_page_of_its_own() -> None:
-    items = [Item(text="x" * (MAX_BYTES + 1)), Item(text="y")]
+    items = [Item(text="x" * (MAX_PAGE_BYTES + 1)), Item(text="y")]
     assert fit_page(items) == items[:1]
 
 

@@ -135,8 +135,8 @@ def _build_out(
 def _shorten(out: Out, max_tokens: int) -> Out:
     """Leave out the related passages, and then the notes, that do not fit."""
     text = out.model_copy(update={"notes": [], "related_chunks": []})
-    notes = fit_page(out.notes, max_tokens, beside=[text], at_least=0)
-    related = fit_page(out.related_chunks, max_tokens, beside=[text, *notes], at_least=0)
+    notes = fit_page(out.notes, max_tokens, other_parts=[text], min_items=0)
+    related = fit_page(out.related_chunks, max_tokens, other_parts=[text, *notes], min_items=0)
     return text.model_copy(update={"notes": notes, "related_chunks": related})
 
 

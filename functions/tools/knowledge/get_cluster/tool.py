@@ -103,7 +103,7 @@ async def get_cluster(args: In, ctx: Context) -> Out:
         [passage_view(Passage, chunk) for chunk in chunks[: args.member_limit]],
         args.max_tokens,
         to_text=_format_member,
-        beside=[ClusterSummary.of(stored.cluster), *related_clusters],
+        other_parts=[ClusterSummary.of(stored.cluster), *related_clusters],
     )
     last = chunks[len(members) - 1] if len(members) < len(chunks) else None
     return Out.of(

@@ -109,7 +109,7 @@ async def get_recent(args: In, ctx: Context) -> Out:
         [passage_view(Passage, chunk) for chunk in chunks[: args.limit]],
         args.max_tokens,
         to_text=_format_passage,
-        beside=[*recent_links, *([activity] if activity else [])],
+        other_parts=[*recent_links, *([activity] if activity else [])],
     )
     next_cursor = None
     if len(page) < len(chunks):

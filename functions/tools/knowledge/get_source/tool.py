@@ -131,7 +131,7 @@ async def get_source(args: In, ctx: Context) -> Out:
     passages = fit_page(
         [_to_passage(chunk, args.detail) for chunk in chunks[: args.limit]],
         args.max_tokens,
-        beside=[first_part],
+        other_parts=[first_part],
     )
     next_cursor = _encode_next_cursor(args, chunks, len(passages))
     return first_part.model_copy(update={"chunks": passages, "next_cursor": next_cursor})

@@ -14,7 +14,7 @@ from functions.tools.workspaces.extract_key_info.results import (
 )
 from shared.firestore.database import WriteConflict
 from shared.runtime.outcome import Outcome
-from shared.runtime.pagination import count_fitting, max_bytes
+from shared.runtime.pagination import compute_byte_budget, count_fitting
 from shared.workspaces.model import DocumentStatus
 from shared.workspaces.repository import DocumentErased
 
@@ -92,7 +92,7 @@ def _fit_passages(
         len(passage.text.encode()) + len(passage_result(passage).model_dump_json())
         for passage in passages
     ]
-    return passages[: max(count_fitting(sizes, max_bytes(max_tokens)), 1)]
+    return passages[: max(count_fitting(sizes, compute_byte_budget(max_tokens)), 1)]
 
 
 async def _spend_prepayment(
