@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from functions.jobs.ingest.readers.links import LinkTargets
+    from functions.jobs.ingest.readers.links import LinkResolver
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -30,17 +30,18 @@ class SourceFile:
     """A file to read.
 
     Attributes:
-        path: The path by which to open it.
-        name: The name in reports: its path below the folder that is read, with `/`.
-        collection: The prefix of ids: the name of the folder, and its number if it has one. It
-            distinguishes files of the same name in two folders, and stays the same when the folder
-            moves, so that ids do.
+        path: The path by which to open the file.
+        name: The file's name in reports: its path below the folder that is read, with `/`.
+        collection: The prefix of ids: the name of the folder, and its number if it has one. The
+            prefix distinguishes files of the same name in two folders, and stays the same when the
+            folder moves, so that ids do.
         key: The path of the file below that folder, with `/`.
-        modified_at: The time of its last change; None for a download, whose time says nothing.
-        source_id: The id of its source, if that is not made of the path: the file was renamed, or
-            its path was that of another one.
-        links: Finds what links in it lead to; None for a download, whose neighbours are unknown.
-        url: The address that it was fetched from.
+        modified_at: The time of the last change; None for a download, whose time says nothing.
+        source_id: The id of the source, if it is not made of the path: the file was renamed, or
+            another file had this path.
+        link_resolver: Resolves links in the file; None for a download, whose neighbours are
+            unknown.
+        url: The address that the file was fetched from.
     """
 
     path: Path
@@ -49,7 +50,7 @@ class SourceFile:
     key: str
     modified_at: datetime | None = None
     source_id: str | None = None
-    links: LinkTargets | None = None
+    link_resolver: LinkResolver | None = None
     url: str | None = None
 
 
@@ -296,7 +297,10 @@ def _find_optional_path(location: Location, optional: Collection[str]) -> Locati
 
 def warnings_for(faults: Sequence[Fault]) -> tuple[str, ...]:
     """Return the warning about dropped optional fields, if there are any."""
-    return (f"{_summarize_faults(faults)}; kept without it",) if faults else ()
+    if not faults:
+        return ()
+    ignored = "field ignored" if len(faults) == 1 else "fields ignored"
+    return (f"{_summarize_faults(faults)}; {ignored}",)
 
 
 def _summarize_faults(faults: Sequence[Fault]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -47,6 +48,11 @@ def headline(text: str, length: int = TITLE_LENGTH) -> str:
     """Cut a text to a title: one line of at most `length` characters."""
     line = to_one_line(text)
     return line if len(line) <= length else f"{line[: length - 1].rstrip()}…"
+
+
+def fold_text(text: str) -> str:
+    """Normalize a text to NFC, casefold and strip it, for comparison."""
+    return unicodedata.normalize("NFC", text).casefold().strip()
 
 
 def _block(value: Any) -> Any:

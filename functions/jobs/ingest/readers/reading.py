@@ -25,7 +25,7 @@ from functions.jobs.ingest.readers.decoding import SourceFile, Unreadable, exces
 from functions.jobs.ingest.readers.fields import to_one_line
 from functions.jobs.ingest.readers.folder import files_below
 from functions.jobs.ingest.readers.formats import BEGINNING_BYTES, Identity
-from functions.jobs.ingest.readers.links import LinkTargets, Vaults
+from functions.jobs.ingest.readers.links import LinkResolver, Vaults
 from functions.jobs.ingest.roots import register, root_of
 from shared.core.errors import InvalidInput
 from shared.knowledge.export_lines import KNOWLEDGE, MANIFEST
@@ -122,10 +122,10 @@ class FileListing:
         """Return the root of a file, which its ids begin with."""
         return root_of(file, self.registration.roots) or self.registration.root
 
-    def links_of(self, file: Path) -> LinkTargets:
+    def make_link_resolver(self, file: Path) -> LinkResolver:
         """Return what the links in a file lead to."""
         boundary = _find_outermost_root(file, self.registration)
-        return LinkTargets(file, self._find_linked_id, self.vaults.around(file, boundary))
+        return LinkResolver(file, self._find_linked_id, self.vaults.find_vault(file, boundary))
 
     def _find_linked_id(self, file: PurePath) -> str | None:
         """Return the id of the source of a file that a link leads to; None for other files."""
@@ -229,7 +229,7 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
     files: dict[str, Path] = {}
     others: Counter[str] = Counter()
     for file in present:
-        vault = vaults.around(file, _find_outermost_root(file, registration))
+        vault = vaults.find_vault(file, _find_outermost_root(file, registration))
         if (kind := _kind_not_read(file, vault)) is not None:
             others[kind] += 1
         else:
@@ -342,7 +342,7 @@ def make_source_file(name: str, listing: FileListing) -> SourceFile:
     path = listing.files[name]
     key = file.relative_to(root.path).as_posix()
     source_id = listing.source_ids.get(file)
-    links = listing.links_of(file)
+    links = listing.make_link_resolver(file)
     return SourceFile(path, name, root.collection, key, _get_modified_at(path), source_id, links)
 
 
