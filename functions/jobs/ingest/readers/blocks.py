@@ -82,7 +82,7 @@ def read_blocks(
             else:
                 open_tags.pop()
         else:
-            tag = local_name(node)
+            tag = get_local_name(node)
             if tag and not is_ignored(tag, node):
                 ids.update(filter(None, [node.get("id")]))
                 texts.append(_separator(tag, texts))
@@ -93,11 +93,11 @@ def read_blocks(
 
 def is_block(element: Element) -> bool:
     """Return whether an element is a paragraph, heading, list item, table cell ..."""
-    tag = local_name(element)
+    tag = get_local_name(element)
     return tag in _BLOCKS or tag in _CELLS
 
 
-def local_name(element: Element) -> str:
+def get_local_name(element: Element) -> str:
     """Return the name of an element without its namespace; "" of a comment or an instruction."""
     tag = element.tag
     return tag.rpartition("}")[2].lower() if isinstance(tag, str) else ""

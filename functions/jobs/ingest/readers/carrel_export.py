@@ -106,7 +106,7 @@ def is_header(line: bytes) -> bool:
     return HEADER_FIELD.encode() in line[: 2 * len(HEADER_FIELD)]
 
 
-def records(name: str, header: bytes, lines: Iterator[tuple[int, bytes]]) -> Iterator[Record]:
+def read_records(name: str, header: bytes, lines: Iterator[tuple[int, bytes]]) -> Iterator[Record]:
     """Yield the sources of an export.
 
     Args:

@@ -96,7 +96,7 @@ def read_text(path: Path, limit: int) -> str:
         Unreadable: It is larger than the limit, binary, or in another encoding.
         OSError: It cannot be opened.
     """
-    if reason := excess(path.stat().st_size, limit):
+    if reason := check_size(path.stat().st_size, limit):
         raise Unreadable(reason)
     data = path.read_bytes()
     try:
@@ -115,7 +115,7 @@ def read_any_text(path: Path, limit: int) -> tuple[str, tuple[str, ...]]:
         Unreadable: It is larger than the limit or binary, or its encoding is not recognized.
         OSError: It cannot be opened.
     """
-    if reason := excess(path.stat().st_size, limit):
+    if reason := check_size(path.stat().st_size, limit):
         raise Unreadable(reason)
     data = path.read_bytes()
     try:
@@ -124,7 +124,7 @@ def read_any_text(path: Path, limit: int) -> tuple[str, tuple[str, ...]]:
         return _decode_damaged(data) or decode_legacy(data)
 
 
-def excess(size: int, limit: int) -> str | None:
+def check_size(size: int, limit: int) -> str | None:
     """Why something of this size is not read; None if it is."""
     return f"is larger than {limit // MEGABYTE} MB: split it" if size > limit else None
 
@@ -227,13 +227,13 @@ def _decode_utf16(data: bytes) -> str:
     try:
         text = data.decode("utf-16")
     except UnicodeDecodeError as error:
-        raise Unreadable(not_utf16(error)) from error
+        raise Unreadable(explain_utf16_error(error)) from error
     if "\0" in text:
         raise Unreadable(f"is not text: there is a NUL character at position {text.index(chr(0))}")
     return text
 
 
-def not_utf16(error: UnicodeDecodeError) -> str:
+def explain_utf16_error(error: UnicodeDecodeError) -> str:
     """Return the message for a file that begins with a UTF-16 mark and cannot be decoded."""
     return f"is not UTF-16, as its byte order mark says: {error.reason}; save it as UTF-8"
 
@@ -255,7 +255,7 @@ def parse_json(text: str) -> Any:
         raise Unreadable("is nested too deeply") from error
 
 
-def validated(
+def validate(
     model: type[Model], value: Any, optional: Collection[str] = ()
 ) -> tuple[Model, list[Fault]]:
     """Validate a value, and drop optional fields that are not valid.
@@ -285,7 +285,7 @@ def validated(
             raise Unreadable(_summarize_faults(faults)) from error
     for *parents, field in paths:
         del reduce(getitem, parents, value)[field]
-    built, more = validated(model, value, optional)
+    built, more = validate(model, value, optional)
     return built, faults + more
 
 
@@ -295,7 +295,7 @@ def _find_optional_path(location: Location, optional: Collection[str]) -> Locati
     return location[: next(ends, 0)]
 
 
-def warnings_for(faults: Sequence[Fault]) -> tuple[str, ...]:
+def warn_of_faults(faults: Sequence[Fault]) -> tuple[str, ...]:
     """Return the warning about dropped optional fields, if there are any."""
     if not faults:
         return ()

@@ -20,7 +20,7 @@ from functions.jobs.ingest.readers.decoding import (
     Record,
     SourceFile,
     Unreadable,
-    excess,
+    check_size,
 )
 from functions.jobs.ingest.readers.epub_package import (
     EPUB_TYPE,
@@ -28,7 +28,7 @@ from functions.jobs.ingest.readers.epub_package import (
     parse_xml,
     read_package,
 )
-from functions.jobs.ingest.readers.fields import clean, headline
+from functions.jobs.ingest.readers.fields import clean, to_headline
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.html_decoding import decode_html
 from functions.jobs.ingest.readers.inline_markup import replace_inline_markup
@@ -89,13 +89,13 @@ _ENTITY: Final = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});")
 _XML_ENTITIES: Final = frozenset({"amp", "lt", "gt", "quot", "apos"})
 
 
-def records(file: SourceFile) -> Iterator[Record]:
+def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the only record of a book."""
     yield file.name, partial(_make_source, file)
 
 
 def _make_source(file: SourceFile) -> Source:
-    if reason := excess(file.path.stat().st_size, MAX_BYTES):
+    if reason := check_size(file.path.stat().st_size, MAX_BYTES):
         raise Unreadable(reason)
     with open_archive(file.path) as archive:
         _refuse_protected(archive)
@@ -106,7 +106,7 @@ def _make_source(file: SourceFile) -> Source:
     metadata = package.metadata
     return Source(
         source_id=file.source_id or source_id_of(file.collection, file.key),
-        title=headline(metadata.title or PurePosixPath(file.key).stem) or "Untitled",
+        title=to_headline(metadata.title or PurePosixPath(file.key).stem) or "Untitled",
         **{**metadata.source_fields, "category": "books"},
         sections=tuple(
             Section(
@@ -216,7 +216,7 @@ def _replace_html_entities(data: bytes) -> bytes:
 FORMAT: Final = Format(
     name="EPUB",
     endings=(".epub",),
-    read=records,
+    read=read_records,
     max_bytes=MAX_BYTES,
     fields={
         "documents of the spine": "the passages, without footnotes and their marks, images and"

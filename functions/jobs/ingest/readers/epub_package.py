@@ -7,9 +7,9 @@ from posixpath import dirname, normpath
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from functions.jobs.ingest.readers.blocks import local_name
-from functions.jobs.ingest.readers.decoding import Unreadable, validated
-from functions.jobs.ingest.readers.fields import DocumentMetadata, headline
+from functions.jobs.ingest.readers.blocks import get_local_name
+from functions.jobs.ingest.readers.decoding import Unreadable, validate
+from functions.jobs.ingest.readers.fields import DocumentMetadata, to_headline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,7 +130,7 @@ def _read_metadata(package: Element) -> DocumentMetadata:
         "url": next(urls, None),
         "date": _read_date(package),
     }
-    metadata, _ = validated(DocumentMetadata, fields, set(fields))
+    metadata, _ = validate(DocumentMetadata, fields, set(fields))
     return metadata
 
 
@@ -208,21 +208,21 @@ def _iterate_toc(tree: Element) -> Iterator[tuple[int, str | None, str]]:
     """
     for point in find_elements(tree, "navPoint"):
         label = next(find_elements(point, "text"), None)
-        content = next((child for child in point if local_name(child) == "content"), None)
+        content = next((child for child in point if get_local_name(child) == "content"), None)
         level = 1 + _count_ancestors(point, "navPoint")
         if level <= _CHAPTER_LEVELS and label is not None and content is not None:
-            yield level, content.get("src"), headline(label.text or "")
+            yield level, content.get("src"), to_headline(label.text or "")
     for nav in find_elements(tree, "nav"):
         # A `nav` without a type is taken to be the table of contents.
         if "toc" in (nav.get(EPUB_TYPE) or "toc").split():
             for link in find_elements(nav, "a"):
                 level = max(1, _count_ancestors(link, "ol"))
                 if level <= _CHAPTER_LEVELS:
-                    yield level, link.get("href"), headline("".join(link.itertext()))
+                    yield level, link.get("href"), to_headline("".join(link.itertext()))
 
 
 def _count_ancestors(element: Element, name: str) -> int:
-    return sum(1 for parent in element.iterancestors() if local_name(parent) == name.lower())
+    return sum(1 for parent in element.iterancestors() if get_local_name(parent) == name.lower())
 
 
 def parse_xml(data: bytes) -> Element:
@@ -253,7 +253,7 @@ def parse_xml(data: bytes) -> Element:
 
 def find_elements(tree: Element, name: str) -> Iterator[Element]:
     """Find the elements with the given name, in any namespace."""
-    return (element for element in tree.iter() if local_name(element) == name.lower())
+    return (element for element in tree.iter() if get_local_name(element) == name.lower())
 
 
 def _resolve(base: str, href: str | None) -> _LinkTarget:

@@ -44,7 +44,7 @@ def to_one_line(text: str) -> str:
     return " ".join(_BIDI_CONTROLS.sub("", clean(text)).split())
 
 
-def headline(text: str, length: int = TITLE_LENGTH) -> str:
+def to_headline(text: str, length: int = TITLE_LENGTH) -> str:
     """Cut a text to a title: one line of at most `length` characters."""
     line = to_one_line(text)
     return line if len(line) <= length else f"{line[: length - 1].rstrip()}…"
@@ -100,7 +100,7 @@ def _moment(value: Any) -> datetime | None:
         aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return aware.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        excerpt = headline(str(value), _MAX_VALUE)
+        excerpt = to_headline(str(value), _MAX_VALUE)
         raise ValueError(f"“{excerpt}” is not an ISO 8601 date such as 2024-05-31") from error
 
 

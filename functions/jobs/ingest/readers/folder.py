@@ -28,7 +28,7 @@ class FolderContents:
     errors: list[OSError]
 
 
-def files_below(folder: Path, boundary: Path) -> FolderContents:
+def list_files_below(folder: Path, boundary: Path) -> FolderContents:
     """List all files below a folder, except hidden ones, whose names start with a dot.
 
     A symbolic link is followed only if its target is hidden, such as the files that git-annex keeps

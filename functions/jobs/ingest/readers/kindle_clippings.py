@@ -22,10 +22,10 @@ from functions.jobs.ingest.readers.decoding import (
     Record,
     SourceFile,
     Unreadable,
-    excess,
+    check_size,
     read_any_text,
 )
-from functions.jobs.ingest.readers.fields import clean, headline, to_one_line
+from functions.jobs.ingest.readers.fields import clean, to_headline, to_one_line
 from functions.jobs.ingest.readers.formats import Format, Identity
 from functions.jobs.ingest.readers.kindle import Annotation, AnnotationKind
 from functions.jobs.ingest.readers.kindle_merging import make_sections
@@ -74,7 +74,7 @@ def recognizes(text: str) -> bool:
     return bool(_FIRST_ENTRY.match(text) and _SEPARATOR.search(text))
 
 
-def records(file: SourceFile) -> Iterator[Record]:
+def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the books of a file, in the order in which they were first read.
 
     Raises:
@@ -95,7 +95,7 @@ def records(file: SourceFile) -> Iterator[Record]:
     for source_id, book in _group_by_book(entries).items():
         if book.annotations or book.faults:
             yield (
-                f"{file.name}: {headline(book.title, 80)}",
+                f"{file.name}: {to_headline(book.title, 80)}",
                 partial(_build_source, source_id, book, file_warnings),
             )
             file_warnings = ()
@@ -108,7 +108,7 @@ def _read_text(file: SourceFile) -> tuple[str, tuple[str, ...]]:
     NUL character.
     """
     data = b""
-    if not excess(file.path.stat().st_size, MAX_BYTES):
+    if not check_size(file.path.stat().st_size, MAX_BYTES):
         data = file.path.read_bytes()
     if b"\0" not in data or data.startswith(UTF16_MARKS):
         text, warnings = read_any_text(file.path, MAX_BYTES)
@@ -168,8 +168,8 @@ def _parse_title(line: str) -> tuple[str, str | None]:
     """Return the title and the author of `Title (Subtitle) (Helm, Ann)`."""
     match = _TITLE.fullmatch(line)
     if match and not _NOT_AN_AUTHOR.search(match[2].strip()):
-        return headline(match[1]), kindle.format_authors(to_one_line(match[2]))
-    return headline(line) or _UNNAMED, None
+        return to_headline(match[1]), kindle.format_authors(to_one_line(match[2]))
+    return to_headline(line) or _UNNAMED, None
 
 
 def _make_source_id(title: str, author: str | None) -> str:
@@ -211,7 +211,7 @@ def _iterate_warnings(faults: Counter[str]) -> Iterator[str]:
 FORMAT: Final = Format(
     name="Kindle clippings",
     endings=(".txt",),
-    read=records,
+    read=read_records,
     max_bytes=MAX_BYTES,
     fields={
         "Title (Series) (Author)": "the title with the series, and the author, of a source; its id"

@@ -21,7 +21,7 @@ from functions.jobs.ingest.readers.decoding import (
     Unreadable,
     read_text,
 )
-from functions.jobs.ingest.readers.fields import clean, headline, to_one_line
+from functions.jobs.ingest.readers.fields import clean, to_headline, to_one_line
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.kindle import Annotation, AnnotationKind
 from functions.jobs.ingest.readers.text_files import source_id_of
@@ -55,7 +55,7 @@ def recognizes(beginning: bytes) -> bool:
     return all(mark.search(beginning) for mark in _MARKS)
 
 
-def records(file: SourceFile) -> Iterator[Record]:
+def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the only record of a file."""
     yield file.name, partial(_read_source, file)
 
@@ -73,7 +73,7 @@ def _read_source(file: SourceFile) -> Source:
         raise Unreadable("has no highlights and no notes")
     return Source(
         source_id=file.source_id or source_id_of(file.collection, file.key),
-        title=headline(title) or "Untitled",
+        title=to_headline(title) or "Untitled",
         author=kindle.format_authors(to_one_line(fields.get(_AUTHORS, ""))),
         origin="kindle",
         category="books",
@@ -147,7 +147,7 @@ def _parse_annotation(heading: str, section: str, text: str) -> Annotation:
     if _PAGE_ALONE.fullmatch(chapter):
         chapter, place = "", rest
     position = kindle.parse_position(place)
-    return Annotation(kind, text, position, chapter=headline(chapter or section) or None)
+    return Annotation(kind, text, position, chapter=to_headline(chapter or section) or None)
 
 
 def _join_notes(annotations: Sequence[Annotation]) -> list[AnnotationWithNotes]:
@@ -182,7 +182,7 @@ def _is_about(note: Annotation, highlight: Annotation) -> bool:
 FORMAT: Final = Format(
     name="Kindle notebook",
     endings=(".html", ".htm"),
-    read=records,
+    read=read_records,
     max_bytes=MAX_BYTES,
     recognizes=recognizes,
     fields={

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from functions.jobs.ingest.readers.fields import fold_text
-from functions.jobs.ingest.readers.folder import files_below
+from functions.jobs.ingest.readers.folder import list_files_below
 from functions.jobs.ingest.readers.front_matter import match_front_matter, parse_front_matter
 from functions.jobs.ingest.readers.markdown import Markdown, without_wikilinks
 
@@ -146,7 +146,7 @@ class Vault:
     @cached_property
     def _files(self) -> dict[Path, Path]:
         """The vault's files except templates, mapped to their real paths."""
-        files = files_below(self._folder, self._boundary).files
+        files = list_files_below(self._folder, self._boundary).files
         return {
             path: real for path, real in files.items() if not path.is_relative_to(self.templates)
         }

@@ -23,9 +23,9 @@ from functions.jobs.ingest.readers.decoding import (
     Record,
     SourceFile,
     Unreadable,
-    excess,
+    check_size,
 )
-from functions.jobs.ingest.readers.fields import clean, headline
+from functions.jobs.ingest.readers.fields import clean, to_headline
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.locators import PARAGRAPH
 from functions.jobs.ingest.readers.pdf_hyphens import count_spellings, join_words
@@ -55,12 +55,12 @@ _DAMAGED: Final = (
 _SLOW: Final = f"takes longer than {MAX_SECONDS:.0f} seconds to read: split it"
 
 
-def records(file: SourceFile) -> Iterator[Record]:
+def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the only record of a PDF."""
     yield file.name, partial(_make_source, file)
 
 
-def pdf_source(
+def make_pdf_source(
     path: Path,
     *,
     source_id: str,
@@ -81,7 +81,7 @@ def pdf_source(
         Unreadable: The file is too large, encrypted, damaged or a scan.
         OSError: The file cannot be opened.
     """
-    if reason := excess(path.stat().st_size, MAX_BYTES):
+    if reason := check_size(path.stat().st_size, MAX_BYTES):
         raise Unreadable(reason)
     contents = _run_program(path)
     pages: list[str] = contents["pages"]
@@ -105,7 +105,7 @@ def pdf_source(
     highlights = (_make_highlight(item, spellings, locators) for item in contents["annotations"])
     return Source(
         source_id=source_id,
-        title=headline(metadata.title or title) or "Untitled",
+        title=to_headline(metadata.title or title) or "Untitled",
         **metadata.source_fields,
         sections=(body, *(section for section in highlights if section.text)),
         warnings=_make_warnings(pages),
@@ -113,7 +113,7 @@ def pdf_source(
 
 
 def _make_source(file: SourceFile) -> Source:
-    return pdf_source(
+    return make_pdf_source(
         file.path,
         source_id=file.source_id or source_id_of(file.collection, file.key),
         title=PurePosixPath(file.key).stem,
@@ -193,7 +193,7 @@ def _choose_separator(previous: str, median_length: float, *, is_divided: bool) 
 
 def _find_chapters(outline: list[tuple[str, int]], page_count: int) -> list[str | None]:
     """Return the title of the chapter of each page: the last that begins on it or before."""
-    title_by_page = {number: title for name, number in outline if (title := headline(name))}
+    title_by_page = {number: title for name, number in outline if (title := to_headline(name))}
     chapters: list[str | None] = []
     current = None
     for number in range(1, page_count + 1):
@@ -235,7 +235,7 @@ def _make_warnings(pages: Sequence[str]) -> tuple[str, ...]:
 FORMAT: Final = Format(
     name="PDF",
     endings=(".pdf",),
-    read=records,
+    read=read_records,
     max_bytes=MAX_BYTES,
     fields={
         "text": "the passages, without page numbers and repetitions of running heads",

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
-from functions.jobs.ingest.readers.decoding import validated
+from functions.jobs.ingest.readers.decoding import validate
 from functions.jobs.ingest.readers.fields import DocumentMetadata, clean
 
 _DATE: Final = re.compile(
@@ -56,7 +56,7 @@ def parse_metadata(
         "language": language,
         "url": url,
     }
-    metadata, _ = validated(DocumentMetadata, fields, set(fields))
+    metadata, _ = validate(DocumentMetadata, fields, set(fields))
     return metadata
 
 

@@ -21,9 +21,9 @@ from functions.jobs.ingest.readers import (
     readwise_export,
     text_files,
 )
-from functions.jobs.ingest.readers.decoding import SourceFile, Unreadable, excess
+from functions.jobs.ingest.readers.decoding import SourceFile, Unreadable, check_size
 from functions.jobs.ingest.readers.fields import to_one_line
-from functions.jobs.ingest.readers.folder import files_below
+from functions.jobs.ingest.readers.folder import list_files_below
 from functions.jobs.ingest.readers.formats import BEGINNING_BYTES, Identity
 from functions.jobs.ingest.readers.links import LinkResolver, Vaults
 from functions.jobs.ingest.roots import register, root_of
@@ -222,7 +222,7 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
         if not exported:
             raise InvalidInput(f"{path} is an export of Carrel whose {KNOWLEDGE} are missing.")
         return FileListing(folder, exported, registration, is_export=True)
-    below = files_below(folder, registration.root.path)
+    below = list_files_below(folder, registration.root.path)
     vaults = Vaults()
     exports = {file.parent for file in below.files if file.name == MANIFEST}
     present = [file for file in below.files if exports.isdisjoint(file.parents)]
@@ -319,7 +319,7 @@ def _find_earlier_records(listing: FileListing) -> dict[str, str]:
     first = listing.folder / next(iter(listing.files))
     files = {
         file.relative_to(root.path).as_posix(): real_file
-        for file, real_file in files_below(root.path, root.path).files.items()
+        for file, real_file in list_files_below(root.path, root.path).files.items()
         if file < first and _has_records(file.name)
     }
     earlier = FileListing(root.path, files, listing.registration)
@@ -361,7 +361,7 @@ def describe_duplicate(first: str) -> str:
 def explain_excess(name: str, size: int) -> str | None:
     """Return why a file of this name and size in bytes is too large to read; None if it is not."""
     file_format = format_of(PurePosixPath(name))
-    return excess(size, file_format.max_bytes) if file_format else None
+    return check_size(size, file_format.max_bytes) if file_format else None
 
 
 def read_entries(file: SourceFile) -> Iterator[tuple[str, Source | str]]:

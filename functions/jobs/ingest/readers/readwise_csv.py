@@ -21,9 +21,9 @@ from functions.jobs.ingest.readers.decoding import (
     SourceFile,
     Unreadable,
     read_text,
-    warnings_for,
+    warn_of_faults,
 )
-from functions.jobs.ingest.readers.fields import headline, to_one_line
+from functions.jobs.ingest.readers.fields import to_headline, to_one_line
 from functions.jobs.ingest.readers.formats import Format, Identity
 from functions.jobs.ingest.readers.readwise_export import MAX_BYTES, make_source, parse_book
 
@@ -86,7 +86,7 @@ class _CsvRow:
     is_balanced: bool = True
 
 
-def records(file: SourceFile) -> Iterator[Record]:
+def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the books of a file, in the order of their first rows.
 
     Raises:
@@ -108,7 +108,7 @@ def records(file: SourceFile) -> Iterator[Record]:
     warnings = readwise_export.warn_of_unknown(unknown)
     for book_id, rows in books.items():
         build = partial(_build_source, book_id, rows)
-        name = f"{file.name}: {headline(rows[0][1][TITLE], 80)}"
+        name = f"{file.name}: {to_headline(rows[0][1][TITLE], 80)}"
         yield name, partial(readwise_export.with_file_warnings, warnings, build)
 
 
@@ -209,7 +209,7 @@ def _build_source(book_id: str, rows: Sequence[Row]) -> Source:
     }
     book, faults = parse_book(raw)
     return make_source(
-        book, warnings_for([((_locate_fault(fault, rows),), reason) for fault, reason in faults])
+        book, warn_of_faults([((_locate_fault(fault, rows),), reason) for fault, reason in faults])
     )
 
 
@@ -224,7 +224,7 @@ def _locate_fault(location: Location, rows: Sequence[Row]) -> str:
 FORMAT: Final = Format(
     name="Readwise CSV export",
     endings=(".csv",),
-    read=records,
+    read=read_records,
     max_bytes=MAX_BYTES,
     fields={
         "Book Title, Book Author": "the title and the author of a source; its id is made of both,"

@@ -18,7 +18,7 @@ from functions.jobs.ingest.readers.decoding import (
     SourceFile,
     Unreadable,
     read_any_text,
-    validated,
+    validate,
 )
 from functions.jobs.ingest.readers.fields import (
     MAX_TAGS,
@@ -26,7 +26,7 @@ from functions.jobs.ingest.readers.fields import (
     Moment,
     Tags,
     clean,
-    headline,
+    to_headline,
 )
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.front_matter import match_front_matter, parse_front_matter
@@ -87,7 +87,7 @@ class _Document:
     warnings: tuple[str, ...] = ()
 
 
-def records(file: SourceFile) -> Iterator[Record]:
+def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the only record of a file."""
     yield file.name, partial(_read_source, file)
 
@@ -129,7 +129,7 @@ def _read_source(file: SourceFile) -> Source:
     section = Section(text, highlighted_at=metadata.date, written_at=written_at)
     return Source(
         source_id=file.source_id or source_id_of(file.collection, file.key),
-        title=headline(title) or "Untitled",
+        title=to_headline(title) or "Untitled",
         tags=(*metadata.tags, *(_find_tags(text, metadata.tags) if is_markdown else ())),
         **metadata.source_fields,
         sections=(section,),
@@ -165,7 +165,7 @@ def _split_front_matter(text: str) -> _Document:
     }
     if _is_address(given.get("source")):  # as Obsidian's Web Clipper writes it
         given.setdefault("url", given["source"])
-    metadata, faults = validated(_FrontMatter, given, set(given))
+    metadata, faults = validate(_FrontMatter, given, set(given))
     warnings = front_matter.warnings + [
         f"line {front_matter.line_numbers.get(str(name), 1)}: {name}: {reason}; field ignored"
         for (name, *_), reason in faults
@@ -225,7 +225,7 @@ def _find_date(name: str) -> datetime | None:
 FORMAT: Final = Format(
     name="Markdown or text",
     endings=(".md", ".markdown", ".txt"),
-    read=records,
+    read=read_records,
     max_bytes=MAX_BYTES,
     fields={
         "text": "the passages",
