@@ -175,7 +175,7 @@ def test_a_scan_says_that_it_has_no_text(tmp_path: Path) -> None:
 
 def test_pages_without_text_are_named_if_they_are_many(tmp_path: Path) -> None:
     path = write_file(tmp_path, "sails.pdf", make_pdf(WIND, [], []))
-    reason = "2 of 3 pages have no text: they may be scans. The others are kept"
+    reason = "2 of 3 pages have no text and may be scans; the others are kept"
     assert read_warnings(path) == [("sails.pdf", reason)]
 
 

@@ -1,4 +1,4 @@
-"""Exports of Carrel: sources with their chunks, in the format of `shared.knowledge.export_lines`.
+"""Carrel exports: sources with their chunks, in the format of `shared.knowledge.export_lines`.
 
 Ids, texts and boundaries are taken as they are: nothing is cleaned, or cut again.
 """

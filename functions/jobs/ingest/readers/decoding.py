@@ -1,4 +1,4 @@
-"""Decoding bytes to text, JSON and validated values, with error messages for people."""
+"""Decodes bytes to text, JSON and validated values, with error messages for people."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class SourceFile:
 
 Location = tuple[int | str, ...]
 Fault = tuple[Location, str]
-"""A location in a record, and what is wrong there."""
+"""The location of a value in a record, and what is wrong with the value."""
 
 Record = tuple[str, Callable[[], Source]]
 """A record before it is read: its name for people, and a function that reads it.
@@ -71,17 +71,18 @@ OTHER_SCRIPTS = (
     *("cp1251", "koi8_r", "cp1253", "cp932", "euc_jp"),
     *("gb18030", "big5", "cp949", "cp1255", "cp1256"),
 )
-"""The legacy encodings that are recognized, the most frequent first."""
+"""The legacy encodings that are recognized, in descending order of frequency."""
 UTF16_MARKS = (BOM_UTF16_LE, BOM_UTF16_BE)
 """The byte order marks at the beginning of a file in UTF-16."""
 _CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x19\x7f]")
 _SAMPLE_BYTES = 65_536
-"""An encoding is recognized by this much of the lines that are not ASCII."""
+"""An encoding is recognized by this many leading bytes of the lines that are not ASCII."""
 _MAX_CHAOS = 0.05
-"""An encoding is as likely as the best one if charset-normalizer finds its text more chaotic by at
-most this much."""
+"""An encoding counts as likely only if charset-normalizer's measure of chaos in the text is higher
+than for the best encoding by at most this much."""
 _MAX_INCOHERENCE = 0.12
-"""The same limit for how much less its letters are those of a language."""
+"""An encoding counts as likely only if charset-normalizer's measure of coherence is lower than for
+the best encoding by at most this much."""
 _MAX_FAULTS = 3
 
 
@@ -93,8 +94,8 @@ def read_text(path: Path, limit: int) -> str:
     """Read a file in UTF-8, or in UTF-16 with a byte order mark.
 
     Raises:
-        Unreadable: It is larger than the limit, binary, or in another encoding.
-        OSError: It cannot be opened.
+        Unreadable: The file is larger than the limit, binary, or in another encoding.
+        OSError: The file cannot be opened.
     """
     if reason := check_size(path.stat().st_size, limit):
         raise Unreadable(reason)
@@ -106,14 +107,14 @@ def read_text(path: Path, limit: int) -> str:
 
 
 def read_any_text(path: Path, limit: int) -> tuple[str, tuple[str, ...]]:
-    """Read a text in UTF-8, UTF-16 with a byte order mark, or a legacy encoding.
+    """Read a file in UTF-8, UTF-16 with a byte order mark, or a legacy encoding.
 
     Returns:
         The text, and a warning if its encoding was guessed or some bytes are not valid.
 
     Raises:
-        Unreadable: It is larger than the limit or binary, or its encoding is not recognized.
-        OSError: It cannot be opened.
+        Unreadable: The file is larger than the limit or binary, or its encoding is not recognized.
+        OSError: The file cannot be opened.
     """
     if reason := check_size(path.stat().st_size, limit):
         raise Unreadable(reason)
@@ -125,7 +126,7 @@ def read_any_text(path: Path, limit: int) -> tuple[str, tuple[str, ...]]:
 
 
 def check_size(size: int, limit: int) -> str | None:
-    """Why something of this size is not read; None if it is."""
+    """Return why something of this size in bytes is not read, or None if it is small enough."""
     return f"is larger than {limit // MEGABYTE} MB: split it" if size > limit else None
 
 
@@ -133,7 +134,7 @@ def decode(data: bytes) -> str:
     """Decode UTF-8, with or without a byte order mark.
 
     Raises:
-        Unreadable: It is in another encoding; the message names the first invalid byte.
+        Unreadable: The data is not UTF-8; the message names the first invalid byte.
     """
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
@@ -150,8 +151,8 @@ def _decode_unicode(data: bytes) -> str:
     """Decode UTF-16 with a byte order mark, or UTF-8.
 
     Raises:
-        Unreadable: It is binary, or not UTF-16 although it begins with the mark.
-        UnicodeDecodeError: It is not UTF-8.
+        Unreadable: The data is binary, or begins with the mark and is not UTF-16.
+        UnicodeDecodeError: The data is not UTF-8.
     """
     if data.startswith(UTF16_MARKS):
         return _decode_utf16(data)
@@ -162,7 +163,10 @@ def _decode_unicode(data: bytes) -> str:
 
 
 def _decode_damaged(data: bytes) -> tuple[str, tuple[str, ...]] | None:
-    """Decode UTF-8 with a few invalid bytes, such as a file that was cut off; else None."""
+    """Decode UTF-8 with a few invalid bytes, such as a file that was cut off.
+
+    Return None if most bytes that are not ASCII are invalid.
+    """
     text = data.decode("utf-8-sig", "replace")
     faults = text.count("\ufffd")
     characters = len(text) - len(text.encode("ascii", "ignore"))
@@ -177,14 +181,14 @@ def decode_legacy(data: bytes, sample: bytes | None = None) -> tuple[str, tuple[
 
     Args:
         data: The text.
-        sample: What to recognize the encoding by, such as a page without its tags; by default the
-            text itself.
+        sample: The part by which to recognize the encoding, such as a page without its tags; by
+            default the whole text.
 
     Returns:
         The text, and a warning that names the encoding.
 
     Raises:
-        Unreadable: It is binary, or its encoding is not recognized.
+        Unreadable: The data is binary, or its encoding is not recognized.
     """
     if _CONTROLS.search(data):
         raise Unreadable("is not text: it has control characters, and is not UTF-8")
@@ -199,7 +203,7 @@ def decode_legacy(data: bytes, sample: bytes | None = None) -> tuple[str, tuple[
 
 
 def _detect_encodings(data: bytes) -> list[str]:
-    """Return the legacy encodings that a text may have, the most likely first."""
+    """Return the legacy encodings that a text may have, in descending order of likelihood."""
     from charset_normalizer import from_bytes
 
     lines = [line for line in data.splitlines() if not line.isascii()]
@@ -242,7 +246,7 @@ def parse_json(text: str) -> Any:
     """Parse a JSON value.
 
     Raises:
-        Unreadable: It is not JSON, or nested too deeply for the interpreter's stack.
+        Unreadable: The text is not JSON, or nested too deeply for the interpreter's stack.
     """
     try:
         return json.loads(text)
@@ -290,13 +294,13 @@ def validate(
 
 
 def _find_optional_path(location: Location, optional: Collection[str]) -> Location:
-    """Return the path to the optional field in which a fault is, or empty if it is in none."""
+    """Return the path to the optional field that contains a fault, or () if none does."""
     ends = (end for end, part in enumerate(location, start=1) if part in optional)
     return location[: next(ends, 0)]
 
 
 def warn_of_faults(faults: Sequence[Fault]) -> tuple[str, ...]:
-    """Return the warning about dropped optional fields, if there are any."""
+    """Return a warning about optional fields that were dropped, if there are any."""
     if not faults:
         return ()
     ignored = "field ignored" if len(faults) == 1 else "fields ignored"

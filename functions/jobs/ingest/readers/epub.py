@@ -1,8 +1,8 @@
 """EPUB books: a section for each chapter, or each document of a chapter, in reading order.
 
 The layout is that of EPUB 3.3 (W3C) and of EPUB 2 (OPF 2.0.1 with its NCX). Packages are read with
-lxml (BSD-3-Clause, which trafilatura needs anyway) because, unlike the parser of the standard
-library, it can be told not to expand entities.
+lxml (BSD-3-Clause, which trafilatura needs anyway) because, unlike the standard library's parser,
+lxml can be told not to expand entities.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _refuse_protected(archive: Archive) -> None:
 def _read_sections(
     archive: Archive, package: Package
 ) -> tuple[list[tuple[str | None, str]], tuple[str, ...]]:
-    """Return the title of the chapter and the text of each section, and what could not be read."""
+    """Return each section's chapter title and text, and warnings about unreadable documents."""
     sections: list[tuple[str | None, str]] = []
     warnings: list[str] = []
     chapter: str | None = None
@@ -148,7 +148,7 @@ def _read_sections(
         texts: list[str] = []
         chapter = titles.get("", chapter)
         for block in blocks:
-            # A part and its first chapter may begin together. The chapter is the last of them.
+            # A part and its first chapter may begin in the same block. The chapter comes last.
             title = next((titles[key] for key in reversed(titles) if key in block.ids), None)
             if title and title != chapter:
                 if texts:
@@ -172,7 +172,7 @@ def _read_document(data: bytes) -> Iterator[Block]:
     try:
         tree = parse_xml(_replace_html_entities(data))
     except Unreadable:
-        # Many old books are not well-formed. The HTML parser ignores declarations of entities.
+        # Many old books are not well-formed. The HTML parser ignores entity declarations.
         text, _ = decode_html(data)
         parser = etree.HTMLParser(
             encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True
@@ -188,7 +188,7 @@ def _read_document(data: bytes) -> Iterator[Block]:
 
 
 def _is_ignored(tag: str, element: Element) -> bool:
-    """Return whether an element is not part of the running text, such as a note or its mark."""
+    """Return whether an element is not part of the running text, such as a note or a note mark."""
     types = (element.get(EPUB_TYPE) or "").split()
     return (
         tag in _IGNORED_TAGS
@@ -219,14 +219,14 @@ FORMAT: Final = Format(
     read=read_records,
     max_bytes=MAX_BYTES,
     fields={
-        "documents of the spine": "the passages, without footnotes and their marks, images and"
-        " tables of contents",
+        "documents of the spine": "the passages, without footnotes, note marks, images and tables"
+        " of contents",
         "table of contents": "the chapter of a passage",
         "dc:title": "the title; if missing, the file's name",
         "dc:creator": "the author; translators, illustrators and the like are left out",
         "dc:language": "the language",
         "dc:source": "the URL of the original, if it is on the web",
-        "dc:date": "the date of publication, for a new text; if missing, the file's date",
+        "dc:date": "the publication date, for a new text; if missing, the file's date",
     },
     example="Sails.epub: 12 chapters, not protected by DRM\n",
 )

@@ -1,4 +1,4 @@
-"""JSON Lines: one document per line, as in BEIR's `corpus.jsonl`, or an export of Carrel."""
+"""JSON Lines: one document per line, as in BEIR's `corpus.jsonl`, or a Carrel export."""
 
 from __future__ import annotations
 

@@ -119,10 +119,10 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """A highlight, a note or a bookmark. No reader keeps bookmarks.
+    """A highlight, a note or a bookmark. Bookmarks do not become sections.
 
     Attributes:
-        kind: What it is; None if the language of its heading is not one of `LANGUAGES`.
+        kind: The kind; None if the language of its heading is not one of `LANGUAGES`.
         text: The highlighted text, or the note.
         position: Its position in the book.
         added_at: When it was made: the Kindle's local time labelled UTC, or real UTC if the heading
@@ -138,7 +138,7 @@ class Annotation:
 
 
 def parse_kind(heading: str) -> AnnotationKind | None:
-    """Return the kind named in a heading; if several are, the first in the order of the enum."""
+    """Return the kind named in a heading; if several are named, the first in the enum's order."""
     words = set(_WORD.findall(fold_text(heading)))
     kinds = {_KIND_BY_WORD[word] for word in words & _KIND_BY_WORD.keys()}
     return next((kind for kind in AnnotationKind if kind in kinds), None)
@@ -147,7 +147,7 @@ def parse_kind(heading: str) -> AnnotationKind | None:
 def parse_position(heading: str) -> Position:
     """Return the page and the location in a heading.
 
-    They are the last of each, because a chapter title may contain others.
+    The last of each is used, because a chapter title before them may contain others.
     """
     text = fold_text(heading)
     page = roman_page = first_location = last_location = None
@@ -208,7 +208,7 @@ def _add_time(midnight: datetime, time: re.Match[str]) -> datetime:
 
 
 def format_authors(text: str) -> str | None:
-    """Put first names first: `Helm, Ann;Bo Sea` becomes `Ann Helm, Bo Sea`. None without names."""
+    """Put first names first: `Helm, Ann;Bo Sea` becomes `Ann Helm, Bo Sea`; "" becomes None."""
     names = []
     for name in filter(None, map(str.strip, text.split(";"))):
         last, _, first = (part.strip() for part in name.partition(","))
@@ -220,9 +220,9 @@ def _is_inverted(last: str, first: str) -> bool:
     """Return whether `last, first` is one inverted personal name, not two names or a company.
 
     `Gaiman, Neil`, `de la Mare, Walter John` and `Le Guin, Ursula K.` are one name;
-    `Neil Gaiman, Terry Pratchett` is two. Two names have at least two words each. If both sides do,
-    one name shows in a particle at the outer end of either side, in a suffix before the comma, or
-    in an initial at the end.
+    `Neil Gaiman, Terry Pratchett` is two. Two names have at least two words each. Longer texts are
+    one name if `last` begins with a particle or ends with a suffix, or if `first` ends with a
+    particle or an initial.
     """
     if not last or not first or "," in first or _SUFFIX.fullmatch(first):
         return False

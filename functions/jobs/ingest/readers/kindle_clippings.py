@@ -216,8 +216,8 @@ FORMAT: Final = Format(
     fields={
         "Title (Series) (Author)": "the title with the series, and the author, of a source; its id"
         " is made of both",
-        "Highlight": "a passage; of one that was repeated or extended, the longest stands",
-        "Note": "joined to the highlight at its location, after an empty line; else a passage",
+        "Highlight": "a passage; if it was repeated or extended, the longest version is kept",
+        "Note": "joined to the highlight at its location, after an empty line; otherwise a passage",
         "Bookmark": "left out",
         "page, Location": "the page, and the location",
         "Added on": "the date of the passage, by the Kindle's clock",

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from functions.jobs.ingest.readers.fields import fold_text
 from functions.jobs.ingest.readers.folder import list_files_below
 from functions.jobs.ingest.readers.front_matter import match_front_matter, parse_front_matter
-from functions.jobs.ingest.readers.markdown import Markdown, without_wikilinks
+from functions.jobs.ingest.readers.markdown import Markdown, replace_wikilinks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -92,7 +92,7 @@ class Vault:
         self._boundary = boundary
 
     @cached_property
-    def templates(self) -> Path:
+    def templates_folder(self) -> Path:
         """The templates folder: from Obsidian's settings, or `Templates`."""
         settings_file = self._folder / _SETTINGS_FOLDER / "templates.json"
         try:
@@ -148,7 +148,9 @@ class Vault:
         """The vault's files except templates, mapped to their real paths."""
         files = list_files_below(self._folder, self._boundary).files
         return {
-            path: real for path, real in files.items() if not path.is_relative_to(self.templates)
+            path: real
+            for path, real in files.items()
+            if not path.is_relative_to(self.templates_folder)
         }
 
     @cached_property
@@ -213,4 +215,4 @@ def _read_aliases(file: Path) -> Iterator[str]:
     for value in (fields.get("alias"), fields.get("aliases")):
         names = value.split(",") if isinstance(value, str) else value
         if isinstance(names, list):
-            yield from (without_wikilinks(alias) for alias in names if isinstance(alias, str))
+            yield from (replace_wikilinks(alias) for alias in names if isinstance(alias, str))

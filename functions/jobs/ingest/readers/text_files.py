@@ -31,7 +31,7 @@ from functions.jobs.ingest.readers.fields import (
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.front_matter import match_front_matter, parse_front_matter
 from functions.jobs.ingest.readers.links import MAX_LINKS, LinkResolver
-from functions.jobs.ingest.readers.markdown import CODE, read_markdown, without_wikilinks
+from functions.jobs.ingest.readers.markdown import CODE, read_markdown, replace_wikilinks
 from shared.core.ids import safe_id
 from shared.knowledge.source import Section, Source
 from shared.text.markup import WIKILINK, plain_line, wikilink_target
@@ -159,7 +159,7 @@ def _split_front_matter(text: str) -> _Document:
     if match is None or front_matter is None:
         return _Document(text.strip())
     given = {
-        key: _strip_wikilinks(value)
+        key: _replace_wikilinks(value)
         for key, value in front_matter.fields.items()
         if value not in _YAML_NULLS
     }
@@ -174,11 +174,11 @@ def _split_front_matter(text: str) -> _Document:
     return _Document(text[match.end() :].strip(), metadata, wikilinks, tuple(warnings))
 
 
-def _strip_wikilinks(value: Any) -> Any:
-    """Replace wikilinks in a value or in the values of a list."""
+def _replace_wikilinks(value: Any) -> Any:
+    """Replace wikilinks in a value, or in each value of a list."""
     if isinstance(value, list):
-        return [without_wikilinks(item) if isinstance(item, str) else item for item in value]
-    return without_wikilinks(value) if isinstance(value, str) else value
+        return [replace_wikilinks(item) if isinstance(item, str) else item for item in value]
+    return replace_wikilinks(value) if isinstance(value, str) else value
 
 
 def _is_address(value: Any) -> bool:
