@@ -206,11 +206,11 @@ def _replace_html_entities(data: bytes) -> bytes:
     except UnicodeDecodeError:
         return data
 
-    def replacement(match: re.Match[str]) -> str:
+    def replace_entity(match: re.Match[str]) -> str:
         name = match[1]
         return match[0] if name in _XML_ENTITIES else html5.get(f"{name};", match[0])
 
-    return _ENTITY.sub(replacement, text).encode()
+    return _ENTITY.sub(replace_entity, text).encode()
 
 
 FORMAT: Final = Format(

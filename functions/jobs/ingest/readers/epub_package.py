@@ -141,13 +141,13 @@ def _find_texts(package: Element, name: str) -> list[str]:
 
 def _read_authors(package: Element) -> list[str]:
     """Return the creators who are authors; if there are none, all creators, such as editors."""
-    refinements = {
+    roles_by_creator_id = {  # EPUB 3; in EPUB 2, the role is an attribute of the creator
         (meta.get("refines") or "").removeprefix("#"): _get_text(meta)
         for meta in find_elements(package, "meta")
         if meta.get("property") == "role"
     }
     creators = [
-        (name, _get_attribute(creator, "role") or refinements.get(creator.get("id"), ""))
+        (name, _get_attribute(creator, "role") or roles_by_creator_id.get(creator.get("id"), ""))
         for creator in find_elements(package, "creator")
         if (name := _get_text(creator))
     ]

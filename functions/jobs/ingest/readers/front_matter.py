@@ -65,16 +65,16 @@ def parse_front_matter(block: str) -> FrontMatter | None:
     block = _UNQUOTED_TAGS.sub(_quote_hashtags, block)
     entries = _split_entries(block)
     front_matter = FrontMatter()
-    for line, entry in entries:
+    for line_number, entry in entries:
         if start := _ENTRY_START.match(entry):
-            front_matter.line_numbers[start["key"].lower()] = line
+            front_matter.line_numbers[start["key"].lower()] = line_number
     try:
         fields = _load(block) or {}
     except _Malformed:
         if not _FIRST_KEY.match(block):
             return None
-        for line, entry in entries:
-            _add_entry(front_matter, line, entry)
+        for line_number, entry in entries:
+            _add_entry(front_matter, line_number, entry)
         return front_matter
     if not isinstance(fields, dict):
         return None
@@ -121,7 +121,7 @@ def _split_entries(block: str) -> list[tuple[int, str]]:
     return [(number, "\n".join(lines)) for number, lines in entries]
 
 
-def _add_entry(front_matter: FrontMatter, line: int, entry: str) -> None:
+def _add_entry(front_matter: FrontMatter, line_number: int, entry: str) -> None:
     """Parse an entry on its own, and add it, or as much of it as can be read."""
     start = _ENTRY_START.match(entry)
     try:
@@ -131,24 +131,26 @@ def _add_entry(front_matter: FrontMatter, line: int, entry: str) -> None:
     if isinstance(fields, dict):
         front_matter.fields |= {key.lower(): _restore_wikilinks(fields[key]) for key in fields}
     elif start and fields is None:
-        _salvage_entry(front_matter, line, entry, start)
+        _salvage_entry(front_matter, line_number, entry, start)
     else:
-        front_matter.warnings.append(f"line {line}: not a `key: value` pair; line ignored")
+        front_matter.warnings.append(f"line {line_number}: not a `key: value` pair; line ignored")
 
 
-def _salvage_entry(front_matter: FrontMatter, line: int, entry: str, start: re.Match[str]) -> None:
+def _salvage_entry(
+    front_matter: FrontMatter, line_number: int, entry: str, start: re.Match[str]
+) -> None:
     """Add the value on the first line of an entry, or if there is none, the list items below it.
 
     Args:
         front_matter: Gets the value, and a warning for each line that is ignored.
-        line: The number of the entry's first line in the file.
+        line_number: The number of the entry's first line in the file.
         entry: The text of the entry, which is not valid YAML.
         start: The match of `_ENTRY_START`.
     """
     key, value = start["key"].lower(), start["value"].strip()
-    candidates = [(line, value)] if value else []
+    candidates = [(line_number, value)] if value else []
     problems: list[tuple[int, str]] = []
-    for number, text in enumerate(entry.split("\n")[1:], start=line + 1):
+    for number, text in enumerate(entry.split("\n")[1:], start=line_number + 1):
         item = _ITEM.fullmatch(text)
         if item and not value:
             candidates.append((number, item[1]))
