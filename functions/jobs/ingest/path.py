@@ -15,7 +15,7 @@ from functions.jobs.ingest.followed_folder import (
     content_hash,
 )
 from functions.jobs.ingest.missing_sources import MissingSources
-from functions.jobs.ingest.readers.fields import headline, to_one_line
+from functions.jobs.ingest.readers.fields import to_headline, to_one_line
 from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import (
     FileListing,
@@ -102,7 +102,7 @@ async def ingest_path(  # noqa: PLR0913 - two ways to confirm what is missing
             report.finished = False
             return
         for source, reason in await save_batch(batch, ctx, budget, report):
-            name = f"{headline(source.title, _TITLE_LENGTH)} ({source.source_id})"
+            name = f"{to_headline(source.title, _TITLE_LENGTH)} ({source.source_id})"
             report.failures.append(Failure(name, reason))
     done = await _forget(sorted(forgotten), ctx, budget, report)
     await comparison.store(done, ctx.clock() if report.finished else None)

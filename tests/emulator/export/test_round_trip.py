@@ -234,7 +234,7 @@ async def test_an_export_inside_a_folder_is_left_out(base: Context, tmp_path: Pa
     assert dict(report.counts) == {"read": 1}
     [warning] = report.warnings
     assert (warning.name, warning.reason) == (
-        "export", "is an export of Carrel: ingest that by itself"
+        "export", "is a Carrel export: ingest it by itself"
     )  # fmt: skip
 
 

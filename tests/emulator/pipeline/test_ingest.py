@@ -275,7 +275,7 @@ async def test_partly_stored_item_is_a_warning(ctx: Context, tmp_path: Path) -> 
     write_file(tmp_path, "a.md", f"---\ndate: soon\n---\n{REEF}")
     write_export(tmp_path, make_book(highlights=[{"text": DOUGH, "highlighted_at": "later"}]))
     report = await run_ingest(ctx)
-    reason = "is not an ISO 8601 date such as 2024-05-31; kept without it"
+    reason = "is not an ISO 8601 date such as 2024-05-31; field ignored"
     assert report.failures == []
     assert report.warnings == [
         Failure("a.md", f"line 2: date: “soon” {reason}"),

@@ -268,7 +268,7 @@ async def test_empty_prefix_ingests_nothing(app: App) -> None:
 
 async def test_partly_stored_file_is_one_warning(app: App, ctx: Context, storage: Storage) -> None:
     upload(storage, "a.md", f"---\ndate: soon\n---\n{REEF}")
-    reason = "line 2: date: “soon” is not an ISO 8601 date such as 2024-05-31; kept without it"
+    reason = "line 2: date: “soon” is not an ISO 8601 date such as 2024-05-31; field ignored"
     report = await run_ingest(app)
     assert report.warnings == [Failure(f"{ADDRESS}/a.md", reason)]
     assert (report.failures, await chunk_texts(ctx)) == ([], [REEF])

@@ -106,7 +106,7 @@ def test_a_folder_that_is_an_export_is_read_by_its_lines_alone(tmp_path: Path) -
 def test_an_export_without_its_lines_is_an_error(tmp_path: Path) -> None:
     write_file(tmp_path, "carrel-export.json", "{}")
     write_file(tmp_path, "markdown/sources/a.md", "A copy for people.")
-    with pytest.raises(InvalidInput, match="are missing"):
+    with pytest.raises(InvalidInput, match="is a Carrel export without"):
         read_sources(tmp_path)
 
 

@@ -301,7 +301,7 @@ def test_deep_nesting_does_not_exhaust_the_stack(tmp_path: Path) -> None:
         (b"%PDF-1.7", "is no ZIP archive, or cut off: download it again"),
         (make_epub({"one.xhtml": ONE})[:-30], "is no ZIP archive, or cut off: download it again"),
         (make_zip({"a": "b"}), "lacks META-INF/container.xml: download it again"),
-        (make_zip({"META-INF/container.xml": "<a"}), "has malformed XML: download it again"),
+        (make_zip({"META-INF/container.xml": "<a"}), "contains malformed XML: download it again"),
         (
             make_zip({"META-INF/container.xml": "<a/>"}),
             "is not an EPUB: its container names no package document",

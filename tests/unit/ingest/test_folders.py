@@ -46,7 +46,7 @@ def test_links_that_leave_the_folder_are_refused_by_name(tmp_path: Path) -> None
     (root / "hop.md").symlink_to(root / "real/passwords.md")
     (root / "linked").symlink_to(tmp_path / "elsewhere")
     (root / "picture.png").symlink_to(secret)
-    reason = "is a link to a target outside the folder: ingest that by itself"
+    reason = "is a link to a target outside the folder: ingest the target by itself"
     expected = [("hop.md", reason), ("linked", reason), ("real/passwords.md", reason)]
     assert read_problems(root) == expected
     assert [source.text for source in read_sources(root)] == ["Inside."]

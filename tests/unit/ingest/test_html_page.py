@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from functions.jobs.ingest.readers import html_page
 from functions.jobs.ingest.readers.decoding import Unreadable
-from functions.jobs.ingest.readers.html_page import article_source
+from functions.jobs.ingest.readers.html_page import make_article_source
 from tests.support.source_files import read_one, read_problems, read_sources, write_file
 from tests.support.web_pages import PROSE, make_page
 
@@ -27,12 +27,12 @@ NO_ARTICLE = (
 
 def read_page(html: str) -> str:
     """Return the text of a page's article."""
-    return article_source(html.encode(), source_id="x").text
+    return make_article_source(html.encode(), source_id="x").text
 
 
 def refusal(html: bytes) -> str:
     with pytest.raises(Unreadable) as error:
-        article_source(html, source_id="x")
+        make_article_source(html, source_id="x")
     return str(error.value)
 
 
@@ -67,7 +67,7 @@ def test_a_bare_page_has_the_name_and_the_date_of_its_file(tmp_path: Path) -> No
 
 
 def test_headings_are_the_chapters_of_passages() -> None:
-    (section,) = article_source(make_page().encode(), source_id="x").sections
+    (section,) = make_article_source(make_page().encode(), source_id="x").sections
     start = section.text.index("When to reef")
     assert section.locator_at(0).chapter is None
     assert section.locator_at(start).chapter == "When to reef"
@@ -87,19 +87,19 @@ def test_headings_are_the_chapters_of_passages() -> None:
 )
 def test_the_address_is_what_the_browser_noted(mark: str, address: str | None) -> None:
     page = make_page(canonical="").replace("<html", f"{mark}<html")
-    assert article_source(page.encode(), source_id="x").source_url == address
+    assert make_article_source(page.encode(), source_id="x").source_url == address
 
 
 def test_a_fetched_page_has_its_address() -> None:
     page = make_page(canonical="").encode()
     url = "https://example.com/a"
-    source = article_source(page, source_id="x", url=url)
+    source = make_article_source(page, source_id="x", url=url)
     assert (source.source_id, source.source_url) == ("x", url)
 
 
 def test_only_addresses_on_the_web_are_stored() -> None:
     page = make_page(canonical="javascript:alert(1)").encode()
-    source = article_source(page, source_id="x", url="https://example.com/a")
+    source = make_article_source(page, source_id="x", url="https://example.com/a")
     assert source.source_url == "https://example.com/a"
 
 
@@ -116,7 +116,7 @@ def test_only_addresses_on_the_web_are_stored() -> None:
 )
 def test_a_page_without_a_server_has_the_declared_encoding(data: bytes) -> None:
     prose = PROSE.encode("utf-16-le" if data.startswith(b"\xff\xfe") else "ascii")
-    source = article_source(data + prose, source_id="x")
+    source = make_article_source(data + prose, source_id="x")
     assert source.text.startswith("Größe “x”")
 
 
@@ -127,14 +127,14 @@ def test_an_encoding_that_is_not_declared_is_recognized(encoding: str, declarati
     text = "Größe und Länge des Segels “Groß”. " if encoding == "cp1252" else russian
     script = f"<script>let menu = '{'x' * 5_000}'</script>"
     page = f"<html><head>{declaration}{script}</head><body><p>{text * 9}</p></body></html>"
-    source = article_source(page.encode(encoding), source_id="x")
+    source = make_article_source(page.encode(encoding), source_id="x")
     assert source.text == (text * 9).strip()
     reason = f"is not UTF-8 and was read as {encoding}; if letters are wrong, save it as UTF-8"
     assert source.warnings == (reason,)
 
 
 def test_an_encoding_that_is_not_recognized_is_read_as_browsers_do() -> None:
-    source = article_source(b"<p>\x98\x03 " + PROSE.encode(), source_id="x")
+    source = make_article_source(b"<p>\x98\x03 " + PROSE.encode(), source_id="x")
     assert source.text == f"\u02dc {PROSE}"
     assert ["not recognized" in warning for warning in source.warnings] == [True]
 
@@ -160,7 +160,7 @@ def test_references_mean_what_they_mean_in_browsers() -> None:
 )
 def test_a_label_stands_for_its_wider_encoding(label: str, codec: str, text: str) -> None:
     page = f"<html><head><meta charset={label}></head><body><p>{text * 20}</p></body></html>"
-    assert article_source(page.encode(codec), source_id="x").text.startswith(text)
+    assert make_article_source(page.encode(codec), source_id="x").text.startswith(text)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_deep_nesting_does_not_exhaust_the_stack() -> None:
     for tag in ("div", "b", "blockquote"):
         html = f"<{tag}>" * 20_000 + f"<p>{PROSE}</p>"
         try:
-            article_source(html.encode(), source_id="x")
+            make_article_source(html.encode(), source_id="x")
         except Unreadable:
             continue
 
@@ -248,7 +248,7 @@ def test_a_mutilated_page_never_crashes(
 @given(parts=st.lists(st.sampled_from(PARTS), max_size=40))
 def test_any_order_of_elements_is_read_or_refused(parts: list[str]) -> None:
     try:
-        source = article_source("".join(parts).encode(), source_id="x")
+        source = make_article_source("".join(parts).encode(), source_id="x")
     except Unreadable:
         return
     assert source.text

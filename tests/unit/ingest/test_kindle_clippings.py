@@ -396,7 +396,7 @@ def test_clippings_are_known_by_the_names_of_their_files(tmp_path: Path, name: s
 
 def test_clippings_in_another_text_file_say_to_rename_it(tmp_path: Path) -> None:
     path = write_file(tmp_path, "kindle.txt", "\ufeff" + highlight("1-2", "Reef early."))
-    reason = "has clippings of a Kindle: rename it to `My Clippings.txt`"
+    reason = "contains Kindle clippings: rename it to `My Clippings.txt`"
     assert read_problems(path) == [("kindle.txt", reason)]
 
 
@@ -404,7 +404,7 @@ def test_clippings_in_another_text_file_say_to_rename_it(tmp_path: Path) -> None
 def test_other_text_is_read_as_text_unless_its_name_is_taken(tmp_path: Path, content: str) -> None:
     assert len(read_sources(write_file(tmp_path, "plain.txt", content))) == 1
     path = write_file(tmp_path, "newspaper clippings.txt", "Some words.")
-    reason = "is not a My Clippings.txt of a Kindle: rename it, to read it as text"
+    reason = "is not a Kindle's My Clippings.txt: rename it, to read it as text"
     assert read_problems(path) == [("newspaper clippings.txt", reason)]
 
 
@@ -429,7 +429,7 @@ def test_what_cannot_be_read_of_entries_is_counted(tmp_path: Path) -> None:
     assert [reason for _, reason in read_warnings(path)] == [
         "2 entries without text: the publisher's limit on clippings was reached; left out",
         f"1 entry with a heading that is not in {LANGUAGES}; kept as a highlight",
-        "1 entry with a date that cannot be read; kept without it",
+        "1 entry with a date that cannot be read; kept without a date",
     ]
 
 

@@ -1,4 +1,4 @@
-"""A vault of Obsidian: its markup, its links and what is left out of it."""
+"""An Obsidian vault: its markup, its links and what is left out."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def test_templates_and_hidden_folders_are_left_out(
         write_file(vault, ".obsidian/templates.json", settings)
     listing = list_files(vault)
     assert list(listing.files) == ["Notes/Templates.md"]
-    assert listing.not_read == "1 in the folder of templates"
+    assert listing.not_read == "1 in the templates folder"
 
 
 def test_drawings_are_left_out(vault: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from functions.jobs.ingest.readers import pdf, pdf_program
 from functions.jobs.ingest.readers.decoding import Unreadable
-from functions.jobs.ingest.readers.pdf import pdf_source
+from functions.jobs.ingest.readers.pdf import make_pdf_source
 from tests.support.pdf_files import Annotation, make_pdf
 from tests.support.source_files import read_one, read_problems, read_warnings, write_file
 
@@ -160,7 +160,7 @@ def test_a_note_that_repeats_the_highlight_is_not_a_note(tmp_path: Path) -> None
 def test_pages_have_links_if_the_pdf_has_an_address(tmp_path: Path) -> None:
     path = write_file(tmp_path, "x", make_pdf(["One."], ["Two."]))
     url = "https://example.com/sails.pdf#zoom=2"
-    source = pdf_source(path, source_id="x", title="Sails", url=url)
+    source = make_pdf_source(path, source_id="x", title="Sails", url=url)
     assert source.source_url == url
     assert [locator.url for _, locator in source.sections[0].locators] == [
         "https://example.com/sails.pdf#page=1",
@@ -175,7 +175,7 @@ def test_a_scan_says_that_it_has_no_text(tmp_path: Path) -> None:
 
 def test_pages_without_text_are_named_if_they_are_many(tmp_path: Path) -> None:
     path = write_file(tmp_path, "sails.pdf", make_pdf(WIND, [], []))
-    reason = "2 of 3 pages have no text: they may be scans. The others are kept"
+    reason = "2 of 3 pages have no text and may be scans; the others are kept"
     assert read_warnings(path) == [("sails.pdf", reason)]
 
 
@@ -234,7 +234,7 @@ def test_secrets_do_not_reach_the_process(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(pdf_program, "__name__", "environment_probe")
     path = write_file(tmp_path, "sails.pdf", make_pdf(WIND))
     with pytest.raises(Unreadable) as error:
-        pdf_source(path, source_id="x", title="x")
+        make_pdf_source(path, source_id="x", title="x")
     assert "READWISE_TOKEN" not in str(error.value)
 
 

@@ -205,7 +205,7 @@ def test_invalid_values_are_named_by_line_and_column(tmp_path: Path) -> None:
     assert reason == (
         "line 2: Highlighted at: “May 31” is not an ISO 8601 date such as 2024-05-31;"
         " line 4: Location: Input should be a valid number, unable to parse string as a number;"
-        " kept without it"
+        " fields ignored"
     )
 
 

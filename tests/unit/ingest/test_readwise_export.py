@@ -198,7 +198,7 @@ def test_invalid_optional_field_does_not_lose_its_book(tmp_path: Path) -> None:
     path = write_export(tmp_path, make_book(highlights=highlights, summary=["a"]))
     assert [section.text for section in read_one(path).sections] == ["x"]
     ((_, reason),) = read_warnings(path)
-    assert reason.endswith("; kept without it")
+    assert reason.endswith("; fields ignored")
 
 
 def test_highlights_without_location_come_last(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_invalid_date_is_dropped_from_its_highlight(tmp_path: Path) -> None:
     ]
     path = write_export(tmp_path, make_book(highlights=highlights))
     reason = "highlights.1.highlighted_at: “May 31” is not an ISO 8601 date such as 2024-05-31"
-    assert read_warnings(path) == [("export.json: Walden", f"{reason}; kept without it")]
+    assert read_warnings(path) == [("export.json: Walden", f"{reason}; field ignored")]
     expected = (Section("x", highlighted_at=datetime(2024, 5, 31, tzinfo=UTC)), Section("y"))
     assert read_one(path).sections == expected
 

@@ -153,7 +153,7 @@ def test_front_matter_is_read_as_people_type_it(
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("just words", "line 3: has no `key: value`"),
+        ("just words", "line 3: not a `key: value` pair"),
         ("x: [a, b", "line 3: x: expected ',' or ']', but got '<stream end>'"),
         ('x: "a', "line 3: x: found unexpected end of stream"),
         ("x: \ufffe", "line 3: x: special characters are not allowed"),
@@ -166,7 +166,7 @@ def test_front_matter_is_read_as_people_type_it(
 def test_a_line_that_is_not_yaml_loses_only_itself(tmp_path: Path, line: str, reason: str) -> None:
     content = f"---\ntitle: Given: it\n{line}\ntags: [a]\n---\nWords."
     path = write_file(tmp_path, "note.md", content)
-    assert read_warnings(path) == [("note.md", f"{reason}; kept without it")]
+    assert read_warnings(path) == [("note.md", f"{reason}; line ignored")]
     source = read_one(path)
     assert (source.title, source.tags, source.text) == ("Given: it", ("a",), "Words.")
 
@@ -183,7 +183,7 @@ def test_a_line_that_is_not_yaml_loses_only_itself(tmp_path: Path, line: str, re
 )
 def test_invalid_field_is_dropped_from_its_note(tmp_path: Path, line: str, reason: str) -> None:
     path = write_file(tmp_path, "note.md", f"---\nauthor: Ann\n{line}\n---\nWords.")
-    assert read_warnings(path) == [("note.md", f"line 3: {reason}; kept without it")]
+    assert read_warnings(path) == [("note.md", f"line 3: {reason}; field ignored")]
     source = read_one(path)
     assert source.text == "Words."
     assert source.author == "Ann"
@@ -195,7 +195,7 @@ def test_front_matter_that_unfolds_without_end_is_left_out(tmp_path: Path) -> No
     levels = [f"{name}: &{name} [{f'*{below}, ' * 9}]" for below, name in pairwise(names)]
     front_matter = "\n".join(["a: &a [x]", *levels, "date: *i"])
     path = write_file(tmp_path, "note.md", f"---\n{front_matter}\n---\nWords.")
-    reason = "line 11: date: A date is a text such as 2024-05-31; kept without it"
+    reason = "line 11: date: A date is a text such as 2024-05-31; field ignored"
     assert read_warnings(path) == [("note.md", reason)]
 
 

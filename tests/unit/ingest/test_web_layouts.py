@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.jobs.ingest.readers.html_page import article_source
+from functions.jobs.ingest.readers.html_page import make_article_source
 from tests.support.web_pages import PROSE
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ MORE = (
 
 
 def read_page(html: str) -> Source:
-    return article_source(html.encode(), source_id="x")
+    return make_article_source(html.encode(), source_id="x")
 
 
 def make_page(body: str, *, title: str = "Reefing", site: str = "example.com") -> str:

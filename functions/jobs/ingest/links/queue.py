@@ -13,7 +13,7 @@ from functions.jobs.ingest.links.page import (
     fetch_source,
 )
 from functions.jobs.ingest.readers.decoding import Unreadable
-from functions.jobs.ingest.readers.fields import headline, to_one_line
+from functions.jobs.ingest.readers.fields import to_headline, to_one_line
 from shared.core.errors import InvalidInput
 from shared.core.public_url import DocumentRejected, PublicUrl
 from shared.core.safe_fetch import SafeFetch
@@ -114,7 +114,7 @@ async def _store_page(
 
 
 def _shorten(error: Unreadable) -> str:
-    return headline(str(error), _MAX_REASON)
+    return to_headline(str(error), _MAX_REASON)
 
 
 async def _fetch_and_save(link: Link, ctx: Context, report: Report, fetch: SafeFetch) -> None:

@@ -1,4 +1,4 @@
-"""Blocks of text in HTML, XHTML and what trafilatura makes of them."""
+"""Finds blocks of text in HTML, XHTML and trafilatura's output."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Block:
     """A paragraph, heading, list item, table row ... on lines of its own.
 
     Attributes:
-        tag: The name of its element, without the namespace.
-        text: Its text, not empty.
-        ids: The ids of elements that begin in it, or between the block before it and it.
+        tag: The name of the block's element, without the namespace.
+        text: The text, not empty.
+        ids: The ids of elements that begin in the block, or between it and the previous block.
     """
 
     tag: str
@@ -73,7 +73,7 @@ def read_blocks(
             verbatim = not _VERBATIM.isdisjoint(open_tags)
             texts.append(node.replace("\n", LINE_BREAK) if verbatim else _SPACE.sub(" ", node))
         elif isinstance(node, _Edge):
-            if text := _join(texts, verbatim=open_tags[-1] in _VERBATIM):
+            if text := _join_texts(texts, verbatim=open_tags[-1] in _VERBATIM):
                 yield Block(open_tags[-1], text, frozenset(ids))
                 ids.clear()
             texts.clear()
@@ -82,36 +82,36 @@ def read_blocks(
             else:
                 open_tags.pop()
         else:
-            tag = local_name(node)
+            tag = get_local_name(node)
             if tag and not is_ignored(tag, node):
                 ids.update(filter(None, [node.get("id")]))
-                texts.append(_separator(tag, texts))
-                pending += _contents(node, tag)
-    if text := _join(texts, verbatim=False):
+                texts.append(_choose_separator(tag, texts))
+                pending += _list_contents(node, tag)
+    if text := _join_texts(texts, verbatim=False):
         yield Block("", text, frozenset(ids))
 
 
 def is_block(element: Element) -> bool:
     """Return whether an element is a paragraph, heading, list item, table cell ..."""
-    tag = local_name(element)
+    tag = get_local_name(element)
     return tag in _BLOCKS or tag in _CELLS
 
 
-def local_name(element: Element) -> str:
-    """Return the name of an element without its namespace; "" of a comment or an instruction."""
+def get_local_name(element: Element) -> str:
+    """Return an element's name without the namespace; "" for a comment or an instruction."""
     tag = element.tag
     return tag.rpartition("}")[2].lower() if isinstance(tag, str) else ""
 
 
-def _separator(tag: str, texts: list[str]) -> str:
-    """Return what stands before an element in its line."""
+def _choose_separator(tag: str, texts: list[str]) -> str:
+    """Return what separates an element from the texts before it in the same block."""
     if tag in _LINE_BREAKS:
         return LINE_BREAK
     return _CELL_SEPARATOR if tag in _CELLS and any(text.strip() for text in texts) else ""
 
 
-def _contents(element: Element, tag: str) -> list[Element | _Edge | str]:
-    """Return what an element contains, the last first."""
+def _list_contents(element: Element, tag: str) -> list[Element | _Edge | str]:
+    """Return what an element contains, in reverse order."""
     contents: list[Element | _Edge | str] = [element.text or ""]
     for child in element:
         contents += (child, child.tail or "")
@@ -121,11 +121,11 @@ def _contents(element: Element, tag: str) -> list[Element | _Edge | str]:
 
 
 def _is_code_block(element: Element, tag: str) -> bool:
-    """Return whether an element is what trafilatura makes of preformatted text."""
+    """Return whether an element is preformatted text in trafilatura's output."""
     return tag == "code" and "\n" in "".join(element.itertext())
 
 
-def _join(texts: list[str], *, verbatim: bool) -> str:
+def _join_texts(texts: list[str], *, verbatim: bool) -> str:
     text = "".join(texts)
     if verbatim:
         lines = text.split(LINE_BREAK)

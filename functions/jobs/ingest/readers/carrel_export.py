@@ -1,4 +1,4 @@
-"""Exports of Carrel: sources with their chunks, in the format of `shared.knowledge.export_lines`.
+"""Carrel exports: sources with their chunks, in the format of `shared.knowledge.export_lines`.
 
 Ids, texts and boundaries are taken as they are: nothing is cleaned, or cut again.
 """
@@ -106,7 +106,7 @@ def is_header(line: bytes) -> bool:
     return HEADER_FIELD.encode() in line[: 2 * len(HEADER_FIELD)]
 
 
-def records(name: str, header: bytes, lines: Iterator[tuple[int, bytes]]) -> Iterator[Record]:
+def read_records(name: str, header: bytes, lines: Iterator[tuple[int, bytes]]) -> Iterator[Record]:
     """Yield the sources of an export.
 
     Args:

@@ -1,4 +1,4 @@
-"""Decoding bytes to text, JSON and validated values, with error messages for people."""
+"""Decodes bytes to text, JSON and validated values, with error messages for people."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from functions.jobs.ingest.readers.links import LinkTargets
+    from functions.jobs.ingest.readers.links import LinkResolver
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -30,17 +30,18 @@ class SourceFile:
     """A file to read.
 
     Attributes:
-        path: The path by which to open it.
-        name: The name in reports: its path below the folder that is read, with `/`.
-        collection: The prefix of ids: the name of the folder, and its number if it has one. It
-            distinguishes files of the same name in two folders, and stays the same when the folder
-            moves, so that ids do.
+        path: The path by which to open the file.
+        name: The file's name in reports: its path below the folder that is read, with `/`.
+        collection: The prefix of ids: the name of the folder, and its number if it has one. The
+            prefix distinguishes files of the same name in two folders, and stays the same when the
+            folder moves, so that ids do.
         key: The path of the file below that folder, with `/`.
-        modified_at: The time of its last change; None for a download, whose time says nothing.
-        source_id: The id of its source, if that is not made of the path: the file was renamed, or
-            its path was that of another one.
-        links: Finds what links in it lead to; None for a download, whose neighbours are unknown.
-        url: The address that it was fetched from.
+        modified_at: The time of the last change; None for a download, whose time says nothing.
+        source_id: The id of the source, if it is not made of the path: the file was renamed, or
+            another file had this path.
+        link_resolver: Resolves links in the file; None for a download, whose neighbours are
+            unknown.
+        url: The address that the file was fetched from.
     """
 
     path: Path
@@ -49,13 +50,13 @@ class SourceFile:
     key: str
     modified_at: datetime | None = None
     source_id: str | None = None
-    links: LinkTargets | None = None
+    link_resolver: LinkResolver | None = None
     url: str | None = None
 
 
 Location = tuple[int | str, ...]
 Fault = tuple[Location, str]
-"""A location in a record, and what is wrong there."""
+"""The location of a value in a record, and what is wrong with the value."""
 
 Record = tuple[str, Callable[[], Source]]
 """A record before it is read: its name for people, and a function that reads it.
@@ -70,17 +71,18 @@ OTHER_SCRIPTS = (
     *("cp1251", "koi8_r", "cp1253", "cp932", "euc_jp"),
     *("gb18030", "big5", "cp949", "cp1255", "cp1256"),
 )
-"""The legacy encodings that are recognized, the most frequent first."""
+"""The legacy encodings that are recognized, in descending order of frequency."""
 UTF16_MARKS = (BOM_UTF16_LE, BOM_UTF16_BE)
 """The byte order marks at the beginning of a file in UTF-16."""
 _CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x19\x7f]")
 _SAMPLE_BYTES = 65_536
-"""An encoding is recognized by this much of the lines that are not ASCII."""
+"""An encoding is recognized by this many leading bytes of the lines that are not ASCII."""
 _MAX_CHAOS = 0.05
-"""An encoding is as likely as the best one if charset-normalizer finds its text more chaotic by at
-most this much."""
+"""An encoding counts as likely only if charset-normalizer's measure of chaos in the text is higher
+than for the best encoding by at most this much."""
 _MAX_INCOHERENCE = 0.12
-"""The same limit for how much less its letters are those of a language."""
+"""An encoding counts as likely only if charset-normalizer's measure of coherence is lower than for
+the best encoding by at most this much."""
 _MAX_FAULTS = 3
 
 
@@ -92,10 +94,10 @@ def read_text(path: Path, limit: int) -> str:
     """Read a file in UTF-8, or in UTF-16 with a byte order mark.
 
     Raises:
-        Unreadable: It is larger than the limit, binary, or in another encoding.
-        OSError: It cannot be opened.
+        Unreadable: The file is larger than the limit, binary, or in another encoding.
+        OSError: The file cannot be opened.
     """
-    if reason := excess(path.stat().st_size, limit):
+    if reason := check_size(path.stat().st_size, limit):
         raise Unreadable(reason)
     data = path.read_bytes()
     try:
@@ -105,16 +107,16 @@ def read_text(path: Path, limit: int) -> str:
 
 
 def read_any_text(path: Path, limit: int) -> tuple[str, tuple[str, ...]]:
-    """Read a text in UTF-8, UTF-16 with a byte order mark, or a legacy encoding.
+    """Read a file in UTF-8, UTF-16 with a byte order mark, or a legacy encoding.
 
     Returns:
         The text, and a warning if its encoding was guessed or some bytes are not valid.
 
     Raises:
-        Unreadable: It is larger than the limit or binary, or its encoding is not recognized.
-        OSError: It cannot be opened.
+        Unreadable: The file is larger than the limit or binary, or its encoding is not recognized.
+        OSError: The file cannot be opened.
     """
-    if reason := excess(path.stat().st_size, limit):
+    if reason := check_size(path.stat().st_size, limit):
         raise Unreadable(reason)
     data = path.read_bytes()
     try:
@@ -123,8 +125,8 @@ def read_any_text(path: Path, limit: int) -> tuple[str, tuple[str, ...]]:
         return _decode_damaged(data) or decode_legacy(data)
 
 
-def excess(size: int, limit: int) -> str | None:
-    """Why something of this size is not read; None if it is."""
+def check_size(size: int, limit: int) -> str | None:
+    """Return why something of this size in bytes is not read, or None if it is small enough."""
     return f"is larger than {limit // MEGABYTE} MB: split it" if size > limit else None
 
 
@@ -132,7 +134,7 @@ def decode(data: bytes) -> str:
     """Decode UTF-8, with or without a byte order mark.
 
     Raises:
-        Unreadable: It is in another encoding; the message names the first invalid byte.
+        Unreadable: The data is not UTF-8; the message names the first invalid byte.
     """
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
@@ -149,8 +151,8 @@ def _decode_unicode(data: bytes) -> str:
     """Decode UTF-16 with a byte order mark, or UTF-8.
 
     Raises:
-        Unreadable: It is binary, or not UTF-16 although it begins with the mark.
-        UnicodeDecodeError: It is not UTF-8.
+        Unreadable: The data is binary, or begins with the mark and is not UTF-16.
+        UnicodeDecodeError: The data is not UTF-8.
     """
     if data.startswith(UTF16_MARKS):
         return _decode_utf16(data)
@@ -161,7 +163,10 @@ def _decode_unicode(data: bytes) -> str:
 
 
 def _decode_damaged(data: bytes) -> tuple[str, tuple[str, ...]] | None:
-    """Decode UTF-8 with a few invalid bytes, such as a file that was cut off; else None."""
+    """Decode UTF-8 with a few invalid bytes, such as a file that was cut off.
+
+    Return None if most bytes that are not ASCII are invalid.
+    """
     text = data.decode("utf-8-sig", "replace")
     faults = text.count("\ufffd")
     characters = len(text) - len(text.encode("ascii", "ignore"))
@@ -176,14 +181,14 @@ def decode_legacy(data: bytes, sample: bytes | None = None) -> tuple[str, tuple[
 
     Args:
         data: The text.
-        sample: What to recognize the encoding by, such as a page without its tags; by default the
-            text itself.
+        sample: The part by which to recognize the encoding, such as a page without its tags; by
+            default the whole text.
 
     Returns:
         The text, and a warning that names the encoding.
 
     Raises:
-        Unreadable: It is binary, or its encoding is not recognized.
+        Unreadable: The data is binary, or its encoding is not recognized.
     """
     if _CONTROLS.search(data):
         raise Unreadable("is not text: it has control characters, and is not UTF-8")
@@ -198,7 +203,7 @@ def decode_legacy(data: bytes, sample: bytes | None = None) -> tuple[str, tuple[
 
 
 def _detect_encodings(data: bytes) -> list[str]:
-    """Return the legacy encodings that a text may have, the most likely first."""
+    """Return the legacy encodings that a text may have, in descending order of likelihood."""
     from charset_normalizer import from_bytes
 
     lines = [line for line in data.splitlines() if not line.isascii()]
@@ -226,13 +231,13 @@ def _decode_utf16(data: bytes) -> str:
     try:
         text = data.decode("utf-16")
     except UnicodeDecodeError as error:
-        raise Unreadable(not_utf16(error)) from error
+        raise Unreadable(explain_utf16_error(error)) from error
     if "\0" in text:
         raise Unreadable(f"is not text: there is a NUL character at position {text.index(chr(0))}")
     return text
 
 
-def not_utf16(error: UnicodeDecodeError) -> str:
+def explain_utf16_error(error: UnicodeDecodeError) -> str:
     """Return the message for a file that begins with a UTF-16 mark and cannot be decoded."""
     return f"is not UTF-16, as its byte order mark says: {error.reason}; save it as UTF-8"
 
@@ -241,7 +246,7 @@ def parse_json(text: str) -> Any:
     """Parse a JSON value.
 
     Raises:
-        Unreadable: It is not JSON, or nested too deeply for the interpreter's stack.
+        Unreadable: The text is not JSON, or nested too deeply for the interpreter's stack.
     """
     try:
         return json.loads(text)
@@ -254,7 +259,7 @@ def parse_json(text: str) -> Any:
         raise Unreadable("is nested too deeply") from error
 
 
-def validated(
+def validate(
     model: type[Model], value: Any, optional: Collection[str] = ()
 ) -> tuple[Model, list[Fault]]:
     """Validate a value, and drop optional fields that are not valid.
@@ -284,19 +289,22 @@ def validated(
             raise Unreadable(_summarize_faults(faults)) from error
     for *parents, field in paths:
         del reduce(getitem, parents, value)[field]
-    built, more = validated(model, value, optional)
+    built, more = validate(model, value, optional)
     return built, faults + more
 
 
 def _find_optional_path(location: Location, optional: Collection[str]) -> Location:
-    """Return the path to the optional field in which a fault is, or empty if it is in none."""
+    """Return the path to the optional field that contains a fault, or () if none does."""
     ends = (end for end, part in enumerate(location, start=1) if part in optional)
     return location[: next(ends, 0)]
 
 
-def warnings_for(faults: Sequence[Fault]) -> tuple[str, ...]:
-    """Return the warning about dropped optional fields, if there are any."""
-    return (f"{_summarize_faults(faults)}; kept without it",) if faults else ()
+def warn_of_faults(faults: Sequence[Fault]) -> tuple[str, ...]:
+    """Return a warning about optional fields that were dropped, if there are any."""
+    if not faults:
+        return ()
+    ignored = "field ignored" if len(faults) == 1 else "fields ignored"
+    return (f"{_summarize_faults(faults)}; {ignored}",)
 
 
 def _summarize_faults(faults: Sequence[Fault]) -> str:

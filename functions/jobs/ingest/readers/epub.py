@@ -1,8 +1,8 @@
 """EPUB books: a section for each chapter, or each document of a chapter, in reading order.
 
 The layout is that of EPUB 3.3 (W3C) and of EPUB 2 (OPF 2.0.1 with its NCX). Packages are read with
-lxml (BSD-3-Clause, which trafilatura needs anyway) because, unlike the parser of the standard
-library, it can be told not to expand entities.
+lxml (BSD-3-Clause, which trafilatura needs anyway) because, unlike the standard library's parser,
+lxml can be told not to expand entities.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functions.jobs.ingest.readers.decoding import (
     Record,
     SourceFile,
     Unreadable,
-    excess,
+    check_size,
 )
 from functions.jobs.ingest.readers.epub_package import (
     EPUB_TYPE,
@@ -28,7 +28,7 @@ from functions.jobs.ingest.readers.epub_package import (
     parse_xml,
     read_package,
 )
-from functions.jobs.ingest.readers.fields import clean, headline
+from functions.jobs.ingest.readers.fields import clean, to_headline
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.html_decoding import decode_html
 from functions.jobs.ingest.readers.inline_markup import replace_inline_markup
@@ -89,13 +89,13 @@ _ENTITY: Final = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});")
 _XML_ENTITIES: Final = frozenset({"amp", "lt", "gt", "quot", "apos"})
 
 
-def records(file: SourceFile) -> Iterator[Record]:
+def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the only record of a book."""
     yield file.name, partial(_make_source, file)
 
 
 def _make_source(file: SourceFile) -> Source:
-    if reason := excess(file.path.stat().st_size, MAX_BYTES):
+    if reason := check_size(file.path.stat().st_size, MAX_BYTES):
         raise Unreadable(reason)
     with open_archive(file.path) as archive:
         _refuse_protected(archive)
@@ -106,7 +106,7 @@ def _make_source(file: SourceFile) -> Source:
     metadata = package.metadata
     return Source(
         source_id=file.source_id or source_id_of(file.collection, file.key),
-        title=headline(metadata.title or PurePosixPath(file.key).stem) or "Untitled",
+        title=to_headline(metadata.title or PurePosixPath(file.key).stem) or "Untitled",
         **{**metadata.source_fields, "category": "books"},
         sections=tuple(
             Section(
@@ -133,7 +133,7 @@ def _refuse_protected(archive: Archive) -> None:
 def _read_sections(
     archive: Archive, package: Package
 ) -> tuple[list[tuple[str | None, str]], tuple[str, ...]]:
-    """Return the title of the chapter and the text of each section, and what could not be read."""
+    """Return each section's chapter title and text, and warnings about unreadable documents."""
     sections: list[tuple[str | None, str]] = []
     warnings: list[str] = []
     chapter: str | None = None
@@ -148,7 +148,7 @@ def _read_sections(
         texts: list[str] = []
         chapter = titles.get("", chapter)
         for block in blocks:
-            # A part and its first chapter may begin together. The chapter is the last of them.
+            # A part and its first chapter may begin in the same block. The chapter comes last.
             title = next((titles[key] for key in reversed(titles) if key in block.ids), None)
             if title and title != chapter:
                 if texts:
@@ -172,7 +172,7 @@ def _read_document(data: bytes) -> Iterator[Block]:
     try:
         tree = parse_xml(_replace_html_entities(data))
     except Unreadable:
-        # Many old books are not well-formed. The HTML parser ignores declarations of entities.
+        # Many old books are not well-formed. The HTML parser ignores entity declarations.
         text, _ = decode_html(data)
         parser = etree.HTMLParser(
             encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True
@@ -188,7 +188,7 @@ def _read_document(data: bytes) -> Iterator[Block]:
 
 
 def _is_ignored(tag: str, element: Element) -> bool:
-    """Return whether an element is not part of the running text, such as a note or its mark."""
+    """Return whether an element is not part of the running text, such as a note or a note mark."""
     types = (element.get(EPUB_TYPE) or "").split()
     return (
         tag in _IGNORED_TAGS
@@ -206,27 +206,27 @@ def _replace_html_entities(data: bytes) -> bytes:
     except UnicodeDecodeError:
         return data
 
-    def replacement(match: re.Match[str]) -> str:
+    def replace_entity(match: re.Match[str]) -> str:
         name = match[1]
         return match[0] if name in _XML_ENTITIES else html5.get(f"{name};", match[0])
 
-    return _ENTITY.sub(replacement, text).encode()
+    return _ENTITY.sub(replace_entity, text).encode()
 
 
 FORMAT: Final = Format(
     name="EPUB",
     endings=(".epub",),
-    read=records,
+    read=read_records,
     max_bytes=MAX_BYTES,
     fields={
-        "documents of the spine": "the passages, without footnotes and their marks, images and"
-        " tables of contents",
+        "documents of the spine": "the passages, without footnotes, note marks, images and tables"
+        " of contents",
         "table of contents": "the chapter of a passage",
         "dc:title": "the title; if missing, the file's name",
         "dc:creator": "the author; translators, illustrators and the like are left out",
         "dc:language": "the language",
         "dc:source": "the URL of the original, if it is on the web",
-        "dc:date": "the date of publication, for a new text; if missing, the file's date",
+        "dc:date": "the publication date, for a new text; if missing, the file's date",
     },
     example="Sails.epub: 12 chapters, not protected by DRM\n",
 )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from posixpath import dirname, normpath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from functions.jobs.ingest.readers.blocks import local_name
-from functions.jobs.ingest.readers.decoding import Unreadable, validated
-from functions.jobs.ingest.readers.fields import DocumentMetadata, headline
+from functions.jobs.ingest.readers.blocks import get_local_name
+from functions.jobs.ingest.readers.decoding import Unreadable, validate
+from functions.jobs.ingest.readers.fields import DocumentMetadata, to_headline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _MAX_DOCUMENTS: Final = 5_000
 """Books with more documents are refused."""
 _CHAPTER_LEVELS: Final = 2
-"""The upper levels of the table of contents, which begin sections: parts and chapters, or chapters
-and their subsections."""
+"""How many levels of the table of contents begin sections: parts and chapters, or chapters and
+their subsections."""
 _CONTAINER: Final = "META-INF/container.xml"
 _DOCUMENT_MEDIA_TYPES: Final = frozenset(
     {"application/xhtml+xml", "text/html", "application/x-dtbook+xml"}
@@ -30,12 +30,14 @@ _NCX_MEDIA_TYPE: Final = "application/x-dtbncx+xml"
 EPUB_TYPE: Final = "{http://www.idpf.org/2007/ops}type"
 _OPF: Final = "http://www.idpf.org/2007/opf"
 _AUTHOR_ROLES: Final = frozenset({"aut", ""})
-"""The roles of authors, as MARC relators. `trl` is a translator, and `ill` an illustrator."""
+"""The roles of authors, as MARC relators; a creator without a role is an author, too. A translator
+is `trl`, and an illustrator `ill`."""
 _EVENTS: Final = ("publication", "", "original-publication", "creation")
-"""The events whose date is used, the best first. `modification` and `conversion` are left out."""
+"""The events whose dates are used, in order of preference. A date without an event has "".
+`modification` and `conversion` are left out."""
 _IGNORED_GUIDE_TYPES: Final = frozenset({"cover", "toc"})
 _WEB_SCHEMES: Final = ("http://", "https://")
-_NO_DATE: Final = "0101-"
+_UNKNOWN_DATE_PREFIX: Final = "0101-"
 """calibre writes the year 101 for a date that it does not know."""
 
 
@@ -44,10 +46,10 @@ class Package:
     """A book as its package document describes it.
 
     Attributes:
-        metadata: The metadata.
+        metadata: The title, authors, language, URL and date.
         documents: The paths of the documents in reading order.
-        chapters: The titles of chapters, by the path of the document and the id of the element
-            that begins them. The id "" stands for the beginning of the document.
+        chapters: The chapter titles of each document, by the path of the document and the id of the
+            element at which the chapter begins. The id "" means the beginning of the document.
     """
 
     metadata: DocumentMetadata
@@ -55,40 +57,60 @@ class Package:
     chapters: dict[str, dict[str, str]]
 
 
+@dataclass(frozen=True, slots=True)
+class _LinkTarget:
+    """Where a link leads to.
+
+    Attributes:
+        path: The path of the document in the archive.
+        fragment: The id of the element in the document, or "".
+    """
+
+    path: str
+    fragment: str
+
+
 def read_package(archive: Archive) -> Package:
     """Read the package document, which the container names, and the table of contents.
 
     Documents that are not part of the running text are left out: covers, tables of contents, and
-    those that the spine marks as not linear.
+    those that the spine marks as non-linear.
+
+    Raises:
+        Unreadable: The package document is missing or malformed, or lists too many documents.
     """
     container = parse_xml(archive.read(_CONTAINER))
-    roots = (root.get("full-path") for root in find_elements(container, "rootfile"))
-    path = next(filter(None, roots), None)
+    package_paths = (root.get("full-path") for root in find_elements(container, "rootfile"))
+    path = next(filter(None, package_paths), None)
     if path is None:
         raise Unreadable("is not an EPUB: its container names no package document")
     package = parse_xml(archive.read(path))
     base = dirname(path)
-    items = {item.get("id"): item for item in find_elements(package, "item")}
-    paths = {key: _resolve(base, item.get("href"))[0] for key, item in items.items()}
+    manifest = {item.get("id"): item for item in find_elements(package, "item")}
+    paths = {item_id: _resolve(base, item.get("href")).path for item_id, item in manifest.items()}
     ignored = {
-        _resolve(base, reference.get("href"))[0]
+        _resolve(base, reference.get("href")).path
         for reference in find_elements(package, "reference")
         if (reference.get("type") or "").lower() in _IGNORED_GUIDE_TYPES
     }
     nav_paths = {
-        paths[key] for key, item in items.items() if "nav" in (item.get("properties") or "").split()
+        paths[item_id]
+        for item_id, item in manifest.items()
+        if "nav" in (item.get("properties") or "").split()
     }
     ncx_paths = [
-        paths[key] for key, item in items.items() if item.get("media-type") == _NCX_MEDIA_TYPE
+        paths[item_id]
+        for item_id, item in manifest.items()
+        if item.get("media-type") == _NCX_MEDIA_TYPE
     ]
     documents = tuple(
         dict.fromkeys(
-            paths[key]
+            paths[item_id]
             for reference in find_elements(package, "itemref")
-            if (key := reference.get("idref")) in items
+            if (item_id := reference.get("idref")) in manifest
             and reference.get("linear") != "no"
-            and items[key].get("media-type") in _DOCUMENT_MEDIA_TYPES
-            and paths[key] not in ignored | nav_paths
+            and manifest[item_id].get("media-type") in _DOCUMENT_MEDIA_TYPES
+            and paths[item_id] not in ignored | nav_paths
         )
     )
     if len(documents) > _MAX_DOCUMENTS:
@@ -99,68 +121,67 @@ def read_package(archive: Archive) -> Package:
 
 
 def _read_metadata(package: Element) -> DocumentMetadata:
-    urls = (text for text in _texts(package, "source") if text.lower().startswith(_WEB_SCHEMES))
+    sources = _find_texts(package, "source")
+    urls = (source for source in sources if source.lower().startswith(_WEB_SCHEMES))
     fields = {
-        "title": next(iter(_texts(package, "title")), None),
+        "title": next(iter(_find_texts(package, "title")), None),
         "author": _read_authors(package),
-        "language": next(iter(_texts(package, "language")), None),
+        "language": next(iter(_find_texts(package, "language")), None),
         "url": next(urls, None),
         "date": _read_date(package),
     }
-    metadata, _ = validated(DocumentMetadata, fields, set(fields))
+    metadata, _ = validate(DocumentMetadata, fields, set(fields))
     return metadata
 
 
-def _texts(package: Element, name: str) -> list[str]:
-    """Return the texts of all elements with a name. Empty ones are left out."""
-    return [text for element in find_elements(package, name) if (text := _text(element))]
+def _find_texts(package: Element, name: str) -> list[str]:
+    """Return the texts of all elements with the given name. Empty texts are left out."""
+    return [text for element in find_elements(package, name) if (text := _get_text(element))]
 
 
 def _read_authors(package: Element) -> list[str]:
     """Return the creators who are authors; if there are none, all creators, such as editors."""
-    refinements = {
-        (meta.get("refines") or "").removeprefix("#"): _text(meta)
+    roles_by_creator_id = {  # EPUB 3; in EPUB 2, the role is an attribute of the creator
+        (meta.get("refines") or "").removeprefix("#"): _get_text(meta)
         for meta in find_elements(package, "meta")
         if meta.get("property") == "role"
     }
     creators = [
-        (name, _attribute(creator, "role") or refinements.get(creator.get("id"), ""))
+        (name, _get_attribute(creator, "role") or roles_by_creator_id.get(creator.get("id"), ""))
         for creator in find_elements(package, "creator")
-        if (name := _text(creator))
+        if (name := _get_text(creator))
     ]
-    # A role may be the address of its relator: http://id.loc.gov/vocabulary/relators/aut
+    # A role may be a URI: http://id.loc.gov/vocabulary/relators/aut
     authors = [name for name, role in creators if role.lower().rpartition("/")[2] in _AUTHOR_ROLES]
     return authors or [name for name, _ in creators]
 
 
 def _read_date(package: Element) -> str | None:
-    """Return the date of publication, or else a date whose event is not given."""
+    """Return the best date by the order of `_EVENTS`, or None."""
     dates = [
-        (_attribute(date, "event").lower(), text)
+        (event, text)
         for date in find_elements(package, "date")
-        if (text := _text(date)) and not text.startswith(_NO_DATE)
+        if (event := _get_attribute(date, "event").lower()) in _EVENTS
+        and (text := _get_text(date))
+        and not text.startswith(_UNKNOWN_DATE_PREFIX)
     ]
-    ordered = sorted(
-        (_EVENTS.index(event), position, text)
-        for position, (event, text) in enumerate(dates)
-        if event in _EVENTS
-    )
-    return ordered[0][-1] if ordered else None
+    best = min(dates, key=lambda date: _EVENTS.index(date[0]), default=None)
+    return best[1] if best else None
 
 
-def _text(element: Element) -> str:
+def _get_text(element: Element) -> str:
     return "".join(element.itertext()).strip()
 
 
-def _attribute(element: Element, name: str) -> str:
-    """Return an attribute that EPUB 2 has in a namespace of its own; "" if it is missing."""
+def _get_attribute(element: Element, name: str) -> str:
+    """Return an attribute, with or without the OPF namespace that EPUB 2 uses; "" if missing."""
     return str(element.get(f"{{{_OPF}}}{name}") or element.get(name) or "")
 
 
 def _read_chapters(archive: Archive, paths: list[str]) -> dict[str, dict[str, str]]:
-    """Return the chapters of the first table of contents that is not empty, if there is one.
+    """Return `Package.chapters` from the first table of contents that has any.
 
-    Where a part begins with its first chapter, the chapter is used.
+    If a part and its first chapter start at the same place, the chapter's title wins.
     """
     for path in paths:
         try:
@@ -168,43 +189,49 @@ def _read_chapters(archive: Archive, paths: list[str]) -> dict[str, dict[str, st
         except Unreadable:
             continue
         chapters: dict[str, dict[str, str]] = {}
-        levels: dict[tuple[str, str], int] = {}
-        for level, href, title in _iterate_contents(tree):
+        levels: dict[_LinkTarget, int] = {}
+        for level, href, title in _iterate_toc(tree):
             target = _resolve(dirname(path), href)
             if title and level > levels.get(target, 0):
                 levels[target] = level
-                chapters.setdefault(target[0], {})[target[1]] = title
+                chapters.setdefault(target.path, {})[target.fragment] = title
         if chapters:
             return chapters
     return {}
 
 
-def _iterate_contents(tree: Element) -> Iterator[tuple[int, str | None, str]]:
-    """Yield the levels, link targets and titles of a table of contents.
+def _iterate_toc(tree: Element) -> Iterator[tuple[int, str | None, str]]:
+    """Yield the level, the link and the title of each chapter in a table of contents.
 
-    It is a navigation document (EPUB 3) or an NCX (EPUB 2). Levels are counted from 1.
+    The table is a navigation document (EPUB 3) or an NCX (EPUB 2). Levels are counted from 1, and
+    entries below `_CHAPTER_LEVELS` are left out.
     """
     for point in find_elements(tree, "navPoint"):
         label = next(find_elements(point, "text"), None)
-        content = next((child for child in point if local_name(child) == "content"), None)
+        content = next((child for child in point if get_local_name(child) == "content"), None)
         level = 1 + _count_ancestors(point, "navPoint")
         if level <= _CHAPTER_LEVELS and label is not None and content is not None:
-            yield level, content.get("src"), headline(label.text or "")
+            yield level, content.get("src"), to_headline(label.text or "")
     for nav in find_elements(tree, "nav"):
+        # A `nav` without a type is taken to be the table of contents.
         if "toc" in (nav.get(EPUB_TYPE) or "toc").split():
             for link in find_elements(nav, "a"):
                 level = max(1, _count_ancestors(link, "ol"))
                 if level <= _CHAPTER_LEVELS:
-                    yield level, link.get("href"), headline("".join(link.itertext()))
+                    yield level, link.get("href"), to_headline("".join(link.itertext()))
 
 
 def _count_ancestors(element: Element, name: str) -> int:
-    return sum(1 for parent in element.iterancestors() if local_name(parent) == name.lower())
+    return sum(1 for parent in element.iterancestors() if get_local_name(parent) == name.lower())
 
 
-def parse_xml(data: bytes) -> Any:
-    """Parse XML that declares no entities, which could expand without limit or name local files."""
-    from lxml import etree
+def parse_xml(data: bytes) -> Element:
+    """Parse XML; refuse entity declarations, which could expand endlessly or expose local files.
+
+    Raises:
+        Unreadable: The data is not well-formed XML, or declares entities.
+    """
+    from lxml import etree  # only here, because it is heavy
 
     parser = etree.XMLParser(
         resolve_entities=False,
@@ -217,7 +244,7 @@ def parse_xml(data: bytes) -> Any:
     try:
         tree = etree.fromstring(data, parser)
     except (etree.LxmlError, ValueError) as error:
-        raise Unreadable("has malformed XML: download it again") from error
+        raise Unreadable("contains malformed XML: download it again") from error
     declarations = tree.getroottree().docinfo.internalDTD
     if declarations is not None and any(True for _ in declarations.iterentities()):
         raise Unreadable("declares XML entities, which no book needs")
@@ -225,14 +252,15 @@ def parse_xml(data: bytes) -> Any:
 
 
 def find_elements(tree: Element, name: str) -> Iterator[Element]:
-    """Find the elements with a name, in any namespace."""
-    return (element for element in tree.iter() if local_name(element) == name.lower())
+    """Find the elements with the given name, in any namespace."""
+    return (element for element in tree.iter() if get_local_name(element) == name.lower())
 
 
-def _resolve(base: str, href: str | None) -> tuple[str, str]:
-    """Resolve a link in a document of the folder `base`: its path in the archive, and its fragment.
+def _resolve(base: str, href: str | None) -> _LinkTarget:
+    """Resolve a link in a document in the folder `base`.
 
     A path that leads out of the archive matches none of its members.
     """
     path, _, fragment = (href or "").partition("#")
-    return normpath(f"{base}/{unquote(path)}" if base else unquote(path)), unquote(fragment)
+    full_path = normpath(f"{base}/{unquote(path)}" if base else unquote(path))
+    return _LinkTarget(full_path, unquote(fragment))

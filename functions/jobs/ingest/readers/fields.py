@@ -1,8 +1,9 @@
-"""Field types that the formats share. They clean texts for Firestore and for human readers."""
+"""Field types that the formats share, and functions that clean texts for Firestore and people."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -23,11 +24,12 @@ _DATE_LENGTH: Final = len("2024-05-31")
 
 
 def clean(text: str) -> str:
-    r"""Normalise line ends to `\n`, and remove what UTF-8 or a reader cannot show.
+    r"""Normalize line ends to `\n`, and remove what UTF-8 cannot encode or a screen cannot show.
 
     Control characters are removed, except `\n` and `\t`. Half a surrogate pair, which JSON and YAML
-    can contain and UTF-8 cannot, becomes U+FFFD. A hundred blanks in a row become one, or an empty
-    line: no chunk ends inside them, and a megabyte of them would not fit into a document.
+    can contain and UTF-8 cannot, becomes U+FFFD. A hundred or more white-space characters in a row
+    become a space or an empty line: no chunk ends inside them, and a megabyte of them would not fit
+    into a Firestore document.
     """
     unix = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x85", "\n")
     visible = _LONE_SURROGATES.sub("\ufffd", _CONTROLS.sub("", unix))
@@ -35,55 +37,60 @@ def clean(text: str) -> str:
 
 
 def to_one_line(text: str) -> str:
-    """Clean a text, and replace every run of white space by one space.
+    """Clean a text, and replace every run of white space with one space.
 
-    Controls of the writing direction are removed: one left open would affect all that a terminal
-    shows after it.
+    Characters that set the writing direction are removed: an unclosed one would affect everything
+    that a terminal shows after the text.
     """
     return " ".join(_BIDI_CONTROLS.sub("", clean(text)).split())
 
 
-def headline(text: str, length: int = TITLE_LENGTH) -> str:
+def to_headline(text: str, length: int = TITLE_LENGTH) -> str:
     """Cut a text to a title: one line of at most `length` characters."""
     line = to_one_line(text)
     return line if len(line) <= length else f"{line[: length - 1].rstrip()}…"
 
 
-def _block(value: Any) -> Any:
+def fold_text(text: str) -> str:
+    """Normalize a text to NFC, casefold and strip it, for comparison."""
+    return unicodedata.normalize("NFC", text).casefold().strip()
+
+
+def _parse_block(value: Any) -> Any:
     if value is None:
         return ""
     return clean(value).strip() if isinstance(value, str) else value
 
 
-def _line(value: Any) -> Any:
+def _parse_line(value: Any) -> Any:
     return to_one_line(value) or None if isinstance(value, str) else value
 
 
-def _people(value: Any) -> Any:
+def _parse_people(value: Any) -> Any:
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
-        return _line(", ".join(value))
-    return _line(value)
+        return _parse_line(", ".join(value))
+    return _parse_line(value)
 
 
-def _tags(value: Any) -> tuple[str, ...]:
-    listed = value.split(",") if isinstance(value, str) else value or []
-    if not isinstance(listed, list):
+def _parse_tags(value: Any) -> tuple[str, ...]:
+    items = value.split(",") if isinstance(value, str) else value or []
+    if not isinstance(items, list):
         raise ValueError("Tags are a list, or a text with commas")  # noqa: TRY004  pydantic's way
-    names = (to_one_line(_tag(item)).lstrip("#") for item in listed)
+    names = (to_one_line(_get_tag_name(item)).lstrip("#") for item in items)
     return tuple(dict.fromkeys(name for name in names if name))
 
 
-def _tag(item: Any) -> str:
+def _get_tag_name(item: Any) -> str:
     name = item.get("name") if isinstance(item, dict) else item
     if not isinstance(name, str | int | float | None):
-        raise ValueError("A tag is a text, or an object with a name")  # noqa: TRY004  the same
+        raise ValueError("A tag is a text, or an object with a name")  # noqa: TRY004  pydantic's way
     return "" if name is None else str(name)
 
 
-def _moment(value: Any) -> datetime | None:
+def _parse_moment(value: Any) -> datetime | None:
     if value is None or value == "":
         return None
-    # The repr of a list may be endless: nine YAML aliases of nine aliases each do it.
+    # The repr of a list may be endless, as with nine levels of nine YAML aliases each.
     if not isinstance(value, str | int | float):
         raise ValueError("A date is a text such as 2024-05-31")  # noqa: TRY004  pydantic's way
     try:
@@ -94,37 +101,37 @@ def _moment(value: Any) -> datetime | None:
         aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return aware.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        excerpt = headline(str(value), _MAX_VALUE)
+        excerpt = to_headline(str(value), _MAX_VALUE)
         raise ValueError(f"“{excerpt}” is not an ISO 8601 date such as 2024-05-31") from error
 
 
-Block = Annotated[str, BeforeValidator(_block)]
+Block = Annotated[str, BeforeValidator(_parse_block)]
 """Text of any number of lines, cleaned and stripped; null is empty."""
 
-Title = Annotated[str | None, BeforeValidator(_line)]
+Title = Annotated[str | None, BeforeValidator(_parse_line)]
 """Text on one line, cleaned and stripped; blank is None."""
 
 _Short = Annotated[str, Field(max_length=4_000)]
 
-Line = Annotated[_Short | None, BeforeValidator(_line)]
-"""The same, of limited length, for values that must not be cut: a name, an address."""
+Line = Annotated[_Short | None, BeforeValidator(_parse_line)]
+"""A title of limited length, for values that must not be cut: a name, an address."""
 
-People = Annotated[_Short | None, BeforeValidator(_people)]
-"""A line, or a list of names that becomes one."""
+People = Annotated[_Short | None, BeforeValidator(_parse_people)]
+"""A line, or a list of names that becomes a line."""
 
 Tags = Annotated[
     tuple[Annotated[str, Field(max_length=1_500)], ...],
-    BeforeValidator(_tags),
+    BeforeValidator(_parse_tags),
     Field(max_length=MAX_TAGS),
 ]
-"""Distinct tags in their order, without `#`: from a list of texts or `{name}`, or commas."""
+"""Distinct tags in order, without `#`, from a list of texts or `{name}`, or a text with commas."""
 
-Moment = Annotated[datetime | None, BeforeValidator(_moment)]
-"""An ISO 8601 date or date and time, in UTC; without a time zone it is taken to be UTC."""
+Moment = Annotated[datetime | None, BeforeValidator(_parse_moment)]
+"""An ISO 8601 date, with or without a time, in UTC. A time without a zone is taken to be UTC."""
 
 
 DATES: Final = frozenset({"highlighted_at", "date"})
-"""The names of dates, which are dropped from a record if they are not valid."""
+"""The names of date fields, which are dropped from a record if they are not valid."""
 
 
 class ExternalModel(BaseModel):
@@ -152,7 +159,7 @@ class DocumentMetadata(ExternalModel):
 
     @property
     def source_fields(self) -> dict[str, Any]:
-        """Those fields of a source that every format can set."""
+        """The fields of a source that every format can set."""
         return {
             "author": self.author,
             "category": self.category or "documents",

@@ -1,4 +1,4 @@
-"""Listing the files below a folder."""
+"""Lists the files below a folder."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class FolderContents:
     """The files below a folder.
 
     Attributes:
-        files: The files, sorted by path, each once, with the path by which to open it: that one is
-            free of links, which could change meanwhile.
+        files: The files, sorted by path and without duplicates, mapped to their real paths. A file
+            is opened by its real path, because symbolic links could change meanwhile.
         outside: The symbolic links to targets outside the folder, sorted.
         errors: The errors of folders that could not be opened.
     """
@@ -28,15 +28,15 @@ class FolderContents:
     errors: list[OSError]
 
 
-def files_below(folder: Path, boundary: Path) -> FolderContents:
-    """List all files below a folder, except hidden ones, whose names start with a dot.
+def list_files_below(folder: Path, boundary: Path) -> FolderContents:
+    """List all files below a folder except hidden files, whose names start with a dot.
 
     A symbolic link is followed only if its target is hidden, such as the files that git-annex keeps
     below `.git`. Each folder is visited once, so circular links end.
 
     Args:
-        folder: An absolute path without links.
-        boundary: The folder that links must not leave: this one, or one above it.
+        folder: An absolute path without symbolic links.
+        boundary: The folder that symbolic links must not leave: `folder`, or one above it.
     """
     files: dict[Path, Path] = {}
     outside: list[Path] = []
@@ -63,7 +63,7 @@ def files_below(folder: Path, boundary: Path) -> FolderContents:
 
 
 def _walk(start: Path, visited: set[Path], errors: list[OSError]) -> Iterator[tuple[Path, Path]]:
-    """The visible files and links below a folder, with their paths without links to folders."""
+    """Yield the visible files and links below a folder, with their paths in the real folders."""
     for name, subfolders, names in os.walk(start, onerror=errors.append):
         folder, real_folder = Path(name), Path(os.path.realpath(name))
         if real_folder in visited:

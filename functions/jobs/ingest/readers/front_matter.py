@@ -1,8 +1,8 @@
 """YAML front matter: the metadata at the beginning of a text file.
 
-People type what YAML does not accept, such as `title: Dune: a novel` and `tags: @work`, and a YAML
-parser then refuses the whole block. In that case each entry is parsed by itself: such a value is
-taken as text, and a line that makes no sense is left out with a warning.
+People write values that YAML rejects, such as `title: Dune: a novel` and `tags: @work`, and a YAML
+parser then rejects the whole block. In that case each entry is parsed on its own: such a value is
+taken as text, and a line that makes no sense is ignored with a warning.
 """
 
 from __future__ import annotations
@@ -17,77 +17,83 @@ _FRONT_MATTER: Final = re.compile(
     r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.DOTALL | re.MULTILINE
 )
 _FIRST_LINE: Final = 2
-"""The number in the file of the first line of the block."""
+"""The line of the file on which the block begins, after `---`."""
 _FIRST_KEY: Final = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*+[\w-]+:(?:\s|\Z)")
-"""The beginning of a block that is front matter although it is not valid YAML."""
-_KEY: Final = re.compile(
+"""How a block must begin to count as front matter if it is not valid YAML."""
+_ENTRY_START: Final = re.compile(
     r"([\"']?)(?P<key>[^\s:\"'\[{#-][^\n]*?)\1[ \t]*:(?=\s|\Z)(?P<value>[^\n]*)"
 )
 """The first line of an entry."""
 _CONTINUATION: Final = (" ", "\t", "-", "]", "}", "#")
 """What the other lines of an entry begin with."""
 _ITEM: Final = re.compile(r"[ \t]*-[ \t]+(\S.*)")
+"""A line with an item of a list."""
 _CLOSING: Final = {"[": "]", "{": "}", '"': '"', "'": "'"}
+"""The brackets and quotation marks that end a value, by those that begin it."""
 _UNQUOTED_TAGS: Final = re.compile(
     r"^(tags?:[ \t]+)([^\s'\"\[{][^\n'\"]*+)$", re.MULTILINE | re.IGNORECASE
 )
+"""An entry whose tags are plain text, such as `tags: #book #sf`."""
 _HASHTAG: Final = re.compile(r"(?<!\S)#[^\s#]")
 
 
 @dataclass(slots=True)
 class FrontMatter:
-    """The fields of a block. Keys are in lower case.
+    """The fields of a block. Keys are lowercase.
 
     Attributes:
-        fields: The values: strings, lists and dictionaries.
-        lines: The number of the line of each key, in the file.
-        warnings: A warning for each line that is left out.
+        fields: The values by key: strings, lists and dictionaries.
+        line_numbers: Each key's line number in the file.
+        warnings: A warning for each line that is ignored.
     """
 
     fields: dict[str, Any] = field(default_factory=dict)
-    lines: dict[str, int] = field(default_factory=dict)
+    line_numbers: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
 
 def match_front_matter(text: str) -> re.Match[str] | None:
-    """Match a block at the beginning of a text that looks like front matter; group 1 is YAML."""
+    """Match a block that looks like front matter at the start of a text; group 1 is the YAML."""
     return _FRONT_MATTER.match(text)
 
 
 def parse_front_matter(block: str) -> FrontMatter | None:
-    """Parse a block; return None if it is text between two horizontal rules."""
+    """Parse a block.
+
+    Return None if it is not front matter, such as text between two horizontal rules.
+    """
     block = _UNQUOTED_TAGS.sub(_quote_hashtags, block)
     entries = _split_entries(block)
     front_matter = FrontMatter()
-    for line, entry in entries:
-        if key := _KEY.match(entry):
-            front_matter.lines[key["key"].lower()] = line
+    for line_number, entry in entries:
+        if start := _ENTRY_START.match(entry):
+            front_matter.line_numbers[start["key"].lower()] = line_number
     try:
         fields = _load(block) or {}
     except _Malformed:
         if not _FIRST_KEY.match(block):
             return None
-        for line, entry in entries:
-            _add_entry(front_matter, line, entry)
+        for line_number, entry in entries:
+            _add_entry(front_matter, line_number, entry)
         return front_matter
     if not isinstance(fields, dict):
         return None
-    front_matter.fields = {key.lower(): _restore_links(value) for key, value in fields.items()}
+    front_matter.fields = {key.lower(): _restore_wikilinks(fields[key]) for key in fields}
     return front_matter
 
 
 class _Malformed(ValueError):
-    """Something is not valid YAML; the message says why."""
+    """Raised for text that is not valid YAML; the message says why."""
 
 
 def _load(text: str) -> Any:
-    """Parse YAML to strings, lists and dictionaries.
+    """Parse YAML into strings, lists and dictionaries.
 
     Raises:
-        _Malformed: It is not valid.
+        _Malformed: The text is not valid YAML.
     """
     try:
-        # Plain strings: SafeLoader makes 750 of the title `12:30`, and False of the tag `no`.
+        # Keep strings: SafeLoader turns the title `12:30` into 750 and the tag `no` into False.
         return yaml.load(text, yaml.BaseLoader)  # noqa: S506  builds str, list, dict only
     except yaml.MarkedYAMLError as error:
         raise _Malformed(error.problem) from error
@@ -100,12 +106,12 @@ def _load(text: str) -> Any:
 
 
 def _quote_hashtags(match: re.Match[str]) -> str:
-    """Quote `#book #sf`, which YAML takes for a comment."""
+    """Quote `#book #sf`, which YAML would take for a comment."""
     return f"{match[1]}'{match[2]}'" if _HASHTAG.search(match[2]) else match[0]
 
 
 def _split_entries(block: str) -> list[tuple[int, str]]:
-    """Return the text of each entry, with the number of its first line in the file."""
+    """Return the number of each entry's first line in the file, and the entry's text."""
     entries: list[tuple[int, list[str]]] = []
     for number, line in enumerate(block.split("\n"), start=_FIRST_LINE):
         if line and not line.startswith(_CONTINUATION):
@@ -115,27 +121,36 @@ def _split_entries(block: str) -> list[tuple[int, str]]:
     return [(number, "\n".join(lines)) for number, lines in entries]
 
 
-def _add_entry(front_matter: FrontMatter, line: int, entry: str) -> None:
-    """Parse an entry by itself, and add it or what can be read of it."""
-    key = _KEY.match(entry)
+def _add_entry(front_matter: FrontMatter, line_number: int, entry: str) -> None:
+    """Parse an entry on its own, and add it, or as much of it as can be read."""
+    start = _ENTRY_START.match(entry)
     try:
         fields = _load(entry)
     except _Malformed:
         fields = None
     if isinstance(fields, dict):
-        front_matter.fields |= {name.lower(): _restore_links(fields[name]) for name in fields}
-    elif key and fields is None:
-        _add_by_lines(front_matter, line, entry, key)
+        front_matter.fields |= {key.lower(): _restore_wikilinks(fields[key]) for key in fields}
+    elif start and fields is None:
+        _salvage_entry(front_matter, line_number, entry, start)
     else:
-        front_matter.warnings.append(f"line {line}: has no `key: value`; kept without it")
+        front_matter.warnings.append(f"line {line_number}: not a `key: value` pair; line ignored")
 
 
-def _add_by_lines(front_matter: FrontMatter, line: int, entry: str, key: re.Match[str]) -> None:
-    """Add the value on the first line of an entry, or else the items of a list below it."""
-    name, value = key["key"].lower(), key["value"].strip()
-    candidates = [(line, value)] if value else []
+def _salvage_entry(
+    front_matter: FrontMatter, line_number: int, entry: str, start: re.Match[str]
+) -> None:
+    """Add the value on the first line of an entry, or if there is none, the list items below it.
+
+    Args:
+        front_matter: Gets the value, and a warning for each line that is ignored.
+        line_number: The number of the entry's first line in the file.
+        entry: The text of the entry, which is not valid YAML.
+        start: The match of `_ENTRY_START`.
+    """
+    key, value = start["key"].lower(), start["value"].strip()
+    candidates = [(line_number, value)] if value else []
     problems: list[tuple[int, str]] = []
-    for number, text in enumerate(entry.split("\n")[1:], start=line + 1):
+    for number, text in enumerate(entry.split("\n")[1:], start=line_number + 1):
         item = _ITEM.fullmatch(text)
         if item and not value:
             candidates.append((number, item[1]))
@@ -148,20 +163,21 @@ def _add_by_lines(front_matter: FrontMatter, line: int, entry: str, key: re.Matc
         except _Malformed as error:
             problems.append((number, str(error)))
     if values:
-        front_matter.fields[name] = values[0] if value else values
+        front_matter.fields[key] = values[0] if value else values
     front_matter.warnings += (
-        f"line {number}: {name}: {reason}; kept without it" for number, reason in problems
+        f"line {number}: {key}: {reason}; line ignored" for number, reason in problems
     )
 
 
 def _parse_value(text: str) -> Any:
-    """Parse a value on one line; one that is not valid YAML is taken as text.
+    """Parse a value on one line. A value that is not valid YAML is taken as text.
 
     Raises:
-        _Malformed: It is not valid, and an open bracket or quote shows that YAML was meant.
+        _Malformed: The value is not valid YAML, and it has an unprintable character, or an open
+            bracket or quotation mark, which shows that YAML was meant.
     """
     try:
-        return _restore_links(_load(f"key: {text}")["key"])
+        return _restore_wikilinks(_load(f"key: {text}")["key"])
     except _Malformed:
         closing = _CLOSING.get(text[:1])
         if not text.isprintable() or (closing and closing not in text[1:]):
@@ -169,15 +185,19 @@ def _parse_value(text: str) -> Any:
         return text
 
 
-def _restore_links(value: Any) -> Any:
-    """Return a value, or a list of values, with `[[Note]]` as text: YAML reads nested lists."""
+def _restore_wikilinks(value: Any) -> Any:
+    """Turn `[[Note]]`, which YAML reads as nested lists, back into text, in lists as well."""
     if isinstance(value, list):
-        return _join_link(value) or [_join_link(item) or item for item in value]
+        return _format_wikilink(value) or [_format_wikilink(item) or item for item in value]
     return value
 
 
-def _join_link(value: Any) -> str | None:
+def _format_wikilink(value: Any) -> str | None:
+    """Return the wikilink that became these nested lists; None if none did.
+
+    YAML splits at commas: `[[Helm, Ann]]` becomes `[["Helm", "Ann"]]`.
+    """
     match value:
-        case [[*words]] if words and all(isinstance(word, str) for word in words):
-            return f"[[{', '.join(words)}]]"
+        case [[*parts]] if parts and all(isinstance(part, str) for part in parts):
+            return f"[[{', '.join(parts)}]]"
     return None

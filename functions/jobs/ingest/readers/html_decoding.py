@@ -1,4 +1,4 @@
-"""Decoding HTML pages, whose encoding may be declared in them, and may be declared wrongly."""
+"""Decodes HTML pages, which may declare their encoding, and may declare a wrong one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WIDER_CODECS: Final = {
     **dict.fromkeys(("gb2312", "gb_2312-80", "gbk", "x-gbk"), "gb18030"),
     **dict.fromkeys(("euc-kr", "ks_c_5601-1987", "korean"), "cp949"),
 }
-"""What pages with these labels are decoded as, since many have characters that only the wider codec
+"""The codecs for pages with these labels. Many such pages have characters that only the wider codec
 has (WHATWG Encoding, 4.2)."""
 _UNKNOWN_ENCODING: Final = (
     "is in an encoding that is not recognized, and was read as windows-1252; if letters are wrong,"
@@ -39,7 +39,7 @@ _BYTE_ORDER_MARKS: Final = {
 
 
 def decode_html(html: bytes) -> tuple[str, tuple[str, ...]]:
-    """Decode a page by its byte order mark, its declaration, as UTF-8, or else by a guess.
+    """Decode a page by its byte order mark, by its declaration, as UTF-8, or by a guess.
 
     Returns:
         The text without characters that XML does not allow, and a warning if the encoding was
@@ -72,7 +72,7 @@ def _decode(html: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def _replace_reference(reference: re.Match[str]) -> str:
-    """Return the character that a reference stands for in HTML: `&#146;` is an apostrophe.
+    """Return the character that HTML reads for a reference: an apostrophe for `&#146;`.
 
     References to ASCII characters, which could become markup, are kept.
     """

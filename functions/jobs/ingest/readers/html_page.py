@@ -1,7 +1,7 @@
-"""HTML pages: the article of a saved or fetched page, without the surrounding page.
+"""HTML pages: the article in a saved or fetched page, without what surrounds it.
 
 trafilatura finds the article. It is actively maintained, has been Apache-2.0 since version 1.8, and
-sends no requests. Pages are parsed as HTML, which does not allow declarations of entities.
+sends no requests. Pages are parsed as HTML, which does not allow entity declarations.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from functions.jobs.ingest.readers.decoding import (
     Record,
     SourceFile,
     Unreadable,
-    excess,
-    validated,
+    check_size,
+    validate,
 )
-from functions.jobs.ingest.readers.fields import DocumentMetadata, clean, headline, to_one_line
+from functions.jobs.ingest.readers.fields import DocumentMetadata, clean, to_headline, to_one_line
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.html_decoding import decode_html
 from functions.jobs.ingest.readers.inline_markup import replace_inline_markup
@@ -49,7 +49,7 @@ _NO_ARTICLE: Final = (
 )
 
 _SAVED_FROM_BYTES: Final = 4096
-"""A program that saves a page writes its URL within this many leading bytes."""
+"""A program that saves a page writes the URL within this many leading bytes."""
 _WEB_SCHEMES: Final = ("http://", "https://")
 _LINK: Final = "ref"
 _HEADING: Final = "head"
@@ -60,12 +60,12 @@ _SAVED_FROM: Final = re.compile(
 )
 
 
-def records(file: SourceFile) -> Iterator[Record]:
+def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the only record of a page."""
     yield file.name, partial(_make_source, file)
 
 
-def article_source(
+def make_article_source(
     html: bytes,
     *,
     source_id: str,
@@ -73,19 +73,19 @@ def article_source(
     title: str | None = None,
     written_at: datetime | None = None,
 ) -> Source:
-    """Make a source of a page.
+    """Make a source from a page.
 
     Args:
         html: The page.
         source_id: The id of the source.
-        url: The URL from which it was fetched. A canonical URL in the page takes precedence.
+        url: The URL from which the page was fetched. A canonical URL in it takes precedence.
         title: The title if the page has none.
         written_at: The date if the page has none.
 
     Raises:
         Unreadable: The page has no article, or is too large.
     """
-    if reason := excess(len(html), MAX_BYTES):
+    if reason := check_size(len(html), MAX_BYTES):
         raise Unreadable(reason)
     url = url or _find_saved_url(html)
     page, warnings = decode_html(html)
@@ -94,7 +94,7 @@ def article_source(
     titles = find_titles(tree)
     document = _extract(tree, url)
     metadata = _make_metadata(document, titles, language, url)
-    page_title = headline(metadata.title or title or "Untitled")
+    page_title = to_headline(metadata.title or title or "Untitled")
     text, locators = _join_blocks(document.body, page_title)
     if not text:
         raise Unreadable(_NO_ARTICLE)
@@ -109,7 +109,7 @@ def article_source(
 
 
 def _make_source(file: SourceFile) -> Source:
-    return article_source(
+    return make_article_source(
         _read(file),
         source_id=file.source_id or source_id_of(file.collection, file.key),
         title=PurePosixPath(file.key).stem,
@@ -119,7 +119,7 @@ def _make_source(file: SourceFile) -> Source:
 
 
 def _read(file: SourceFile) -> bytes:
-    if reason := excess(file.path.stat().st_size, MAX_BYTES):
+    if reason := check_size(file.path.stat().st_size, MAX_BYTES):
         raise Unreadable(reason)
     return file.path.read_bytes()
 
@@ -145,11 +145,11 @@ def _parse(text: str) -> Any:
 
 
 def _extract(tree: Any, url: str | None) -> Any:
-    """Find the article.
+    """Extract the article.
 
     trafilatura's default mode keeps whole articles, with tables and formatting, and falls back to
-    other extractors if the result is short. Comments are left out. The date is one that the page
-    declares as that of publication; it is not guessed from the text.
+    other extractors if the result is short. Comments are left out. The date is the publication date
+    that the page declares; it is not guessed from the text.
     """
     from trafilatura.core import bare_extraction
 
@@ -171,7 +171,7 @@ def _extract(tree: Any, url: str | None) -> Any:
 
 
 def _count_prose(body: Any) -> int:
-    """Return the number of characters outside links."""
+    """Count the characters outside links."""
     if body is None:
         return 0
     blocks = read_blocks(body, lambda tag, _: tag == _LINK)
@@ -191,7 +191,7 @@ def _make_metadata(
         "date": document.date,
         "url": canonical if canonical.lower().startswith(_WEB_SCHEMES) else url,
     }
-    metadata, _ = validated(DocumentMetadata, fields, set(fields))
+    metadata, _ = validate(DocumentMetadata, fields, set(fields))
     return metadata
 
 
@@ -208,33 +208,33 @@ def _find_saved_url(html: bytes) -> str | None:
 
 
 def _join_blocks(body: Any, title: str) -> tuple[str, tuple[tuple[int, Locator], ...]]:
-    """Return the text and the chapters in it. A first heading that repeats the title is dropped."""
+    """Return the text and its chapters. A first heading that repeats the title is left out."""
     passages: list[tuple[str, Locator | None]] = []
     for block in read_blocks(body):
         text = clean(block.text).strip()
         is_heading = block.tag == _HEADING
-        if not text or (is_heading and not passages and headline(text) == title):
+        if not text or (is_heading and not passages and to_headline(text) == title):
             continue
-        passages.append((text, Locator(chapter=headline(text)) if is_heading else None))
+        passages.append((text, Locator(chapter=to_headline(text)) if is_heading else None))
     return join_texts(passages)
 
 
 FORMAT: Final = Format(
     name="HTML page",
     endings=(".html", ".htm", ".xhtml"),
-    read=records,
+    read=read_records,
     max_bytes=MAX_BYTES,
     fields={
-        "the article": "the passages, without menus, comments, images, edit links, marks of notes"
-        " and line numbers",
+        "the article": "the passages, without menus, comments, images, edit links, note marks and"
+        " line numbers",
         "`10<sup>6</sup>`": "`10^6`",
         "headings": "the chapter of a passage",
-        "title, og:title": "the title without the name of the site; if missing, the file's name",
+        "title, og:title": "the title without the site's name; if missing, the file's name",
         "author": "the author",
         "lang": "the language",
-        "canonical URL": "the URL of the original; if missing, the one recorded when the page was"
+        "canonical URL": "the URL of the original; if missing, the URL recorded when the page was"
         " saved",
-        "date of publication": "the date of a new text; if missing, the file's date",
+        "publication date": "the date of a new text; if missing, the file's date",
     },
     example='<html lang="en">\n<title>Reefing early</title>\n<link rel="canonical"'
     ' href="https://example.com/reefing">\n<article><h1>Reefing early</h1>'

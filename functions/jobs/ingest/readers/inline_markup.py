@@ -1,7 +1,7 @@
-"""Superscripts, quotations and line breaks in code, whose meaning plain text would lose.
+"""Replaces superscripts, quotations and line breaks in code, whose meaning plain text would lose.
 
-`10<sup>6</sup>` becomes `10^6`, which is what people and models type when they search for it. The
-character ⁶ would not do, as search and many other programs normalize it to 6 (NFKC).
+`10<sup>6</sup>` becomes `10^6`, which is what people and models type when they search for the
+number. The character ⁶ would not do, as search and many other programs normalize it to 6 (NFKC).
 """
 
 from __future__ import annotations
@@ -9,33 +9,31 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers.blocks import is_block, local_name
+from functions.jobs.ingest.readers.blocks import get_local_name, is_block
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from functions.jobs.ingest.readers.blocks import Element
 
 _TERM: Final = r"[\dijkmnpqtxyzNT]"
-"""A digit or a usual variable. Other superscript letters are mostly parts of words: `1st`."""
+"""A digit or a common variable. Other superscript letters are usually parts of words: `1st`."""
 _EXPONENT: Final = re.compile(rf"[-−+]?{_TERM}(?:[-−+/.,]?{_TERM})*[-−+]?")  # noqa: RUF001 - minus
 _BASE: Final = re.compile(r"(?:\d|(?<![^\W\d_])[^\W\d_]{1,3}|[)\]}])\Z")
 """What may have an exponent: a number, a variable, a unit or function, a term in brackets."""
 _MARK: Final = re.compile(r"\W*(?:\d{1,4}|[ivx]{1,6}|[a-z])\W*|\W{1,5}")
-"""The mark of a note, if it is a link to the note."""
+"""A note mark that is a link to the note."""
 _UNLINKED_MARK: Final = re.compile(r"[(\[]?(?:\d{1,3}(?:\s*[-–,]\s*\d{1,3})*|[*†‡§]{1,3})[)\]]?")  # noqa: RUF001
 _BEFORE_MARK: Final = re.compile(r"(?:[^\W\d_]{4}|[.,;:!?…\"'”’»)\]])\s?\Z")  # noqa: RUF001
-"""The mark of a note stands after punctuation, or after a word that is too long for a unit or a
-function with an exponent."""
+"""A note mark that is no link stands after punctuation, or after a word that is too long for a unit
+or a function with an exponent."""
 _CONTEXT: Final = 8
-"""The characters before a superscript that show what it is."""
+"""This many characters before a superscript show what the superscript is."""
 _QUOTATION_MARKS: Final = "\"'“”„‘’«»‹›「」『』"  # noqa: RUF001
 
 
 def replace_inline_markup(tree: Element) -> None:
-    """Replace elements by characters with the same meaning, and remove the marks of notes."""
+    """Replace elements with characters of the same meaning, and remove note marks."""
     for element in list(tree.iter()):
-        match local_name(element):
+        match get_local_name(element):
             case "sup":
                 _replace_superscript(element)
             case "q":
@@ -44,16 +42,16 @@ def replace_inline_markup(tree: Element) -> None:
                 _join_lines(element)
             case "br" if _is_in_code(element):
                 is_before_line_break = (element.tail or "").startswith("\n")
-                replace_by_text(element, "" if is_before_line_break else "\n")
+                replace_with_text(element, "" if is_before_line_break else "\n")
 
 
 def _replace_superscript(element: Element) -> None:
     text = " ".join("".join(element.itertext()).split())
-    before = _text_before(element)[-_CONTEXT:]
+    before = _get_text_before(element)[-_CONTEXT:]
     if _is_note_mark(element, text, before):
-        replace_by_text(element, "")
+        replace_with_text(element, "")
     elif _EXPONENT.fullmatch(text) and _BASE.search(before):
-        replace_by_text(element, f"^{text}")
+        replace_with_text(element, f"^{text}")
 
 
 def _is_note_mark(element: Element, text: str, before: str) -> bool:
@@ -66,31 +64,32 @@ def _is_note_mark(element: Element, text: str, before: str) -> bool:
 
 
 def _is_link(element: Element, text: str) -> bool:
-    """Return whether a superscript contains a link, or is all that a link contains."""
+    """Return whether a superscript contains a link, or is the whole content of a link."""
     parent = element.getparent()
     if (
         parent is not None
-        and local_name(parent) == "a"
+        and get_local_name(parent) == "a"
         and "".join(parent.itertext()).strip() == text
     ):
         return True
-    return any(local_name(node) == "a" for node in element.iter())
+    return any(get_local_name(node) == "a" for node in element.iter())
 
 
-def _text_before(element: Element) -> str:
-    """Return the end of the text before an element in its paragraph."""
+def _get_text_before(element: Element) -> str:
+    """Return the end of the text that precedes an element in its paragraph."""
     while not is_block(element) and (parent := element.getparent()) is not None:
         previous = element.getprevious()
         if previous is not None:
-            return previous.tail or ("" if is_block(previous) else "".join(_texts(previous)))
+            return previous.tail or ("" if is_block(previous) else _get_text(previous))
         if parent.text:
             return str(parent.text)
         element = parent
     return ""
 
 
-def _texts(element: Element) -> Iterator[str]:
-    return element.itertext() if local_name(element) else iter(())
+def _get_text(element: Element) -> str:
+    """Return the text in an element; "" for a comment or a processing instruction."""
+    return "".join(element.itertext()) if get_local_name(element) else ""
 
 
 def _replace_quotation(element: Element) -> None:
@@ -105,10 +104,10 @@ def _replace_quotation(element: Element) -> None:
 
 
 def _is_in_sentence(code: Element) -> bool:
-    """Return whether code is a part of a sentence, where line breaks have no meaning."""
-    has_lines = any(local_name(node) == "br" for node in code.iter())
-    is_nested = any(local_name(parent) == "pre" for parent in code.iterancestors())
-    words = _text_before(code) + (code.tail or "")
+    """Return whether code is part of a sentence, where line breaks have no meaning."""
+    has_lines = any(get_local_name(node) == "br" for node in code.iter())
+    is_nested = any(get_local_name(parent) == "pre" for parent in code.iterancestors())
+    words = _get_text_before(code) + (code.tail or "")
     return not has_lines and not is_nested and bool(words.strip())
 
 
@@ -120,11 +119,11 @@ def _join_lines(code: Element) -> None:
 
 
 def _is_in_code(element: Element) -> bool:
-    return any(local_name(parent) in {"pre", "code"} for parent in element.iterancestors())
+    return any(get_local_name(parent) in {"pre", "code"} for parent in element.iterancestors())
 
 
-def replace_by_text(element: Element, text: str) -> None:
-    """Make an element a `span` that contains only a text. The text after it is kept."""
+def replace_with_text(element: Element, text: str) -> None:
+    """Turn an element into a `span` that contains only the given text."""
     element.clear(keep_tail=True)
     element.tag = "span"
     element.text = text

@@ -1,4 +1,4 @@
-"""JSON Lines: one document per line, as in BEIR's `corpus.jsonl`, or an export of Carrel."""
+"""JSON Lines: one document per line, as in BEIR's `corpus.jsonl`, or a Carrel export."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from functions.jobs.ingest.readers.decoding import (
     Record,
     SourceFile,
     Unreadable,
+    check_size,
     decode,
-    excess,
-    not_utf16,
+    explain_utf16_error,
     parse_json,
-    validated,
-    warnings_for,
+    validate,
+    warn_of_faults,
 )
-from functions.jobs.ingest.readers.fields import DATES, Block, DocumentMetadata, Line, headline
+from functions.jobs.ingest.readers.fields import DATES, Block, DocumentMetadata, Line, to_headline
 from functions.jobs.ingest.readers.formats import Format, Identity
 from shared.core.ids import safe_id
 from shared.knowledge.source import Section, Source
@@ -47,7 +47,7 @@ class _Document(DocumentMetadata):
     highlight_url: Line = None
 
 
-def records(file: SourceFile) -> Iterator[Record]:
+def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the documents of a file, line by line; blank lines are skipped.
 
     Raises:
@@ -62,12 +62,12 @@ def records(file: SourceFile) -> Iterator[Record]:
     try:
         first = next(lines, None)
         if first and carrel_export.is_header(first[1]):
-            yield from carrel_export.records(file.name, first[1], lines)
+            yield from carrel_export.read_records(file.name, first[1], lines)
             return
         for number, line in chain([first] if first else [], lines):
             yield f"{file.name} line {number}", partial(_parse_source, line, file.collection)
     except UnicodeDecodeError as error:
-        raise Unreadable(not_utf16(error)) from error
+        raise Unreadable(explain_utf16_error(error)) from error
 
 
 def _read_lines(path: Path) -> Iterator[bytes]:
@@ -91,9 +91,9 @@ def _cut_lines(readline: Callable[[int], bytes]) -> Iterator[bytes]:
 
 
 def _parse_source(line: bytes, collection: str) -> Source:
-    if reason := excess(len(line), LINE_BYTES):
+    if reason := check_size(len(line), LINE_BYTES):
         raise Unreadable(reason)
-    document, faults = validated(_Document, parse_json(decode(line.rstrip())), DATES)
+    document, faults = validate(_Document, parse_json(decode(line.rstrip())), DATES)
     if not document.text:
         raise Unreadable("has no text")
     section = Section(
@@ -104,19 +104,19 @@ def _parse_source(line: bytes, collection: str) -> Source:
     )
     return Source(
         source_id=safe_id(f"{collection}-{document.id}"),
-        title=headline(document.title or "") or headline(document.text, _MAX_OPENING),
+        title=to_headline(document.title or "") or to_headline(document.text, _MAX_OPENING),
         origin=document.source or "jsonl",
         tags=document.tags,
         **document.source_fields,
         sections=(section,),
-        warnings=warnings_for(faults),
+        warnings=warn_of_faults(faults),
     )
 
 
 FORMAT: Final = Format(
     name="JSON Lines",
     endings=(".jsonl",),
-    read=records,
+    read=read_records,
     max_bytes=MAX_BYTES,
     fields={
         "id, _id": "the id of the source, behind the name of the folder",

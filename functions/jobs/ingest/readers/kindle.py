@@ -1,36 +1,46 @@
-"""The highlights, notes and bookmarks of a Kindle, and their headings in several languages."""
+"""Kindle highlights, notes and bookmarks, and their headings in several languages."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from functions.jobs.ingest.readers.fields import fold_text
 from shared.knowledge.source import Locator, Section
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LANGUAGES: Final = "English, German, Spanish, French, Italian, Portuguese, Dutch and Japanese"
-"""The languages of the headings that are read."""
+"""The languages in which headings are understood."""
 
 
 class AnnotationKind(Enum):
-    """What a reader leaves in a book. The values are the words for it in headings."""
+    """What a reader leaves in a book."""
 
-    BOOKMARK = "bookmark lesezeichen marcador signet segnalibro bladwijzer ブックマーク"
-    NOTE = "note notiz nota notitie メモ"
-    HIGHLIGHT = (
+    BOOKMARK = "bookmark"
+    NOTE = "note"
+    HIGHLIGHT = "highlight"
+
+
+_WORDS_BY_KIND: Final = {
+    AnnotationKind.BOOKMARK: (
+        "bookmark lesezeichen marcador signet segnalibro bladwijzer ブックマーク"
+    ),
+    AnnotationKind.NOTE: "note notiz nota notitie メモ",
+    AnnotationKind.HIGHLIGHT: (
         "highlight clip clipping markierung ausschnitt subrayado resaltado recorte"
         " surlignement surlignage extrait evidenziazione ritaglio destaque markering knipsel"
         " ハイライト クリップ"
-    )
-
-
-_KINDS: Final = {word: kind for kind in AnnotationKind for word in kind.value.split()}
+    ),
+}
+"""The words for each kind in headings."""
+_KIND_BY_WORD: Final = {
+    word: kind for kind, words in _WORDS_BY_KIND.items() for word in words.split()
+}
 _MONTH_NAMES: Final = """
 january february march april may june july august september october november december
 januar februar märz april mai juni juli august september oktober november dezember
@@ -46,25 +56,28 @@ _MONTHS: Final = {
     for number, name in enumerate(line.split(), start=1)
 }
 _WORD: Final = re.compile(r"[^\W\d_の]+")
-"""A word. In Japanese, `の` joins two nouns without blanks: `150-155のハイライト`."""
+"""A word. In Japanese, `の` joins two nouns without spaces: `150-155のハイライト`."""
 _PAGE: Final = re.compile(
-    r"\b(?:page|seite|p[áa]gina|ページ)\s+(?:(?P<page>\d{1,7})|(?P<numeral>[ivxlcdm]+)\b)"
+    r"\b(?:page|seite|p[áa]gina|ページ)\s+(?:(?P<page>\d{1,7})|(?P<roman>[ivxlcdm]+)\b)"
     r"|\b(?P<japanese>\d{1,7})\s*ページ"
 )
 _LOCATION: Final = re.compile(
     r"\b(?:location|loc|position|pos|posici[óo]n|emplacement|posizione|posi[çc][ãa]o|locatie|位置no)"
     r"\b"
-    r"[.\s]*#?(\d{1,8})(?:\s*[-\u2013]\s*(\d{1,8}))?"
+    r"[.\s]*#?(?P<first>\d{1,8})(?:\s*[-\u2013]\s*(?P<last>\d{1,8}))?"
 )
 _JAPANESE_DATE: Final = re.compile(r"\b(\d{4})年(\d{1,2})月(\d{1,2})日")
 _TIME: Final = re.compile(
-    r"\b(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?(?:\s*([ap])\.?\s?m\b)?(?:.*GMT([+-]\d\d):?(\d\d))?",
+    r"\b(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?"
+    r"(?:\s*(?P<meridiem>[ap])\.?\s?m\b)?"
+    r"(?:.*GMT(?P<offset_hours>[+-]\d\d):?(?P<offset_minutes>\d\d))?",
     re.IGNORECASE,
 )
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 _DAY: Final = re.compile(r"\b\d{1,2}\b")
-_NOON: Final = 12
+_HALF_DAY_HOURS: Final = 12
 _SUFFIX: Final = re.compile(r"(?:inc|ltd|llc|gmbh|co|jr|sr|ph\.?d|m\.?d|[ivx]+)\.?", re.IGNORECASE)
+"""What may follow the name of a company or a person, even after a comma: `Helm, Inc.`."""
 _INITIAL: Final = re.compile(r"[^\W\d_]\.?")
 _PARTICLES: Final = frozenset(
     (
@@ -73,7 +86,7 @@ _PARTICLES: Final = frozenset(
         *("vom", "von", "zu", "zur", "De", "Du", "La", "Le", "Van", "Von"),
     )
 )
-"""Words with which a family name may begin. `Ben` and `Al` in capitals are first names."""
+"""Particles that may begin a family name. Capitalized, `Ben` and `Al` are first names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,36 +94,39 @@ class Position:
     """A position in a book.
 
     Attributes:
-        page: The page.
-        numeral: A Roman page number, in front matter.
-        start: The first location, a unit of some 150 characters that does not depend on the font.
-        end: The last location.
+        page: The page number, unless it is in Roman numerals.
+        roman_page: A page number in Roman numerals, as in a preface.
+        first_location: The first Kindle location. Locations count units of about 150 characters,
+            whatever the font.
+        last_location: The last Kindle location.
     """
 
     page: int | None = None
-    numeral: str | None = None
-    start: int | None = None
-    end: int | None = None
+    roman_page: str | None = None
+    first_location: int | None = None
+    last_location: int | None = None
 
     @property
     def locator(self) -> Locator:
         """The position as it is stored."""
-        location = self.numeral if self.page is None else None
-        if self.start is not None:
-            is_range = self.end is not None and self.end > self.start
-            location = f"{self.start}-{self.end}" if is_range else str(self.start)
+        location = self.roman_page if self.page is None else None
+        if (first := self.first_location) is not None:
+            last = self.last_location
+            is_range = last is not None and last > first
+            location = f"{first}-{last}" if is_range else str(first)
         return Locator(page=self.page, location=location)
 
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """A highlight or a note.
+    """A highlight, a note or a bookmark. Bookmarks do not become sections.
 
     Attributes:
-        kind: What it is; None if its heading is in another language.
+        kind: The kind; None if the language of its heading is not one of `LANGUAGES`.
         text: The highlighted text, or the note.
-        position: Where it is.
-        added_at: When it was made, by the clock of the Kindle, as if that were UTC.
+        position: Its position in the book.
+        added_at: When it was made: the Kindle's local time labelled UTC, or real UTC if the heading
+            gives an offset.
         chapter: The title of its chapter.
     """
 
@@ -122,54 +138,57 @@ class Annotation:
 
 
 def parse_kind(heading: str) -> AnnotationKind | None:
-    """Return the kind that the beginning of a heading names, in any of the languages."""
-    words = set(_WORD.findall(normalise(heading)))
-    kinds = {_KINDS[word] for word in words & _KINDS.keys()}
+    """Return the kind named in a heading; if several are named, the first in the enum's order."""
+    words = set(_WORD.findall(fold_text(heading)))
+    kinds = {_KIND_BY_WORD[word] for word in words & _KIND_BY_WORD.keys()}
     return next((kind for kind in AnnotationKind if kind in kinds), None)
 
 
 def parse_position(heading: str) -> Position:
-    """Return the page and the location in a heading; the last ones, as a chapter may name some."""
-    text = normalise(heading)
-    page = numeral = start = end = None
+    """Return the page and the location in a heading.
+
+    The last of each is used, because a chapter title before them may contain others.
+    """
+    text = fold_text(heading)
+    page = roman_page = first_location = last_location = None
     for match in _PAGE.finditer(text):
-        number, numeral = match["page"] or match["japanese"], match["numeral"]
+        number, roman_page = match["page"] or match["japanese"], match["roman"]
         page = int(number) if number else None
     for match in _LOCATION.finditer(text):
-        start, end = int(match[1]), _parse_range_end(match[1], match[2])
-    return Position(page or None, numeral, start, end)
+        first_location = int(match["first"])
+        last_location = _parse_last_location(match["first"], match["last"])
+    return Position(page or None, roman_page, first_location, last_location)
 
 
-def _parse_range_end(start: str, end: str | None) -> int:
-    """Return the last location; older Kindles write `1204-07` for `1204-1207`."""
-    if end is None:
-        return int(start)
-    whole = start[: max(0, len(start) - len(end))] + end
-    return max(int(start), int(whole))
+def _parse_last_location(first: str, last: str | None) -> int:
+    """Return the last location of a range. Older Kindles write `1204-07` for `1204-1207`."""
+    if last is None:
+        return int(first)
+    whole = first[: max(0, len(first) - len(last))] + last
+    return max(int(first), int(whole))
 
 
-def parse_moment(text: str) -> datetime | None:
-    """Return the date in a heading, with its time if it has one; None if it cannot be read.
+def parse_datetime(heading: str) -> datetime | None:
+    """Return the date in a heading, with its time if it has one; None if there is no valid date.
 
-    The time is the local one of the Kindle and is taken to be UTC, unless the heading names its
-    offset.
+    The time is the Kindle's local time, taken as UTC unless the heading gives an offset.
     """
-    time = _TIME.search(text)
-    date = _parse_date(text[: time.start()] + " " + text[time.end() :] if time else text)
+    time = _TIME.search(heading)
+    date = _parse_date(heading[: time.start()] + " " + heading[time.end() :] if time else heading)
     if date is None:
         return None
     try:
-        moment = datetime(*date, tzinfo=UTC)
-        return _add_time(moment, time) if time else moment
+        midnight = datetime(*date, tzinfo=UTC)
+        return _add_time(midnight, time) if time else midnight
     except (ValueError, OverflowError):
         return None
 
 
 def _parse_date(text: str) -> tuple[int, int, int] | None:
-    """Return year, month and day."""
+    """Return the year, the month and the day in a text without a time."""
     if japanese := _JAPANESE_DATE.search(text):
         return int(japanese[1]), int(japanese[2]), int(japanese[3])
-    date = normalise(text)
+    date = fold_text(text)
     month = next((_MONTHS[word] for word in _WORD.findall(date) if word in _MONTHS), None)
     year, day = _YEAR.search(date), _DAY.search(date)
     if month is None or year is None or day is None:
@@ -177,19 +196,19 @@ def _parse_date(text: str) -> tuple[int, int, int] | None:
     return int(year[0]), month, int(day[0])
 
 
-def _add_time(day: datetime, time: re.Match[str]) -> datetime:
-    hour, minute, second = int(time[1]), int(time[2]), int(time[3] or 0)
-    if half := (time[4] or "").lower():
-        hour = hour % _NOON + (_NOON if half == "p" else 0)
+def _add_time(midnight: datetime, time: re.Match[str]) -> datetime:
+    hour, minute, second = int(time["hour"]), int(time["minute"]), int(time["second"] or 0)
+    if meridiem := (time["meridiem"] or "").lower():
+        hour = hour % _HALF_DAY_HOURS + (_HALF_DAY_HOURS if meridiem == "p" else 0)
     zone: timezone = UTC
-    if time[5]:
-        sign = -1 if time[5].startswith("-") else 1
-        zone = timezone(sign * timedelta(hours=abs(int(time[5])), minutes=int(time[6])))
-    return day.replace(hour=hour, minute=minute, second=second, tzinfo=zone).astimezone(UTC)
+    if hours := time["offset_hours"]:
+        offset = timedelta(hours=abs(int(hours)), minutes=int(time["offset_minutes"]))
+        zone = timezone(-offset if hours.startswith("-") else offset)
+    return midnight.replace(hour=hour, minute=minute, second=second, tzinfo=zone).astimezone(UTC)
 
 
-def parse_authors(text: str) -> str | None:
-    """Return names as people write them: `Helm, Ann;Bo Sea` is `Ann Helm, Bo Sea`."""
+def format_authors(text: str) -> str | None:
+    """Put first names first: `Helm, Ann;Bo Sea` becomes `Ann Helm, Bo Sea`; "" becomes None."""
     names = []
     for name in filter(None, map(str.strip, text.split(";"))):
         last, _, first = (part.strip() for part in name.partition(","))
@@ -198,10 +217,12 @@ def parse_authors(text: str) -> str | None:
 
 
 def _is_inverted(last: str, first: str) -> bool:
-    """Return whether the texts around a comma are one name, not two names or a company's.
+    """Return whether `last, first` is one inverted personal name, not two names or a company.
 
-    One name are `Gaiman, Neil`, `de la Mare, Walter John` and `Le Guin, Ursula K.`; two names are
-    `Neil Gaiman, Terry Pratchett`.
+    `Gaiman, Neil`, `de la Mare, Walter John` and `Le Guin, Ursula K.` are one name;
+    `Neil Gaiman, Terry Pratchett` is two. Two names have at least two words each. Longer texts are
+    one name if `last` begins with a particle or ends with a suffix, or if `first` ends with a
+    particle or an initial.
     """
     if not last or not first or "," in first or _SUFFIX.fullmatch(first):
         return False
@@ -216,15 +237,11 @@ def _is_inverted(last: str, first: str) -> bool:
 
 
 def make_section(annotation: Annotation, notes: Sequence[Annotation] = ()) -> Section:
-    """Return the section of a highlight with the notes about it, or of a note by itself."""
+    """Return the section of a highlight with the notes about it, or of a lone note."""
     locator = replace(annotation.position.locator, chapter=annotation.chapter)
     return Section(
         "\n\n".join([annotation.text, *(note.text for note in notes)]),
         highlighted_at=annotation.added_at,
+        # One locator, from offset 0: the whole text is at the same position.
         locators=((0, locator),) if locator != Locator() else (),
     )
-
-
-def normalise(text: str) -> str:
-    """Return a text in lower case, with one spelling of accents, to compare it."""
-    return unicodedata.normalize("NFC", text).casefold()

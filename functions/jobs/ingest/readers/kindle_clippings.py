@@ -1,4 +1,4 @@
-"""Kindle's `My Clippings.txt`: all highlights and notes that were made on a device, book by book.
+"""Kindle's `My Clippings.txt`: all highlights and notes that were made on a device.
 
 An entry is a line with title and author, a line with kind, position and date in the language of the
 device, an empty line, the text, and a line of ten equals signs. The device only appends: a
@@ -22,10 +22,10 @@ from functions.jobs.ingest.readers.decoding import (
     Record,
     SourceFile,
     Unreadable,
-    excess,
+    check_size,
     read_any_text,
 )
-from functions.jobs.ingest.readers.fields import clean, headline, to_one_line
+from functions.jobs.ingest.readers.fields import clean, to_headline, to_one_line
 from functions.jobs.ingest.readers.formats import Format, Identity
 from functions.jobs.ingest.readers.kindle import Annotation, AnnotationKind
 from functions.jobs.ingest.readers.kindle_merging import make_sections
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 32 * MEGABYTE
 NAME: Final = "My Clippings.txt"
 _SEPARATOR: Final = re.compile(r"^={10,}[ \t]*$|\0", re.MULTILINE)
-"""The end of an entry: a line of equals signs, or a damaged block, which is one NUL character."""
+"""The end of an entry: a line of equals signs, or a damaged block (see `_read_text`)."""
 _FIRST_ENTRY: Final = re.compile(r"[\s=\ufeff]*[^\n]+\n[ \t\ufeff]*- [^\n|]*\d[^\n|]*\|[^\n]*\d")
 _TITLE: Final = re.compile(r"(.*\S)\s*\(((?:[^()]|\([^()]*\))*)\)")
 _NOT_AN_AUTHOR: Final = re.compile(
@@ -61,7 +61,7 @@ _UNNAMED: Final = "Untitled"
 
 @dataclass(slots=True)
 class _BookEntries:
-    """The entries of a book, and the counts of those that were read in part."""
+    """The entries of a book, and how many of them have each fault."""
 
     title: str
     author: str | None
@@ -70,11 +70,11 @@ class _BookEntries:
 
 
 def recognizes(text: str) -> bool:
-    """Return whether a text begins like clippings of a Kindle, whatever its language."""
+    """Return whether a text begins like Kindle clippings, whatever their language."""
     return bool(_FIRST_ENTRY.match(text) and _SEPARATOR.search(text))
 
 
-def records(file: SourceFile) -> Iterator[Record]:
+def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the books of a file, in the order in which they were first read.
 
     Raises:
@@ -89,13 +89,13 @@ def records(file: SourceFile) -> Iterator[Record]:
         else:
             faulty.append(line)
     if not entries:
-        raise Unreadable(f"is not a {NAME} of a Kindle: rename it, to read it as text")
+        raise Unreadable(f"is not a Kindle's {NAME}: rename it, to read it as text")
     for line in faulty:
-        yield f"{file.name} line {line}", _without_heading
-    for source_id, book in _books(entries).items():
+        yield f"{file.name} line {line}", _refuse_without_heading
+    for source_id, book in _group_by_book(entries).items():
         if book.annotations or book.faults:
             yield (
-                f"{file.name}: {headline(book.title, 80)}",
+                f"{file.name}: {to_headline(book.title, 80)}",
                 partial(_build_source, source_id, book, file_warnings),
             )
             file_warnings = ()
@@ -104,10 +104,11 @@ def records(file: SourceFile) -> Iterator[Record]:
 def _read_text(file: SourceFile) -> tuple[str, tuple[str, ...]]:
     """Return the text of a file, and warnings.
 
-    A Kindle that is unplugged while it writes leaves blocks of NUL bytes. Each becomes one.
+    A Kindle that is unplugged while it writes leaves blocks of NUL bytes. Each block becomes one
+    NUL character.
     """
     data = b""
-    if not excess(file.path.stat().st_size, MAX_BYTES):
+    if not check_size(file.path.stat().st_size, MAX_BYTES):
         data = file.path.read_bytes()
     if b"\0" not in data or data.startswith(UTF16_MARKS):
         text, warnings = read_any_text(file.path, MAX_BYTES)
@@ -136,8 +137,8 @@ def _split_entries(text: str) -> Iterator[tuple[int, tuple[str, str, str]]]:
             start = end.end()
 
 
-def _books(entries: Mapping[str, list[tuple[str, str]]]) -> dict[str, _BookEntries]:
-    """Return the books by the ids of their sources, from the entries by their title lines."""
+def _group_by_book(entries: Mapping[str, list[tuple[str, str]]]) -> dict[str, _BookEntries]:
+    """Return the books by source id, given the headings and texts of entries by title line."""
     books: dict[str, _BookEntries] = {}
     for title_line, parts in entries.items():
         title, author = _parse_title(title_line)
@@ -156,7 +157,7 @@ def _add(book: _BookEntries, heading: str, content: str) -> None:
     if not content or _LIMIT.fullmatch(content):
         book.faults["limit" if content else "empty"] += 1
         return
-    added_at = kindle.parse_moment(date)
+    added_at = kindle.parse_datetime(date)
     book.faults["language"] += kind is None
     book.faults["date"] += added_at is None and kind is not None
     position = kindle.parse_position(heading)
@@ -167,8 +168,8 @@ def _parse_title(line: str) -> tuple[str, str | None]:
     """Return the title and the author of `Title (Subtitle) (Helm, Ann)`."""
     match = _TITLE.fullmatch(line)
     if match and not _NOT_AN_AUTHOR.search(match[2].strip()):
-        return headline(match[1]), kindle.parse_authors(to_one_line(match[2]))
-    return headline(line) or _UNNAMED, None
+        return to_headline(match[1]), kindle.format_authors(to_one_line(match[2]))
+    return to_headline(line) or _UNNAMED, None
 
 
 def _make_source_id(title: str, author: str | None) -> str:
@@ -176,7 +177,7 @@ def _make_source_id(title: str, author: str | None) -> str:
     return safe_id(f"kindle-{hashlib.sha256(name.encode()).hexdigest()[:16]}")
 
 
-def _without_heading() -> Source:
+def _refuse_without_heading() -> Source:
     raise Unreadable("has no line such as `- Your Highlight on page 12 | Added on ...`")
 
 
@@ -200,7 +201,7 @@ def _iterate_warnings(faults: Counter[str]) -> Iterator[str]:
         "empty": "without text; left out",
         "limit": "without text: the publisher's limit on clippings was reached; left out",
         "language": f"with a heading that is not in {kindle.LANGUAGES}; kept as a highlight",
-        "date": "with a date that cannot be read; kept without it",
+        "date": "with a date that cannot be read; kept without a date",
     }
     for name, reason in reasons.items():
         if count := faults[name]:
@@ -210,16 +211,16 @@ def _iterate_warnings(faults: Counter[str]) -> Iterator[str]:
 FORMAT: Final = Format(
     name="Kindle clippings",
     endings=(".txt",),
-    read=records,
+    read=read_records,
     max_bytes=MAX_BYTES,
     fields={
         "Title (Series) (Author)": "the title with the series, and the author, of a source; its id"
         " is made of both",
-        "Highlight": "a passage; of one that was repeated or extended, the longest stands",
-        "Note": "joined to the highlight at its location, after an empty line; else a passage",
+        "Highlight": "a passage; if it was repeated or extended, the longest version is kept",
+        "Note": "joined to the highlight at its location, after an empty line; otherwise a passage",
         "Bookmark": "left out",
         "page, Location": "the page, and the location",
-        "Added on": "the date of the passage, by the clock of the Kindle",
+        "Added on": "the date of the passage, by the Kindle's clock",
     },
     example="On tests (Helm, Ann)\n"
     "- Your Highlight on page 12 | Location 150-155 | Added on Friday, May 31, 2024 4:41:53 PM\n\n"

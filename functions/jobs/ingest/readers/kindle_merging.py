@@ -1,4 +1,4 @@
-"""Merges repeated highlights in a Kindle's clippings, and joins notes to their highlights."""
+"""Merges repeated highlights in Kindle clippings, and joins notes to their highlights."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from functions.jobs.ingest.readers.fields import fold_text
 from functions.jobs.ingest.readers.kindle import (
     Annotation,
     AnnotationKind,
     Position,
     make_section,
-    normalise,
 )
 
 if TYPE_CHECKING:
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 _BUCKET_SIZE: Final = 50
 """Highlights are compared with those in the same bucket of this many locations."""
 _MAX_BUCKETS: Final = 20
-"""The maximum number of buckets of one highlight. Only a damaged file has longer ones."""
+"""The maximum number of buckets of one highlight. Only a damaged file has longer highlights."""
 _MAX_COMPARED: Final = 200
-"""The maximum number of highlights of a bucket, or notes of a highlight, that are compared with
-another one, so that time is linear."""
+"""An annotation is compared with at most this many highlights in a bucket, or notes about a
+highlight, so that time is linear."""
 
 
 def make_sections(annotations: Sequence[Annotation]) -> list[Section]:
     """Return the sections of a book's highlights and notes, in reading order.
 
-    Of a highlight that was repeated, extended or shortened, only the longest version is kept. A
-    note is joined to the highlight at its location.
+    If a highlight was repeated, extended or shortened, only its longest version is kept. A note is
+    joined to the highlight at its location.
     """
     highlights = _Highlights()
     order = {id(item): index for index, item in enumerate(annotations)}
@@ -46,7 +46,7 @@ def make_sections(annotations: Sequence[Annotation]) -> list[Section]:
     unattached: list[tuple[int, Annotation]] = []
     for index, note in enumerate(annotations):
         if note.kind is AnnotationKind.NOTE:
-            target = highlights.target_of(note, index)
+            target = highlights.find_target(note, index)
             if target is None:
                 unattached.append((index, note))
             else:
@@ -62,14 +62,14 @@ class _Highlights:
 
     def __init__(self) -> None:
         self.by_index: dict[int, Annotation] = {}
-        """By the index in the file."""
+        """The highlights by their indexes in the file."""
         self._indexes_by_bucket: dict[object, list[int]] = defaultdict(list)
         self._letters_by_index: dict[int, str] = {}
 
     def add(self, highlight: Annotation, index: int) -> None:
-        """Add a highlight, unless one at the same position contains its text.
+        """Add a highlight, unless a longer one at the same position contains its text.
 
-        Longer ones must be added first.
+        Longer highlights must be added first.
         """
         letters = _extract_letters(highlight.text)
         for other_index in self._iterate_near(highlight.position):
@@ -85,25 +85,25 @@ class _Highlights:
         for bucket in _find_buckets(highlight.position):
             self._indexes_by_bucket[bucket].append(index)
 
-    def target_of(self, note: Annotation, index: int) -> int | None:
+    def find_target(self, note: Annotation, index: int) -> int | None:
         """Return the index of the highlight that a note is about, or None.
 
         Kindle stores a note at the location where its highlight ends. Of the highlights that
-        overlap it, the one that ends nearest is taken, and of several the nearest in the file. A
-        note without a location is about a highlight on its page.
+        overlap the note, it is about the one that ends nearest to it, or, if several do, the
+        nearest of them in the file. A note without a location is about a highlight on its page.
         """
-        start, page = note.position.start, note.position.page
-        if start is None and page is None:
+        location, page = note.position.first_location, note.position.page
+        if location is None and page is None:
             return None
         overlapping = [
             (
-                abs((highlight.position.end or 0) - (start or 0)),
+                abs((highlight.position.last_location or 0) - (location or 0)),
                 abs(other_index - index),
                 other_index,
             )
             for other_index in self._iterate_near(note.position)
             if _may_overlap((highlight := self.by_index[other_index]).position, note.position)
-            and (start is not None or page == highlight.position.page)
+            and (location is not None or page == highlight.position.page)
         ]
         return min(overlapping)[-1] if overlapping else None
 
@@ -118,14 +118,14 @@ class _Highlights:
 
 
 def _find_buckets(position: Position) -> list[object]:
-    """Return the buckets of the book that a position touches."""
-    if position.start is not None:
-        first = position.start // _BUCKET_SIZE
-        last = max(first, (position.end or 0) // _BUCKET_SIZE)
+    """Return the buckets that a position touches."""
+    if position.first_location is not None:
+        first = position.first_location // _BUCKET_SIZE
+        last = max(first, (position.last_location or 0) // _BUCKET_SIZE)
         return list(range(first, min(last + 1, first + _MAX_BUCKETS)))
     if position.page is not None:  # adjacent pages, as in `_may_overlap`
         return [("page", position.page + offset) for offset in (-1, 0, 1)]
-    return [("numeral", position.numeral)]
+    return [("roman page", position.roman_page)]
 
 
 def _may_overlap(one: Position, other: Position) -> bool:
@@ -134,38 +134,41 @@ def _may_overlap(one: Position, other: Position) -> bool:
     `page` is the page on which a highlight begins. A highlight that was extended backwards may
     begin on the previous page.
     """
-    if one.start is None or other.start is None:
-        has_location = one.start is not None or other.start is not None
+    start, other_start = one.first_location, other.first_location
+    if start is None or other_start is None:
+        has_location = start is not None or other_start is not None
         return not has_location and abs((one.page or 0) - (other.page or 0)) <= 1
-    return one.start <= (other.end or other.start) and other.start <= (one.end or one.start)
+    end, other_end = one.last_location or start, other.last_location or other_start
+    return start <= other_end and other_start <= end
 
 
 def _is_part(part: str, whole: str, position: Position, whole_position: Position) -> bool:
-    """Return whether a text is another version of a longer one that it may overlap.
+    """Return whether a text is another version of a longer text that it may overlap.
 
     The less is known of their positions, the more alike the texts must be.
     """
-    if position.start is None and position.page is None and position.numeral is None:
+    if _is_unplaced(position):
         return part == whole
-    if position.start is None and position.page != whole_position.page:
+    if position.first_location is None and position.page != whole_position.page:
         return whole.startswith(part) or whole.endswith(part)
     return part in whole
 
 
 def _merge_positions(one: Position, other: Position) -> Position:
-    if one.start is None or other.start is None:
+    if one.first_location is None or other.first_location is None:
         return one
-    ends = [end for end in (one.end, other.end) if end is not None]
-    return replace(one, start=min(one.start, other.start), end=max(ends, default=None))
+    first = min(one.first_location, other.first_location)
+    ends = [end for end in (one.last_location, other.last_location) if end is not None]
+    return replace(one, first_location=first, last_location=max(ends, default=None))
 
 
 def _extract_letters(text: str) -> str:
     """Return the letters and digits of a text, or the text if it has none, to compare texts."""
-    return "".join(re.findall(r"\w+", normalise(text))) or text
+    return "".join(re.findall(r"\w+", fold_text(text))) or text
 
 
 def _keep_latest(notes: Sequence[Annotation]) -> list[Annotation]:
-    """Return the notes about one highlight without those that a later one contains."""
+    """Return the notes about one highlight, without those that a later note contains."""
     latest: dict[str, Annotation] = {}
     for note in reversed(notes):
         letters = _extract_letters(note.text)
@@ -175,7 +178,7 @@ def _keep_latest(notes: Sequence[Annotation]) -> list[Annotation]:
 
 
 def _drop_superseded(notes: Sequence[tuple[int, Annotation]]) -> list[tuple[int, Annotation]]:
-    """Return the notes without those that a later one at the same position contains."""
+    """Return the notes, without those that a later note at the same position contains."""
     by_position: dict[Position, list[Annotation]] = defaultdict(list)
     for _, note in notes:
         by_position[note.position].append(note)
@@ -188,5 +191,10 @@ def _reading_order_key(position: Position, index: int) -> tuple[bool, int, int, 
 
     Roman page numbers come first, and annotations without any position last.
     """
-    is_unplaced = position.start is None and position.page is None and position.numeral is None
-    return is_unplaced, position.start or 0, position.page or 0, index
+    return _is_unplaced(position), position.first_location or 0, position.page or 0, index
+
+
+def _is_unplaced(position: Position) -> bool:
+    """Return whether a position has no location, no page and no Roman page number."""
+    places = (position.first_location, position.page, position.roman_page)
+    return all(place is None for place in places)

@@ -1,7 +1,7 @@
-"""The notebook of a book, as the Kindle apps export it: an HTML page with highlights and notes.
+"""A book's notebook, as the Kindle apps export it: an HTML page with highlights and notes.
 
 Its markup is often broken: elements are closed by the wrong tags. So the text of an element ends
-where the next one of a known class begins.
+where the next element of a known class begins.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functions.jobs.ingest.readers.decoding import (
     Unreadable,
     read_text,
 )
-from functions.jobs.ingest.readers.fields import clean, headline, to_one_line
+from functions.jobs.ingest.readers.fields import clean, to_headline, to_one_line
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.kindle import Annotation, AnnotationKind
 from functions.jobs.ingest.readers.text_files import source_id_of
@@ -47,15 +47,15 @@ _CLASS: Final = re.compile(r"\bclass\s*=\s*[\"']([^\"'<>]*)", re.IGNORECASE)
 _PAGE_ALONE: Final = re.compile(r"\w+\s+\d+")
 _CHARACTERS_PER_LOCATION: Final = 100
 _SLACK: Final = 10
-"""How many locations after the estimated end of its highlight a note may be."""
+"""A note may be at most this many locations after the estimated end of its highlight."""
 
 
 def recognizes(beginning: bytes) -> bool:
-    """Return whether an HTML page that begins like this is such a notebook."""
+    """Return whether an HTML page that begins like this is a Kindle notebook."""
     return all(mark.search(beginning) for mark in _MARKS)
 
 
-def records(file: SourceFile) -> Iterator[Record]:
+def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the only record of a file."""
     yield file.name, partial(_read_source, file)
 
@@ -73,8 +73,8 @@ def _read_source(file: SourceFile) -> Source:
         raise Unreadable("has no highlights and no notes")
     return Source(
         source_id=file.source_id or source_id_of(file.collection, file.key),
-        title=headline(title) or "Untitled",
-        author=kindle.parse_authors(to_one_line(fields.get(_AUTHORS, ""))),
+        title=to_headline(title) or "Untitled",
+        author=kindle.format_authors(to_one_line(fields.get(_AUTHORS, ""))),
         origin="kindle",
         category="books",
         sections=tuple(sections),
@@ -82,13 +82,13 @@ def _read_source(file: SourceFile) -> Source:
 
 
 def _parse_parts(text: str) -> list[tuple[str, str]]:
-    """Return the class and the text of each part, in a time that grows with the length.
+    """Return the class and the text of each part, in linear time.
 
-    The parser of the standard library takes the square of it for a file of unclosed comments.
+    The standard library's parser takes quadratic time for a file of unclosed comments.
     """
     parts: list[tuple[str, list[str]]] = []
     is_code = False
-    for piece in _pieces(text):
+    for piece in _split_at_tags(text):
         if tag := _TAG.fullmatch(piece):
             element = tag[0].strip("</> \t\n").partition(" ")[0].casefold()
             is_code = element in {"script", "style"} and not piece.startswith("</")
@@ -103,7 +103,7 @@ def _parse_parts(text: str) -> list[tuple[str, str]]:
     return [(name, _clean_lines("".join(pieces))) for name, pieces in parts]
 
 
-def _pieces(text: str) -> Iterator[str]:
+def _split_at_tags(text: str) -> Iterator[str]:
     """Yield the tags of a page, and the texts between them."""
     end = 0
     for tag in _TAG.finditer(text):
@@ -147,11 +147,11 @@ def _parse_annotation(heading: str, section: str, text: str) -> Annotation:
     if _PAGE_ALONE.fullmatch(chapter):
         chapter, place = "", rest
     position = kindle.parse_position(place)
-    return Annotation(kind, text, position, chapter=headline(chapter or section) or None)
+    return Annotation(kind, text, position, chapter=to_headline(chapter or section) or None)
 
 
 def _join_notes(annotations: Sequence[Annotation]) -> list[AnnotationWithNotes]:
-    """Join each note to the highlight before it, unless it is too far from it."""
+    """Join each note to the highlight before it, unless the note is too far away."""
     joined: list[AnnotationWithNotes] = []
     for annotation in annotations:
         if (
@@ -166,22 +166,23 @@ def _join_notes(annotations: Sequence[Annotation]) -> list[AnnotationWithNotes]:
 
 
 def _is_about(note: Annotation, highlight: Annotation) -> bool:
-    """Return whether a note is where the highlight ends, which the notebook does not say."""
+    """Return whether a note may be where a highlight ends, which the notebook does not say."""
     if highlight.kind is AnnotationKind.NOTE or note.chapter != highlight.chapter:
         return False
-    start, end = highlight.position, note.position
-    if start.start is not None and end.start is not None:
+    start, location = highlight.position.first_location, note.position.first_location
+    if start is not None and location is not None:
         length = len(highlight.text) // _CHARACTERS_PER_LOCATION + _SLACK
-        return start.start <= end.start <= start.start + length
-    if start.page is not None and end.page is not None:
-        return start.page <= end.page <= start.page + 1
+        return start <= location <= start + length
+    start_page, page = highlight.position.page, note.position.page
+    if start_page is not None and page is not None:
+        return start_page <= page <= start_page + 1
     return True
 
 
 FORMAT: Final = Format(
     name="Kindle notebook",
     endings=(".html", ".htm"),
-    read=records,
+    read=read_records,
     max_bytes=MAX_BYTES,
     recognizes=recognizes,
     fields={

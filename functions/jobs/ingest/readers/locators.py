@@ -1,4 +1,4 @@
-"""Joining texts, with the offsets at which places in the original begin."""
+"""Joins texts, and records where positions in the original begin."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def join_texts(
     """Join texts, and return the text and the locators of a section.
 
     Args:
-        passages: The texts, each with the position in the original that begins with it, or None if
-            that does not change.
+        passages: The texts, each with its position in the original, or None if that is the position
+            of the text before.
         separator: What to put between two texts.
     """
     texts: list[str] = []

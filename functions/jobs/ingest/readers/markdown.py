@@ -1,6 +1,6 @@
-"""Reads Markdown: removes what only its editor understands, and collects links.
+"""Reads Markdown: removes what only the author's editor understands, and collects links.
 
-What any reader of Markdown understands stays in the text: emphasis, headings, lists, check boxes,
+What any Markdown reader understands stays in the text: emphasis, headings, lists, check boxes,
 links to web pages, footnotes, HTML. `shared.text.markup` removes these marks from titles, snippets
 and summaries.
 
@@ -9,10 +9,10 @@ and summaries.
 | `[[Note]]`, `[[folder/Note#Part]]`, `[[Note|words]]` | `Note`, `Note > Part`, `words` |
 | `![[Note]]`, `![[picture.png]]` | nothing |
 | `[words][label]`, `[label][]`, `[label]` with `[label]: address` | `[words](address)` |
-| `[label]: address` | nothing, because it would end up in another chunk than its link |
+| `[label]: address` | nothing, because it could end up in a different chunk from its link |
 | `<!-- comment -->` | nothing |
 | in a vault: `%% comment %%`, and block ids such as ` ^37066d` at the end of a line | nothing |
-| in a vault: blocks of code that are queries of Dataview, Tasks or the search | nothing |
+| in a vault: code blocks with queries for Dataview, Tasks or Obsidian's search | nothing |
 | in a vault: the field `Rating:: 5` | `Rating: 5` |
 
 Other code stays as it is.
@@ -59,8 +59,8 @@ class Markdown:
     """A text with what it links to.
 
     Attributes:
-        text: The text without what only its editor understands.
-        wikilinks: The targets of `[[...]]` and `![[...]]` in their order, without headings.
+        text: The text without what only the author's editor understands.
+        wikilinks: The targets of `[[...]]` and `![[...]]`, in order and without headings.
         addresses: The addresses of other links, as they are written.
     """
 
@@ -70,12 +70,12 @@ class Markdown:
 
 
 def read_markdown(text: str, *, in_vault: bool) -> Markdown:
-    """Read a text in Markdown. Takes linear time.
+    """Read a Markdown text, in linear time.
 
     Args:
         text: The text, without front matter.
-        in_vault: Whether it is in a vault of Obsidian, where `%%` begins a comment and `^` a block
-            id.
+        in_vault: Whether the text is in an Obsidian vault, where `%%` begins a comment and `^` a
+            block id.
     """
     markdown = Markdown()
     text = _resolve_references(text)
@@ -92,8 +92,8 @@ def read_markdown(text: str, *, in_vault: bool) -> Markdown:
             end = text.find(_HIDDEN, position)
             if end >= 0:
                 position, replacement = end + len(_HIDDEN), ""
-        elif in_vault and (own := _replace_vault_markup(token)) is not None:
-            replacement = own
+        elif in_vault and (vault_replacement := _replace_vault_markup(token)) is not None:
+            replacement = vault_replacement
         elif token["wiki"] and (in_vault or _is_wikilink(text, token)):
             markdown.wikilinks.append(wikilink_target(token["wiki"]))
             replacement = "" if token["embed"] else wikilink_words(token["wiki"])
@@ -118,8 +118,8 @@ def _replace_vault_markup(token: re.Match[str]) -> str | None:
 def _resolve_references(text: str) -> str:
     """Write `[words][label]` as `[words](address)`, and remove the lines with the addresses.
 
-    The text grows to at most twice its length: a hostile file could repeat a long address very
-    often. Once the limit is reached, links stay as they are.
+    The text at most doubles in length, because a hostile file could repeat a long address very
+    often. Links beyond this limit stay as they are.
     """
     addresses: dict[str, str] = {}
     for match in _REFERENCE.finditer(text):
@@ -148,15 +148,16 @@ def _normalize_label(label: str) -> str:
 
 
 def _close_gap(parts: list[str], text: str, end: int) -> int:
-    """Remove the blanks around what was removed, and its line if nothing else is in it.
+    """Remove the blanks around a removed part, and its line if nothing else is on that line.
 
     Args:
-        parts: The text before it, without empty parts. It may lose blanks at the end.
+        parts: The text before the removed part, without empty strings. Blanks at its end may be
+            removed.
         text: The whole text.
-        end: Where the removed part ends.
+        end: The offset at which the removed part ends.
 
     Returns:
-        Where the text goes on.
+        The offset at which the text continues.
     """
     if end < len(text) and not text[end].isspace():
         return end
@@ -175,6 +176,6 @@ def _is_wikilink(text: str, token: re.Match[str]) -> bool:
     return not (before.isascii() and before.isalnum()) and token["wiki"] == token["wiki"].strip()
 
 
-def without_wikilinks(text: str) -> str:
-    """Replace wikilinks by what Obsidian shows for them."""
+def replace_wikilinks(text: str) -> str:
+    """Replace wikilinks with what Obsidian shows for them."""
     return WIKILINK.sub(lambda match: wikilink_words(match["wiki"]), text)

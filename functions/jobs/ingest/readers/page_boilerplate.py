@@ -1,7 +1,7 @@
-"""Boilerplate inside the articles of web pages: edit links, line numbers, subscription boxes.
+"""Removes boilerplate inside web articles: edit links, line numbers, subscription boxes.
 
-trafilatura finds the article and leaves out what is around it. Before it does, this module removes
-what well-known systems put into the article.
+trafilatura finds the article and leaves out what is around it. Before that, this module removes
+what well-known systems put inside the article.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers.blocks import local_name
-from functions.jobs.ingest.readers.inline_markup import replace_by_text
+from functions.jobs.ingest.readers.blocks import get_local_name
+from functions.jobs.ingest.readers.inline_markup import replace_with_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,14 +35,14 @@ _CLASSES: Final = frozenset(
         *("sharedaddy", "subscription-widget", "subscription-widget-wrap"),
         # GitHub and documentation
         *("copybtn", "sr-only", "zeroclipboard-container"),
-        # Marks of notes
+        # Note marks
         *("footnote-anchor", "footnote-number", "footnote-ref", "footnote-reference"),
     ]
 )
 _CLASSES_BY_TAG: Final = {"sup": "reference", "ol": "references", "div": "toc"}
 """Classes that are boilerplate on one kind of element only."""
 _CONTAINERS: Final = frozenset({"html", "body", "main", "article"})
-"""Elements that contain the article are kept, whatever their classes are."""
+"""Elements that may contain the article are kept, whatever their classes are."""
 _ROLES: Final = frozenset({"doc-backlink", "doc-noteref"})
 _LINE_NUMBERS: Final = frozenset(
     [
@@ -51,56 +51,56 @@ _LINE_NUMBERS: Final = frozenset(
         "react-syntax-highlighter-line-number",
     ]
 )
-"""The classes of elements with line numbers. Some programs give them to the code as well."""
+"""The classes of elements with line numbers. Some programs give the code these classes, too."""
 _NUMBERS: Final = re.compile(r"[\d\s]*")
 _CODE_LINES: Final = frozenset({"blob-code", "hljs-ln-code"})
-"""The classes of cells with a line of code, on GitHub and by highlight.js."""
+"""The classes of table cells with a line of code, on GitHub and by highlight.js."""
 _CODE: Final = frozenset({"pre", "code"})
 
 
 def remove_boilerplate(tree: Element) -> None:
-    """Remove boilerplate, and replace tables and figures of code by the code."""
+    """Remove boilerplate, and replace tables and figures that contain code with the code."""
     for element in list(tree.iter()):
         if _is_boilerplate(element):
-            replace_by_text(element, "")
+            replace_with_text(element, "")
     for table in list(tree.iter("table")):
         _unwrap_code(table)
     for figure in list(tree.iter("figure")):
         if next(figure.iter("pre"), None) is not None:
-            figure.tag = "div"  # trafilatura leaves out figures, which mostly are images
+            figure.tag = "div"  # trafilatura leaves out figures, because most are images
 
 
 def _is_boilerplate(element: Element) -> bool:
-    tag = local_name(element)
+    tag = get_local_name(element)
     if not tag or tag in _CONTAINERS:
         return False
-    classes = set(_class_names([element]))
+    classes = set(_iterate_classes([element]))
     return bool(
         not classes.isdisjoint(_CLASSES)
         or _CLASSES_BY_TAG.get(tag) in classes
         or element.get("role") in _ROLES
         or (tag == "a" and _is_wordless(element))
-        or (not classes.isdisjoint(_LINE_NUMBERS) and _NUMBERS.fullmatch(_text(element)))
+        or (not classes.isdisjoint(_LINE_NUMBERS) and _NUMBERS.fullmatch(_get_text(element)))
     )
 
 
 def _is_wordless(link: Element) -> bool:
-    """Return whether a link within the page is only a sign: the ¶ of a heading, ↩ or ^."""
-    return (link.get("href") or "").startswith("#") and not any(map(str.isalnum, _text(link)))
+    """Return whether a link within the page is only a sign, such as ¶ at a heading, ↩ or ^."""
+    return (link.get("href") or "").startswith("#") and not any(map(str.isalnum, _get_text(link)))
 
 
 def _unwrap_code(table: Element) -> None:
-    """Replace a table that has line numbers beside code by the code.
+    """Replace a table that has line numbers beside code with the code.
 
-    Either a cell has all lines, or each row has one line.
+    Either one cell has all lines, or each row has one line.
     """
-    is_in_code = any(local_name(parent) in _CODE for parent in table.iterancestors())
+    is_in_code = any(get_local_name(parent) in _CODE for parent in table.iterancestors())
     rows = [list(row) for row in table.iter("tr")]
-    codes = [cell for row in rows for cell in row if not _NUMBERS.fullmatch(_text(cell))]
-    if is_in_code or _CODE_LINES & {name for row in rows for name in _class_names(row[-1:])}:
-        text = "\n".join(_text(cell) for row in rows for cell in row[-1:])
-    elif codes and len(codes) <= len(rows) and all(map(_is_preformatted, codes)):
-        text = "\n".join(_text(pre) for cell in codes for pre in cell.iter("pre"))
+    code_cells = [cell for row in rows for cell in row if not _NUMBERS.fullmatch(_get_text(cell))]
+    if is_in_code or _CODE_LINES & {name for row in rows for name in _iterate_classes(row[-1:])}:
+        text = "\n".join(_get_text(cell) for row in rows for cell in row[-1:])
+    elif code_cells and len(code_cells) <= len(rows) and all(map(_is_preformatted, code_cells)):
+        text = "\n".join(_get_text(pre) for cell in code_cells for pre in cell.iter("pre"))
     else:
         return
     code = table.makeelement("span" if is_in_code else "pre")
@@ -110,14 +110,14 @@ def _unwrap_code(table: Element) -> None:
 
 
 def _is_preformatted(cell: Element) -> bool:
-    """Return whether all text of an element is preformatted."""
-    return _text(cell).split() == "".join(_text(pre) for pre in cell.iter("pre")).split()
+    """Return whether all text in a cell is preformatted."""
+    return _get_text(cell).split() == "".join(_get_text(pre) for pre in cell.iter("pre")).split()
 
 
-def _class_names(elements: list[Element]) -> Iterator[str]:
+def _iterate_classes(elements: list[Element]) -> Iterator[str]:
     for element in elements:
         yield from (element.get("class") or "").split()
 
 
-def _text(element: Element) -> str:
+def _get_text(element: Element) -> str:
     return "".join(element.itertext())

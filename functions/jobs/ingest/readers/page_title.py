@@ -1,4 +1,4 @@
-"""The title of a web page, without the name of the site."""
+"""Finds the title of a web page, without the site's name."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from functions.jobs.ingest.readers.blocks import Element
 
 _SEPARATOR: Final = re.compile(r"(\s*\|\s*|\s+[-–—·]\s+)")  # noqa: RUF001 - dashes
-"""What stands between the title of an article and the name of the site."""
+"""What stands between an article's title and the site's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageTitles:
-    """What a page gives as titles.
+    """The titles that a page gives.
 
     Attributes:
-        title_element: The text of the element `title`, which mostly names the site, too.
-        headings: The headings of the first level in its main part, where the site is not named.
+        title_element: The text of the element `title`, which usually names the site, too.
+        headings: The level-one headings in the main part of the page. They do not name the site.
     """
 
     title_element: str
@@ -39,12 +39,12 @@ def find_titles(tree: Element) -> PageTitles:
 
 
 def choose_title(title: str, titles: PageTitles, *, site_name: str, url: str) -> str:
-    """Return a title without the name of the site, as long as something else is left.
+    """Return a title without the site's name. A title that is only that name is kept.
 
     Args:
-        title: What trafilatura chose, such as a heading or `og:title`.
-        titles: What the page gives as titles.
-        site_name: What the page gives as the name of the site, or "".
+        title: The title that trafilatura chose, such as a heading or `og:title`.
+        titles: The titles that the page gives.
+        site_name: The site's name that the page gives, or "".
         url: The URL of the page, or "".
     """
     try:
@@ -64,5 +64,5 @@ def choose_title(title: str, titles: PageTitles, *, site_name: str, url: str) ->
 
 
 def _squash(name: str) -> str:
-    """Return the letters and digits of a name, in which a title and a host name can agree."""
+    """Return only the letters and digits of a name, to compare it with those in a host name."""
     return "".join(filter(str.isalnum, name.casefold()))

@@ -23,9 +23,9 @@ from functions.jobs.ingest.readers.decoding import (
     Record,
     SourceFile,
     Unreadable,
-    excess,
+    check_size,
 )
-from functions.jobs.ingest.readers.fields import clean, headline
+from functions.jobs.ingest.readers.fields import clean, to_headline
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.locators import PARAGRAPH
 from functions.jobs.ingest.readers.pdf_hyphens import count_spellings, join_words
@@ -55,12 +55,12 @@ _DAMAGED: Final = (
 _SLOW: Final = f"takes longer than {MAX_SECONDS:.0f} seconds to read: split it"
 
 
-def records(file: SourceFile) -> Iterator[Record]:
+def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the only record of a PDF."""
     yield file.name, partial(_make_source, file)
 
 
-def pdf_source(
+def make_pdf_source(
     path: Path,
     *,
     source_id: str,
@@ -68,20 +68,20 @@ def pdf_source(
     url: str | None = None,
     written_at: datetime | None = None,
 ) -> Source:
-    """Make a source of a PDF.
+    """Make a source from a PDF.
 
     Args:
         path: The file.
         source_id: The id of the source.
         title: The title if the PDF has none.
-        url: The URL from which it was fetched. Passages then link to their pages there.
+        url: The URL from which the PDF was fetched. Passages then link to their pages there.
         written_at: The date if the PDF has none.
 
     Raises:
         Unreadable: The file is too large, encrypted, damaged or a scan.
         OSError: The file cannot be opened.
     """
-    if reason := excess(path.stat().st_size, MAX_BYTES):
+    if reason := check_size(path.stat().st_size, MAX_BYTES):
         raise Unreadable(reason)
     contents = _run_program(path)
     pages: list[str] = contents["pages"]
@@ -105,7 +105,7 @@ def pdf_source(
     highlights = (_make_highlight(item, spellings, locators) for item in contents["annotations"])
     return Source(
         source_id=source_id,
-        title=headline(metadata.title or title) or "Untitled",
+        title=to_headline(metadata.title or title) or "Untitled",
         **metadata.source_fields,
         sections=(body, *(section for section in highlights if section.text)),
         warnings=_make_warnings(pages),
@@ -113,7 +113,7 @@ def pdf_source(
 
 
 def _make_source(file: SourceFile) -> Source:
-    return pdf_source(
+    return make_pdf_source(
         file.path,
         source_id=file.source_id or source_id_of(file.collection, file.key),
         title=PurePosixPath(file.key).stem,
@@ -123,11 +123,11 @@ def _make_source(file: SourceFile) -> Source:
 
 
 def _run_program(path: Path) -> dict[str, Any]:
-    """Run `pdf_program`, and return what it found. Its environment has no keys and no tokens."""
-    with path.open("rb"):  # an OSError now names the file
+    """Run `pdf_program` without keys and tokens in its environment, and return its answer."""
+    with path.open("rb"):  # raises an OSError that names the file
         pass
     environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    if system_root := os.environ.get("SYSTEMROOT"):  # Windows starts no Python without it
+    if system_root := os.environ.get("SYSTEMROOT"):  # Python on Windows does not start without it
         environment["SYSTEMROOT"] = system_root
     try:
         process = subprocess.run(  # noqa: S603 - our own program
@@ -171,7 +171,7 @@ def _join_pages(pages: Sequence[list[str]]) -> tuple[str, list[tuple[int, int]]]
             if not line:
                 after_blank = True
                 continue
-            # A paragraph may go on below the blank top of a page.
+            # A blank at the top of a page does not end a paragraph, which may continue below it.
             is_divided = after_blank and not is_first
             separator = (
                 _choose_separator(previous, median_length, is_divided=is_divided) if parts else ""
@@ -192,8 +192,8 @@ def _choose_separator(previous: str, median_length: float, *, is_divided: bool) 
 
 
 def _find_chapters(outline: list[tuple[str, int]], page_count: int) -> list[str | None]:
-    """Return the title of the chapter of each page: the last that begins on it or before."""
-    title_by_page = {number: title for name, number in outline if (title := headline(name))}
+    """Return each page's chapter title: that of the last chapter that begins on or before it."""
+    title_by_page = {number: title for name, number in outline if (title := to_headline(name))}
     chapters: list[str | None] = []
     current = None
     for number in range(1, page_count + 1):
@@ -205,9 +205,9 @@ def _find_chapters(outline: list[tuple[str, int]], page_count: int) -> list[str 
 def _make_highlight(
     item: dict[str, Any], spellings: Counter[str], locators: Sequence[Locator]
 ) -> Section:
-    """Return the section of a highlight and the note about it, or of a note alone.
+    """Return the section of a highlight with the note about it, or of a lone note.
 
-    Some viewers store the highlighted text as the note, too.
+    Some viewers store the highlighted text as the note, too. Such a note is left out.
     """
     text = " ".join(clean(join_words(item["text"], spellings)).split())
     note = clean(item["note"]).strip()
@@ -221,7 +221,7 @@ def _make_highlight(
 
 
 def _build_page_url(url: str | None, number: int) -> str | None:
-    """Return the URL of a page, with the fragment of RFC 8118, section 3."""
+    """Return the URL of a page in a PDF, with the fragment of RFC 8118, section 3."""
     return f"{url.partition('#')[0]}#page={number}" if url else None
 
 
@@ -229,13 +229,13 @@ def _make_warnings(pages: Sequence[str]) -> tuple[str, ...]:
     empty = sum(1 for page in pages if not page.strip())
     if empty <= len(pages) / 2:
         return ()
-    return (f"{empty} of {len(pages)} pages have no text: they may be scans. The others are kept",)
+    return (f"{empty} of {len(pages)} pages have no text and may be scans; the others are kept",)
 
 
 FORMAT: Final = Format(
     name="PDF",
     endings=(".pdf",),
-    read=records,
+    read=read_records,
     max_bytes=MAX_BYTES,
     fields={
         "text": "the passages, without page numbers and repetitions of running heads",
@@ -244,7 +244,7 @@ FORMAT: Final = Format(
         "highlights, underlines, notes": "passages of their own, with their notes and dates",
         "Title": "the title; if it is missing or comes from a program, such as"
         " `PowerPoint Presentation` or `Report.docx`, the file's name",
-        "Author": "the author; names of accounts such as `Administrator` are left out",
+        "Author": "the author; account names such as `Administrator` are left out",
         "Lang": "the language",
         "CreationDate": "the date of a new text; if missing, the file's date",
     },

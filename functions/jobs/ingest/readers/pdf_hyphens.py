@@ -1,4 +1,4 @@
-"""The hyphens at line ends of a PDF: some divide a word, and others belong to a compound."""
+"""Removes the line-end hyphens of a PDF that divide a word, and keeps those in compounds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LAST_WORD: Final = re.compile(r"\w+\Z")
 _MAX_WORD: Final = 100
 _COMPOUND: Final = re.compile(r"\w+(?:-\w+)*")
 _CONJUNCTIONS: Final = frozenset({"and", "or", "und", "oder"})
-"""Words that stay apart from a hyphen before them: `pre- and postwar`."""
+"""Words that a space separates from the hyphen before them: `pre- and postwar`."""
 
 
 def count_spellings(pages: Sequence[str]) -> Counter[str]:
@@ -39,8 +39,8 @@ def count_spellings(pages: Sequence[str]) -> Counter[str]:
 def join_words(text: str, spellings: Counter[str]) -> str:
     """Join words that a line break divides.
 
-    The hyphen is kept before a capital or a digit, and where the document spells the word with a
-    hyphen more often than without.
+    A hyphen is kept before a capital or a digit, and where the document spells the word with a
+    hyphen more often than without one.
 
     Args:
         text: The text of a page as PDFium writes it.
@@ -54,7 +54,7 @@ def join_words(text: str, spellings: Counter[str]) -> str:
 
 
 def _choose_hyphen(left: str, right: str, spellings: Counter[str]) -> str:
-    """Return what stands between two texts that a hyphen at a line end divides."""
+    """Return what replaces the line-end hyphen between two texts."""
     if right[:1].isupper() or right[:1].isdigit():
         return "-"
     first, last = _LAST_WORD.search(left[-_MAX_WORD:]), _WORD.match(right)

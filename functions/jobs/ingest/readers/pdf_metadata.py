@@ -1,4 +1,4 @@
-"""The metadata of a PDF: what its author wrote, as opposed to what a program filled in."""
+"""PDF metadata: what the author wrote, without what a program filled in."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
-from functions.jobs.ingest.readers.decoding import validated
+from functions.jobs.ingest.readers.decoding import validate
 from functions.jobs.ingest.readers.fields import DocumentMetadata, clean
 
 _DATE: Final = re.compile(
@@ -14,7 +14,7 @@ _DATE: Final = re.compile(
 )
 """A PDF date, such as D:20240601100000Z (ISO 32000-1, 7.9.4)."""
 _APPLICATION: Final = re.compile(r"^Microsoft \w+ - ", re.IGNORECASE)
-"""What Windows puts before the name of a document that is printed to a PDF."""
+"""The prefix that Microsoft Office gives the name of a document that is printed to a PDF."""
 _FILE_NAME: Final = re.compile(
     r".+\.(?:doc[xm]?|ppt[xm]?|xls[xm]?|od[tps]|rtf|txt|tex|dvi|e?ps|pdf|indd|qxd|pages|html?)",
     re.IGNORECASE,
@@ -26,7 +26,7 @@ _PLACEHOLDER: Final = re.compile(
     r"|presentación de powerpoint|presentazione (?:standard )?di powerpoint",
     re.IGNORECASE,
 )
-"""Titles of documents that nobody named."""
+"""The titles of documents that nobody named."""
 _ACCOUNTS: Final = frozenset(
     [
         *("", "(anonymous)", "admin", "administrator", "anonymous", "author", "benutzer", "guest"),
@@ -34,17 +34,17 @@ _ACCOUNTS: Final = frozenset(
         *("usuario", "utente", "utilisateur", "windows user"),
     ]
 )
-"""Names of accounts, which programs give as the author."""
+"""Account names, which programs enter as the author."""
 
 
 def parse_metadata(
     raw_metadata: dict[str, str], language: str, url: str | None
 ) -> DocumentMetadata:
-    """Return the metadata of a document, without those that a program filled in.
+    """Return the metadata of a document, without what a program filled in.
 
     Args:
-        raw_metadata: The entries of the document information dictionary.
-        language: The language of the catalogue.
+        raw_metadata: The entries of the PDF's document information dictionary.
+        language: The language in the PDF's document catalog.
         url: The URL from which the file was fetched.
     """
     title = _APPLICATION.sub("", clean(raw_metadata.get("Title", "")).strip())
@@ -56,7 +56,7 @@ def parse_metadata(
         "language": language,
         "url": url,
     }
-    metadata, _ = validated(DocumentMetadata, fields, set(fields))
+    metadata, _ = validate(DocumentMetadata, fields, set(fields))
     return metadata
 
 

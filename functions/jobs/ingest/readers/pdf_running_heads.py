@@ -1,7 +1,7 @@
-"""Removing the running heads and page numbers of a PDF, which interrupt its sentences.
+"""Removes the running heads and page numbers of a PDF, which interrupt its sentences.
 
-They are recognized by their repetition at the edges of pages. Titles that only look like them are
-text: the title of a few slides, `Exercise 3`, the year 1914.
+They are recognized by their repetition at the edges of pages. Titles that merely resemble them are
+kept: the title of a few slides, `Exercise 3`, the year 1914.
 """
 
 from __future__ import annotations
@@ -15,30 +15,35 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _EDGE_LINES: Final = 2
-"""The lines at the top and at the bottom of a page that may be running heads or page numbers."""
+"""Only this many lines at the top and at the bottom of a page can be running heads or page
+numbers."""
 _MAX_LENGTH: Final = 200
 """A longer line is text."""
 _MIN_REPEATS: Final = 3
-"""A running head is on at least this many pages, and on more than half of all pages."""
+"""A running head appears on at least this many pages and on more than half of the pages in its
+sequence (`_PAGE_SEQUENCES`), or else in a long enough run (`_MIN_RUN`)."""
 _MIN_RUN: Final = 5
-"""A running head on fewer pages, such as that of a chapter, is on at least this many in a row."""
+"""A running head on fewer pages, such as that of a chapter, appears on at least this many
+consecutive pages of its sequence."""
 _PAGE_SEQUENCES: Final = ((0, 1), (0, 2), (1, 2))
-"""The first index and the step of all pages, of right-hand pages and of left-hand pages. Facing
+"""The first index and the stride of all pages, of right-hand pages and of left-hand pages. Facing
 pages may have different heads."""
-_YEARS: Final = range(1000, 2100)
-"""A number that exceeds the index of its page by this much may be a year."""
+_YEAR_OFFSETS: Final = range(1000, 2100)
+"""If a number exceeds its page index by an amount in this range, it may be a year."""
 _MIN_WORDS: Final = 2
-"""A line with a number and fewer words may be a heading, such as `Exercise 3` or `3 May`."""
+"""A line with a number and fewer words than this may be a heading or a date, such as `Exercise 3`
+or `3 May`."""
 _NUMBER: Final = (
     r"(?P<label>(?:page|p\.|seite|s\.|p[áa]gina|p[áa]g\.|стр\.)\s*)?(?P<number>\d{1,5})"
     r"(?P<total>\s*(?:of|von|de|di|sur|из|/)\s*\d{1,5})?"
 )
 _DASH: Final = "[-–—]"  # noqa: RUF001 - dashes
-_GAP: Final = rf"(?:\s*(?P<rule>[|·•])\s*|\s+(?P<dash>{_DASH})\s+|\s+)"
+_SEPARATOR: Final = rf"(?:\s*(?P<bar>[|·•])\s*|\s+(?P<dash>{_DASH})\s+|\s+)"
+"""What stands between a running head and its page number."""
 _PAGE_NUMBER: Final = re.compile(rf"(?:{_DASH}\s*)?{_NUMBER}(?:\s*{_DASH})?", re.IGNORECASE)
 _NUMBERED_HEADS: Final = (
-    re.compile(rf"{_NUMBER}{_GAP}(?P<words>.+)", re.IGNORECASE),
-    re.compile(rf"(?P<words>.+?){_GAP}{_NUMBER}", re.IGNORECASE),
+    re.compile(rf"{_NUMBER}{_SEPARATOR}(?P<text>.+)", re.IGNORECASE),
+    re.compile(rf"(?P<text>.+?){_SEPARATOR}{_NUMBER}", re.IGNORECASE),
 )
 _WORD: Final = re.compile(r"[^\W\d_]+")
 
@@ -48,32 +53,42 @@ class _RunningHead:
     """What a running head or a page number has in common on all of its pages.
 
     Attributes:
-        words: Its text without the page number; "" of a page number alone.
-        step: 1 at the top of pages, -1 at the bottom. 0 for a page number alone, which is often
-            at the other edge on the first page of a chapter.
-        offset: The page number minus the index of the page; None without a page number.
+        text: Its text without the page number; "" for a page number alone.
+        edge: 1 at the top of pages, -1 at the bottom. 0 for a page number alone, which is often at
+            the other edge on the first page of a chapter.
+        offset: The page number minus the page index; None without a page number.
         is_ambiguous: Whether the number may be part of a heading, such as `Exercise 3`.
     """
 
-    words: str
-    step: int
+    text: str
+    edge: int
     offset: int | None = None
     is_ambiguous: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Occurrences:
-    """The indexes of the pages with a running head: the first of each series, and the others."""
+    """The indexes of the pages on which a running head appears.
+
+    Attributes:
+        first: The first page of each series. The running head is kept there.
+        repeated: The other pages.
+    """
 
     first: frozenset[int] = frozenset()
     repeated: frozenset[int] = frozenset()
 
 
 def remove_running_heads(pages: Sequence[list[str]]) -> list[list[str]]:
-    """Remove page numbers and running heads. The first occurrence of a running head is kept.
+    """Remove running heads and page numbers.
+
+    Keep the first occurrence of each running head, without its page number.
 
     Args:
         pages: The lines of each page.
+
+    Returns:
+        The remaining lines of each page.
     """
     heads = _find_running_heads(pages)
     return [
@@ -82,48 +97,52 @@ def remove_running_heads(pages: Sequence[list[str]]) -> list[list[str]]:
 
 
 def _find_running_heads(pages: Sequence[list[str]]) -> dict[_RunningHead, _Occurrences]:
+    """Find the running heads and page numbers that repeat often enough, and their pages."""
     indexes_by_head: dict[_RunningHead, list[int]] = defaultdict(list)
     for index, lines in enumerate(pages):
         for head in _find_candidates(lines, index):
             indexes_by_head[head].append(index)
-    numbered_pages = {
+    numbered_pages_by_offset = {
         head.offset: set().union(*_find_series(head, indexes, len(pages)))
         for head, indexes in indexes_by_head.items()
-        if not head.words
+        if not head.text
     }
     heads = {}
     for head, indexes in indexes_by_head.items():
-        series = list(_find_series(head, indexes, len(pages)))
-        if head.words and head.offset is not None and not head.is_ambiguous:
-            # The page numbers of a short chapter continue those of the other chapters.
-            numbered = [index for index in indexes if index in numbered_pages[head.offset]]
-            series += [numbered] if len(numbered) > 1 else []
-        if series:
-            repeated = {index for indexes in series for index in indexes[1:]}
-            first = {indexes[0] for indexes in series} - repeated
+        all_series = list(_find_series(head, indexes, len(pages)))
+        if head.text and head.offset is not None and not head.is_ambiguous:
+            # The head of a short chapter is rare, but the page numbers beside it continue those of
+            # the other chapters.
+            numbered_pages = numbered_pages_by_offset[head.offset]
+            numbered = [index for index in indexes if index in numbered_pages]
+            if len(numbered) > 1:
+                all_series.append(numbered)
+        if all_series:
+            repeated = {index for series in all_series for index in series[1:]}
+            first = {series[0] for series in all_series} - repeated
             heads[head] = _Occurrences(frozenset(first), frozenset(repeated))
     return heads
 
 
 def _find_candidates(lines: list[str], index: int) -> set[_RunningHead]:
-    """Return what the lines at the top and at the bottom of a page may be.
+    """Return the possible running heads and page numbers of a page.
 
-    No page has its number twice. If page 3 has its number alone on a line, the number in
-    `Exercise 3` is not that of the page.
+    No page states its number twice: if page 3 has its number alone on a line, the number in
+    `Exercise 3` is not the page number.
     """
     candidates = {
         head
-        for step in (1, -1)
-        for line in [line for line in lines[::step] if line][:_EDGE_LINES]
-        for head in _parse_line(line, step, index)
+        for edge in (1, -1)
+        for line in [line for line in lines[::edge] if line][:_EDGE_LINES]
+        for head in _parse_line(line, edge, index)
     }
-    numbers = {head.offset for head in candidates if not head.words}
-    heads = {head for head in candidates if not head.words or head.offset not in numbers}
+    lone_offsets = {head.offset for head in candidates if not head.text}
+    heads = {head for head in candidates if not head.text or head.offset not in lone_offsets}
     offsets = {head.offset for head in heads if not head.is_ambiguous} - {None}
     return heads | {_RunningHead("", 0, offset) for offset in offsets}
 
 
-def _parse_line(line: str, step: int, index: int) -> Iterator[_RunningHead]:
+def _parse_line(line: str, edge: int, index: int) -> Iterator[_RunningHead]:
     """Yield what a line may be: a page number, or a running head with or without one.
 
     The page number is the whole line, or the first or the last number in it: `- 3 -`, `12 Sails`,
@@ -135,44 +154,49 @@ def _parse_line(line: str, step: int, index: int) -> Iterator[_RunningHead]:
         if not _may_be_year(match, index):
             yield _RunningHead("", 0, int(match["number"]) - index)
         return
-    yield _RunningHead(line, step)
+    yield _RunningHead(line, edge)
     for pattern in _NUMBERED_HEADS:
         match = pattern.fullmatch(line)
-        words = _WORD.findall(match["words"]) if match else []
+        words = _WORD.findall(match["text"]) if match else []
         if match and words and not _may_be_year(match, index):
-            marks = (match["label"], match["total"], match["rule"], match["dash"])
-            is_ambiguous = len(words) < _MIN_WORDS and not any(marks)
-            yield _RunningHead(match["words"], step, int(match["number"]) - index, is_ambiguous)
+            cues = (match["label"], match["total"], match["bar"], match["dash"])
+            is_ambiguous = len(words) < _MIN_WORDS and not any(cues)
+            yield _RunningHead(match["text"], edge, int(match["number"]) - index, is_ambiguous)
 
 
 def _may_be_year(match: re.Match[str], index: int) -> bool:
-    return not match["label"] and int(match["number"]) - index in _YEARS
+    return not match["label"] and int(match["number"]) - index in _YEAR_OFFSETS
 
 
 def _find_series(
     head: _RunningHead, indexes: Sequence[int], page_count: int
 ) -> Iterator[Sequence[int]]:
-    """Yield the series of pages on which a line is a running head, given those that have it.
+    """Yield each series of pages on which a line repeats often enough to be a running head.
 
     An ambiguous line must be on left-hand pages only, or on right-hand pages only. Its numbers then
     rise by two, unlike those of exercises.
+
+    Args:
+        head: The line, as a possible running head.
+        indexes: The pages on which the line occurs.
+        page_count: The number of all pages.
     """
-    for start, step in _PAGE_SEQUENCES:
-        sequence = range(start, page_count, step)
+    for start, stride in _PAGE_SEQUENCES:
+        sequence = range(start, page_count, stride)
         present = [index for index in indexes if index in sequence]
-        if head.is_ambiguous and (step == 1 or len(present) < len(indexes)):
+        if head.is_ambiguous and (stride == 1 or len(present) < len(indexes)):
             continue
         if len(present) >= _MIN_REPEATS and 2 * len(present) > len(sequence):
             yield present
         else:
-            yield from (run for run in _split_runs(present, step) if len(run) >= _MIN_RUN)
+            yield from (run for run in _split_runs(present, stride) if len(run) >= _MIN_RUN)
 
 
-def _split_runs(indexes: Sequence[int], step: int) -> list[list[int]]:
-    """Split rising indexes where they rise by more than a step."""
+def _split_runs(indexes: Sequence[int], stride: int) -> list[list[int]]:
+    """Split ascending indexes at gaps larger than `stride`."""
     runs: list[list[int]] = []
     for index in indexes:
-        if runs and index == runs[-1][-1] + step:
+        if runs and index == runs[-1][-1] + stride:
             runs[-1].append(index)
         else:
             runs.append([index])
@@ -180,20 +204,21 @@ def _split_runs(indexes: Sequence[int], step: int) -> list[list[int]]:
 
 
 def _trim(
-    lines: list[str], step: int, index: int, heads: Mapping[_RunningHead, _Occurrences]
+    lines: list[str], edge: int, index: int, heads: Mapping[_RunningHead, _Occurrences]
 ) -> list[str]:
-    """Remove the running heads at the top of a page (step 1), or at the bottom (-1)."""
-    rest = lines[::step]
+    """Remove the running heads at one edge of a page: the top (1) or the bottom (-1)."""
+    rest = lines[::edge]
     kept: list[str] = []
     for _ in range(_EDGE_LINES):
         position = next((position for position, line in enumerate(rest) if line), None)
         if position is None:
             break
-        candidates = [head for head in _parse_line(rest[position], step, index) if head in heads]
+        candidates = [head for head in _parse_line(rest[position], edge, index) if head in heads]
         if not any(index in heads[head].repeated for head in candidates):
-            first = [head.words for head in candidates if index in heads[head].first]
-            if not first:
+            texts = [head.text for head in candidates if index in heads[head].first]
+            if not texts:
                 break
-            kept += filter(None, first[:1])
+            if texts[0]:
+                kept.append(texts[0])
         rest = rest[position + 1 :]
-    return [*kept, *rest][::step]
+    return [*kept, *rest][::edge]

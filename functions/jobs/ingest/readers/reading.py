@@ -1,4 +1,4 @@
-"""Reads the sources in the files of a person."""
+"""Reads the sources in a person's files."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from functions.jobs.ingest.readers import (
     readwise_export,
     text_files,
 )
-from functions.jobs.ingest.readers.decoding import SourceFile, Unreadable, excess
+from functions.jobs.ingest.readers.decoding import SourceFile, Unreadable, check_size
 from functions.jobs.ingest.readers.fields import to_one_line
-from functions.jobs.ingest.readers.folder import files_below
+from functions.jobs.ingest.readers.folder import list_files_below
 from functions.jobs.ingest.readers.formats import BEGINNING_BYTES, Identity
-from functions.jobs.ingest.readers.links import LinkTargets, Vaults
+from functions.jobs.ingest.readers.links import LinkResolver, Vaults
 from functions.jobs.ingest.roots import register, root_of
 from shared.core.errors import InvalidInput
 from shared.knowledge.export_lines import KNOWLEDGE, MANIFEST
@@ -50,15 +50,16 @@ FORMATS: Final = (
     pdf.FORMAT,
     epub.FORMAT,
 )
-"""The formats that are read. A file has the first that matches its name and its content."""
-_OUTSIDE: Final = "is a link to a target outside the folder: ingest that by itself"
-_EXPORT: Final = "is an export of Carrel: ingest that by itself"
+"""The formats that are read. A file has the first format that matches its name and its content."""
+_OUTSIDE: Final = "is a link to a target outside the folder: ingest the target by itself"
+_EXPORT: Final = "is a Carrel export: ingest it by itself"
 _ENDING: Final = re.compile(r"\.\w{1,10}")
 """The ending of a file name. Longer text after a dot is part of a title."""
 _MAX_KINDS: Final = 10
-_TEMPLATES: Final = "in the folder of templates"
+_TEMPLATES: Final = "in the templates folder"
 _DRAWING: Final = ".excalidraw.md"
-"""The ending of drawings in a vault. Their texts are mostly data and advice to open the plugin."""
+"""The ending of Excalidraw drawings in a vault. Their text is mostly data, and advice to open the
+plugin."""
 _ACCEPTED: Final = "Give a folder or a file: {}.".format(
     ", ".join(f"{file_format.name} ({', '.join(file_format.endings)})" for file_format in FORMATS)
 )
@@ -81,19 +82,19 @@ class InputProblem:
 
 @dataclass(frozen=True, slots=True)
 class FileListing:
-    """The files of a path.
+    """The files to read at a path.
 
     Attributes:
         folder: The given folder, or the folder of the given file.
-        files: The files of supported kinds, by their paths below the folder, with the paths by
-            which to open them.
+        files: The paths by which to open the files of supported kinds, by their paths below the
+            folder.
         registration: The registration of the folder in the knowledge base.
         problems: What cannot be read, apart from the contents of files.
         others: The number of files of other kinds, by ending; "" is no ending.
-        is_export: Whether the folder is an export of Carrel, whose sources have their own ids.
-        source_ids: The ids of the sources of text files by absolute path, if they are known.
+        is_export: Whether the folder is a Carrel export, whose sources have their own ids.
+        source_ids: The known ids of text files' sources, by absolute path.
         is_single: Whether a file was given.
-        vaults: The vaults of Obsidian that the files are in.
+        vaults: The Obsidian vaults that contain the files.
     """
 
     folder: Path
@@ -113,22 +114,22 @@ class FileListing:
 
     @property
     def is_named_after_folder(self) -> bool:
-        """Whether ids of its sources begin with the folder's name; those of exports do not."""
+        """Whether ids of its sources begin with the folder's name. Ids in exports do not."""
         if self.is_export:
             return False
         return any(identity_of(file) is not Identity.ORIGIN for file in self.files.values())
 
     def root_of(self, file: Path) -> Root:
-        """Return the root of a file, which its ids begin with."""
+        """Return the root of a file. The ids of the file's sources begin with the root's name."""
         return root_of(file, self.registration.roots) or self.registration.root
 
-    def links_of(self, file: Path) -> LinkTargets:
-        """Return what the links in a file lead to."""
+    def make_link_resolver(self, file: Path) -> LinkResolver:
+        """Return a resolver for the links in a file."""
         boundary = _find_outermost_root(file, self.registration)
-        return LinkTargets(file, self._find_linked_id, self.vaults.around(file, boundary))
+        return LinkResolver(file, self._find_linked_id, self.vaults.find_vault(file, boundary))
 
     def _find_linked_id(self, file: PurePath) -> str | None:
-        """Return the id of the source of a file that a link leads to; None for other files."""
+        """Return the id of a linked file's source; None if the file is no source."""
         if format_of(file) is None or identity_of(file) is not Identity.FILE:
             return None
         path = Path(file)
@@ -145,7 +146,7 @@ class FileListing:
 
 
 def count_kinds(others: Counter[str]) -> str:
-    """Return the number of files by ending, the most frequent first: `3 .pdf, 2 .csv`."""
+    """Return the number of files by ending, in descending order: `3 .pdf, 2 .csv`."""
     ordered = sorted(others.items(), key=lambda kind: (-kind[1], not kind[0], kind[0]))
     commonest = ordered[:_MAX_KINDS]
     rest = others.total() - sum(count for _, count in commonest)
@@ -154,7 +155,7 @@ def count_kinds(others: Counter[str]) -> str:
 
 
 def format_of(file: PurePath) -> Format | None:
-    """Return the general format of files of this name, or None if they are of another kind."""
+    """Return the general format for files of this name, or None if there is none."""
     candidates = (candidate for candidate in FORMATS if candidate.recognizes is None)
     return next((candidate for candidate in candidates if candidate.matches_name(file)), None)
 
@@ -220,17 +221,17 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
     if (folder / MANIFEST).is_file():
         exported = {file.name: file for file in sorted(folder.glob(KNOWLEDGE))}
         if not exported:
-            raise InvalidInput(f"{path} is an export of Carrel whose {KNOWLEDGE} are missing.")
+            raise InvalidInput(f"{path} is a Carrel export without {KNOWLEDGE}.")
         return FileListing(folder, exported, registration, is_export=True)
-    below = files_below(folder, registration.root.path)
+    below = list_files_below(folder, registration.root.path)
     vaults = Vaults()
     exports = {file.parent for file in below.files if file.name == MANIFEST}
     present = [file for file in below.files if exports.isdisjoint(file.parents)]
     files: dict[str, Path] = {}
     others: Counter[str] = Counter()
     for file in present:
-        vault = vaults.around(file, _find_outermost_root(file, registration))
-        if (kind := _kind_not_read(file, vault)) is not None:
+        vault = vaults.find_vault(file, _find_outermost_root(file, registration))
+        if (kind := _find_unread_kind(file, vault)) is not None:
             others[kind] += 1
         else:
             files[file.relative_to(folder).as_posix()] = below.files[file]
@@ -255,11 +256,11 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
     return listing
 
 
-def _kind_not_read(file: Path, vault: Vault | None) -> str | None:
+def _find_unread_kind(file: Path, vault: Vault | None) -> str | None:
     """Return the kind under which a file that is not read is counted; None if it is read."""
     if format_of(file) is None:
         return get_ending(file)
-    if vault and file.is_relative_to(vault.templates):
+    if vault and file.is_relative_to(vault.templates_folder):
         return _TEMPLATES
     return _DRAWING if vault and file.name.lower().endswith(_DRAWING) else None
 
@@ -282,8 +283,8 @@ def read_files(
 ) -> Iterator[Source | InputProblem]:
     """Read files one at a time, in the order of their paths.
 
-    A broken file or record is reported, and the others are read. Of records with the same id the
-    first is used, and the others are reported.
+    A broken file or record is reported, and the others are read. If records have the same id, the
+    first is used and the others are reported.
 
     Args:
         listing: The files.
@@ -308,10 +309,10 @@ def read_files(
 
 
 def _find_earlier_records(listing: FileListing) -> dict[str, str]:
-    """Return the ids of records in earlier JSON Lines of the same root, with the records' names.
+    """Return the names of records in earlier JSON Lines files of the same root, by id.
 
-    An id does not contain the path of the file. Without this, a record in an inner folder that is
-    read by itself would replace the record with the same id in the folder around it.
+    An id does not contain the file's path. Without this check, a record in an inner folder that is
+    read by itself would replace the record with the same id in the outer folder.
     """
     root = listing.registration.root
     if listing.is_export or not root.whole or not any(map(_has_records, listing.files)):
@@ -319,7 +320,7 @@ def _find_earlier_records(listing: FileListing) -> dict[str, str]:
     first = listing.folder / next(iter(listing.files))
     files = {
         file.relative_to(root.path).as_posix(): real_file
-        for file, real_file in files_below(root.path, root.path).files.items()
+        for file, real_file in list_files_below(root.path, root.path).files.items()
         if file < first and _has_records(file.name)
     }
     earlier = FileListing(root.path, files, listing.registration)
@@ -336,13 +337,13 @@ def _has_records(name: str) -> bool:
 
 
 def make_source_file(name: str, listing: FileListing) -> SourceFile:
-    """Return a listed file, with what its ids are made of."""
+    """Return a listed file, with what the ids of its sources are made of."""
     file = listing.folder / name
     root = listing.root_of(file)
     path = listing.files[name]
     key = file.relative_to(root.path).as_posix()
     source_id = listing.source_ids.get(file)
-    links = listing.links_of(file)
+    links = listing.make_link_resolver(file)
     return SourceFile(path, name, root.collection, key, _get_modified_at(path), source_id, links)
 
 
@@ -359,9 +360,9 @@ def describe_duplicate(first: str) -> str:
 
 
 def explain_excess(name: str, size: int) -> str | None:
-    """Return why a file of this name and size in bytes is too large to read; None if it is not."""
+    """Return why a file with this name and size in bytes is too large to read, or None."""
     file_format = format_of(PurePosixPath(name))
-    return excess(size, file_format.max_bytes) if file_format else None
+    return check_size(size, file_format.max_bytes) if file_format else None
 
 
 def read_entries(file: SourceFile) -> Iterator[tuple[str, Source | str]]:

@@ -1,7 +1,7 @@
-"""Readwise's own CSV export, from readwise.io/export: a highlight a row, a source a book.
+"""Readwise's own CSV export, from readwise.io/export: each row is a highlight, each book a source.
 
-It has no ids. A book's id is a hash of its title and author, so it is the same in a later export,
-but not that of the same book from the API.
+The export has no ids. A book's id is a hash of title and author: the same in a later export, but
+different from the book's id in the API.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from functions.jobs.ingest.readers.decoding import (
     SourceFile,
     Unreadable,
     read_text,
-    warnings_for,
+    warn_of_faults,
 )
-from functions.jobs.ingest.readers.fields import headline, to_one_line
+from functions.jobs.ingest.readers.fields import to_headline, to_one_line
 from functions.jobs.ingest.readers.formats import Format, Identity
 from functions.jobs.ingest.readers.readwise_export import MAX_BYTES, make_source, parse_book
 
@@ -61,12 +61,12 @@ COLUMNS: Final = (
     BOOK_TAGS,
 )
 _REST: Final = ""
-"""The name of the column for cells beyond the header."""
+"""The name given to the cells beyond the last column of the header."""
 _OTHER: Final = "is not Readwise's CSV export, whose columns are {}: convert it to .md or .jsonl"
 _CUT_OFF: Final = "unexpected end of data"
 """The message of the csv module for a file that ends within quotes."""
 _DELIMITERS: Final = ",;\t"
-"""A spreadsheet may save the file with another one."""
+"""Readwise writes commas; a spreadsheet may save the file with another delimiter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +74,11 @@ class _CsvRow:
     """A row of the file.
 
     Attributes:
-        line: The line on which it begins.
-        cells: Its cells.
-        error: Why it is not valid CSV.
-        is_balanced: Whether its number of quotes is even, as in all that a program writes.
+        line: The line on which the row begins.
+        cells: The cells, if the row is valid CSV.
+        error: Why the row is not valid CSV.
+        is_balanced: Whether the number of quotation marks is even, as in every row that a program
+            writes.
     """
 
     line: int
@@ -86,7 +87,7 @@ class _CsvRow:
     is_balanced: bool = True
 
 
-def records(file: SourceFile) -> Iterator[Record]:
+def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the books of a file, in the order of their first rows.
 
     Raises:
@@ -108,26 +109,27 @@ def records(file: SourceFile) -> Iterator[Record]:
     warnings = readwise_export.warn_of_unknown(unknown)
     for book_id, rows in books.items():
         build = partial(_build_source, book_id, rows)
-        name = f"{file.name}: {headline(rows[0][1][TITLE], 80)}"
+        name = f"{file.name}: {to_headline(rows[0][1][TITLE], 80)}"
         yield name, partial(readwise_export.with_file_warnings, warnings, build)
 
 
 def _make_book_id(row: Mapping[str, str]) -> str:
-    """Return the id of the book of a row, which does not depend on the case of letters."""
+    """Return the id of a row's book, ignoring case."""
     title, author = to_one_line(row[TITLE]), to_one_line(row.get(AUTHOR, ""))
     digest = hashlib.sha256(f"{title}\0{author}".casefold().encode())
     return f"csv-{digest.hexdigest()[:16]}"
 
 
 def _read_rows(text: str) -> Iterator[tuple[int, dict[str, str] | str]]:
-    """Yield the line of each row that is not blank, and its cells by column or what is wrong.
+    """Yield the line of each row that is not blank, with the cells by column or the row's fault.
 
-    Names of columns that differ only in case become Readwise's. After a row that is not valid CSV,
-    such as one with an unpaired quote, reading goes on with the next row that has all columns.
+    Column names that differ from Readwise's only in case are accepted. After a row that is not
+    valid CSV, such as one with an unpaired quotation mark, reading continues with the next row that
+    has all columns.
 
     Raises:
-        Unreadable: It has other columns, or ends within a cell. Then books at its end may lack
-            highlights, which would be forgotten.
+        Unreadable: The file has other columns, or ends within a cell. In the latter case, the last
+            books may lack highlights, which would be forgotten.
     """
     rows = _parse_rows(text)
     header = next(rows, _CsvRow(1))
@@ -154,9 +156,9 @@ def _read_rows(text: str) -> Iterator[tuple[int, dict[str, str] | str]]:
 
 
 def _parse_rows(text: str) -> Iterator[_CsvRow]:
-    """Yield the rows. After one that is not valid CSV, the next one begins on the next line."""
+    """Yield the rows. After a row that is not valid CSV, the next row begins on the next line."""
     delimiter = max(_DELIMITERS, key=text.partition("\n")[0].count)
-    # A cell may be a whole article; the limit of the module is 128 KB.
+    # A cell may be a whole article; the csv module's default limit is 128 KB.
     csv.field_size_limit(MAX_BYTES)
     lines = list(io.StringIO(text, newline=""))
     start = 0
@@ -209,12 +211,12 @@ def _build_source(book_id: str, rows: Sequence[Row]) -> Source:
     }
     book, faults = parse_book(raw)
     return make_source(
-        book, warnings_for([((_locate_fault(fault, rows),), reason) for fault, reason in faults])
+        book, warn_of_faults([((_locate_fault(fault, rows),), reason) for fault, reason in faults])
     )
 
 
 def _locate_fault(location: Location, rows: Sequence[Row]) -> str:
-    """Return where a fault is in the file: `line 7: Highlighted at`."""
+    """Return the line and the column of a fault: `line 7: Highlighted at`."""
     match location:
         case ("highlights", int(index), str(field), *_):
             return f"line {rows[index][0]}: {_HIGHLIGHT_FIELDS.get(field, field)}"
@@ -224,11 +226,11 @@ def _locate_fault(location: Location, rows: Sequence[Row]) -> str:
 FORMAT: Final = Format(
     name="Readwise CSV export",
     endings=(".csv",),
-    read=records,
+    read=read_records,
     max_bytes=MAX_BYTES,
     fields={
         "Book Title, Book Author": "the title and the author of a source; its id is made of both,"
-        " in any case of letters",
+        " ignoring case",
         "Amazon Book ID": "the origin `kindle`, the category `books`, and links to the Kindle app",
         "Document tags": "tags of the source",
         "Highlight, Note": "a passage: the text, an empty line, the note",

@@ -28,8 +28,8 @@ from functions.jobs.ingest.readers.decoding import (
     Unreadable,
     parse_json,
     read_text,
-    validated,
-    warnings_for,
+    validate,
+    warn_of_faults,
 )
 from functions.jobs.ingest.readers.fields import (
     DATES,
@@ -40,7 +40,7 @@ from functions.jobs.ingest.readers.fields import (
     People,
     Tags,
     Title,
-    headline,
+    to_headline,
 )
 from functions.jobs.ingest.readers.formats import Format, Identity
 from shared.core.ids import safe_id
@@ -124,7 +124,7 @@ _UNUSED_BOOK_FIELDS: Final = {"cover_image_url"}
 _UNUSED_HIGHLIGHT_FIELDS: Final = {"book_id", "color", "created_at", "updated_at"}
 
 
-def records(file: SourceFile) -> Iterator[Record]:
+def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the books of a file with a list of books, or an object with such a list as `results`.
 
     Raises:
@@ -158,7 +158,7 @@ def parse_book_name(book: Any) -> str | None:
     fields = book if isinstance(book, dict) else {}
     for field in ("readable_title", "title", "user_book_id"):
         if isinstance(value := fields.get(field), str | int) and (name := str(value).strip()):
-            return headline(name, _MAX_NAME)
+            return to_headline(name, _MAX_NAME)
     return None
 
 
@@ -179,7 +179,7 @@ def source_of(raw: Any) -> Source:
         Unreadable: It does not have the fields of a book.
     """
     book, faults = parse_book(raw)
-    return make_source(book, warnings_for(faults))
+    return make_source(book, warn_of_faults(faults))
 
 
 def parse_book(raw: Any) -> tuple[Book, list[Fault]]:
@@ -188,7 +188,7 @@ def parse_book(raw: Any) -> tuple[Book, list[Fault]]:
     Raises:
         Unreadable: It does not have the fields of a book.
     """
-    return validated(Book, raw, OPTIONAL_FIELDS)
+    return validate(Book, raw, OPTIONAL_FIELDS)
 
 
 def make_source(book: Book, warnings: Sequence[str] = ()) -> Source:
@@ -199,7 +199,9 @@ def make_source(book: Book, warnings: Sequence[str] = ()) -> Source:
     """
     return Source(
         source_id=source_id_of(book.user_book_id),
-        title=headline(book.readable_title or book.title or f"Readwise book {book.user_book_id}"),
+        title=to_headline(
+            book.readable_title or book.title or f"Readwise book {book.user_book_id}"
+        ),
         author=book.author,
         origin=book.source or "readwise",
         category=book.category or "documents",
@@ -232,7 +234,7 @@ def warn_of_unknown(counts: Mapping[str, int]) -> list[str]:
     if not counts:
         return []
     ordered = sorted(counts.items(), key=lambda field: (-field[1], field[0]))
-    names = [f"{headline(name, _MAX_NAME)} ({count:,} times)" for name, count in ordered]
+    names = [f"{to_headline(name, _MAX_NAME)} ({count:,} times)" for name, count in ordered]
     more = len(names) - _MAX_NAMES
     listed = ", ".join(names[:_MAX_NAMES] + ([f"and {more} more"] if more > 0 else []))
     return [f"the export has fields that Carrel does not know: {listed}; kept without them"]
@@ -328,7 +330,7 @@ def _build_reader_url(book: Book, external_id: str | None) -> str | None:
 FORMAT: Final = Format(
     name="Readwise export",
     endings=(".json",),
-    read=records,
+    read=read_records,
     max_bytes=MAX_BYTES,
     fields={
         "user_book_id": "the id of the source",

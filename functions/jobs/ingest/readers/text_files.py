@@ -18,7 +18,7 @@ from functions.jobs.ingest.readers.decoding import (
     SourceFile,
     Unreadable,
     read_any_text,
-    validated,
+    validate,
 )
 from functions.jobs.ingest.readers.fields import (
     MAX_TAGS,
@@ -26,12 +26,12 @@ from functions.jobs.ingest.readers.fields import (
     Moment,
     Tags,
     clean,
-    headline,
+    to_headline,
 )
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.front_matter import match_front_matter, parse_front_matter
-from functions.jobs.ingest.readers.links import MAX_LINKS, LinkTargets
-from functions.jobs.ingest.readers.markdown import CODE, read_markdown, without_wikilinks
+from functions.jobs.ingest.readers.links import MAX_LINKS, LinkResolver
+from functions.jobs.ingest.readers.markdown import CODE, read_markdown, replace_wikilinks
 from shared.core.ids import safe_id
 from shared.knowledge.source import Section, Source
 from shared.text.markup import WIKILINK, plain_line, wikilink_target
@@ -53,7 +53,7 @@ _YAML_NULLS: Final = ("", "~", "null", "Null", "NULL")
 
 
 def _split_tags(value: Any) -> Any:
-    """Split a text with several tags: at commas and before `#`, or else at blanks."""
+    """Split a text with several tags at commas and before `#`, or, if it has neither, at spaces."""
     if not isinstance(value, str):
         return value
     text = value.replace(" #", ",#")
@@ -87,19 +87,19 @@ class _Document:
     warnings: tuple[str, ...] = ()
 
 
-def records(file: SourceFile) -> Iterator[Record]:
+def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the only record of a file."""
     yield file.name, partial(_read_source, file)
 
 
 def source_id_of(collection: str, key: str, number: int = 1) -> str:
-    """Return the id of the source of a file.
+    """Return the id of a file's source.
 
     Args:
-        collection: The prefix of ids of its folder.
-        key: Its path below that folder.
-        number: 1 for the first file with this path, 2 for another one. A NUL character, which
-            cannot be in a path, separates it.
+        collection: The prefix of ids in the file's folder.
+        key: The file's path below that folder.
+        number: 1 for the first file with this path, 2 for the next. A number from 2 is in the id,
+            after a NUL character, which no path contains.
     """
     path = f"{collection}/{key}" if number == 1 else f"{collection}/{key}\0{number}"
     return safe_id(f"file-{path}")
@@ -109,80 +109,76 @@ def _read_source(file: SourceFile) -> Source:
     path = PurePosixPath(file.key)
     content, warnings = read_any_text(file.path, MAX_BYTES)
     document = _split_front_matter(clean(content))
-    about, text = document.metadata, document.text
+    metadata, text = document.metadata, document.text
     warnings += document.warnings
     is_markdown = path.suffix.lower() != ".txt"
     links_to: tuple[str, ...] = ()
     if is_markdown:
-        links = file.links or _make_path_links(file)
-        markdown = read_markdown(text, in_vault=links.vault is not None)
+        resolver = file.link_resolver or _make_download_resolver(file)
+        markdown = read_markdown(text, in_vault=resolver.vault is not None)
         markdown.wikilinks = document.wikilinks + markdown.wikilinks
-        text, links_to = markdown.text.strip(), links.find(markdown)
+        text, links_to = markdown.text.strip(), resolver.resolve(markdown)
     if not text:
         raise Unreadable("has no text")
     if not is_markdown and kindle_clippings.recognizes(text):
-        raise Unreadable(f"has clippings of a Kindle: rename it to `{kindle_clippings.NAME}`")
+        raise Unreadable(f"contains Kindle clippings: rename it to `{kindle_clippings.NAME}`")
     if len(links_to) > MAX_LINKS:
         warnings += (f"links to {len(links_to):,} files; the first {MAX_LINKS} links are kept",)
-    title = about.title or _find_first_heading(text) or path.stem
-    section = Section(
-        text,
-        highlighted_at=about.date,
-        written_at=about.created or about.updated or _find_date(path.stem) or file.modified_at,
-    )
+    title = metadata.title or _find_first_heading(text) or path.stem
+    written_at = metadata.created or metadata.updated or _find_date(path.stem) or file.modified_at
+    section = Section(text, highlighted_at=metadata.date, written_at=written_at)
     return Source(
         source_id=file.source_id or source_id_of(file.collection, file.key),
-        title=headline(title) or "Untitled",
-        tags=(*about.tags, *(_inline_tags(text, about.tags) if is_markdown else ())),
-        **about.source_fields,
+        title=to_headline(title) or "Untitled",
+        tags=(*metadata.tags, *(_find_tags(text, metadata.tags) if is_markdown else ())),
+        **metadata.source_fields,
         sections=(section,),
         links_to=links_to[:MAX_LINKS] or None,
         warnings=warnings,
     )
 
 
-def _make_path_links(file: SourceFile) -> LinkTargets:
-    """Return what links lead to in a download: text files of the same collection, by path."""
+def _make_download_resolver(file: SourceFile) -> LinkResolver:
+    """Return a resolver for a download. Its links lead to text files of the same collection."""
 
-    def source_id(linked: PurePath) -> str | None:
-        if ".." in linked.parts or linked.suffix.lower() not in FORMAT.endings:
+    def get_source_id(linked_file: PurePath) -> str | None:
+        if ".." in linked_file.parts or linked_file.suffix.lower() not in FORMAT.endings:
             return None
-        return source_id_of(file.collection, str(linked))
+        return source_id_of(file.collection, str(linked_file))
 
-    return LinkTargets(PurePosixPath(file.key), source_id)
+    return LinkResolver(PurePosixPath(file.key), get_source_id)
 
 
 def _split_front_matter(text: str) -> _Document:
     """Separate the front matter of a text from the rest.
 
-    A text may also begin with a horizontal rule (`---`): only keys and values between two such
-    lines are front matter.
+    `---` at the beginning may also be a horizontal rule.
     """
     match = match_front_matter(text)
     front_matter = parse_front_matter(match[1]) if match else None
     if match is None or front_matter is None:
         return _Document(text.strip())
     given = {
-        key: _strip_wikilinks(value)
+        key: _replace_wikilinks(value)
         for key, value in front_matter.fields.items()
         if value not in _YAML_NULLS
     }
-    if _is_address(given.get("source")):  # the Web Clipper of Obsidian calls it so
+    if _is_address(given.get("source")):  # as Obsidian's Web Clipper writes it
         given.setdefault("url", given["source"])
-    metadata, faults = validated(_FrontMatter, given, set(given))
+    metadata, faults = validate(_FrontMatter, given, set(given))
     warnings = front_matter.warnings + [
-        f"line {front_matter.lines.get(str(name), 1)}: {name}: {reason}; kept without it"
+        f"line {front_matter.line_numbers.get(str(name), 1)}: {name}: {reason}; field ignored"
         for (name, *_), reason in faults
     ]
     wikilinks = [wikilink_target(link["wiki"]) for link in WIKILINK.finditer(match[1])]
     return _Document(text[match.end() :].strip(), metadata, wikilinks, tuple(warnings))
 
 
-def _strip_wikilinks(value: Any) -> Any:
-    """Replace wikilinks in a value or in the values of a list."""
+def _replace_wikilinks(value: Any) -> Any:
+    """Replace wikilinks in a value, or in each value of a list."""
     if isinstance(value, list):
-        return [without_wikilinks(item) if isinstance(item, str) else item for item in value]
-    return without_wikilinks(value) if isinstance(value, str) else value
+        return [replace_wikilinks(item) if isinstance(item, str) else item for item in value]
+    return replace_wikilinks(value) if isinstance(value, str) else value
 
 
 def _is_address(value: Any) -> bool:
@@ -190,7 +186,7 @@ def _is_address(value: Any) -> bool:
 
 
 def _find_first_heading(text: str) -> str | None:
-    """Return the first heading of level one; `# ...` in a code block is a comment."""
+    """Return the first level-one heading. A line `# ...` in a code block is a comment."""
     for match in _FENCE_OR_HEADING.finditer(text):
         heading = (match["heading"] or "").rstrip()
         bare = heading.rstrip("#")
@@ -199,12 +195,12 @@ def _find_first_heading(text: str) -> str | None:
     return None
 
 
-def _inline_tags(text: str, tags: Sequence[str]) -> Iterator[str]:
-    """Yield the tags in a text, such as #travel or #2024/plans, that are not given yet.
+def _find_tags(text: str, known_tags: Sequence[str]) -> Iterator[str]:
+    """Yield the tags in a text, such as #travel or #2024/plans, that are not among those known.
 
-    Code has none, and neither have the attributes of HTML, such as `color: #a0b0c0`.
+    `#` in code and in HTML attributes, such as `color: #a0b0c0`, begins no tag.
     """
-    keys = {tag.casefold() for tag in tags}
+    keys = {tag.casefold() for tag in known_tags}
     for match in _INLINE_TAG.finditer(_HTML_TAG.sub("", _CODE.sub("`", text))):
         tag = match[1].strip("/")
         if tag.casefold() not in keys and len(keys) < MAX_TAGS:
@@ -229,24 +225,25 @@ def _find_date(name: str) -> datetime | None:
 FORMAT: Final = Format(
     name="Markdown or text",
     endings=(".md", ".markdown", ".txt"),
-    read=records,
+    read=read_records,
     max_bytes=MAX_BYTES,
     fields={
         "text": "the passages",
-        "title": "the title; else the first heading of level one, else the file's name",
+        "title": "the title; if missing, the first level-one heading, or else the file's name",
         "author": "the author",
-        "tags, tag": "tags: a list, or a text with commas or else blanks; `#tags` in the text too",
+        "tags, tag": "tags: a list, or a text divided by commas or spaces; `#tags` in the passages,"
+        " too",
         "category": "the category",
         "language, lang": "the language",
         "source_url, url, source": "the address of the original",
         "date, highlighted_at": "the date of the passages",
-        "created, updated, modified": "the date, when the text is first stored; else a date in the"
-        " file's name, else the file's own",
-        "`[[Note]]`, `[[Note#Part]]`, `[words](other.md)`": "links to other sources; in a vault of"
-        " Obsidian by name and by `aliases`, elsewhere by path",
+        "created, updated, modified": "the date, when the text is first stored; if missing, a date"
+        " in the file's name, or else the file's date",
+        "`[[Note]]`, `[[Note#Part]]`, `[words](other.md)`": "links to other sources; in an Obsidian"
+        " vault by name and by `aliases`, elsewhere by path",
         "`[words][label]` with `[label]: address`": "`[words](address)`",
         "`![[Note]]`, `<!-- comment -->`; in a vault `%% comment %%`, `^block-id`, queries, and"
-        " drawings of Excalidraw": "left out",
+        " Excalidraw drawings": "left out",
     },
     example="---\ntitle: On tests\ntags: [testing]\n---\nA flaky test is worse than none. #ci\n"
     "See [the runner](runner.md).\n",

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.batches import save_sources
-from functions.jobs.ingest.readers.fields import headline, to_one_line
+from functions.jobs.ingest.readers.fields import to_headline, to_one_line
 from functions.jobs.ingest.readers.readwise_export import (
     count_unknown_fields,
     parse_book_name,
@@ -232,7 +232,7 @@ def _order(book_id: str) -> tuple[int, str]:
 def _make_failed_book(name: str, reason: str, previous: FailedBook | None) -> FailedBook:
     """Count one more try; a dead-lettered book is only read after a change, so it starts again."""
     tries = previous.tries if previous and not previous.dead_lettered else 0
-    return FailedBook(name, headline(reason, _MAX_REASON), tries + 1)
+    return FailedBook(name, to_headline(reason, _MAX_REASON), tries + 1)
 
 
 def _complete_progress(progress: SyncProgress, began_at: datetime) -> SyncProgress:

@@ -282,7 +282,7 @@ async def test_highlight_with_an_invalid_date_is_stored_without(
     report = await run_ingest(app)
     assert (report.failures, (await progress(ctx)).missed) == ([], {})
     reason = "highlights.1.highlighted_at: “May 31” is not an ISO 8601 date such as 2024-05-31"
-    assert [Failure("Readwise: Book 8", f"{reason}; kept without it")] == report.warnings
+    assert [Failure("Readwise: Book 8", f"{reason}; field ignored")] == report.warnings
     assert await stored_texts(ctx) == {"readwise-8": ["Knead well.", "Rest it."]}
 
 
