@@ -135,6 +135,12 @@ def test_entries_become_a_source_a_book_with_all_fields(tmp_path: Path) -> None:
             datetime(2017, 8, 16, 2, 14, 10, tzinfo=UTC),
         ),
         (
+            "Votre surlignement à l'emplacement 9-10",
+            "Ajouté le mercredi 1er août 2018 07:12:34",
+            Locator(location="9-10"),
+            datetime(2018, 8, 1, 7, 12, 34, tzinfo=UTC),
+        ),
+        (
             "Votre surlignement Emplacement 307-307",
             "Ajouté le lundi 17 décembre 2012 à 08:27:45",
             Locator(location="307"),

@@ -62,7 +62,8 @@ _TIME: Final = re.compile(
     re.IGNORECASE,
 )
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
-_DAY: Final = re.compile(r"\b\d{1,2}\b")
+_DAY: Final = re.compile(r"\b(\d{1,2})(?:er|[º°])?(?!\w)")
+"""A day. In French and Italian, the first of a month is an ordinal number: `1er août`."""
 _NOON: Final = 12
 _SUFFIX: Final = re.compile(r"(?:inc|ltd|llc|gmbh|co|jr|sr|ph\.?d|m\.?d|[ivx]+)\.?", re.IGNORECASE)
 _INITIAL: Final = re.compile(r"[^\W\d_]\.?")
@@ -174,7 +175,7 @@ def _parse_date(text: str) -> tuple[int, int, int] | None:
     year, day = _YEAR.search(date), _DAY.search(date)
     if month is None or year is None or day is None:
         return None
-    return int(year[0]), month, int(day[0])
+    return int(year[0]), month, int(day[1])
 
 
 def _add_time(day: datetime, time: re.Match[str]) -> datetime:
