@@ -14,19 +14,21 @@ from shared.knowledge.source import Locator, Section
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LANGUAGES: Final = "English, German, Spanish, French, Italian, Portuguese, Dutch and Japanese"
+LANGUAGES: Final = (
+    "English, German, Spanish, French, Italian, Portuguese, Dutch, Japanese and Chinese"
+)
 """The languages of the headings that are read."""
 
 
 class AnnotationKind(Enum):
     """What a reader leaves in a book. The values are the words for it in headings."""
 
-    BOOKMARK = "bookmark lesezeichen marcador signet segnalibro bladwijzer ブックマーク"
-    NOTE = "note notiz nota notitie メモ"
+    BOOKMARK = "bookmark lesezeichen marcador signet segnalibro bladwijzer ブックマーク 书签 書籤"
+    NOTE = "note notiz nota notitie メモ 笔记 筆記"
     HIGHLIGHT = (
         "highlight clip clipping markierung ausschnitt subrayado resaltado recorte"
         " surlignement surlignage extrait evidenziazione ritaglio destaque markering knipsel"
-        " ハイライト クリップ"
+        " ハイライト クリップ 标注 標註"
     )
 
 
@@ -45,26 +47,28 @@ _MONTHS: Final = {
     for line in _MONTH_NAMES.strip().splitlines()
     for number, name in enumerate(line.split(), start=1)
 }
-_WORD: Final = re.compile(r"[^\W\d_の]+")
-"""A word. In Japanese, `の` joins two nouns without blanks: `150-155のハイライト`."""
+_WORD: Final = re.compile(r"[^\W\d_の的]+")
+"""A word. `の` in Japanese and `的` in Chinese join two without blanks: `150-155のハイライト`."""
 _PAGE: Final = re.compile(
     r"\b(?:page|seite|p[áa]gina|ページ)\s+(?:(?P<page>\d{1,7})|(?P<numeral>[ivxlcdm]+)\b)"
-    r"|\b(?P<japanese>\d{1,7})\s*ページ"
+    r"|(?<!\d)(?P<before>\d{1,7})\s*(?:ページ|[页頁])"
 )
 _LOCATION: Final = re.compile(
-    r"\b(?:location|loc|position|pos|posici[óo]n|emplacement|posizione|posi[çc][ãa]o|locatie|位置no)"
-    r"\b"
+    r"(?:\b(?:location|loc|position|pos|posici[óo]n|emplacement|posizione|posi[çc][ãa]o|locatie)"
+    r"|位置(?:no)?)\b"
     r"[.\s]*#?(\d{1,8})(?:\s*[-\u2013]\s*(\d{1,8}))?"
 )
-_JAPANESE_DATE: Final = re.compile(r"\b(\d{4})年(\d{1,2})月(\d{1,2})日")
+_EAST_ASIAN_DATE: Final = re.compile(r"\b(\d{4})年(\d{1,2})月(\d{1,2})日")
 _TIME: Final = re.compile(
-    r"\b(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?(?:\s*([ap])\.?\s?m\b)?(?:.*GMT([+-]\d\d):?(\d\d))?",
+    r"(?P<half>[上下]午)?(?<![\d:.])(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?"
+    r"(?:\s*(?P<m>[ap])\.?\s?m\b)?(?:.*GMT(?P<zone>[+-]\d\d):?(?P<minutes>\d\d))?",
     re.IGNORECASE,
 )
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 _DAY: Final = re.compile(r"\b(\d{1,2})(?:er|[º°])?(?!\w)")
 """A day. In French and Italian, the first of a month is an ordinal number: `1er août`."""
 _NOON: Final = 12
+_AFTERNOON: Final = frozenset({"p", "下午"})
 _SUFFIX: Final = re.compile(r"(?:inc|ltd|llc|gmbh|co|jr|sr|ph\.?d|m\.?d|[ivx]+)\.?", re.IGNORECASE)
 _INITIAL: Final = re.compile(r"[^\W\d_]\.?")
 _PARTICLES: Final = frozenset(
@@ -134,7 +138,7 @@ def parse_position(heading: str) -> Position:
     text = normalise(heading)
     page = numeral = start = end = None
     for match in _PAGE.finditer(text):
-        number, numeral = match["page"] or match["japanese"], match["numeral"]
+        number, numeral = match["page"] or match["before"], match["numeral"]
         page = int(number) if number else None
     for match in _LOCATION.finditer(text):
         start, end = int(match[1]), _parse_range_end(match[1], match[2])
@@ -168,8 +172,8 @@ def parse_moment(text: str) -> datetime | None:
 
 def _parse_date(text: str) -> tuple[int, int, int] | None:
     """Return year, month and day."""
-    if japanese := _JAPANESE_DATE.search(text):
-        return int(japanese[1]), int(japanese[2]), int(japanese[3])
+    if match := _EAST_ASIAN_DATE.search(text):
+        return int(match[1]), int(match[2]), int(match[3])
     date = normalise(text)
     month = next((_MONTHS[word] for word in _WORD.findall(date) if word in _MONTHS), None)
     year, day = _YEAR.search(date), _DAY.search(date)
@@ -179,13 +183,14 @@ def _parse_date(text: str) -> tuple[int, int, int] | None:
 
 
 def _add_time(day: datetime, time: re.Match[str]) -> datetime:
-    hour, minute, second = int(time[1]), int(time[2]), int(time[3] or 0)
-    if half := (time[4] or "").lower():
-        hour = hour % _NOON + (_NOON if half == "p" else 0)
+    hour, minute, second = int(time["hour"]), int(time["minute"]), int(time["second"] or 0)
+    if half := time["half"] or time["m"]:
+        hour = hour % _NOON + (_NOON if half.lower() in _AFTERNOON else 0)
     zone: timezone = UTC
-    if time[5]:
-        sign = -1 if time[5].startswith("-") else 1
-        zone = timezone(sign * timedelta(hours=abs(int(time[5])), minutes=int(time[6])))
+    if time["zone"]:
+        sign = -1 if time["zone"].startswith("-") else 1
+        hours, minutes = abs(int(time["zone"])), int(time["minutes"])
+        zone = timezone(sign * timedelta(hours=hours, minutes=minutes))
     return day.replace(hour=hour, minute=minute, second=second, tzinfo=zone).astimezone(UTC)
 
 
