@@ -6,7 +6,6 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -16,7 +15,8 @@ from functions.jobs.ingest.readers.decoding import Unreadable
 from functions.jobs.ingest.readers.reading import (
     FileListing,
     InputProblem,
-    format_of,
+    describe_duplicate,
+    format_of_content,
     make_source_file,
     read_entries,
 )
@@ -26,6 +26,7 @@ from shared.text.counts import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from pathlib import PurePath
 
     from shared.ai.embedding import Embedder
 
@@ -87,8 +88,9 @@ class PathContents:
             click.echo(f"Not read: {self.not_read}.")
 
     def print_problems(self) -> None:
-        """Print what would be left out, and the warnings."""
-        for problem in self.problems[:MAX_PROBLEMS]:
+        """Print what would be left out, and then the warnings."""
+        left_out_first = sorted(self.problems, key=lambda problem: problem.kept)
+        for problem in left_out_first[:MAX_PROBLEMS]:
             kind = "warning" if problem.kept else "left out"
             click.echo(printable(f"{kind}: {problem.name}: {problem.reason}"), err=True)
         if len(self.problems) > MAX_PROBLEMS:
@@ -103,16 +105,25 @@ def read_contents(listing: FileListing, unchanged: Collection[PurePath] = ()) ->
         unchanged: The files to skip, because they have not changed since they were ingested.
     """
     contents = PathContents(problems=list(listing.problems), not_read=listing.not_read)
+    record_names: dict[str, str] = {}
     for name in listing.files:
-        file_format = format_of(PurePath(name))
-        if file_format is None or listing.folder / name in unchanged:
+        if listing.folder / name in unchanged:
+            continue
+        file = make_source_file(name, listing)
+        file_format = format_of_content(file)
+        if file_format is None:
             continue
         counts = contents.counts[file_format.name]
         counts.files += 1
-        for record, entry in read_entries(make_source_file(name, listing)):
+        for record, entry in read_entries(file):
             if isinstance(entry, str):
                 contents.problems.append(InputProblem(record, entry))
                 continue
+            if entry.source_id in record_names:
+                reason = describe_duplicate(record_names[entry.source_id])
+                contents.problems.append(InputProblem(record, reason))
+                continue
+            record_names[entry.source_id] = record
             contents.problems += [
                 InputProblem(record, warning, kept=True) for warning in entry.warnings
             ]

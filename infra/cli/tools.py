@@ -202,7 +202,7 @@ async def _read_chunk(chunk_id: str, call_tool: CallTool) -> list[str]:
         for hit in chunk["related_chunks"]
     ]
     return [
-        _format_heading(chunk, chunk["chunk_info"], chunk.get("date")),
+        _format_heading(chunk, chunk["chunk_info"], chunk.get("date"), *_get_place(chunk)),
         chunk["content"],
         _format_card(chunk.get("knowledge_card") or {}),
         _format_fields(
@@ -277,7 +277,8 @@ def _format_page(page: Result) -> Iterator[str]:
         yield message
     for hit in page["results"]:
         lines = [
-            f"{hit['rank']}. {_format_heading(hit, hit['chunk_info'], hit.get('date'))}",
+            f"{hit['rank']}. "
+            + _format_heading(hit, hit["chunk_info"], hit.get("date"), *_get_place(hit)),
             f"   {_to_one_line(hit['snippet'])}",
             f"   id: {hit['chunk_id']}",
         ]
@@ -298,6 +299,16 @@ def _format_card(card: Result) -> str:
 
 def _format_fields(**values: str | None) -> str:
     return "\n".join(f"{name}: {value}" for name, value in values.items() if value)
+
+
+def _get_place(passage: Result) -> Iterator[str]:
+    """Yield where a passage begins in the original: its chapter, and its page or location."""
+    if chapter := passage.get("chapter"):
+        yield chapter
+    if page := passage.get("page"):
+        yield f"page {page}"
+    elif location := passage.get("location"):
+        yield f"location {location}"
 
 
 def _get_address(document: Result) -> str | None:

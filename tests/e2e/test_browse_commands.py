@@ -82,6 +82,13 @@ def test_a_search_prints_hits_with_their_ids(inline: RunningGateway, library: Li
     assert "2. " not in text
 
 
+def test_the_place_of_a_passage_is_printed(inline: RunningGateway, library: Library) -> None:
+    hit = printed(inline, "search", "sourdough", "starter", "--limit", "1").splitlines()[0]
+    passage = printed(inline, "show", library.chunks[1].chunk_id).splitlines()[0]
+    assert hit.endswith(", Starters, page 12)")
+    assert passage.endswith(", Starters, page 12)")
+
+
 def test_a_search_says_that_nothing_answers(inline: RunningGateway) -> None:
     text = printed(inline, "search", "quantum chromodynamics of black holes")
     assert text.startswith("Nothing here matches strongly.")

@@ -12,7 +12,7 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.chunk import split_source
 from shared.knowledge.ingestion import ChunkedSource, Ingestion
-from shared.knowledge.source import Section, Source
+from shared.knowledge.source import Locator, Section, Source
 from shared.runtime.context import App
 from shared.runtime.job import Budget
 from shared.text.chunking import split_chunks
@@ -40,7 +40,10 @@ BAKING = Source(
             readwise_url="https://readwise.io/open/11",
             highlight_url="https://example.com/bread#11",
         ),
-        Section(text="A sourdough starter needs flour and water every day, or it starves."),
+        Section(
+            text="A sourdough starter needs flour and water every day, or it starves.",
+            locators=((0, Locator(page=12, chapter="Starters")),),
+        ),
         Section(text="Bake the bread in a very hot oven with a little steam for a good crust."),
     ),
 )

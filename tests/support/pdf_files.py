@@ -174,9 +174,12 @@ def _annotation(annotation: Annotation) -> bytes:
 
 
 def _box(line: int) -> tuple[int, int, int, int]:
-    """Return the left, bottom, right and top of a line."""
-    bottom = TOP - LEADING * line - 3
-    return LEFT, bottom, LEFT + LINE_WIDTH, bottom + SIZE + 2
+    """Return the left, bottom, right and top of a line, from its baseline to its capitals.
+
+    Some viewers mark no more than that, and commas are below it.
+    """
+    baseline = TOP - LEADING * line
+    return LEFT, baseline, LEFT + LINE_WIDTH, baseline + SIZE - 3
 
 
 def _quad(box: tuple[int, int, int, int]) -> bytes:

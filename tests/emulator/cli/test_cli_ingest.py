@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from functions.jobs.ingest.readers import kindle_notebook, readwise_export
 from infra.build.discovery import ROOT
-from infra.cli.ingest_preview import format_duration
+from infra.cli.ingest_preview import MAX_PROBLEMS, format_duration
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
@@ -183,6 +184,25 @@ def test_a_dry_run_names_contents_and_problems(tmp_path: Path) -> None:
     assert "left out: log.jsonl line 2: has no text\n" in errors
     assert "warning: note.md: line 2: date: “soon” is not" in errors
     assert stored_ids("sources") == set()
+
+
+def test_a_dry_run_names_formats_by_content_and_records_that_are_there_twice(
+    tmp_path: Path,
+) -> None:
+    write_file(tmp_path, "exports/Sails - Notebook.html", kindle_notebook.FORMAT.example)
+    book = readwise_export.FORMAT.example
+    write_file(tmp_path, "exports/readwise 1.json", book)
+    write_file(tmp_path, "exports/readwise 2.json", book)
+    for number in range(MAX_PROBLEMS):
+        write_file(tmp_path, f"exports/note {number}.md", "---\ndate: soon\n---\nReef early.")
+    code, output, errors = run_ingest(tmp_path / "exports", NEVER, "--dry-run")
+    assert code == 1
+    assert "\nKindle notebook   1      1        1\n" in output
+    assert "\nReadwise export   2      1        2\n" in output
+    assert errors.startswith(
+        "left out: readwise 2.json: On tests: has the id of readwise 1.json: On tests; keep one of"
+        " the two\nwarning: note 0.md: "
+    )
 
 
 def test_strict_writes_nothing_if_a_record_is_invalid(tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ def test_a_lost_chapter_loses_only_itself(tmp_path: Path) -> None:
     data = data.replace(b"text/gone.xhtml", b"text/lost.xhtml")  # only in the archive's directory
     path = write_file(tmp_path, "sails.epub", data)
     assert read_one(path).text == "Wind\n\nThe wind fills the sail."
-    reason = "OEBPS/text/gone.xhtml lacks OEBPS/text/gone.xhtml: download it again"
+    reason = "lacks OEBPS/text/gone.xhtml: download it again"
     assert read_warnings(path) == [("sails.epub", f"{reason}; the other chapters are kept")]
 
 
@@ -247,7 +247,7 @@ def test_entities_of_a_package_are_refused(tmp_path: Path) -> None:
 def test_a_bomb_is_refused_by_its_ratio(tmp_path: Path) -> None:
     data = make_epub({"one.xhtml": "a" * 10_000_000})
     path = write_file(tmp_path, "sails.epub", data)
-    reason = f"{FIRST} has a part that unpacks to 200 times its size: {FIRST}"
+    reason = f"has a part that unpacks to 200 times its size: {FIRST}"
     assert read_problems(path) == [("sails.epub", f"has no chapter that can be read: {reason}")]
     assert len(data) < 20_000
 

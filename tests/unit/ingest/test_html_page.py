@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from functions.jobs.ingest.readers import html_page
 from functions.jobs.ingest.readers.decoding import Unreadable
 from functions.jobs.ingest.readers.html_page import make_article_source
+from tests.support.epub_files import make_epub
+from tests.support.pdf_files import make_pdf
 from tests.support.source_files import read_one, read_problems, read_sources, write_file
 from tests.support.web_pages import PROSE, make_page
 
@@ -177,6 +179,15 @@ def test_a_label_stands_for_its_wider_encoding(label: str, codec: str, text: str
 )
 def test_a_page_without_an_article_is_refused(html: str) -> None:
     assert refusal(html.encode()) == NO_ARTICLE
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [(make_pdf([PROSE] * 20), "a PDF"), (make_epub({"one.xhtml": PROSE}), "a ZIP archive")],
+)
+def test_a_file_of_another_kind_is_refused(data: bytes, kind: str) -> None:
+    reason = f"is {kind}, not a page: give the file the ending of its kind"
+    assert refusal(data) == reason
 
 
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:

@@ -135,6 +135,12 @@ def test_entries_become_a_source_a_book_with_all_fields(tmp_path: Path) -> None:
             datetime(2017, 8, 16, 2, 14, 10, tzinfo=UTC),
         ),
         (
+            "Votre surlignement à l'emplacement 9-10",
+            "Ajouté le mercredi 1er août 2018 07:12:34",
+            Locator(location="9-10"),
+            datetime(2018, 8, 1, 7, 12, 34, tzinfo=UTC),
+        ),
+        (
             "Votre surlignement Emplacement 307-307",
             "Ajouté le lundi 17 décembre 2012 à 08:27:45",
             Locator(location="307"),
@@ -157,6 +163,18 @@ def test_entries_become_a_source_a_book_with_all_fields(tmp_path: Path) -> None:
             "作成日: 2022年12月28日 土曜日 3:21:54",
             Locator(location="422-423"),
             datetime(2022, 12, 28, 3, 21, 54, tzinfo=UTC),
+        ),
+        (
+            "您在位置 #1408-1409的标注",
+            "添加于 2015年9月26日星期六 下午9:18:28",
+            Locator(location="1408-1409"),
+            datetime(2015, 9, 26, 21, 18, 28, tzinfo=UTC),
+        ),
+        (
+            "您在第 28 页(位置 #424-425)的标注",
+            "添加于 2016年1月21日星期四 上午8:24:51",
+            Locator(page=28, location="424-425"),
+            datetime(2016, 1, 21, 8, 24, 51, tzinfo=UTC),
         ),
     ],
 )
@@ -197,6 +215,11 @@ def test_headings_are_read_in_the_languages_of_the_devices(
             "2ページ|位置No. 7-9のハイライト",
             "2ページ|位置No. 9のメモ",
             "2ページ|位置No. 9のブックマーク",
+        ),
+        (
+            "您在位置 #7-9的标注",
+            "您在位置 #9 的笔记",
+            "您在位置 #9 的书签",
         ),
     ],
 )
@@ -423,9 +446,9 @@ def test_what_cannot_be_read_of_entries_is_counted(tmp_path: Path) -> None:
         highlight("1-2", "<You have reached the clipping limit for this item>"),
         highlight("3-4", " <Sie haben die maximale Anzahl von Clippings erreicht>"),
         entry("Your Highlight on Location 5 | Added on Someday, 32 May 2024", "undated"),
-        entry("您在位置 #114-116 的标注 | 添加于 2019年9月30日星期一", "标注的文字"),
+        entry("Ваш выделенный отрывок в месте 114-116 | Добавлено: 30 сентября 2019", "Отрывок"),
     )
-    assert texts(read_one(path)) == ["undated", "标注的文字"]
+    assert texts(read_one(path)) == ["undated", "Отрывок"]
     assert [reason for _, reason in read_warnings(path)] == [
         "2 entries without text: the publisher's limit on clippings was reached; left out",
         f"1 entry with a heading that is not in {LANGUAGES}; kept as a highlight",

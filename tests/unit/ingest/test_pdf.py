@@ -151,6 +151,13 @@ def test_highlights_are_sections_with_notes_and_dates(tmp_path: Path) -> None:
     assert [section.locator_at(0).page for section in sections] == [2, 2, 2]
 
 
+def test_a_highlight_has_the_punctuation_and_the_divided_words_of_its_lines(tmp_path: Path) -> None:
+    lines = ["Round the cape before win-", "ter, they said: “never, ever, wait.”"]
+    data = make_pdf([*lines, "Not marked."], annotations=[Annotation("Highlight", 0, (0, 1))])
+    _, highlight = read_pdf(tmp_path, data).sections
+    assert highlight.text == "Round the cape before winter, they said: “never, ever, wait.”"
+
+
 def test_a_note_that_repeats_the_highlight_is_not_a_note(tmp_path: Path) -> None:
     annotation = Annotation("Highlight", 0, (0,), REEFS[0], "D:20240601100000Z")
     source = read_pdf(tmp_path, make_pdf(REEFS, annotations=[annotation]))

@@ -116,6 +116,14 @@ def test_file_that_a_spreadsheet_saved_again_is_read(
     assert (source.sections[0].text, source.author) == (text, "Änne")
 
 
+def test_file_that_excel_saved_in_a_legacy_encoding_is_read_with_a_warning(tmp_path: Path) -> None:
+    content = csv_text(row("Wer früh refft, segelt ruhig.", book_author="Sönke Ahrens"))
+    path = write_file(tmp_path, "data.csv", content.encode("cp1252"))
+    assert read_one(path).author == "Sönke Ahrens"
+    reason = "is not UTF-8 and was read as cp1252; if letters are wrong, save it as UTF-8"
+    assert read_warnings(path) == [("data.csv: The Slow Book", reason)]
+
+
 def test_cell_larger_than_the_limit_of_the_csv_module_is_read(tmp_path: Path) -> None:
     text = "word " * 100_000
     assert read_one(write_csv(tmp_path, row(text))).sections[0].text == text.strip()

@@ -225,3 +225,18 @@ def test_a_table_of_code_and_words_stays_a_table() -> None:
     table = "<table><tr><td><pre>reef()</pre></td><td>Takes a reef.</td></tr></table>"
     page = make_page(f"<article><p>{PROSE}</p>{table}<p>{PROSE}</p></article>")
     assert "reef()\n\nTakes a reef." in read_page(page).text
+
+
+def test_an_essay_in_tables_for_its_layout() -> None:
+    essay = (
+        "A reef taken early costs <a href=/speed>a minute</a>, and one taken late costs <b>a"
+        " sail</b>. [<a href=#f1n><font color=#ddd>1</font></a>]<br><br>"
+    ) * 9
+    page = (
+        "<html><title>Reefs</title><table><tr><td><a href=/>Home</a></td><td><table>"
+        f"<tr><td><font size=2>{essay}[<a name=f1n>1</a>] By the log.<br><br></font></td></tr>"
+        "</table></td></tr></table></html>"
+    )
+    text = make_article_source(page.encode(), source_id="x").text
+    first = "A reef taken early costs a minute, and one taken late costs a sail. [1]"
+    assert text.split("\n\n")[-10:] == [first] * 9 + ["[1] By the log."]

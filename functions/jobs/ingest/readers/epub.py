@@ -142,7 +142,8 @@ def _read_sections(
         try:
             blocks = list(_read_document(archive.read(path)))
         except Unreadable as error:
-            warnings.append(f"{path} {error}")
+            reason = str(error)
+            warnings.append(reason if path in reason else f"{path} {reason}")
             continue
         titles = package.chapters.get(path, {})
         texts: list[str] = []

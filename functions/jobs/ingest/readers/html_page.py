@@ -48,6 +48,8 @@ _NO_ARTICLE: Final = (
     " Save the page from a browser, or its text as Markdown"
 )
 
+_OTHER_KINDS: Final = {b"%PDF-": "a PDF", b"PK\x03\x04": "a ZIP archive"}
+"""How files begin that are often saved with the ending of a page."""
 _SAVED_FROM_BYTES: Final = 4096
 """A program that saves a page writes the URL within this many leading bytes."""
 _WEB_SCHEMES: Final = ("http://", "https://")
@@ -87,6 +89,9 @@ def make_article_source(
     """
     if reason := check_size(len(html), MAX_BYTES):
         raise Unreadable(reason)
+    for beginning, kind in _OTHER_KINDS.items():
+        if html.startswith(beginning):
+            raise Unreadable(f"is {kind}, not a page: give the file the ending of its kind")
     url = url or _find_saved_url(html)
     page, warnings = decode_html(html)
     tree = _parse(page)

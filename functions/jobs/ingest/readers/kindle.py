@@ -14,7 +14,9 @@ from shared.knowledge.source import Locator, Section
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LANGUAGES: Final = "English, German, Spanish, French, Italian, Portuguese, Dutch and Japanese"
+LANGUAGES: Final = (
+    "English, German, Spanish, French, Italian, Portuguese, Dutch, Japanese and Chinese"
+)
 """The languages in which headings are understood."""
 
 
@@ -28,13 +30,13 @@ class AnnotationKind(Enum):
 
 _WORDS_BY_KIND: Final = {
     AnnotationKind.BOOKMARK: (
-        "bookmark lesezeichen marcador signet segnalibro bladwijzer ブックマーク"
+        "bookmark lesezeichen marcador signet segnalibro bladwijzer ブックマーク 书签 書籤"
     ),
-    AnnotationKind.NOTE: "note notiz nota notitie メモ",
+    AnnotationKind.NOTE: "note notiz nota notitie メモ 笔记 筆記",
     AnnotationKind.HIGHLIGHT: (
         "highlight clip clipping markierung ausschnitt subrayado resaltado recorte"
         " surlignement surlignage extrait evidenziazione ritaglio destaque markering knipsel"
-        " ハイライト クリップ"
+        " ハイライト クリップ 标注 標註"
     ),
 }
 """The words for each kind in headings."""
@@ -55,27 +57,30 @@ _MONTHS: Final = {
     for line in _MONTH_NAMES.strip().splitlines()
     for number, name in enumerate(line.split(), start=1)
 }
-_WORD: Final = re.compile(r"[^\W\d_の]+")
-"""A word. In Japanese, `の` joins two nouns without spaces: `150-155のハイライト`."""
+_WORD: Final = re.compile(r"[^\W\d_の的]+")
+"""A word. `の` in Japanese and `的` in Chinese join two words without spaces:
+`150-155のハイライト`."""
 _PAGE: Final = re.compile(
     r"\b(?:page|seite|p[áa]gina|ページ)\s+(?:(?P<page>\d{1,7})|(?P<roman>[ivxlcdm]+)\b)"
-    r"|\b(?P<japanese>\d{1,7})\s*ページ"
+    r"|(?<!\d)(?P<before>\d{1,7})\s*(?:ページ|[页頁])"
 )
 _LOCATION: Final = re.compile(
-    r"\b(?:location|loc|position|pos|posici[óo]n|emplacement|posizione|posi[çc][ãa]o|locatie|位置no)"
-    r"\b"
+    r"(?:\b(?:location|loc|position|pos|posici[óo]n|emplacement|posizione|posi[çc][ãa]o|locatie)"
+    r"|位置(?:no)?)\b"
     r"[.\s]*#?(?P<first>\d{1,8})(?:\s*[-\u2013]\s*(?P<last>\d{1,8}))?"
 )
-_JAPANESE_DATE: Final = re.compile(r"\b(\d{4})年(\d{1,2})月(\d{1,2})日")
+_EAST_ASIAN_DATE: Final = re.compile(r"\b(\d{4})年(\d{1,2})月(\d{1,2})日")
 _TIME: Final = re.compile(
-    r"\b(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?"
+    r"(?P<half>[上下]午)?(?<![\d:.])(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?"
     r"(?:\s*(?P<meridiem>[ap])\.?\s?m\b)?"
     r"(?:.*GMT(?P<offset_hours>[+-]\d\d):?(?P<offset_minutes>\d\d))?",
     re.IGNORECASE,
 )
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
-_DAY: Final = re.compile(r"\b\d{1,2}\b")
+_DAY: Final = re.compile(r"\b(\d{1,2})(?:er|[º°])?(?!\w)")
+"""A day. In French and Italian, the first of a month is an ordinal number: `1er août`."""
 _HALF_DAY_HOURS: Final = 12
+_AFTERNOON: Final = frozenset({"p", "下午"})
 _SUFFIX: Final = re.compile(r"(?:inc|ltd|llc|gmbh|co|jr|sr|ph\.?d|m\.?d|[ivx]+)\.?", re.IGNORECASE)
 """What may follow the name of a company or a person, even after a comma: `Helm, Inc.`."""
 _INITIAL: Final = re.compile(r"[^\W\d_]\.?")
@@ -152,7 +157,7 @@ def parse_position(heading: str) -> Position:
     text = fold_text(heading)
     page = roman_page = first_location = last_location = None
     for match in _PAGE.finditer(text):
-        number, roman_page = match["page"] or match["japanese"], match["roman"]
+        number, roman_page = match["page"] or match["before"], match["roman"]
         page = int(number) if number else None
     for match in _LOCATION.finditer(text):
         first_location = int(match["first"])
@@ -186,20 +191,21 @@ def parse_datetime(heading: str) -> datetime | None:
 
 def _parse_date(text: str) -> tuple[int, int, int] | None:
     """Return the year, the month and the day in a text without a time."""
-    if japanese := _JAPANESE_DATE.search(text):
-        return int(japanese[1]), int(japanese[2]), int(japanese[3])
+    if match := _EAST_ASIAN_DATE.search(text):
+        return int(match[1]), int(match[2]), int(match[3])
     date = fold_text(text)
     month = next((_MONTHS[word] for word in _WORD.findall(date) if word in _MONTHS), None)
     year, day = _YEAR.search(date), _DAY.search(date)
     if month is None or year is None or day is None:
         return None
-    return int(year[0]), month, int(day[0])
+    return int(year[0]), month, int(day[1])
 
 
 def _add_time(midnight: datetime, time: re.Match[str]) -> datetime:
     hour, minute, second = int(time["hour"]), int(time["minute"]), int(time["second"] or 0)
-    if meridiem := (time["meridiem"] or "").lower():
-        hour = hour % _HALF_DAY_HOURS + (_HALF_DAY_HOURS if meridiem == "p" else 0)
+    if meridiem := time["half"] or time["meridiem"]:
+        is_afternoon = meridiem.lower() in _AFTERNOON
+        hour = hour % _HALF_DAY_HOURS + (_HALF_DAY_HOURS if is_afternoon else 0)
     zone: timezone = UTC
     if hours := time["offset_hours"]:
         offset = timedelta(hours=abs(int(hours)), minutes=int(time["offset_minutes"]))

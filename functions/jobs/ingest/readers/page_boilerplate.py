@@ -56,15 +56,21 @@ _NUMBERS: Final = re.compile(r"[\d\s]*")
 _CODE_LINES: Final = frozenset({"blob-code", "hljs-ln-code"})
 """The classes of table cells with a line of code, on GitHub and by highlight.js."""
 _CODE: Final = frozenset({"pre", "code"})
+_MAX_CELL: Final = 500
+"""A cell with more characters contains an article. Old pages and newsletters are tables."""
+_TABLE_PARTS: Final = ("thead", "tbody", "tfoot", "tr", "th", "td")
 
 
 def remove_boilerplate(tree: Element) -> None:
-    """Remove boilerplate, and replace tables and figures that contain code with the code."""
+    """Remove boilerplate, and unwrap the contents of layout tables and figures."""
     for element in list(tree.iter()):
         if _is_boilerplate(element):
             replace_with_text(element, "")
     for table in list(tree.iter("table")):
         _unwrap_code(table)
+    for cell in list(tree.iter("td")):
+        if len(_get_text(cell)) > _MAX_CELL:
+            _unwrap_layout(cell)
     for figure in list(tree.iter("figure")):
         if next(figure.iter("pre"), None) is not None:
             figure.tag = "div"  # trafilatura leaves out figures, because most are images
@@ -107,6 +113,16 @@ def _unwrap_code(table: Element) -> None:
     code.text = text
     code.tail = table.tail
     table.getparent().replace(table, code)
+
+
+def _unwrap_layout(cell: Element) -> None:
+    """Replace a table around an article by blocks. In a cell, trafilatura divides sentences."""
+    table = next(cell.iterancestors("table"), None)
+    if table is None:
+        return
+    own = [part for part in table.iter(*_TABLE_PARTS) if next(part.iterancestors("table")) is table]
+    for part in (table, *own):
+        part.tag = "div"
 
 
 def _is_preformatted(cell: Element) -> bool:

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import sys
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -36,10 +38,8 @@ _NOTES: Final = frozenset({1, 3})
 """The subtypes of notes without a text of the page, from fpdf_annot.h: Text and FreeText."""
 _HIGHLIGHTS: Final = frozenset({9, 10, 11})
 """The subtypes of marked texts: Highlight, Underline and Squiggly."""
-_INSET: Final = 0.3
-"""The part of a highlight's height that is left out above and below, where other lines reach in."""
-_SIDE_INSET: Final = 1.0
-"""What is left out at its sides, in points, where other words reach in."""
+_MAX_ADDED: Final = 2
+"""PDFium adds a space or a line break of two characters between words that the page has apart."""
 
 _ENCRYPTED: Final = "is encrypted: save a copy without a password"
 _DAMAGED: Final = "is damaged, or not a PDF: open it in a PDF viewer and save it again"
@@ -130,6 +130,7 @@ def _annotations(page: Any, text_page: Any) -> list[dict[str, str]]:
     import pypdfium2.raw as pdfium
 
     placed: list[tuple[tuple[float, float], dict[str, str]]] = []
+    characters: list[_Character] | None = None
     for index in range(min(pdfium.FPDFPage_GetAnnotCount(page.raw), _MAX_ANNOTATIONS)):
         annotation = pdfium.FPDFPage_GetAnnot(page.raw, index)
         if not annotation:
@@ -139,9 +140,13 @@ def _annotations(page: Any, text_page: Any) -> list[dict[str, str]]:
             if subtype not in _NOTES | _HIGHLIGHTS:
                 continue
             boxes = _boxes(annotation)
-            is_highlight = subtype in _HIGHLIGHTS
+            texts: list[str] = []
+            if subtype in _HIGHLIGHTS:
+                if characters is None:
+                    characters = _locate_characters(text_page)
+                texts = [_text_in(text_page, characters, box) for box in boxes]
             item = {
-                "text": "\r\n".join(_text_in(text_page, box) for box in boxes if is_highlight),
+                "text": "\r\n".join(texts),
                 "note": _string(annotation, b"Contents"),
                 "date": _string(annotation, b"CreationDate") or _string(annotation, b"M"),
             }
@@ -155,6 +160,8 @@ def _annotations(page: Any, text_page: Any) -> list[dict[str, str]]:
 
 _Box = tuple[float, float, float, float]
 """The left, bottom, right and top of a rectangle, in points from the page's lower left corner."""
+_Character = tuple[float, float, int]
+"""How high and how far to the right the middle of a character is, in points, and its index."""
 
 
 def _boxes(annotation: Any) -> list[_Box]:
@@ -175,12 +182,36 @@ def _boxes(annotation: Any) -> list[_Box]:
     return [(own.left, own.bottom, own.right, own.top)]
 
 
-def _text_in(text_page: Any, box: _Box) -> str:
+def _locate_characters(text_page: Any) -> list[_Character]:
+    """Return where the characters of a page are, the lowest first.
+
+    Their boxes are those of the font, in which a comma and a capital on one line have the same
+    middle. Spaces and line breaks that PDFium adds are nowhere.
+    """
+    import pypdfium2.raw as pdfium
+
+    box = pdfium.FS_RECTF()
+    return sorted(
+        ((box.bottom + box.top) / 2, (box.left + box.right) / 2, index)
+        for index in range(text_page.count_chars())
+        if pdfium.FPDFText_IsGenerated(text_page.raw, index) != 1
+        and pdfium.FPDFText_GetLooseCharBox(text_page.raw, index, box)
+    )
+
+
+def _text_in(text_page: Any, characters: list[_Character], box: _Box) -> str:
+    """Return the text of the characters whose middle is in a rectangle."""
     left, bottom, right, top = box
-    inset = (top - bottom) * _INSET
-    side = min(_SIDE_INSET, (right - left) / 4)
-    text: str = text_page.get_text_bounded(left + side, bottom + inset, right - side, top - inset)
-    return text
+    first = bisect_left(characters, (bottom,))
+    end = bisect_right(characters, (top, math.inf))
+    indexes = sorted(index for _, across, index in characters[first:end] if left < across < right)
+    runs: list[list[int]] = []
+    for index in indexes:
+        if runs and index - runs[-1][-1] <= 1 + _MAX_ADDED:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    return "\r\n".join(text_page.get_text_range(run[0], run[-1] - run[0] + 1) for run in runs)
 
 
 def _string(annotation: Any, key: bytes) -> str:

@@ -160,18 +160,31 @@ def format_of(file: PurePath) -> Format | None:
     return next((candidate for candidate in candidates if candidate.matches_name(file)), None)
 
 
-def _format_of_content(file: SourceFile) -> Format | None:
-    """Return the format of a file: one that recognizes how it begins, or the general one."""
+def format_of_content(file: SourceFile) -> Format | None:
+    """Return the format of a file: one that recognizes how it begins, or the general one.
+
+    A file that cannot be opened has the general one.
+    """
     name = PurePosixPath(file.name)
     special = [candidate for candidate in FORMATS if candidate.recognizes]
     special = [candidate for candidate in special if candidate.matches_name(name)]
     if special:
-        with file.path.open("rb") as content:
-            beginning = content.read(BEGINNING_BYTES)
+        beginning = _read_beginning(file.path)
         for candidate in special:
             if candidate.recognizes and candidate.recognizes(beginning):
                 return candidate
     return format_of(name)
+
+
+def _read_beginning(path: Path) -> bytes:
+    # Opening a pipe would block for ever.
+    if not path.is_file():
+        return b""
+    try:
+        with path.open("rb") as content:
+            return content.read(BEGINNING_BYTES)
+    except OSError:
+        return b""
 
 
 def identity_of(file: PurePath) -> Identity:
@@ -368,11 +381,10 @@ def explain_excess(name: str, size: int) -> str | None:
 def read_entries(file: SourceFile) -> Iterator[tuple[str, Source | str]]:
     """Yield the name of each record, with its source or the reason why it cannot be read."""
     try:
-        # Opening a pipe would block for ever.
         if file.path.exists() and not file.path.is_file():
             yield file.name, "is not a regular file"
             return
-        if file_format := _format_of_content(file):
+        if file_format := format_of_content(file):
             for name, build in file_format.read(file):
                 yield name, _build(build)
     except Unreadable as error:

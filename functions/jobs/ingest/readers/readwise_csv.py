@@ -20,7 +20,7 @@ from functions.jobs.ingest.readers.decoding import (
     Record,
     SourceFile,
     Unreadable,
-    read_text,
+    read_any_text,
     warn_of_faults,
 )
 from functions.jobs.ingest.readers.fields import to_headline, to_one_line
@@ -93,9 +93,10 @@ def read_records(file: SourceFile) -> Iterator[Record]:
     Raises:
         Unreadable: It has other columns, or is cut off.
     """
+    text, encoding_warnings = read_any_text(file.path, MAX_BYTES)
     books: dict[str, list[Row]] = defaultdict(list)
     unknown: Counter[str] = Counter()
-    for line, row in _read_rows(read_text(file.path, MAX_BYTES)):
+    for line, row in _read_rows(text):
         if isinstance(row, str):
             yield f"{file.name} line {line}", partial(_fail, row)
             continue
@@ -106,7 +107,7 @@ def read_records(file: SourceFile) -> Iterator[Record]:
             yield f"{file.name} line {line}", partial(_fail, f"has no {TITLE}")
         else:
             books[_make_book_id(row)].append((line, row))
-    warnings = readwise_export.warn_of_unknown(unknown)
+    warnings = [*encoding_warnings, *readwise_export.warn_of_unknown(unknown)]
     for book_id, rows in books.items():
         build = partial(_build_source, book_id, rows)
         name = f"{file.name}: {to_headline(rows[0][1][TITLE], 80)}"
