@@ -144,3 +144,12 @@ async def test_a_forgotten_note_is_not_linked_and_an_edited_one_is(
     assert out.linked_from == []
     await call_result(app, "forget", OWNER, source_id=ids["Rye"], forgotten=False)
     assert await links_by_title(ctx) == {"Rye": ["Bread"], "Bread": ["Rye"]}
+
+
+async def test_an_emptied_note_is_no_failure_and_its_text_is_gone(
+    ctx: Context, vault: Path
+) -> None:
+    await run(ctx, vault)
+    write_file(vault, "Sourdough.md", "---\ntags: [baking]\n---\n")
+    await run(ctx, vault)
+    assert [chunk["title"] for chunk in (await chunks(ctx)).values()] == ["Rye"]

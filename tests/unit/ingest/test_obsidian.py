@@ -103,9 +103,10 @@ def test_plain_text_in_a_vault_stays_as_it_is(vault: Path) -> None:
     assert read_one(vault).text == "[[Note]] %%a%% <!-- b --> ^c"
 
 
-def test_a_note_of_nothing_but_comments_has_no_text(vault: Path) -> None:
+def test_a_note_of_nothing_but_comments_is_not_a_failure(vault: Path) -> None:
     write_file(vault, "note.md", "%% later %%\n![[picture.png]]\n")
-    assert read_problems(vault) == [("note.md", "has no text")]
+    assert read_warnings(vault) == [("note.md", "has no text; nothing of it is stored")]
+    assert read_one(vault).sections == ()
 
 
 def test_front_matter_of_the_web_clipper_is_read(vault: Path) -> None:

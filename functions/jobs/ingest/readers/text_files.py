@@ -112,13 +112,15 @@ def _read_source(file: SourceFile) -> Source:
     metadata, text = document.metadata, document.text
     warnings += document.warnings
     is_markdown = path.suffix.lower() != ".txt"
+    in_vault = False
     links_to: tuple[str, ...] = ()
     if is_markdown:
         resolver = file.link_resolver or _make_download_resolver(file)
-        markdown = read_markdown(text, in_vault=resolver.vault is not None)
+        in_vault = resolver.vault is not None
+        markdown = read_markdown(text, in_vault=in_vault)
         markdown.wikilinks = document.wikilinks + markdown.wikilinks
         text, links_to = markdown.text.strip(), resolver.resolve(markdown)
-    if not text:
+    if not text and not in_vault:
         raise Unreadable("has no text")
     if not is_markdown and kindle_clippings.recognizes(text):
         raise Unreadable(f"contains Kindle clippings: rename it to `{kindle_clippings.NAME}`")
@@ -127,12 +129,14 @@ def _read_source(file: SourceFile) -> Source:
     title = metadata.title or _find_first_heading(text) or path.stem
     written_at = metadata.created or metadata.updated or _find_date(path.stem) or file.modified_at
     section = Section(text, highlighted_at=metadata.date, written_at=written_at)
+    if not text:  # Vaults have many empty notes, so that they are no failures.
+        warnings += ("has no text; nothing of it is stored",)
     return Source(
         source_id=file.source_id or source_id_of(file.collection, file.key),
         title=to_headline(title) or "Untitled",
         tags=(*metadata.tags, *(_find_tags(text, metadata.tags) if is_markdown else ())),
         **metadata.source_fields,
-        sections=(section,),
+        sections=(section,) if text else (),
         links_to=links_to[:MAX_LINKS] or None,
         warnings=warnings,
     )
