@@ -43,6 +43,10 @@ FLUSH_SECONDS: Final = 1.0
 exported later, or lost if the instance shuts down first."""
 
 
+EXPORT_SECONDS: Final = 2.0
+"""An export is given up after this time, with its retries. An instance has ten seconds to end."""
+
+
 class SpanExport:
     """Records and exports the spans of a process."""
 
@@ -57,9 +61,10 @@ class SpanExport:
                 **({"gcp.project_id": project} if settings.telemetry == "gcp" else {}),
             }
         )
-        exporter = _make_google_exporter() if settings.telemetry == "gcp" else OTLPSpanExporter()
+        is_google = settings.telemetry == "gcp"
+        make_exporter = _make_google_exporter if is_google else OTLPSpanExporter
         self._provider = TracerProvider(resource=resource)
-        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._provider.add_span_processor(BatchSpanProcessor(make_exporter(timeout=EXPORT_SECONDS)))
         self._tracer = self._provider.get_tracer("carrel")
         self._project = project
         self._thread = ThreadPoolExecutor(1, "carrel-telemetry")
@@ -136,14 +141,18 @@ class RecordedSpan:
             self._span.end()
 
 
-def _make_google_exporter() -> OTLPSpanExporter:
+def _make_google_exporter(timeout: float) -> OTLPSpanExporter:
     import google.auth
     from google.auth.transport import requests
 
     authorized_session: Any = requests.AuthorizedSession  # the library has no types
     scope = "https://www.googleapis.com/auth/trace.append"
     credentials, _ = google.auth.default(scopes=[scope])
-    return OTLPSpanExporter(endpoint=GOOGLE_ENDPOINT, session=authorized_session(credentials))
+    return OTLPSpanExporter(
+        endpoint=GOOGLE_ENDPOINT,
+        session=authorized_session(credentials),
+        timeout=timeout,
+    )
 
 
 def _make_context(position: TraceContext | None, *, is_remote: bool) -> Context | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
-from shared.core.log import current_position, log
+from shared.core.log import current_position, error_fields, log
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -91,8 +91,11 @@ def start(settings: Settings, service: str) -> None:
             from shared.core.span_export import SpanExport
         except ModuleNotFoundError:
             log.error("telemetry_not_in_bundle", hint="run `carrel deploy` with this setting")
-        else:
+            return
+        try:
             _export = SpanExport(settings, service)
+        except Exception as error:  # noqa: BLE001 - no call may fail because of telemetry
+            log.error("telemetry_not_started", **error_fields(error))
 
 
 def is_on() -> bool:

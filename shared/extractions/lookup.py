@@ -9,7 +9,7 @@ from shared.core.caller import Tier
 from shared.core.errors import InvalidInput, NotFound
 from shared.extractions.advice import Advice, explain_no_results
 from shared.extractions.pages import ExtractionFilter, load_page
-from shared.extractions.texts import format_answer, format_extraction
+from shared.extractions.texts import format_answer
 from shared.extractions.topic_names import canonical_topic
 from shared.extractions.views import (
     Attribution,
@@ -110,7 +110,6 @@ async def look_up(args: ExtractionArguments, kind: type[ResultT], ctx: Context) 
             for item in items
         ],
         args.max_tokens,
-        to_text=format_extraction,
     )
     end = page.end if len(results) == len(items) else items[len(results) - 1].position
     advice = Advice(EXHAUSTED_MESSAGE if page.exhausted and end is None else None)

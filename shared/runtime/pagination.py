@@ -15,7 +15,7 @@ from shared.core.errors import InvalidInput
 from shared.runtime.schemas import Arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from pydantic import BaseModel
 
@@ -31,6 +31,8 @@ BYTES_PER_TOKEN: Final = 3
 """The number of bytes that `max_tokens` counts as one token.
 
 English prose has about four, JSON about three, and Chinese or Japanese between two and three."""
+_LINK_BYTES: Final = 120
+"""The size of the link to a resource that an item may come with."""
 _RESERVED_BYTES: Final = 400
 """The bytes set aside for what every page contains, such as its cursor."""
 
@@ -46,7 +48,7 @@ CursorCount = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 MaxTokens = Annotated[
     int | None,
-    Field(ge=100, description="Maximum length in tokens."),
+    Field(ge=100, description="Maximum tokens, at least 100."),
 ]
 """The argument `max_tokens`. Items that do not fit are left out; a text is never cut, so that a
 single item may be longer."""
@@ -94,35 +96,32 @@ def decode_cursor(args: Arguments, cursor: str | None, shape: TypeAdapter[Any]) 
         ) from None
 
 
-def fit_page(  # noqa: PLR0913 - most are keyword-only
+def fit_page(
     items: Sequence[ItemT],
     max_tokens: int | None = None,
     *,
     other_parts: Iterable[BaseModel] = (),
-    to_text: Callable[[ItemT], str] | None = None,
     cursor: str | None = None,
     min_items: int = 1,
 ) -> list[ItemT]:
     """Return as many of the first items as fit into one answer.
 
+    Sizes are those of JSON, which some clients give to the model in place of the text. The text is
+    shorter.
+
     Args:
         items: The items.
         max_tokens: The maximum length of the answer, in tokens, that the caller requested.
         other_parts: Other parts of the answer, which count against `max_tokens`.
-        to_text: Returns an item as models read it. By default, that is JSON.
         cursor: This page's cursor, for tools whose cursors grow. Its length estimates the next's.
         min_items: How many items to return even if they do not fit, so that no page is empty.
     """
     sizes = [_count_bytes(item) for item in items]
     count = count_fitting(sizes, MAX_PAGE_BYTES)
     if max_tokens is not None:
-        text_sizes = [len(to_text(item).encode()) for item in items] if to_text else sizes
-        budget = (
-            compute_byte_budget(max_tokens)
-            - sum(map(_count_bytes, other_parts))
-            - len(cursor or "")
-        )
-        count = min(count, count_fitting(text_sizes, budget))
+        other_sizes = [len(cursor or ""), *map(_count_bytes, other_parts)]
+        budget = compute_byte_budget(max_tokens) - sum(other_sizes)
+        count = min(count, count_fitting([size + _LINK_BYTES for size in sizes], budget))
     return list(items[: max(count, min_items)])
 
 

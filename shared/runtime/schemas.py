@@ -27,7 +27,7 @@ class IdempotentArguments(Arguments):
         default=None,
         min_length=1,
         max_length=200,
-        description="Usually omitted. Calls with the same key take effect once.",
+        description="Usually omitted. A new random string; repeated, a call takes effect once.",
     )
 
 

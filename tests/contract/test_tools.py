@@ -6,6 +6,7 @@ import ast
 import inspect
 import json
 import re
+import sys
 from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any
@@ -131,6 +132,8 @@ def test_declarations_are_short() -> None:
         )
         for declared in declarations
     }
+    table = "\n".join(f"{size:6} {name}" for name, size in sorted(sizes.items()))
+    sys.stdout.write(f"{table}\n")
     assert {name: size for name, size in sizes.items() if size > 4_000} == {}, sizes
     assert mean(sizes.values()) < 1.6 * 1024, sizes
 

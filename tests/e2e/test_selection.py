@@ -39,7 +39,9 @@ def test_a_tool_outside_the_selection_is_unknown(carrel: RunningGateway) -> None
     assert other.endswith("delete_task, list_tasks, restore_task, update_task.")
 
 
-@pytest.mark.parametrize("query", ["tools=recipes", "read-only", "key=carrel_0123"])
+@pytest.mark.parametrize(
+    "query", ["tools=recipes", "read-only", "key=carrel_0123", "tools=tasks&tools=traces"]
+)
 def test_an_address_that_selects_nothing_is_refused(carrel: RunningGateway, query: str) -> None:
     response = post(f"{carrel.endpoint}?{query}", message("tools/list"))
     assert response.status_code == 400
@@ -73,6 +75,8 @@ async def test_chatgpt_is_told_what_went_wrong(carrel: RunningGateway) -> None:
         assert "no-such-passage" in str(missing.content)
         with pytest.raises(MCPError, match="There is no tool 'search_kb'"):
             await client.call_tool("search_kb", {"query": "bread"})
+        with pytest.raises(MCPError, match="search takes one argument: query"):
+            await client.call_tool("search", {"query": "bread", "limit": 3})
 
 
 def read_only_text(result: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from shared.core.telemetry import span
+from shared.core.telemetry import is_on, span
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -30,7 +30,7 @@ def call_span(
         {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": tool.name,
-            "enduser.pseudo.id": hash_account(request.caller.user_id, keyring),
+            "enduser.pseudo.id": hash_account(request.caller.user_id, keyring) if is_on() else None,
         },
     )
 

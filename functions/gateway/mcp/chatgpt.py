@@ -43,12 +43,16 @@ class _Adapter:
 
     Attributes:
         target: The name of Carrel's tool.
-        fixed_arguments: Arguments of that tool, which override the caller's.
+        argument: The only argument.
+        target_argument: What that argument is called in Carrel's tool.
+        fixed_arguments: The other arguments of that tool.
         convert: Converts the result of that tool.
         tool: The tool as clients see it.
     """
 
     target: str
+    argument: str
+    target_argument: str
     fixed_arguments: dict[str, Any]
     convert: Callable[[dict[str, Any]], dict[str, Any]]
     tool: types.Tool
@@ -56,6 +60,11 @@ class _Adapter:
 
 class ChatGptTools(Tools):
     """Answers `tools/list` and `tools/call` with `search` and `fetch`."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the tools."""
+        return [adapter.tool.name for adapter in _ADAPTERS]
 
     async def list_tools(
         self, context: RequestContext, _params: types.PaginatedRequestParams | None
@@ -77,8 +86,12 @@ class ChatGptTools(Tools):
         target = self._catalog.get(adapter.target, visitor.caller)
         if target is None:
             raise self._make_unknown_or_forbidden_error(adapter.target, visitor)
-        arguments = (params.arguments or {}) | adapter.fixed_arguments
-        answer = await self._pipeline.call(target, arguments, visitor)
+        arguments = params.arguments or {}
+        if set(arguments) != {adapter.argument}:
+            message = f"{params.name} takes one argument: {adapter.argument}."
+            raise MCPError(types.INVALID_PARAMS, message)
+        arguments = {adapter.target_argument: arguments[adapter.argument]}
+        answer = await self._pipeline.call(target, arguments | adapter.fixed_arguments, visitor)
         if answer.result is not None:
             result = adapter.convert(answer.result)
             answer = answer.model_copy(update={"result": result, "text": None})
@@ -143,6 +156,8 @@ _HIT: Final = {"type": "object", "properties": _HIT_PROPERTIES}
 _ADAPTERS: Final = (
     _Adapter(
         target="search_kb",
+        argument="query",
+        target_argument="query",
         fixed_arguments={},
         convert=_convert_hits,
         tool=_make_tool(
@@ -161,6 +176,8 @@ _ADAPTERS: Final = (
     ),
     _Adapter(
         target="get_chunk",
+        argument="id",
+        target_argument="chunk_id",
         fixed_arguments={"include_related": False},
         convert=_convert_chunk,
         tool=_make_tool(

@@ -42,12 +42,14 @@ class ToolSelection:
         Raises:
             InvalidInput: It has other parameters, or names an unknown group.
         """
-        parameters = dict(parse_qsl(query, keep_blank_values=True))
+        pairs = parse_qsl(query, keep_blank_values=True)
+        parameters = dict(pairs)
+        is_repeated = len(parameters) < len(pairs)
         names = parameters.pop("tools", None)
         read_only = parameters.pop("readonly", None)
         chosen = set(groups) if names is None else {name.strip() for name in names.split(",")}
         is_valid = chosen <= set(groups) or chosen == {chatgpt.GROUP}
-        if parameters or read_only not in {None, "", "1", "true"} or not is_valid:
+        if is_repeated or parameters or read_only not in {None, "", "1", "true"} or not is_valid:
             raise InvalidInput(
                 "The query of this URL does not select tools. A URL may end with /mcp?tools= and"
                 f" one or more of {','.join(sorted(groups))}, or with /mcp?tools={chatgpt.GROUP};"

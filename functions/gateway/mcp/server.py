@@ -106,7 +106,7 @@ def mcp_server(
         on_get_prompt=_log_faults(prompt_handlers.get_prompt),
         on_completion=_log_faults(Completions(catalog, pipeline, prompt_handlers).complete),
     )
-    spans = RequestSpans(catalog.names, [prompt.name for prompt in prompts])
+    spans = RequestSpans(tools.names, [prompt.name for prompt in prompts])
     server.middleware[:] = [spans] if telemetry.is_on() else []
     return server
 

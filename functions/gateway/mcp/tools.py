@@ -31,6 +31,11 @@ class Tools:
         self._catalog = catalog
         self._pipeline = pipeline
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the tools."""
+        return self._catalog.names
+
     async def list_tools(
         self, context: RequestContext, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:

@@ -42,6 +42,7 @@ async def test_every_field_of_a_chunk_is_returned(ctx: Context) -> None:
         "related_chunks": [],
         "about_chunk_id": None,
         "notes": [],
+        "message": None,
         "readwise_url": "https://readwise.io/open/11",
         "source_url": "https://example.com/bread",
         "highlight_url": "https://example.com/bread#11",

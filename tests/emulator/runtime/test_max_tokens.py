@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from functions.gateway.mcp.results import compact
 from functions.jobs.cluster.job import cluster
 from infra.build.discovery import tools
 from shared.core.caller import Caller
@@ -44,7 +44,7 @@ LISTS: list[tuple[str, dict[str, Any], str]] = [
 ]
 SAME_AS_DECISIONS = {"get_patterns", "get_warnings", "get_methodologies"}
 """They differ in their fields alone."""
-BUDGETS = [100, 400, 1_000]
+BUDGETS = [100, 600, 2_000]
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,8 @@ async def test_short_pages_are_the_same_list(
         pages = await pages_of(app, name, **arguments, max_tokens=max_tokens)
         assert [item for result, _ in pages for item in result[field]] == whole
         for result, text in pages:
-            assert len(text.encode()) <= max_tokens * BYTES_PER_TOKEN or len(result[field]) == 1
+            size = max(len(text.encode()), len(compact(result)))
+            assert size <= max_tokens * BYTES_PER_TOKEN or len(result[field]) == 1
         page_counts.append(len(pages))
     assert page_counts[0] > page_counts[-1]
 
@@ -98,7 +99,7 @@ async def pages_of(app: App, name: str, **arguments: Any) -> list[tuple[dict[str
     while len(pages) < 100:
         answer = await call(app, name, **arguments, **cursor)
         assert answer.result is not None, answer.error
-        pages.append((answer.result, answer.text or json.dumps(answer.result)))
+        pages.append((answer.result, answer.text or compact(answer.result)))
         next_cursor = answer.result.get("metadata", answer.result).get("next_cursor")
         if next_cursor is None:
             return pages
@@ -113,7 +114,9 @@ async def test_a_passage_comes_whole_with_the_related_ones_that_fit(app: App) ->
     shortest = await call_result(app, "get_chunk", chunk_id=hit["chunk_id"], max_tokens=100)
     assert 0 < len(shorter["related_chunks"]) < len(whole["related_chunks"])
     assert shorter["related_chunks"] == whole["related_chunks"][: len(shorter["related_chunks"])]
-    assert shortest == whole | {"related_chunks": []}
+    omitted = len(whole["related_chunks"])
+    message = f"max_tokens left out {omitted} notes and related passages."
+    assert shortest == whole | {"related_chunks": [], "message": message}
 
 
 async def test_key_passages_that_do_not_fit_are_left_out(app: App) -> None:
@@ -125,6 +128,8 @@ async def test_key_passages_that_do_not_fit_are_left_out(app: App) -> None:
     assert 0 < len(shorter["contexts"]) < len(whole["contexts"])
     assert shorter["contexts"] == whole["contexts"][: len(shorter["contexts"])]
     assert len(shorter["passages"]) == len(shorter["contexts"])
+    omitted = len(whole["contexts"]) - len(shorter["contexts"])
+    assert f"left out the last {omitted} of the passages" in shorter["message"]
 
 
 async def test_too_few_tokens_are_refused(app: App) -> None:

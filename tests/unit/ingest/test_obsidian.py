@@ -16,7 +16,6 @@ from functions.jobs.ingest.readers.markdown import read_markdown
 from functions.jobs.ingest.readers.reading import list_files
 from tests.support.source_files import (
     read_one,
-    read_problems,
     read_sources,
     read_warnings,
     write_file,

@@ -132,8 +132,8 @@ TOOL = Tool(
     title="List topics of extractions",
     description=(
         "List the topics of decisions, patterns, warnings and methodologies, with how many of each"
-        " they have. Use it to find the topic for get_decisions, get_patterns, get_warnings or"
-        " get_methodologies; for groups of similar passages use list_clusters."
+        " they have, to find the topic for get_decisions, get_patterns, get_warnings or"
+        " get_methodologies. For groups of similar passages use list_clusters."
     ),
     input=In,
     output=Out,

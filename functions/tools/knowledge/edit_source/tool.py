@@ -44,7 +44,7 @@ class In(IdempotentArguments):
     tags: list[Tag] | None = Field(
         default=None,
         max_length=MAX_TAGS,
-        description="All its tags from now on; [] removes all. Tags of single highlights stay.",
+        description="All its tags from now on, at most 20; [] removes all.",
     )
     reset: list[Literal["title", "author", "tags"]] = Field(
         default_factory=list,

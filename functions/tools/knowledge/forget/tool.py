@@ -41,7 +41,7 @@ class In(IdempotentArguments):
 
     chunk_id: DocumentId | None = Field(
         default=None,
-        description="A passage. Pass this or source_id.",
+        description="A passage. Pass this or source_id. A note goes as a whole.",
     )
     source_id: DocumentId | None = Field(
         default=None, description="A source, with all its passages."
@@ -431,8 +431,8 @@ TOOL = Tool(
     title="Forget a passage or a source",
     description=(
         "Take a passage or a whole source out of the knowledge base, when the user asks for it. It"
-        " is gone from all tools at once, stays out when its file is read again, and can be"
-        " restored for 30 days. For to-dos use delete_task; for coding traces withdraw_trace."
+        " is gone at once, stays out when its file is read again, and can be restored for 30 days."
+        " For to-dos use delete_task; for coding traces withdraw_trace."
     ),
     input=In,
     output=Out,

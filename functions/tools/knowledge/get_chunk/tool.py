@@ -84,6 +84,7 @@ class Out(Addresses):
     related_chunks: list[RelatedChunk] = Field(description="Passages close in meaning, best first.")
     about_chunk_id: str | None = Field(description="Of a note, the passage that it is about.")
     notes: list[NoteSummary] = Field(description="Notes about the passage, the newest first.")
+    message: str | None = Field(description="What max_tokens left out.")
 
 
 async def get_chunk(args: In, ctx: Context) -> Out:
@@ -129,6 +130,7 @@ def _build_out(
         cluster=_build_membership(chunk, clusters),
         related_chunks=[_to_related_chunk(neighbour) for neighbour in related],
         notes=note_summaries(notes),
+        message=None,
     )
 
 
@@ -137,7 +139,9 @@ def _shorten(out: Out, max_tokens: int) -> Out:
     text = out.model_copy(update={"notes": [], "related_chunks": []})
     notes = fit_page(out.notes, max_tokens, other_parts=[text], min_items=0)
     related = fit_page(out.related_chunks, max_tokens, other_parts=[text, *notes], min_items=0)
-    return text.model_copy(update={"notes": notes, "related_chunks": related})
+    omitted = len(out.notes) - len(notes) + len(out.related_chunks) - len(related)
+    message = f"max_tokens left out {omitted} notes and related passages." if omitted else None
+    return text.model_copy(update={"notes": notes, "related_chunks": related, "message": message})
 
 
 def _build_membership(chunk: Chunk, clusters: list[Cluster]) -> ClusterMembership | None:
@@ -166,8 +170,8 @@ TOOL = Tool(
     title="Get a passage",
     description=(
         "Read one passage in full: text, title, author, tags, links, summary, takeaways, cluster,"
-        " notes about it, and passages close in meaning. Use it for a promising hit of search_kb,"
-        " or to follow related passages. For a whole source use get_source."
+        " notes about it, and passages close in meaning. Use it for a hit of search_kb, or to"
+        " follow related passages. For a whole source use get_source."
     ),
     input=In,
     output=Out,

@@ -102,7 +102,6 @@ async def get_cluster(args: In, ctx: Context) -> Out:
     members = fit_page(
         [passage_view(Passage, chunk) for chunk in chunks[: args.member_limit]],
         args.max_tokens,
-        to_text=_format_member,
         other_parts=[ClusterSummary.of(stored.cluster), *related_clusters],
     )
     last = chunks[len(members) - 1] if len(members) < len(chunks) else None
@@ -137,7 +136,7 @@ def in_words(out: Out) -> str:
     """Return the cluster as text."""
     lines = [
         out.name,
-        out.description,
+        " ".join((out.description or "").split()),
         f"Keywords: {', '.join(out.keywords)}" if out.keywords else None,
         f"Passages: {out.size}, ID: {out.cluster_id}",
         *(

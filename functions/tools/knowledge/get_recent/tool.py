@@ -47,7 +47,7 @@ class In(PagedArguments):
 
     period: Period = Field(
         default=Period.LAST_7_DAYS,
-        description="In days of UTC. last_month and last_year are those of the calendar.",
+        description="Days of UTC. last_month and last_year are those of the calendar.",
     )
     limit: int = Field(default=10, ge=1, le=50, description="Maximum number of passages.")
 
@@ -108,7 +108,6 @@ async def get_recent(args: In, ctx: Context) -> Out:
     page = fit_page(
         [passage_view(Passage, chunk) for chunk in chunks[: args.limit]],
         args.max_tokens,
-        to_text=_format_passage,
         other_parts=[*recent_links, *([activity] if activity else [])],
     )
     next_cursor = None
@@ -199,10 +198,10 @@ TOOL = Tool(
     name="get_recent",
     title="Get the newest passages",
     description=(
-        "List the newest passages of a period, and count its passages by day, source and author."
-        " Use it for questions about time, such as a weekly review, and to see what became of"
-        " links that save_link queued. For a subject use search_kb, which also filters by date;"
-        " for totals get_stats."
+        "List the newest passages of a period, with counts by day, source and author. Use it for"
+        " questions about time, such as a weekly review, and to see what became of links that"
+        " save_link queued. For a subject use search_kb, which also filters by date; for totals"
+        " get_stats."
     ),
     input=In,
     output=Out,

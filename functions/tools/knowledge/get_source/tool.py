@@ -208,8 +208,8 @@ TOOL = Tool(
     title="Get a source",
     description=(
         "Read one book, article or document: title, author, tags, links, and its passages in order"
-        " with their summaries. Use it to go through a source, or to read around a hit of"
-        " search_kb. For a single passage use get_chunk."
+        " with their summaries. Use it to go through a source, or to read around a hit. For a"
+        " single passage use get_chunk."
     ),
     input=In,
     output=Out,

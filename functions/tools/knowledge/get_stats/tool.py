@@ -199,9 +199,9 @@ TOOL = Tool(
     name="get_stats",
     title="Get statistics",
     description=(
-        "Count the knowledge base: passages, sources, clusters, cards and extractions; the most"
-        " common tags, authors and categories; what waits to be indexed. Use it before filtering"
-        " search_kb, or when a search finds too little. For recent reading use get_recent."
+        "Count passages, sources, clusters, cards and extractions; the most common tags, authors"
+        " and categories; what waits to be indexed. Use it before filtering search_kb, or when a"
+        " search finds too little. For recent reading use get_recent."
     ),
     input=In,
     output=Out,

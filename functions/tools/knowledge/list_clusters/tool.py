@@ -66,8 +66,8 @@ TOOL = Tool(
     title="List clusters",
     description=(
         "List the clusters, groups of passages about the same thing, largest first, with keywords."
-        " Use it for an overview of what the owner reads about. Open a cluster with get_cluster;"
-        " for a subject of your own use search_kb."
+        " Use it for an overview. Open a cluster with get_cluster; for a subject of your own use"
+        " search_kb."
     ),
     input=In,
     output=Out,

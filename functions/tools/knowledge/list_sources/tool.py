@@ -153,7 +153,7 @@ TOOL = Tool(
     name="list_sources",
     title="List sources",
     description=(
-        "List books, articles and documents that pass all filters. Use it to browse, or to find a"
+        "List books, articles and documents that pass all filters, to browse or to find a"
         " source_id for get_source. To search their text use search_kb; for recent reading"
         " get_recent."
     ),

@@ -43,7 +43,9 @@ class In(IdempotentArguments):
 
     text: NoteText | None = Field(
         default=None,
-        description="What to remember, understandable on its own: up to 8,000 characters.",
+        description="What to remember, understandable on its own: up to 8,000 characters."
+        " Required for a"
+        " new note.",
     )
     title: Title | None = Field(default=None, description="By default, the first words.")
     tags: list[Tag] | None = Field(

@@ -180,7 +180,7 @@ async def _list(args: In, selection: Selection, ctx: Context) -> Out:
 
 
 def _fit_hits(hits: list[Hit], args: In) -> list[Hit]:
-    return fit_page(hits, args.max_tokens, cursor=args.cursor, to_text=format_hit)
+    return fit_page(hits, args.max_tokens, cursor=args.cursor)
 
 
 def in_words(out: Out) -> str:
@@ -199,7 +199,7 @@ def _format_heading(out: Out) -> str:
     if out.query is None:
         return f"{passages}, newest first:"
     if out.matches:
-        return f'{passages} for "{out.query}", best first:'
+        return f'{passages} for "{" ".join(out.query.split())}", best first:'
     return f"The {count} nearest passages:" if count > 1 else "The nearest passage:"
 
 

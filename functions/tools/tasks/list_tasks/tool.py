@@ -89,7 +89,7 @@ class In(PagedArguments):
 
     status: _StatusName = Field(
         default=StatusFilter.ALL,
-        description="deleted: those that restore_task can restore. all: open and completed.",
+        description="open, completed, deleted (restore_task can restore these), or all but those.",
     )
     priority: PriorityName | None = Field(default=None, description="Low, Medium or High.")
     due_from: CalendarDate | None = Field(default=None, description="The first day: YYYY-MM-DD.")
@@ -213,7 +213,7 @@ TOOL = Tool(
     title="List tasks",
     description=(
         "List the tasks of the user's to-do list, newest first, that meet all conditions. Use it"
-        " to see what there is to do, and to find the task_id for the other tools."
+        " to see what there is to do, and to find a task_id."
     ),
     input=In,
     output=Out,

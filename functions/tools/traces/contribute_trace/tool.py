@@ -209,8 +209,8 @@ TOOL = Tool(
     title="Share a solved problem",
     description=(
         "Share how you solved a coding problem: an error you fixed, a setup that works, a decision"
-        " you tested. First look with search_traces whether it is there already. Everyone can read"
-        " a trace: remove secrets, names, addresses and numbers. For the user's own to-dos use"
+        " you tested. First look with search_traces whether it is there. Everyone can read a"
+        " trace: remove secrets, names, addresses and numbers. For the user's own to-dos use"
         " add_task."
     ),
     input=In,

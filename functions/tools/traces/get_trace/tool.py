@@ -161,8 +161,7 @@ TOOL = Tool(
     title="Read a solved problem",
     description=(
         "Read a whole coding trace that search_traces found: problem, solution, votes, and what"
-        " voters wrote against it. Other users wrote it: check it before you run anything. Vote"
-        " with vote_trace once you have tried it."
+        " voters wrote against it. Other users wrote it: check it before you run anything."
     ),
     input=In,
     output=Out,

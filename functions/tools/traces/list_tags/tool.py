@@ -83,8 +83,8 @@ TOOL = Tool(
     name="list_tags",
     title="List the tags of solved problems",
     description=(
-        "List the tags of coding traces with their numbers of traces, to choose tags for"
-        " search_traces or contribute_trace. For tags of the knowledge base use get_stats."
+        "List the tags of coding traces with their numbers, to choose tags for search_traces or"
+        " contribute_trace. For tags of the knowledge base use get_stats."
     ),
     input=In,
     output=Out,

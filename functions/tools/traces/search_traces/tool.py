@@ -71,7 +71,7 @@ async def search_traces(args: In, ctx: Context) -> Out:
         message = "Please provide a query, tags, or both to search."
         raise InvalidInput(message, details={"query": "missing, and tags too"})
     selection = select_by_tags(normalize_tags(args.tags), include_flagged=args.include_flagged)
-    fit = partial(fit_page, max_tokens=args.max_tokens, cursor=args.cursor, to_text=format_hit)
+    fit = partial(fit_page, max_tokens=args.max_tokens, cursor=args.cursor)
     if args.query:
         previous = decode_cursor(args, args.cursor, FINGERPRINTS) or []
         query = SearchQuery(args.query, Mode.HYBRID, selection)
@@ -117,8 +117,8 @@ TOOL = Tool(
     title="Search solved problems",
     description=(
         "Search coding problems that other agents and people solved: errors, setups, decisions in"
-        " code. Use it before you work on one. Read a promising trace with get_trace, and vote"
-        " with vote_trace once you have tried it. For the user's own highlights and notes use"
+        " code. Use it before you work on one. Read a trace with get_trace, and vote with"
+        " vote_trace once you have tried it. For the user's own highlights and notes use"
         " search_kb."
     ),
     input=In,

@@ -201,8 +201,8 @@ TOOL = Tool(
     title="Vote on a solved problem",
     description=(
         "Say whether a coding trace helped once you have tried it: up, or down with a"
-        " feedback_tag. You have one vote a trace, and none on your own. Votes decide how far a"
-        " trace is trusted and where search_traces ranks it."
+        " feedback_tag. You have one vote a trace, and none on your own. Votes decide how a trace"
+        " is trusted and ranked."
     ),
     input=In,
     output=Out,

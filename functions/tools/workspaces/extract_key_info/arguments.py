@@ -61,7 +61,7 @@ class In(IdempotentArguments):
     top_k: int | None = Field(
         default=None,
         ge=1,
-        description="Maximum number of passages: 5 by default, up to 20.",
+        description="Maximum number of passages; by default 5, unless configured otherwise.",
         validation_alias=AliasChoices("top_k", "topK"),
     )
     task_id: Annotated[str, StringConstraints(max_length=200)] | None = Field(

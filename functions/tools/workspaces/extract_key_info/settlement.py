@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import secrets
 from dataclasses import replace
@@ -46,8 +47,10 @@ async def settle_answer(
     It is free if an earlier call paid for the document without getting an answer. It is stored for
     repetition only while the quoted documents exist.
     """
-    messages = [ranked.message, note]
     passages = _fit_passages(ranked.passages, request.max_tokens)
+    omitted = len(ranked.passages) - len(passages)
+    omission = f"max_tokens left out the last {omitted} of the passages." if omitted else None
+    messages = [ranked.message, note, omission]
     document_id = requested.document.document_id if requested else None
     out = Out(
         status=AnswerStatus.READY,
@@ -89,7 +92,7 @@ def _fit_passages(
     if max_tokens is None:
         return passages
     sizes = [
-        len(passage.text.encode()) + len(passage_result(passage).model_dump_json())
+        len(json.dumps(passage.text)) + len(passage_result(passage).model_dump_json())
         for passage in passages
     ]
     return passages[: max(count_fitting(sizes, compute_byte_budget(max_tokens)), 1)]
