@@ -43,15 +43,13 @@ class _Adapter:
 
     Attributes:
         target: The name of Carrel's tool.
-        argument: The only argument.
-        target_argument: What that argument is called in Carrel's tool.
-        fixed_arguments: The other arguments of that tool.
+        target_argument: The argument of Carrel's tool that the only argument becomes.
+        fixed_arguments: The other arguments of Carrel's tool.
         convert: Converts the result of that tool.
         tool: The tool as clients see it.
     """
 
     target: str
-    argument: str
     target_argument: str
     fixed_arguments: dict[str, Any]
     convert: Callable[[dict[str, Any]], dict[str, Any]]
@@ -87,10 +85,11 @@ class ChatGptTools(Tools):
         if target is None:
             raise self._make_unknown_or_forbidden_error(adapter.target, visitor)
         arguments = params.arguments or {}
-        if set(arguments) != {adapter.argument}:
-            message = f"{params.name} takes one argument: {adapter.argument}."
+        [argument] = adapter.tool.input_schema["required"]
+        if set(arguments) != {argument}:
+            message = f"{params.name} takes one argument: {argument}."
             raise MCPError(types.INVALID_PARAMS, message)
-        arguments = {adapter.target_argument: arguments[adapter.argument]}
+        arguments = {adapter.target_argument: arguments[argument]}
         answer = await self._pipeline.call(target, arguments | adapter.fixed_arguments, visitor)
         if answer.result is not None:
             result = adapter.convert(answer.result)
@@ -156,7 +155,6 @@ _HIT: Final = {"type": "object", "properties": _HIT_PROPERTIES}
 _ADAPTERS: Final = (
     _Adapter(
         target="search_kb",
-        argument="query",
         target_argument="query",
         fixed_arguments={},
         convert=_convert_hits,
@@ -176,7 +174,6 @@ _ADAPTERS: Final = (
     ),
     _Adapter(
         target="get_chunk",
-        argument="id",
         target_argument="chunk_id",
         fixed_arguments={"include_related": False},
         convert=_convert_chunk,
