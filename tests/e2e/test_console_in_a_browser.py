@@ -152,6 +152,33 @@ async def test_keys_lead_from_the_box_to_the_reader(browser: Browser, console: C
     assert browser.console_errors == []
 
 
+async def test_one_makes_a_key_which_going_back_does_not_show(
+    browser: Browser, console: Console
+) -> None:
+    await console.sign_in(browser, "/you")
+    await browser.page.get_by_text("Make a key", exact=True).click()
+    await browser.fill("Name", "Backup script")
+    await browser.page.get_by_label("It may").select_option("read, write")
+    await browser.page.get_by_label("It is valid").select_option("a year")
+    await browser.press("Continue")
+    await browser.wait_for_text("Make the key “Backup script”")
+    await browser.fill("Your access key", console.key)
+    await browser.press("Make the key")
+    await browser.wait_for_text("It is not shown again.")
+    text = await browser.page.locator(".secret").inner_text()
+    assert text.startswith("carrel_")
+    await browser.page.get_by_role("link", name="I have copied it").click()
+    await browser.wait_for_text("Backup script")
+    assert text not in await browser.page.content()
+    await browser.page.go_back()
+    await browser.wait_for_text("Carrel")
+    assert text not in await browser.page.content()
+    await browser.open(f"{console.url}/you")
+    row = browser.page.locator(".row").filter(has_text="Backup script")
+    await row.get_by_role("button", name="Revoke").click()
+    await browser.wait_for_text("Revoked the key “Backup script”")
+
+
 async def test_numbers_and_dates_follow_the_locale(browsers: Browsers, console: Console) -> None:
     async with browsers.window(locale="de-DE") as browser:
         await console.sign_in(browser, "/sources/baking")

@@ -8,7 +8,9 @@ from starlette.routing import Route, Router
 
 from functions.gateway.console import clusters, search, sources
 from functions.gateway.console.account import AccountPage
+from functions.gateway.console.keys import KeyPages
 from functions.gateway.console.rendering import serve_static_file
+from functions.gateway.console.sessions import KEY_PATH
 from functions.gateway.console.visits import Visits
 
 if TYPE_CHECKING:
@@ -21,12 +23,14 @@ def console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -> Rou
     """Make the ASGI app of the console."""
     visits = Visits(access, catalog, pipeline)
     account = AccountPage(access)
+    keys = KeyPages(access, visits.sessions)
     pages = {
         "/": search.show,
         "/sources": sources.show_list,
         "/sources/{source_id}": sources.show,
         "/passages/{chunk_id}": sources.show_passage,
         "/you": account.show,
+        KEY_PATH: keys.complete,
         "/clusters": clusters.show_list,
         "/clusters/{cluster_id}": clusters.show,
     }
@@ -35,6 +39,7 @@ def console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -> Rou
             *(Route(path, visits.page(show), methods=["GET"]) for path, show in pages.items()),
             Route("/sources/{source_id}", visits.form(sources.change), methods=["POST"]),
             Route("/you", visits.form(account.change), methods=["POST"]),
+            Route(KEY_PATH, visits.form(keys.begin), methods=["POST"]),
             *visits.session_routes(),
             Route("/static/{name}", serve_static_file, methods=["GET"]),
         ],

@@ -139,14 +139,18 @@ class Visit:
 
 
 class Visits:
-    """Turns requests into visits. Pages are answered under the public host only, as `/mcp` is."""
+    """Turns requests into visits. Pages are answered under the public host only, as `/mcp` is.
+
+    Attributes:
+        sessions: Finds who visits.
+    """
 
     def __init__(self, access: Access, catalog: Catalog, pipeline: CallPipeline) -> None:
         """Store the services."""
         self._access = access
         self._catalog = catalog
         self._pipeline = pipeline
-        self._sessions = Sessions(access)
+        self.sessions = Sessions(access)
         settings = access.settings
         self._security = TransportSecurityMiddleware(
             TransportSecuritySettings(
@@ -159,12 +163,12 @@ class Visits:
 
         async def handle(request: Request) -> Response:
             try:
-                session = await self._sessions.find(request)
+                session = await self.sessions.find(request)
             except Unauthorized:
                 if self._access.settings.local_user:
                     raise
                 url = request.url
-                return self._sessions.begin(request, f"{url.path}?{url.query}".rstrip("?"))
+                return self.sessions.begin(request, f"{url.path}?{url.query}".rstrip("?"))
             return await show(Visit(request, session, self._catalog, self._pipeline))
 
         return self._guard(handle)
@@ -173,9 +177,9 @@ class Visits:
         """Wrap the handler of a form, which must come from a page of the visitor's session."""
 
         async def handle(request: Request) -> Response:
-            session = await self._sessions.find(request)
+            session = await self.sessions.find(request)
             fields = await read_parameters(request)
-            self._sessions.verify_form(request, session, fields.pop("form", ""))
+            self.sessions.verify_form(request, session, fields.pop("form", ""))
             return await apply(Visit(request, session, self._catalog, self._pipeline), fields)
 
         return BodyLimit(request_response(self._guard(handle)), lambda _: MAX_FORM_BYTES)
@@ -184,13 +188,13 @@ class Visits:
         """Make the routes by which people sign in and out."""
 
         async def begin(request: Request) -> Response:
-            return self._sessions.begin(request, request.query_params.get("to", ""))
+            return self.sessions.begin(request, request.query_params.get("to", ""))
 
         async def end(visit: Visit, _fields: dict[str, str]) -> Response:
-            return await self._sessions.end(visit.session)
+            return await self.sessions.end(visit.session)
 
         return [
-            Route(ARRIVAL_PATH, self._guard(self._sessions.complete), methods=["GET"]),
+            Route(ARRIVAL_PATH, self._guard(self.sessions.complete), methods=["GET"]),
             Route(SIGN_IN_PATH, self._guard(begin), methods=["GET"]),
             Route("/session/end", self.form(end), methods=["POST"]),
         ]
