@@ -71,9 +71,24 @@ def _parse_edit(source_id: str, fields: dict[str, str]) -> FormCall:
     return FormCall("edit_source", {"source_id": source_id, "revision": revision, **changed})
 
 
+def _parse_note_edit(source_id: str, fields: dict[str, str]) -> FormCall:
+    """Return the edit of a note: its text, and the other fields that differ from those shown.
+
+    A title that is left as it was follows the text, if it is its beginning.
+    """
+    edit = _parse_edit(source_id, fields)
+    return FormCall("save_note", {**edit.arguments, "text": _parse_text(fields)})
+
+
+def _parse_reset(source_id: str, fields: dict[str, str]) -> FormCall:
+    revision = _parse_number(fields.get("revision", ""))
+    reset = [fields.get("field", "")]
+    return FormCall("edit_source", {"source_id": source_id, "revision": revision, "reset": reset})
+
+
 def _parse_note(_source_id: str, fields: dict[str, str]) -> FormCall:
-    text = fields.get("text", "").replace("\r\n", "\n")
-    return FormCall("save_note", {"text": text, "chunk_id": fields.get("chunk_id")})
+    chunk_id = fields.get("chunk_id")
+    return FormCall("save_note", {"text": _parse_text(fields), "chunk_id": chunk_id})
 
 
 def _parse_forgetting(source_id: str, fields: dict[str, str]) -> FormCall:
@@ -94,6 +109,8 @@ def _parse_undo(_source_id: str, fields: dict[str, str]) -> FormCall:
 
 _PARSERS: Final[dict[str, Callable[[str, dict[str, str]], FormCall]]] = {
     "edit": _parse_edit,
+    "edit_note": _parse_note_edit,
+    "reset": _parse_reset,
     "note": _parse_note,
     "forget": _parse_forgetting,
     "undo": _parse_undo,
@@ -102,6 +119,10 @@ _PARSERS: Final[dict[str, Callable[[str, dict[str, str]], FormCall]]] = {
 
 def _parse_lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _parse_text(fields: dict[str, str]) -> str:
+    return fields.get("text", "").replace("\r\n", "\n")
 
 
 def _parse_number(text: str) -> int:
@@ -120,12 +141,18 @@ def make_notice(tool: str, result: dict[str, Any]) -> Notice:
 def _describe_edit(result: dict[str, Any]) -> str:
     if not result["changed"]:
         return "Nothing changed: it is like that already."
-    names = " and ".join(result["changed"])
     later = " Filters follow within 15 minutes." if result["waiting"] else ""
-    return f"Changed the {names}.{later}"
+    return f"Changed the {_join_words(result['changed'])}.{later}"
+
+
+def _join_words(words: list[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _describe_note(result: dict[str, Any]) -> str:
+    if result["changed"]:
+        return f"Changed the {_join_words(result['changed'])}."
     if result["duplicate"]:
         return f"Nothing was saved: the note “{result['title']}” already says that, or nearly."
     return f"Saved. The note can be read by {result['readable_by']}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from functions.gateway.console.changes import make_notice, parse_change
@@ -109,6 +109,7 @@ async def _show(
         error=error,
         draft=draft or {},
         source=source,
+        note_text=_get_note_text(source, visit),
         passage=passage,
         passage_error=passage_error,
         is_elsewhere=bool(passage)
@@ -117,6 +118,14 @@ async def _show(
         if next_cursor
         else None,
     )
+
+
+def _get_note_text(source: dict[str, Any], visit: Visit) -> str | None:
+    """Return the whole text of a note, or None of another source and of a later page."""
+    if source["category"] != "note" or "cursor" in visit.request.query_params:
+        return None
+    passages = [chunk["text"] for chunk in source["chunks"]]
+    return source.get("text") or next(iter(passages), None)
 
 
 async def show_passage(visit: Visit) -> Response:

@@ -35,7 +35,16 @@ SOURCES = [
             Section(text=f"Anchor the boat for {name} well before the night and its winds."),
         ),
     )
-    for name in ("editing", "noting", "forgetting", "leaving", "reading", "racing", "repeating")
+    for name in (
+        "editing",
+        "noting",
+        "forgetting",
+        "leaving",
+        "reading",
+        "racing",
+        "repeating",
+        "resetting",
+    )
 ]
 
 
@@ -96,6 +105,70 @@ def test_a_note_is_shown_at_its_passage_until_undone(sign_in: SignIn) -> None:
     owner.submit("Undo")
     assert not any("Ask the baker" in text for text in owner.texts("#related .row"))
     assert owner.open(note.get("href")).response.status_code == 404
+
+
+def test_the_text_of_a_note_is_edited_and_undone(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER)
+    owner.open(passage_path(owner, "noting")).submit("Save the note", text="Ask the miller.")
+    [note] = [link for link in owner.select("#related .row-title") if "mill" in link.text_content()]
+    owner.open(note.get("href"))
+    assert "Ask the miller." in owner.texts("[name=text]")
+    owner.submit("Save", text="Ask the miller\r\n\r\nabout rye.", tags="rye")
+    assert owner.texts("[role=status] p") == ["Changed the title, text and tags."]
+    assert owner.texts(".source h1") == ["Ask the miller about rye."]
+    assert owner.texts(".passage .text p") == ["Ask the miller", "about rye."]
+    owner.submit("Undo")
+    assert owner.texts(".source h1") == ["Ask the miller."]
+    assert owner.texts(".source .tag") == []
+    owner.submit("Save")
+    assert owner.texts("[role=status] p")[0].startswith("Nothing was saved")
+
+
+def test_a_long_note_is_edited_as_a_whole(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER)
+    text = "\n\n".join(
+        f"Paragraph {number}: {'bread and water ' * 20}".strip() for number in range(20)
+    )
+    owner.open(passage_path(owner, "noting")).submit("Save the note", text=text)
+    [note] = [
+        link for link in owner.select("#related .row-title") if "Paragraph 0" in link.text_content()
+    ]
+    owner.open(note.get("href"))
+    assert len(owner.select(".passage")) > 1
+    [field] = [field for field in owner.select("[name=text]") if field.get("id") == "note-text"]
+    assert field.text.strip() == text
+    owner.submit("Save", text=f"{text}\n\nThe end.")
+    assert "The end." in owner.texts(".passage")[-1]
+
+
+def test_who_did_not_save_a_note_does_not_edit_it(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER)
+    owner.open(passage_path(owner, "noting")).submit("Save the note", text="A note of the owner.")
+    path = next(
+        link.get("href")
+        for link in owner.select("#related .row-title")
+        if "of the owner" in link.text_content()
+    )
+    reader = sign_in(Role.READER).open(path)
+    assert reader.texts("summary") == []
+    editor = sign_in(Role.EDITOR).open(path).submit("Save", text="Mine now.")
+    assert editor.response.status_code == 403
+    assert editor.texts(".passage .text p") == ["A note of the owner."]
+    assert "Mine now." in editor.texts("[name=text]")
+
+
+def test_an_edit_is_reset_to_what_the_origin_says(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER).open("/sources/resetting")
+    assert "Reset the title" not in owner.buttons
+    owner.submit("Save", title="Another title", tags="other")
+    owner.submit("Reset the title")
+    assert owner.texts(".source h1") == ["A book for resetting"]
+    assert owner.texts(".source .tag") == ["other"]
+    assert "Reset the title" not in owner.buttons
+    owner.submit("Undo")
+    assert owner.texts(".source h1") == ["Another title"]
+    owner.submit("Reset the title").submit("Reset the tags")
+    assert owner.texts(".source .tag") == ["food", "made, by hand"]
 
 
 def test_a_passage_is_forgotten_and_comes_back(sign_in: SignIn) -> None:
@@ -191,6 +264,8 @@ def test_a_form_gives_nobody_more_rights(sign_in: SignIn, role: Role, status: in
         {"action": "delete"},
         {"action": "edit"},
         {"action": "edit", "revision": "-1"},
+        {"action": "edit_note", "revision": "0", "text": "x"},
+        {"action": "reset", "revision": "0", "field": "language"},
         {"action": "undo"},
         {"action": "undo", "tool": "delete_task", "arguments": "{}"},
         {"action": "undo", "tool": "forget", "arguments": "[" * 9_000},
