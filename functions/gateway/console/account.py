@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from functions.gateway.console.changes import Notice
+from functions.gateway.console.visits import Notice
 from functions.gateway.oauth.authorization import CONSOLE_CLIENT_ID
 from functions.gateway.oauth.clients import is_document_url
 from functions.gateway.oauth.consent_page import sanitize_name

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import Route, Router
 
-from functions.gateway.console import clusters, search, sources
+from functions.gateway.console import clusters, forgotten, search, sources
 from functions.gateway.console.account import AccountPage
 from functions.gateway.console.keys import KeyPages
 from functions.gateway.console.rendering import serve_static_file
@@ -29,6 +29,7 @@ def console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -> Rou
         "/sources": sources.show_list,
         "/sources/{source_id}": sources.show,
         "/passages/{chunk_id}": sources.show_passage,
+        "/forgotten": forgotten.show_list,
         "/you": account.show,
         KEY_PATH: keys.complete,
         "/clusters": clusters.show_list,
@@ -38,6 +39,7 @@ def console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -> Rou
         [
             *(Route(path, visits.page(show), methods=["GET"]) for path, show in pages.items()),
             Route("/sources/{source_id}", visits.form(sources.change), methods=["POST"]),
+            Route("/forgotten", visits.form(forgotten.change), methods=["POST"]),
             Route("/you", visits.form(account.change), methods=["POST"]),
             Route(KEY_PATH, visits.form(keys.begin), methods=["POST"]),
             *visits.session_routes(),

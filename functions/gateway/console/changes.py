@@ -1,4 +1,4 @@
-"""The changes of the reader's forms: each is a call of a tool, whose result says how to undo it."""
+"""The changes of the console's forms: calls of tools, whose results say how to undo them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from functions.gateway.console.rendering import source_path
+from functions.gateway.console.visits import Notice
 from shared.core.errors import InvalidInput
 from shared.text.counts import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from functions.gateway.console.visits import Visit
+    from shared.runtime.messages import WireError
 
 _UNDOING_TOOLS: Final = frozenset({"edit_source", "forget", "save_note"})
 """The tools that undo what the forms do."""
@@ -29,24 +34,25 @@ class FormCall:
     arguments: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """What a change did, for the page that is shown next.
+async def apply_change(visit: Visit, source_id: str, fields: dict[str, str]) -> WireError | None:
+    """Do what a form asks for, and give the visit the notice of it, or return what went wrong.
 
-    Attributes:
-        message: What happened.
-        undo: The arguments of the form that undoes it, or None if there is nothing to undo.
+    Raises:
+        InvalidInput: It is none of the console's forms.
     """
-
-    message: str
-    undo: dict[str, str] | None = None
+    to_do = parse_change(source_id, fields)
+    key = fields.get("idempotency_key")
+    answer = await visit.call(to_do.tool, **{**to_do.arguments, "idempotency_key": key})
+    if answer.error is None:
+        visit.notice = make_notice(to_do.tool, answer.result or {})
+    return answer.error
 
 
 def parse_change(source_id: str, fields: dict[str, str]) -> FormCall:
     """Return what a form asks for.
 
     Raises:
-        InvalidInput: It is none of the reader's forms.
+        InvalidInput: It is none of the console's forms.
     """
     parse = _PARSERS.get(fields.get("action", ""))
     if parse is None:
@@ -96,6 +102,11 @@ def _parse_forgetting(source_id: str, fields: dict[str, str]) -> FormCall:
     return FormCall("forget", {"chunk_id": chunk_id} if chunk_id else {"source_id": source_id})
 
 
+def _parse_restoring(source_id: str, fields: dict[str, str]) -> FormCall:
+    forgetting = _parse_forgetting(source_id, fields)
+    return FormCall("forget", {**forgetting.arguments, "forgotten": False})
+
+
 def _parse_undo(_source_id: str, fields: dict[str, str]) -> FormCall:
     tool = fields.get("tool", "")
     try:
@@ -113,6 +124,7 @@ _PARSERS: Final[dict[str, Callable[[str, dict[str, str]], FormCall]]] = {
     "reset": _parse_reset,
     "note": _parse_note,
     "forget": _parse_forgetting,
+    "restore": _parse_restoring,
     "undo": _parse_undo,
 }
 
@@ -135,7 +147,15 @@ def make_notice(tool: str, result: dict[str, Any]) -> Notice:
     """Say what a call did."""
     undo = result.get("undo")
     fields = undo and {"tool": undo["tool"], "arguments": json.dumps(undo["arguments"])}
-    return Notice(_MESSAGES[tool](result), fields)
+    return Notice(_MESSAGES[tool](result), _find_path(tool, result), fields)
+
+
+def _find_path(tool: str, result: dict[str, Any]) -> str | None:
+    """Return the address of a note that was saved, or of what was restored."""
+    if tool == "forget" and result["forgotten"]:
+        return None
+    chunk_id = result.get("chunk_id") if tool == "forget" else None
+    return source_path(result["source_id"], chunk_id)
 
 
 def _describe_edit(result: dict[str, Any]) -> str:

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from functions.gateway.access import Access
     from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.catalog import Catalog
-    from functions.gateway.console.changes import Notice
     from functions.gateway.console.sessions import Session
     from shared.core.caller import Caller
     from shared.runtime.messages import WireError
@@ -68,6 +67,21 @@ _TITLES: Final = {
     Unavailable.code: "This does not answer right now",
 }
 _DEFAULT_TITLE: Final = "Something went wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What a change did, for the page that is shown next.
+
+    Attributes:
+        message: What happened.
+        path: The address of what changed, or None if it is this page or gone.
+        undo: The arguments of the form that undoes it, or None if there is nothing to undo.
+    """
+
+    message: str
+    path: str | None = None
+    undo: dict[str, str] | None = None
 
 
 @dataclass
@@ -99,14 +113,14 @@ class Visit:
 
     def offers(self, tool: str) -> bool:
         """Return whether this deployment has a tool, and the visitor may call it."""
-        return self.catalog.get(tool, self.caller) is not None
+        return self.catalog.find_for_page(tool, self.caller) is not None
 
     async def call(self, tool: str, **arguments: Any) -> CallAnswer:
         """Call a tool as the visitor, with the arguments that are not None.
 
         An error, also that the visitor may not call the tool, becomes the answer.
         """
-        declaration = self.catalog.get(tool, self.caller)
+        declaration = self.catalog.find_for_page(tool, self.caller)
         if declaration is None:
             return CallAnswer.failed(Forbidden(f"{tool} is not offered to you here."))
         given = {name: value for name, value in arguments.items() if value is not None}

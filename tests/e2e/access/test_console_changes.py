@@ -44,6 +44,9 @@ SOURCES = [
         "racing",
         "repeating",
         "resetting",
+        "listing",
+        "secret",
+        "kept",
     )
 ]
 
@@ -198,6 +201,56 @@ def test_undoing_brings_a_forgotten_source_back(sign_in: SignIn) -> None:
     owner = sign_in(Role.OWNER).open("/sources/repeating")
     owner.submit("Forget the source").submit("Undo")
     assert owner.texts(".source h1") == ["A book for repeating"]
+
+
+def test_what_was_forgotten_is_listed_and_restored(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER)
+    owner.open(passage_path(owner, "listing")).submit("Forget the passage")
+    text = "Knead the dough for listing"
+    row = next(text_ for text_ in owner.open("/forgotten").texts(".row") if text in text_)
+    user = owner.texts(".who a")[0]
+    assert row.startswith("A book for listing")
+    assert f"forgotten by {user} on" in row
+    assert "until" in row
+    owner.submit("Restore A book for listing")
+    assert owner.texts("[role=status] p") == ["Restored a passage of “A book for listing”. Open"]
+    assert text not in " ".join(owner.texts(".row"))
+    [link] = owner.select("[role=status] a")
+    assert text in owner.open(link.get("href").partition("#")[0]).texts(".passage.open")[0]
+    owner.submit("Forget the source")
+    assert "/forgotten" in [link.get("href") for link in owner.select("main a")]
+    owner.open("/forgotten").submit("Restore A book for listing").submit("Undo")
+    assert owner.texts("[role=status] p")[0].startswith("Forgot “A book for listing”")
+    assert owner.open("/sources/listing").response.status_code == 404
+
+
+def test_the_list_of_what_was_forgotten_is_for_who_may_restore(sign_in: SignIn) -> None:
+    owner, editor, reader = (sign_in(role) for role in (Role.OWNER, Role.EDITOR, Role.READER))
+    path = passage_path(owner, "secret")
+    owner.open("/sources/secret").submit("Forget the source")
+    editor.open(passage_path(editor, "noting")).submit("Save the note", text="Mine to forget.")
+    [note] = [n for n in editor.select("#related .row-title") if "Mine" in n.text_content()]
+    editor.open(note.get("href")).submit("Forget the source")
+    assert editor.open("/forgotten").texts(".row strong") == ["Mine to forget."]
+    assert "A book for secret" in owner.open("/forgotten").texts(".row strong")
+    assert "Mine to forget." in owner.texts(".row strong")
+    assert reader.open("/forgotten").response.status_code == 403
+    assert "/forgotten" not in reader.open("/sources").response.text
+    reading_owner = sign_in(Role.OWNER, frozenset({Scope.READ}))
+    assert reading_owner.open("/forgotten").response.status_code == 403
+    assert editor.open(path).response.status_code == 404
+
+
+def test_nobody_restores_what_is_anothers(sign_in: SignIn) -> None:
+    owner, editor = sign_in(Role.OWNER), sign_in(Role.EDITOR)
+    owner.open("/sources/kept").submit("Forget the source")
+    editor.open("/forgotten")
+    [token] = {field.get("value") for field in editor.select("[name=form]")}
+    url = str(editor.http.base_url).rstrip("/")
+    data = {"action": "restore", "source_id": "kept", "form": token}
+    response = editor.http.post("/forgotten", data=data, headers={"origin": url})
+    assert response.status_code == 403
+    assert owner.open("/sources/kept").response.status_code == 404
 
 
 def test_a_repeated_form_takes_effect_once(sign_in: SignIn) -> None:

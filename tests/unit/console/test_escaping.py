@@ -50,6 +50,7 @@ PATHS = [
     "/sources/s?passage=c",
     "/clusters",
     "/clusters/c",
+    "/forgotten",
 ]
 ADDRESS_ATTRIBUTES = ("href", "src", "action", "formaction", "srcset", "poster", "data", "ping")
 ELEMENTS = set(

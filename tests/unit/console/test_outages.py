@@ -34,6 +34,7 @@ def answer_but(tool_name: str, error: CarrelError) -> FakeDispatcher:
         ("get_chunk", "/sources/s?passage=c", ".passage"),
         ("get_source", "/sources/s", ".brand"),
         ("list_clusters", "/clusters", ".brand"),
+        ("list_forgotten", "/forgotten", ".brand"),
     ],
 )
 async def test_an_outage_is_shown_and_the_page_stands(tool: str, path: str, remains: str) -> None:
