@@ -141,14 +141,14 @@ def test_no_page_is_stored_framed_or_scripted(inline: RunningGateway, path: str)
 @pytest.mark.parametrize(
     ("path", "status", "text"),
     [
-        ("/sources/unknown", 404, "There is no source unknown"),
+        ("/sources/unknown", 404, "There is nothing at this address"),
         ("/sources/a%2Fb", 404, "There is no such page"),
-        ("/sources/%00", 400, "source_id"),
-        ("/sources/baking?cursor=x", 400, "cursor"),
-        ("/passages/unknown", 404, "There is no chunk unknown"),
-        ("/clusters/unknown", 404, "There is no cluster unknown"),
-        ("/sources?order=x", 400, "order"),
-        ("/?q=x&period=x", 400, "period"),
+        ("/sources/%00", 400, "is not valid"),
+        ("/sources/baking?cursor=x", 400, "is not valid"),
+        ("/passages/unknown", 404, "There is nothing at this address"),
+        ("/clusters/unknown", 404, "There is nothing at this address"),
+        ("/sources?order=x", 400, "is not valid"),
+        ("/?q=x&period=x", 400, "is not valid"),
     ],
 )
 def test_an_error_is_a_page_that_says_what_is_wrong(
@@ -218,4 +218,4 @@ def test_a_deployed_gateway_shows_which_tools_it_reaches(
     assert len(select(home, "[role=alert]")) == 2
     response = get(small_functions, "/sources/baking")
     assert response.status_code == 500
-    assert "get_source is not deployed" in read_text(parse_page(response))
+    assert "Something went wrong" in read_text(parse_page(response))

@@ -41,6 +41,9 @@ async def apply_change(visit: Visit, source_id: str, fields: dict[str, str]) -> 
         InvalidInput: It is none of the console's forms.
     """
     to_do = parse_change(source_id, fields)
+    if to_do is None:
+        visit.notice = Notice("Nothing changed: it is like that already.")
+        return None
     key = fields.get("idempotency_key")
     answer = await visit.call(to_do.tool, **{**to_do.arguments, "idempotency_key": key})
     if answer.error is None:
@@ -48,8 +51,8 @@ async def apply_change(visit: Visit, source_id: str, fields: dict[str, str]) -> 
     return answer.error
 
 
-def parse_change(source_id: str, fields: dict[str, str]) -> FormCall:
-    """Return what a form asks for.
+def parse_change(source_id: str, fields: dict[str, str]) -> FormCall | None:
+    """Return what a form asks for, or None if that is nothing.
 
     Raises:
         InvalidInput: It is none of the console's forms.
@@ -60,8 +63,18 @@ def parse_change(source_id: str, fields: dict[str, str]) -> FormCall:
     return parse(source_id, fields)
 
 
-def _parse_edit(source_id: str, fields: dict[str, str]) -> FormCall:
-    """Return the edit of the fields that differ from those that the form showed."""
+def _parse_edit(source_id: str, fields: dict[str, str]) -> FormCall | None:
+    changes = _find_changes(fields)
+    revision = _parse_number(fields.get("revision", ""))
+    return (
+        FormCall("edit_source", {"source_id": source_id, "revision": revision, **changes})
+        if changes
+        else None
+    )
+
+
+def _find_changes(fields: dict[str, str]) -> dict[str, Any]:
+    """Return the fields that differ from those that the form showed."""
     values = {
         "title": fields.get("title", ""),
         "author": fields.get("author", ""),
@@ -72,9 +85,7 @@ def _parse_edit(source_id: str, fields: dict[str, str]) -> FormCall:
         "author": fields.get("former_author", ""),
         "tags": _parse_lines(fields.get("former_tags", "")),
     }
-    changed = {name: value for name, value in values.items() if value != former_values[name]}
-    revision = _parse_number(fields.get("revision", ""))
-    return FormCall("edit_source", {"source_id": source_id, "revision": revision, **changed})
+    return {name: value for name, value in values.items() if value != former_values[name]}
 
 
 def _parse_note_edit(source_id: str, fields: dict[str, str]) -> FormCall:
@@ -82,8 +93,9 @@ def _parse_note_edit(source_id: str, fields: dict[str, str]) -> FormCall:
 
     A title that is left as it was follows the text, if it is its beginning.
     """
-    edit = _parse_edit(source_id, fields)
-    return FormCall("save_note", {**edit.arguments, "text": _parse_text(fields)})
+    revision = _parse_number(fields.get("revision", ""))
+    arguments = {"source_id": source_id, "revision": revision, "text": _parse_text(fields)}
+    return FormCall("save_note", {**arguments, **_find_changes(fields)})
 
 
 def _parse_reset(source_id: str, fields: dict[str, str]) -> FormCall:
@@ -118,7 +130,7 @@ def _parse_undo(_source_id: str, fields: dict[str, str]) -> FormCall:
     return FormCall(tool, arguments)
 
 
-_PARSERS: Final[dict[str, Callable[[str, dict[str, str]], FormCall]]] = {
+_PARSERS: Final[dict[str, Callable[[str, dict[str, str]], FormCall | None]]] = {
     "edit": _parse_edit,
     "edit_note": _parse_note_edit,
     "reset": _parse_reset,

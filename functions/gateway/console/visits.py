@@ -11,6 +11,7 @@ from starlette.routing import Route, request_response
 
 from functions.gateway.auth.public_url import allowed_hosts, own_origins
 from functions.gateway.body_limits import BodyLimit
+from functions.gateway.console.messages import describe_error
 from functions.gateway.console.rendering import html_page
 from functions.gateway.console.sessions import ARRIVAL_PATH, SIGN_IN_PATH, Sessions
 from functions.gateway.http_errors import retry_after_header
@@ -118,8 +119,15 @@ class Visit:
     async def call(self, tool: str, **arguments: Any) -> CallAnswer:
         """Call a tool as the visitor, with the arguments that are not None.
 
-        An error, also that the visitor may not call the tool, becomes the answer.
+        An error, also that the visitor may not call the tool, becomes the answer, in words for
+        people.
         """
+        answer = await self._call(tool, arguments)
+        if answer.error is None:
+            return answer
+        return answer.model_copy(update={"error": describe_error(tool, answer.error)})
+
+    async def _call(self, tool: str, arguments: dict[str, Any]) -> CallAnswer:
         declaration = self.catalog.find_for_page(tool, self.caller)
         if declaration is None:
             return CallAnswer.failed(Forbidden(f"{tool} is not offered to you here."))

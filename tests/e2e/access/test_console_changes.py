@@ -14,6 +14,7 @@ from tests.e2e.access.conftest import CLOUD, in_access, key_maker
 from tests.support.console_person import Person
 from tests.support.gateway_process import INLINE, run_gateway
 from tests.support.knowledge import fill_project
+from tests.support.secret_samples import tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -86,6 +87,21 @@ def test_an_owner_edits_a_source_and_undoes_it(sign_in: SignIn) -> None:
     assert owner.texts(".source h1") == ["A book for editing"]
     assert owner.texts(".source .tag") == ["food", "made, by hand"]
     assert owner.open("/sources/editing").texts("[role=status]") == []
+
+
+def test_saving_a_form_as_it_was_changes_nothing(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER).open("/sources/editing").submit("Save")
+    assert owner.response.status_code == 200
+    assert owner.texts("[role=status] p") == ["Nothing changed: it is like that already."]
+
+
+def test_a_note_with_a_secret_is_explained_and_kept_in_the_form(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER)
+    text = f"The token is {next(iter(tokens().values()))}"
+    owner.open(passage_path(owner, "noting")).submit("Save the note", text=text)
+    assert owner.response.status_code == 400
+    assert owner.texts("[role=alert]")[0].startswith("Nothing was saved. The text seems to contain")
+    assert text in owner.texts("[name=text]")
 
 
 def test_all_tags_and_the_author_can_be_removed(sign_in: SignIn) -> None:
@@ -269,7 +285,7 @@ def test_an_edit_of_an_older_revision_keeps_what_was_typed(sign_in: SignIn) -> N
     first.submit("Save", title="The first title")
     second.submit("Save", title="The second title")
     assert second.response.status_code == 409
-    assert "was edited since" in second.texts("[role=alert]")[0]
+    assert second.texts("[role=alert]")[0].startswith("Somebody changed this since")
     assert second.texts(".source h1") == ["The first title"]
     assert [field.get("value") for field in second.select("#title")] == ["The second title"]
     second.submit("Save")
