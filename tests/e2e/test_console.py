@@ -88,6 +88,19 @@ def test_a_chip_narrows_a_search_and_leaves_it(inline: RunningGateway) -> None:
     assert [(field.name, field.value) for field in hidden] == [("author", "Ida Loaf")]
 
 
+def test_chips_say_what_they_count(inline: RunningGateway) -> None:
+    home = get_page(inline, "/")
+    assert "Numbers count passages." in texts(home, "aside p")
+    path = next(c.attrib["href"] for c in select(home, ".chip") if read_text(c) == "food 3")
+    assert len(select(get_page(inline, path), ".hit")) == 3
+    results = get_page(inline, "/?q=warm")
+    hits = len(select(results, ".hit"))
+    assert f"Numbers count the {hits} passages on this page." in texts(results, "aside p")
+    chips = dict(text.rsplit(" ", 1) for text in texts(results, ".chip"))
+    authors = [author for author in texts(results, ".hit p") if author.startswith("Ida Loaf")]
+    assert int(chips["Ida Loaf"]) == len(authors)
+
+
 def test_filters_without_words_list_passages_by_date(inline: RunningGateway) -> None:
     page = get_page(inline, "/?tag=food")
     assert len(select(page, ".hit")) == 3
