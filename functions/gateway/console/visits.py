@@ -230,7 +230,7 @@ class Visits:
             try:
                 return await handle(request)
             except CarrelError as error:
-                return self._answer_error(error)
+                return self._answer_error(error, request.url.path)
             except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a page
                 log.error("console_failed", **error_fields(error))
                 return self._answer_error(PlatformFault(INTERNAL_ERROR_MESSAGE))
@@ -242,8 +242,13 @@ class Visits:
         error = NotFound("There is no such page. Search, or choose one above.")
         await self._answer_error(error)(scope, receive, send)
 
-    def _answer_error(self, error: CarrelError) -> Response:
-        """Make the page of an error that happened before or beside the calls of tools."""
+    def _answer_error(self, error: CarrelError, path: str = "/") -> Response:
+        """Make the page of an error that happened before or beside the calls of tools.
+
+        Args:
+            error: The error.
+            path: Where the visitor returns after signing in.
+        """
         may_sign_in = isinstance(error, Unauthorized | Forbidden)
         response = html_page(
             "error.html",
@@ -252,6 +257,7 @@ class Visits:
             title=_TITLES.get(error.code, _DEFAULT_TITLE),
             visit=None,
             offers_sign_in=may_sign_in and not self._access.settings.local_user,
+            path=path,
         )
         if error.retry_after is not None:
             response.headers["retry-after"] = retry_after_header(error.retry_after)

@@ -170,7 +170,10 @@ def test_a_proof_is_valid_for_its_session_and_key_alone(
 def test_a_key_does_no_more_than_its_maker(url: str, make_key: MakeKey, realm: str) -> None:
     writer = Person(url).sign_in(make_key("makes.writer", READ_AND_WRITE))
     writer.open("/you")
-    assert writer.texts("[name=scope] option") == ["read", "read, write"]
+    assert writer.texts("[name=scope] option") == [
+        "search and read",
+        "also save notes and change your own data",
+    ]
     fields = {"name": "x", "days": "", "scope": "carrel:curate"}
     assert send(writer, "/you/key", **fields).status_code == 403
     reader = Person(url).sign_in(make_key("makes.reader", frozenset({Scope.READ})))
