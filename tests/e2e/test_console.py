@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.support.gateway_process import Library, RunningGateway
 
 MAX_PAGE_BYTES = 60_000
-PATHS = ("/", "/?q=bread", "/sources", "/sources/baking", "/clusters")
+PATHS = ("/", "/?q=bread", "/sources", "/sources/baking", "/clusters", "/forgotten")
 
 
 def get(gateway: RunningGateway, path: str, **headers: str) -> httpx2.Response:

@@ -249,7 +249,7 @@ async def test_one_makes_a_key_which_going_back_does_not_show(
     await browser.page.get_by_text("Make a key", exact=True).click()
     await browser.fill("Name", "Backup script")
     await browser.page.get_by_label("It may").select_option(
-        "also save notes and change your own data"
+        "search, read, and save notes and tasks"
     )
     await browser.page.get_by_label("It is valid").select_option("a year")
     await browser.press("Continue")

@@ -128,4 +128,4 @@ def test_an_anonymous_visitor_is_asked_to_sign_in(realm: str, log: Path) -> None
     with run_gateway(INLINE, environment, log) as gateway:
         response = httpx2.get(f"{gateway.url}/you")
     assert response.status_code == 401
-    assert 'href="/session/new?to=/you"' in response.text
+    assert 'href="/session/new?to=%2Fyou"' in response.text

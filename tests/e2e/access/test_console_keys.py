@@ -172,7 +172,7 @@ def test_a_key_does_no_more_than_its_maker(url: str, make_key: MakeKey, realm: s
     writer.open("/you")
     assert writer.texts("[name=scope] option") == [
         "search and read",
-        "also save notes and change your own data",
+        "search, read, and save notes and tasks",
     ]
     fields = {"name": "x", "days": "", "scope": "carrel:curate"}
     assert send(writer, "/you/key", **fields).status_code == 403
