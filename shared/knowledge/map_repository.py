@@ -242,11 +242,15 @@ class Maps:
         ]
 
     async def removal_writes(self, chunk_ids: Sequence[str]) -> list[Write]:
-        """Build the writes that remove the points of deleted chunks. Costs one round trip.
+        """Build the writes that remove the points of deleted chunks, if there are any.
+
+        Costs one round trip.
 
         The chunks must be marked as deleted when this is called, so that a map that is announced
         later does not have them.
         """
+        if not chunk_ids:
+            return []
         snapshot = await self._database.get(self._head, ["number", "pages", "next"])
         data = snapshot.to_dict() or {}
         writes: list[Write] = []
