@@ -263,8 +263,8 @@ def test_a_completing_tool_takes_a_kind_and_a_prefix(tool: Tool[Any, Any]) -> No
 
 
 @every_tool
-def test_an_internal_tool_completes_names(tool: Tool[Any, Any]) -> None:
-    assert not tool.internal or tool.completes
+def test_only_an_internal_tool_completes_names(tool: Tool[Any, Any]) -> None:
+    assert tool.internal or not tool.completes
 
 
 def test_generated_files_are_up_to_date() -> None:
