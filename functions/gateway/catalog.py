@@ -164,6 +164,11 @@ class Catalog:
         tool = self._by_name.get(name)
         return tool if tool and not tool.internal and tool.is_open_to(caller) else None
 
+    def find_for_page(self, name: str, caller: Caller) -> Declaration | None:
+        """Find the tool with this name, also an internal one, if the caller may call it."""
+        tool = self._by_name.get(name)
+        return tool if tool and tool.is_open_to(caller) else None
+
     def resource_templates(self, caller: Caller) -> list[tuple[Declaration, ResourceTemplate]]:
         """Return the tools whose answers this caller may read as resources, with the templates."""
         return [(tool, tool.resource) for tool in self._list_allowed(caller) if tool.resource]
