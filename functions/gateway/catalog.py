@@ -161,8 +161,13 @@ class Catalog:
 
     def get(self, name: str, caller: Caller) -> Declaration | None:
         """Find the tool with this name, if the caller may call it."""
+        tool = self.find(name, caller)
+        return None if tool is None or tool.internal else tool
+
+    def find(self, name: str, caller: Caller) -> Declaration | None:
+        """Find the tool with this name, also an internal one, if the caller may call it."""
         tool = self._by_name.get(name)
-        return tool if tool and not tool.internal and tool.is_open_to(caller) else None
+        return tool if tool and tool.is_open_to(caller) else None
 
     def resource_templates(self, caller: Caller) -> list[tuple[Declaration, ResourceTemplate]]:
         """Return the tools whose answers this caller may read as resources, with the templates."""
