@@ -161,10 +161,10 @@ class Catalog:
 
     def get(self, name: str, caller: Caller) -> Declaration | None:
         """Find the tool with this name, if the caller may call it."""
-        tool = self.find(name, caller)
-        return None if tool is None or tool.internal else tool
+        tool = self._by_name.get(name)
+        return tool if tool and not tool.internal and tool.is_open_to(caller) else None
 
-    def find(self, name: str, caller: Caller) -> Declaration | None:
+    def find_for_page(self, name: str, caller: Caller) -> Declaration | None:
         """Find the tool with this name, also an internal one, if the caller may call it."""
         tool = self._by_name.get(name)
         return tool if tool and tool.is_open_to(caller) else None

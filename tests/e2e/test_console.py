@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.support.gateway_process import Library, RunningGateway
 
 MAX_PAGE_BYTES = 60_000
-PATHS = ("/", "/?q=bread", "/sources", "/sources/baking", "/clusters")
+PATHS = ("/", "/?q=bread", "/sources", "/sources/baking", "/map")
 
 
 def get(gateway: RunningGateway, path: str, **headers: str) -> httpx2.Response:
@@ -108,7 +108,7 @@ def test_sources_are_listed_by_title_and_author(inline: RunningGateway) -> None:
 
 
 def test_without_clusters_the_table_says_what_makes_them(inline: RunningGateway) -> None:
-    page = get_page(inline, "/clusters")
+    page = get_page(inline, "/map")
     assert select(page, "table") == []
     assert "The job cluster creates them" in read_text(page).replace("`", "")
 
@@ -121,7 +121,7 @@ def test_a_page_is_small_and_asks_no_other_host(inline: RunningGateway, path: st
     parts = [element.attrib.get("src") or element.attrib["href"] for element in elements]
     assert all(part.startswith("/static/") for part in parts)
     files = [get(inline, part) for part in parts]
-    assert [file.status_code for file in files] == [200] * 3
+    assert {file.status_code for file in files} == {200}
     assert len(response.content) + sum(len(file.content) for file in files) < MAX_PAGE_BYTES
     assert all("immutable" in file.headers["cache-control"] for file in files)
 
@@ -147,6 +147,8 @@ def test_no_page_is_stored_framed_or_scripted(inline: RunningGateway, path: str)
         ("/sources/baking?cursor=x", 400, "cursor"),
         ("/passages/unknown", 404, "There is no chunk unknown"),
         ("/clusters/unknown", 404, "There is no cluster unknown"),
+        ("/clusters", 404, "There is no such page"),
+        ("/map?cursor=x", 400, "cursor"),
         ("/sources?order=x", 400, "order"),
         ("/?q=x&period=x", 400, "period"),
     ],

@@ -100,14 +100,14 @@ class Visit:
 
     def offers(self, tool: str) -> bool:
         """Return whether this deployment has a tool, and the visitor may call it."""
-        return self.catalog.get(tool, self.caller) is not None
+        return self.catalog.find_for_page(tool, self.caller) is not None
 
     async def call(self, tool: str, **arguments: Any) -> CallAnswer:
         """Call a tool as the visitor, with the arguments that are not None.
 
         An error, also that the visitor may not call the tool, becomes the answer.
         """
-        declaration = self.catalog.find(tool, self.caller)
+        declaration = self.catalog.find_for_page(tool, self.caller)
         if declaration is None:
             return CallAnswer.failed(Forbidden(f"{tool} is not offered to you here."))
         given = {name: value for name, value in arguments.items() if value is not None}

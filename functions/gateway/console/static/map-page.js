@@ -52,7 +52,7 @@
     return [
       matches ? "" : "Nothing here is likely to answer this. The nearest:",
       `${format(litCount, "passage")} ${verb} out${hasMore ? ", the first of more" : ""}.`,
-      missing ? `${missing.toLocaleString()} more are not on the map yet.` : "",
+      missing ? `${missing.toLocaleString()} more ${missing === 1 ? "is" : "are"} not on the map yet.` : "",
     ].join(" ");
   }
 

@@ -284,17 +284,21 @@ class PassageMap {
     this.#grid = { size, columns, rows, starts, points };
   }
 
-  /** Give each cluster the colour whose nearest use is farthest from it. The first ten differ. */
+  /**
+   * Give each cluster the colour whose nearest use is farthest from it, large clusters first. The
+   * largest ten differ.
+   */
   #chooseColours() {
     const { clusters, cluster: clusterOf } = this.#data;
-    clusters.forEach(({ x, y }, index) => {
+    const bySize = [...clusters.keys()].sort((a, b) => clusters[b].size - clusters[a].size);
+    bySize.forEach((index, rank) => {
       const distances = new Array(PassageMap.COLOURS).fill(Infinity);
-      for (let other = 0; other < index; other++) {
+      for (const other of bySize.slice(0, rank)) {
         const colour = this.#clusterColours[other];
-        const distance = Math.hypot(clusters[other].x - x, clusters[other].y - y);
-        distances[colour] = Math.min(distances[colour], distance);
+        const [dx, dy] = [clusters[other].x - clusters[index].x, clusters[other].y - clusters[index].y];
+        distances[colour] = Math.min(distances[colour], Math.hypot(dx, dy));
       }
-      this.#clusterColours.push(distances.indexOf(Math.max(...distances)));
+      this.#clusterColours[index] = distances.indexOf(Math.max(...distances));
     });
     const colours = clusterOf.map((index) => this.#clusterColours[index] ?? PassageMap.NO_CLUSTER);
     this.#pointColours = Uint8Array.from(colours);
