@@ -100,13 +100,14 @@ class PassageMap {
   static NO_CLUSTER = PassageMap.COLOURS; // positions in the palette
   static DIM = PassageMap.COLOURS + 1;
   static MAX_ZOOM = 80;
-  static MARGIN = 32; // CSS pixels between the outermost points and the edge
+  static MARGIN = 44; // CSS pixels between the outermost points and the edge, for names
   static REACH = { mouse: 6, touch: 20 }; // CSS pixels beside a point where it is still hit
   static GRID_CELLS = 128; // along the longer side
   static REST_MS = 120; // how long a pointer rests before a point is described
   static GLIDE_MS = 220;
   static NAME_LINE = 20; // characters
   static NAME_GAP = 10; // CSS pixels between two names
+  static NAME_ROOM = 5; // a cluster this many times as large as its name has it in the middle
   static MAX_RADIUS = 8; // CSS pixels
   static RIM_FROM = 2.5; // the radius from which a rim parts points that overlap
   static DRAG_PX = 5; // a pointer that moves less has clicked
@@ -383,6 +384,7 @@ class PassageMap {
     const [width, height] = [this.#width, this.#height].map((side) => Math.round(side * ratio));
     if (this.#raster && this.#canvas.width === width && this.#canvas.height === height) return;
     [this.#canvas.width, this.#canvas.height, this.#ratio] = [width, height, ratio];
+    this.#theme = null; // the size of names depends on the width
     this.#raster = new DotRaster(width, height, this.#rasterMargin);
   }
 
@@ -394,20 +396,22 @@ class PassageMap {
   #readTheme() {
     const style = getComputedStyle(this.#canvas);
     const read = (name) => style.getPropertyValue(`--map-${name}`).trim();
-    const palette = Array.from({ length: PassageMap.COLOURS }, (_, colour) => read(colour));
     this.#measureNames(style.fontFamily);
-    const paper = read("paper");
-    return {
-      palette: [...palette, read("none"), read("dim")].map(DotRaster.parseColour),
-      ...{ paper, background: DotRaster.parseColour(paper) },
-      ...{ ink: read("ink"), accent: read("accent") },
-    };
+    const [paper, ink, accent] = ["paper", "ink", "accent"].map(read);
+    const ofClusters = Array.from({ length: PassageMap.COLOURS }, (_, colour) => read(colour));
+    const palette = [...ofClusters, read("none"), read("dim")].map(DotRaster.parseColour);
+    const inkChannels = DotRaster.parseColour(ink);
+    // Half ink, so that text has enough contrast in the colour of its cluster.
+    const nameColours = palette.map((colour) =>
+      `rgb(${colour.map((channel, index) => (channel + inkChannels[index]) / 2).join(" ")})`);
+    const background = DotRaster.parseColour(paper);
+    return { palette, background, paper, ink, accent, nameColours };
   }
 
   /** The radius of a point in CSS pixels: small among many, larger when zoomed in. */
   get #radius() {
     const room = Math.sqrt((this.#width * this.#height) / Math.max(this.#order.length, 1));
-    const whole = Math.min(Math.max(room * 0.16, 1.6), 6);
+    const whole = Math.min(Math.max(room * 0.13, 1.6), 6);
     return Math.min(whole * this.#view.zoom ** 0.4, PassageMap.MAX_RADIUS);
   }
 
@@ -480,42 +484,82 @@ class PassageMap {
   #measureNames(family) {
     const { clusters } = this.#data;
     const largest = Math.max(...clusters.map(({ size }) => size), 1);
+    const smallest = this.#width < 500 ? 11 : 12; // CSS pixels
+    const extents = this.#measureClusters();
     this.#names = clusters.map(({ name, size, x, y }, cluster) => {
-      const pixels = Math.round(12 + 4 * Math.sqrt(size / largest));
+      const pixels = Math.round(smallest + 4 * Math.sqrt(size / largest));
       const font = `600 ${pixels}px ${family}`;
       this.#context.font = font;
       const lines = wrapName(name);
       const width = Math.max(...lines.map((line) => this.#context.measureText(line).width));
       const lineHeight = pixels * 1.2;
-      return { cluster, lines, font, width, lineHeight, height: lineHeight * lines.length, size, x, y };
+      const box = { font, lines, width, lineHeight, height: lineHeight * lines.length };
+      return { ...box, cluster, size, x, y, ...extents[cluster] };
     });
     this.#names.sort((a, b) => b.size - a.size);
     this.#placement = { scale: 0, names: [] };
   }
 
-  /** Place the names that overlap no other, at the current scale. Panning does not change them. */
+  /** Return the highest and the lowest point of each cluster, and its area, in units of the data. */
+  #measureClusters() {
+    const extents = this.#data.clusters.map(({ x, y }) => ({ left: x, right: x, high: y, low: y }));
+    this.#data.cluster.forEach((cluster, point) => {
+      const extent = extents[cluster];
+      if (!extent) return;
+      const [x, y] = [this.#data.x[point], this.#data.y[point]];
+      Object.assign(extent, { left: Math.min(extent.left, x), right: Math.max(extent.right, x) });
+      Object.assign(extent, { high: Math.min(extent.high, y), low: Math.max(extent.low, y) });
+    });
+    return extents.map(({ left, right, high, low }) => ({
+      high,
+      low,
+      area: (right - left) * (low - high),
+    }));
+  }
+
+  /**
+   * Place the names at the current scale, without overlaps: in the middle of their cluster, or if
+   * they would cover much of it, where they cover least. Panning does not change them.
+   */
   #placeNames() {
     const scale = this.#scale();
     if (this.#placement.scale === scale) return this.#placement.names;
     const { left, top, right, bottom } = this.#bounds;
-    const gap = PassageMap.NAME_GAP;
     const margin = PassageMap.MARGIN - 4;
-    const place = (middle, size, low, high) =>
-      Math.max(Math.min(middle * scale - size / 2, high * scale + margin - size), low * scale - margin);
+    const clamp = (start, size, low, high) =>
+      Math.max(Math.min(start, high * scale + margin - size), low * scale - margin);
+    const distance = this.#radius + 5;
     const placed = [];
     for (const name of this.#names) {
-      const box = {
-        ...name,
-        left: place(name.x, name.width, left, right),
-        top: place(name.y, name.height, top, bottom),
-      };
-      const overlaps = (other) =>
-        box.left < other.left + other.width + gap && other.left < box.left + box.width + gap &&
-        box.top < other.top + other.height + gap && other.top < box.top + box.height + gap;
-      if (!placed.some(overlaps)) placed.push(box);
+      const isSmall = name.area * scale ** 2 < name.width * name.height * PassageMap.NAME_ROOM;
+      const tops = [
+        name.y * scale - name.height / 2,
+        ...(isSmall ? [name.high * scale - distance - name.height, name.low * scale + distance] : []),
+      ];
+      const boxes = tops
+        .map((start) => ({
+          ...name,
+          left: clamp(name.x * scale - name.width / 2, name.width, left, right),
+          top: clamp(start, name.height, top, bottom),
+        }))
+        .filter((box) => !placed.some((other) => overlap(box, other)))
+        .map((box) => ({ box, covered: isSmall ? this.#countCovered(box, scale) : 0 }));
+      boxes.sort((a, b) => a.covered - b.covered);
+      if (boxes.length) placed.push(boxes[0].box);
     }
     this.#placement = { scale, names: placed };
     return placed;
+  }
+
+  /** Count the points under a box, whose place is in CSS pixels from the origin of the data. */
+  #countCovered({ left, top, width, height }, scale) {
+    const isCovered = (point) => {
+      const [x, y] = [this.#data.x[point] * scale - left, this.#data.y[point] * scale - top];
+      return x > 0 && y > 0 && x < width && y < height;
+    };
+    const half = { x: width / scale / 2, y: height / scale / 2 };
+    const around = this.#pointsAround(left / scale + half.x, top / scale + half.y, half.x, half.y);
+    return around.filter(isCovered).length;
   }
 
   /** The names in sight, with `left` and `top` on the canvas in CSS pixels. */
@@ -529,7 +573,7 @@ class PassageMap {
   }
 
   #drawNames() {
-    const { paper, ink, accent } = this.#theme;
+    const { paper, accent, nameColours } = this.#theme;
     const standsOut = (cluster) => this.#cluster < 0
       ? this.#lit === null || this.#litClusters.has(cluster)
       : this.#cluster === cluster;
@@ -540,7 +584,9 @@ class PassageMap {
         context.globalAlpha = standsOut(name.cluster) ? 1 : 0.4;
         context.strokeStyle = paper;
         context.lineWidth = 5;
-        context.fillStyle = name.cluster === this.#hovered.cluster ? accent : ink;
+        context.fillStyle = name.cluster === this.#hovered.cluster
+          ? accent
+          : nameColours[this.#clusterColours[name.cluster]];
         name.lines.forEach((line, index) => {
           const x = name.left + name.width / 2;
           const y = name.top + name.lineHeight * (index + 0.5);
@@ -566,27 +612,31 @@ class PassageMap {
     const reach = (this.#radius + PassageMap.REACH[this.#pointerType]) / scale;
     const dataX = this.#view.x + (x - this.#width / 2) / scale;
     const dataY = this.#view.y + (y - this.#height / 2) / scale;
-    const { size, columns, rows, starts, points } = this.#grid;
-    const cells = (value, low, count) => [
-      Math.max(Math.floor((value - reach - low) / size), 0),
-      Math.min(Math.floor((value + reach - low) / size), count - 1),
-    ];
-    const [firstColumn, lastColumn] = cells(dataX, this.#bounds.left, columns);
-    const [firstRow, lastRow] = cells(dataY, this.#bounds.top, rows);
     let best = { point: -1, distance: reach, standsOut: false };
-    for (let row = firstRow; row <= lastRow; row++) {
-      const start = starts[row * columns + firstColumn];
-      const end = starts[row * columns + lastColumn + 1];
-      for (let index = start; index < end; index++) {
-        const point = points[index];
-        const distance = Math.hypot(this.#data.x[point] - dataX, this.#data.y[point] - dataY);
-        if (distance > reach) continue;
-        const standsOut = this.#standsOut(point);
-        const isBetter = standsOut === best.standsOut ? distance <= best.distance : standsOut;
-        if (isBetter) best = { point, distance, standsOut };
-      }
+    for (const point of this.#pointsAround(dataX, dataY, reach, reach)) {
+      const distance = Math.hypot(this.#data.x[point] - dataX, this.#data.y[point] - dataY);
+      if (distance > reach) continue;
+      const standsOut = this.#standsOut(point);
+      const isBetter = standsOut === best.standsOut ? distance <= best.distance : standsOut;
+      if (isBetter) best = { point, distance, standsOut };
     }
     return best.point;
+  }
+
+  /** The points in the cells of the grid that a rectangle touches, in units of the data. */
+  #pointsAround(x, y, reachX, reachY) {
+    const { size, columns, rows, starts, points } = this.#grid;
+    const cell = (value, low, count) =>
+      Math.min(Math.max(Math.floor((value - low) / size), 0), count - 1);
+    const firstColumn = cell(x - reachX, this.#bounds.left, columns);
+    const lastColumn = cell(x + reachX, this.#bounds.left, columns);
+    const lastRow = cell(y + reachY, this.#bounds.top, rows);
+    const around = [];
+    for (let row = cell(y - reachY, this.#bounds.top, rows); row <= lastRow; row++) {
+      const start = starts[row * columns + firstColumn];
+      around.push(...points.subarray(start, starts[row * columns + lastColumn + 1]));
+    }
+    return around;
   }
 
   #hover(hovered) {
@@ -776,17 +826,25 @@ class PassageMap {
   }
 }
 
-/** Wrap a name in at most two lines; `…` marks what does not fit. */
+/** Return whether two boxes overlap, or are too close for names. */
+function overlap(a, b) {
+  const gap = PassageMap.NAME_GAP;
+  return a.left < b.left + b.width + gap && b.left < a.left + a.width + gap &&
+    a.top < b.top + b.height + gap && b.top < a.top + a.height + gap;
+}
+
+/** Wrap a long name in two lines of about the same length; `…` marks what does not fit. */
 function wrapName(name) {
-  const lines = [""];
-  for (const word of name.split(/\s+/)) {
-    const line = lines.at(-1);
-    if (line && line.length + word.length + 1 > PassageMap.NAME_LINE) lines.push(word);
-    else lines[lines.length - 1] = line ? `${line} ${word}` : word;
-  }
-  const longest = PassageMap.NAME_LINE + 6;
-  const shorten = (line) => (line.length > longest ? `${line.slice(0, longest - 1)}…` : line);
-  const shown = lines.slice(0, 2).map(shorten);
-  if (lines.length > 2) shown[1] += "…";
-  return shown;
+  if (name.length <= PassageMap.NAME_LINE) return [name];
+  const words = name.split(/\s+/);
+  const splits = words.map((_, index) => [
+    words.slice(0, index).join(" "),
+    words.slice(index).join(" "),
+  ]);
+  const longest = (lines) => Math.max(...lines.map((line) => line.length));
+  const lines = splits.reduce((best, split) => (longest(split) < longest(best) ? split : best));
+  const limit = PassageMap.NAME_LINE * 1.3;
+  return lines
+    .filter(Boolean)
+    .map((line) => (line.length > limit ? `${line.slice(0, limit - 1)}…` : line));
 }
