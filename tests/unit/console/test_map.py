@@ -58,13 +58,13 @@ async def test_points_are_compressed_where_accepted(encoding: str, *, is_compres
 
 
 @pytest.mark.parametrize(
-    ("found", "sent", "calls", "has_more"),
+    ("hit_count", "sent", "calls", "has_more"),
     [(3, 3, 1, False), (120, 120, 3, False), (MAX_HITS, MAX_HITS, 4, False), (999, 200, 4, True)],
 )
 async def test_a_search_is_followed_up_to_200_hits(
-    found: int, sent: int, calls: int, *, has_more: bool
+    hit_count: int, sent: int, calls: int, *, has_more: bool
 ) -> None:
-    dispatcher = answer_pages(found)
+    dispatcher = answer_pages(hit_count)
     async with console_client(dispatcher) as client:
         answer = (await client.get("/map/hits?q=bread&tag=food&tag=home")).json()
     assert answer["chunk_ids"] == [str(index) for index in range(sent)]
