@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from google.cloud.firestore import Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
+from shared.firestore.codec import Codec
 from shared.firestore.database import WriteConflict
 from shared.firestore.writes import combine_writes
 from shared.index.stored_vector import COMPACT, COMPACT_FIELDS, load_compact
@@ -64,6 +65,9 @@ class Clustering:
     mapped: bool = False
 
 
+_CODEC: Final = Codec(Clustering)
+
+
 @dataclass(frozen=True, slots=True)
 class AssignedChunk:
     """A chunk with its clusters, as it was read.
@@ -108,7 +112,7 @@ class Clusterings:
     async def load(self) -> Clustering | None:
         """Load the record of the last clustering; None if there was none."""
         data = (await self._database.get(self._database.document(*_PATH))).to_dict()
-        return Clustering(**data) if data else None
+        return _CODEC.load(data) if data else None
 
     async def save(self, clustering: Clustering) -> None:
         """Store the record of a clustering."""

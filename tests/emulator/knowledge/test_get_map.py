@@ -9,10 +9,14 @@ import pytest
 
 from functions.jobs.cluster.job import cluster
 from functions.jobs.index.job import index
+from functions.jobs.ingest.readers.reading import read
 from functions.tools.knowledge.get_map.tool import NO_MAP, NO_POINTS
+from infra.local.local_database import SAMPLE
+from infra.local.sample.knowledge import add_knowledge
 from shared.core.caller import Caller, Role
 from shared.core.meter import Meter
-from shared.knowledge.map_repository import MAX_POINTS_PER_PAGE, Maps
+from shared.knowledge.map_repository import MAX_POINTS_PER_PAGE, KnowledgeMap, MapPoint, Maps
+from shared.knowledge.source import Source
 from shared.runtime.job import Report
 from tests.support.cluster_chunks import (
     SIZE,
@@ -278,3 +282,42 @@ async def replace_documents(ctx: Context, contents: Contents) -> None:
         for document_id in await documents(ctx, name):
             await ctx.database.document(name, document_id).delete()
     await copy_into(ctx.database.client, contents)
+
+
+async def test_20_000_points_cost_30_reads(app: App, ctx: Context) -> None:
+    count = 20_000
+    draft = await Maps(ctx.database).begin(count)
+    drawn = KnowledgeMap(
+        number=draft.number,
+        pages=draft.pages,
+        run_id="run",
+        model="words",
+        made_at=ctx.clock(),
+        axes=b"",
+        clusters=(),
+        drawn=count,
+    )
+    points = {
+        f"a-book-with-a-long-title-{number:012x}": MapPoint(number // 2, number % 10_000, -1)
+        for number in range(count)
+    }
+    await Maps(ctx.database).complete(drawn, points)
+    answer = await call(app, "get_map")
+    assert answer.result
+    assert points_by_chunk(answer.result) == {
+        chunk_id: (point.x, point.y, point.cluster) for chunk_id, point in points.items()
+    }
+    assert answer.receipt.documents_read <= 30
+    assert answer.receipt.round_trips == 2
+    sample = await call(app, "get_map", limit=2_500)
+    assert sample.result
+    assert (len(sample.result["chunk_ids"]), sample.receipt.documents_read) == (2_500, 4)
+    assert sample.result["total"] == pytest.approx(count, rel=0.1)
+
+
+async def test_the_sample_has_a_map_with_its_clusters(app: App, ctx: Context) -> None:
+    await add_sources(ctx, *(source for source in read(SAMPLE) if isinstance(source, Source)))
+    await add_knowledge(ctx)
+    await run(ctx)
+    await assert_map_matches(app, ctx)
+    assert (await get_map(app))["clusters"]
