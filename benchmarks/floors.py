@@ -37,6 +37,7 @@ from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import READ_FIELDS as CHUNK_FIELDS
 from shared.knowledge.chunk_repository import STEPS
 from shared.knowledge.corpus import knowledge
+from shared.knowledge.map_repository import pages_query
 from shared.knowledge.queue import dead_letter_query, pending_query
 from shared.knowledge.source_repository import SourceOrder
 from shared.links import repository as links
@@ -191,7 +192,7 @@ class Floors:
             client, trace_corpus(ctx.database), "traces", TRACE_FIELDS, TRACES
         )
 
-    async def prepare(self, tool: str, arguments: dict[str, Any]) -> Floor:  # noqa: PLR0911 - one for each tool
+    async def prepare(self, tool: str, arguments: dict[str, Any]) -> Floor:  # noqa: C901, PLR0911 - one case for each tool
         """Return the floor of a call, after finding out what its requests need to know."""
         match tool:
             case "search_kb":
@@ -200,6 +201,8 @@ class Floors:
                 return partial(self._get_chunk, arguments["chunk_id"])
             case "get_source":
                 return partial(self._get_source, arguments["source_id"])
+            case "get_map":
+                return await self._get_map()
             case "get_cluster":
                 return partial(self._get_cluster, arguments["cluster_id"])
             case "get_recent":
@@ -285,6 +288,11 @@ class Floors:
         await asyncio.gather(
             self._client.document("sources", source_id).get(), _run(query.select(CHUNK_FIELDS))
         )
+
+    async def _get_map(self) -> Floor:
+        """Read what describes the map, and its pages."""
+        pages = [page.reference for page in await _run(pages_query(self._client))]
+        return partial(get_all, self._client, [self._client.document("meta", "map"), *pages])
 
     async def _get_cluster(self, cluster_id: str) -> None:
         chunks, facets = self._client.collection(CHUNKS), [Facet(Kind.CLUSTER, cluster_id).id]

@@ -72,6 +72,7 @@ def calls(base: SyntheticBase, number: int) -> Iterator[tuple[str, str, dict[str
     yield "get_source", "get_source", {"source_id": "book-0"}
     yield "list_sources", "list_sources", {}
     yield "list_clusters", "list_clusters", {}
+    yield "get_map", "get_map", {}
     yield "get_cluster", "get_cluster", {"cluster_id": f"cluster-{number}"}
     yield "get_recent", "get_recent", {}
     yield "get_recent, 30 days", "get_recent", {"period": "last_30_days"}

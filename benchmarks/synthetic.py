@@ -36,6 +36,7 @@ from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import ClusterWithCentroid
 from shared.knowledge.ingestion import ChunkedSource, source_document
 from shared.knowledge.knowledge_card import KnowledgeCard
+from shared.knowledge.map_repository import KnowledgeMap, MapCluster, MapPoint, Maps
 from shared.knowledge.source import Section, Source
 from shared.pipeline.indexing import INDEX_VERSION
 from shared.tasks.model import Priority, Task
@@ -208,6 +209,7 @@ class SyntheticBase:
         for document in self._build_derived():
             await writer.add(document)
         await writer.flush()
+        await self._draw_map()
         await self._add_tasks(len(self.chunk_ids) // CHUNKS_PER_TASK)
 
     def _build_source(self, number: int) -> Iterator[Document]:
@@ -348,6 +350,40 @@ class SyntheticBase:
             created_at=self._now,
         )
         return ClusterWithCentroid(cluster, self.texts.vector(" ".join(words)))
+
+    async def _draw_map(self) -> None:
+        """Store a map of all chunks, on which each cluster is a row."""
+        maps = Maps(self._ctx.database)
+        draft = await maps.begin(len(self.chunk_ids))
+        points = {
+            chunk_id: MapPoint(number % 10_000, 100 * (number % SUBJECTS), number % SUBJECTS)
+            for number, chunk_id in enumerate(self.chunk_ids)
+        }
+        clusters = [
+            MapCluster(
+                cluster_id=f"cluster-{subject}",
+                name=self.texts.words[subject],
+                size=size,
+                x=5_000,
+                y=100 * subject,
+                radius=50,
+                mean_x=0,
+                mean_y=0,
+                scale=1,
+            )
+            for subject, size in sorted(self._cluster_sizes.items())
+        ]
+        drawn = KnowledgeMap(
+            number=draft.number,
+            pages=draft.pages,
+            run_id="run",
+            model=SyntheticEmbedder.model,
+            made_at=self._now,
+            axes=bytes(8 * self.texts.dimension),
+            clusters=tuple(clusters),
+            drawn=len(points),
+        )
+        await maps.complete(drawn, points)
 
     async def _add_tasks(self, total: int) -> None:
         tasks = Tasks(self._ctx.database, READER)

@@ -38,7 +38,11 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Embedder
     from shared.runtime.context import Context
 
-pytest_plugins = ["tests.support.index_proof", "tests.support.browser"]
+pytest_plugins = [
+    "tests.support.index_proof",
+    "tests.support.browser",
+    "tests.support.accessibility",
+]
 
 # Every run tries the same examples, except slow runs with another seed. There is no deadline,
 # since a busy machine exceeds the default of 200 ms.

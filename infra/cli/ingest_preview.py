@@ -16,7 +16,7 @@ from functions.jobs.ingest.readers.reading import (
     FileListing,
     InputProblem,
     describe_duplicate,
-    format_of_content,
+    detect_format,
     make_source_file,
     read_entries,
 )
@@ -110,7 +110,7 @@ def read_contents(listing: FileListing, unchanged: Collection[PurePath] = ()) ->
         if listing.folder / name in unchanged:
             continue
         file = make_source_file(name, listing)
-        file_format = format_of_content(file)
+        file_format = detect_format(file)
         if file_format is None:
             continue
         counts = contents.counts[file_format.name]

@@ -18,8 +18,6 @@ class Cluster:
         description: A sentence or two.
         keywords: The most typical words of its chunks, best first.
         size: The number of its chunks when it was created.
-        x: The horizontal position on a map of all clusters, on which similar clusters are close.
-        y: The vertical position on that map.
         run_id: The run that created it. Each run replaces the clusters of the previous run.
         created_at: The time at which that run stored it.
     """
@@ -29,7 +27,5 @@ class Cluster:
     description: str | None = None
     keywords: tuple[str, ...] = ()
     size: int = 0
-    x: float = 0.0
-    y: float = 0.0
     run_id: str | None = None
     created_at: datetime | None = None

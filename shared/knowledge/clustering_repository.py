@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from google.cloud.firestore import Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
+from shared.firestore.codec import Codec
 from shared.firestore.database import WriteConflict
 from shared.firestore.writes import combine_writes
 from shared.index.stored_vector import COMPACT, COMPACT_FIELDS, load_compact
 from shared.knowledge.chunk_repository import COLLECTION, step_done, step_pending
 from shared.knowledge.cluster_repository import clusters_query
+from shared.knowledge.map_repository import Maps
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.firestore.database import Database, Write
+    from shared.knowledge.map_repository import KnowledgeMap, MapPoint
 
 PAGE_SIZE: Final = 200
 """Chunks are read in pages of this size. Each page is written in one commit."""
@@ -48,6 +51,7 @@ class Clustering:
         members: The number of chunks in clusters when they were last counted.
         uncounted: Whether clusters have changed since they were last counted.
         unfinished: Whether some chunks are not assigned yet.
+        mapped: Whether the map shows this clustering, and has room for more points.
     """
 
     model: str
@@ -58,6 +62,10 @@ class Clustering:
     members: int = 0
     uncounted: bool = True
     unfinished: bool = False
+    mapped: bool = False
+
+
+_CODEC: Final = Codec(Clustering)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +91,15 @@ class AssignedChunk:
 
 @dataclass(frozen=True, slots=True)
 class ClusterAssignment:
-    """The clusters to assign to a chunk."""
+    """The clusters to assign to a chunk.
+
+    Attributes:
+        point: Its point on the map, or None if it keeps the one that it has, if any.
+    """
 
     chunk: AssignedChunk
     cluster_ids: tuple[str, ...]
+    point: MapPoint | None = None
 
 
 class Clusterings:
@@ -99,7 +112,7 @@ class Clusterings:
     async def load(self) -> Clustering | None:
         """Load the record of the last clustering; None if there was none."""
         data = (await self._database.get(self._database.document(*_PATH))).to_dict()
-        return Clustering(**data) if data else None
+        return _CODEC.load(data) if data else None
 
     async def save(self, clustering: Clustering) -> None:
         """Store the record of a clustering."""
@@ -108,6 +121,10 @@ class Clusterings:
     async def mark_uncounted(self) -> None:
         """Have the next run count the members of all clusters."""
         await self._database.commit([self._build_clustering_write({"uncounted": True})])
+
+    async def set_mapped(self, *, is_mapped: bool) -> None:
+        """Record whether the map shows the current clustering, and has room for more points."""
+        await self._database.commit([self._build_clustering_write({"mapped": is_mapped})])
 
     async def count_embedded(self, model: str) -> int:
         """Count the chunks that have a vector of this model."""
@@ -158,7 +175,12 @@ class Clusterings:
         return texts
 
     async def assign(
-        self, assignments: Sequence[ClusterAssignment], now: datetime, *, since: bool
+        self,
+        assignments: Sequence[ClusterAssignment],
+        now: datetime,
+        *,
+        since: bool,
+        drawn: KnowledgeMap | None = None,
     ) -> int:
         """Assign chunks to clusters. Chunks that were edited or deleted since are skipped.
 
@@ -169,6 +191,7 @@ class Clusterings:
             assignments: The clusters of each chunk.
             now: The time from which the chunks wait for the index.
             since: Whether the chunks count as changed since the last clustering.
+            drawn: The map that the points of the assignments are added to.
 
         Returns:
             The number of chunks written.
@@ -176,25 +199,38 @@ class Clusterings:
         changed = [entry for entry in assignments if entry.chunk.pending or _is_change(entry)]
         return sum(
             [
-                await self._assign(block, now, since=since)
+                await self._assign(block, now, since=since, drawn=drawn)
                 for block in _split_into_blocks(changed, PAGE_SIZE)
             ]
         )
 
     async def _assign(
-        self, assignments: Sequence[ClusterAssignment], now: datetime, *, since: bool
+        self,
+        assignments: Sequence[ClusterAssignment],
+        now: datetime,
+        *,
+        since: bool,
+        drawn: KnowledgeMap | None,
     ) -> int:
         writes = [self._write(assignment, now) for assignment in assignments]
         changed = [self._build_change_count_write(len(assignments))] if since else []
         try:
-            await self._database.commit([*writes, *changed])
+            await self._database.commit(
+                [*writes, *changed, *self._build_point_writes(assignments, drawn)]
+            )
         except WriteConflict:
             # Other jobs write to chunks, too. An assignment stays valid while the text is the same.
             changed = [self._build_change_count_write(1)] if since else []
             unedited = await self._filter_unedited(assignments)
             return await self._database.commit_skipping_conflicts(
                 [
-                    combine_writes([self._write(assignment, now), *changed])
+                    combine_writes(
+                        [
+                            self._write(assignment, now),
+                            *changed,
+                            *self._build_point_writes([assignment], drawn),
+                        ]
+                    )
                     for assignment in unedited
                 ]
             )
@@ -217,34 +253,39 @@ class Clusterings:
     async def recount(self, clustering: Clustering) -> int:
         """Count the chunks of each cluster, and delete empty clusters.
 
+        The map gets the current names and sizes.
+
         Returns:
             The number of clusters written or deleted.
         """
         # Members are counted first, so that the next run notices chunks that are deleted meanwhile.
         members = await self.count_members()
-        query = clusters_query(self._database.client).select(["size"])
+        query = clusters_query(self._database.client).select(["name", "size"])
         clusters = await self._database.find(query)
+        sizes = await self._count_sizes(clusters)
         writes = [
-            write
-            for block in _split_into_blocks(clusters, CONCURRENCY)
-            for write in await self._build_size_writes(block)
+            _build_size_write(cluster, sizes[cluster.id])
+            for cluster in clusters
+            if not sizes[cluster.id] or sizes[cluster.id] != cluster.get("size")
         ]
         for block in _split_into_blocks(writes, PAGE_SIZE):
             await self._database.commit(block)
+        labels = {cluster.id: (cluster.get("name"), sizes[cluster.id]) for cluster in clusters}
+        await Maps(self._database).update_clusters(labels)
         lost = max(0, clustering.members - members)
         update = {"members": members, "uncounted": False, "changed": Increment(lost)}
         await self._database.commit([self._build_clustering_write(update)])
         return len(writes)
 
-    async def _build_size_writes(self, clusters: Sequence[DocumentSnapshot[Any]]) -> list[Write]:
-        client = self._database.client
-        queries = [cluster_members_query(client, cluster.id) for cluster in clusters]
-        sizes = await asyncio.gather(*map(self._database.count, queries))
-        return [
-            _build_size_write(cluster, size)
-            for cluster, size in zip(clusters, sizes, strict=True)
-            if not size or size != cluster.get("size")
-        ]
+    async def _count_sizes(self, clusters: Sequence[DocumentSnapshot[Any]]) -> dict[str, int]:
+        sizes: dict[str, int] = {}
+        for block in _split_into_blocks(clusters, CONCURRENCY):
+            queries = [
+                cluster_members_query(self._database.client, cluster.id) for cluster in block
+            ]
+            counts = await asyncio.gather(*map(self._database.count, queries))
+            sizes |= {cluster.id: size for cluster, size in zip(block, counts, strict=True)}
+        return sizes
 
     def _write(self, assignment: ClusterAssignment, now: datetime) -> Write:
         change = step_done(STEP)
@@ -253,6 +294,12 @@ class Clusterings:
         reference = self._database.document(COLLECTION, assignment.chunk.chunk_id)
         option = LastUpdateOption(assignment.chunk.update_time)
         return lambda batch: batch.update(reference, change, option)
+
+    def _build_point_writes(
+        self, assignments: Sequence[ClusterAssignment], drawn: KnowledgeMap | None
+    ) -> list[Write]:
+        points = {entry.chunk.chunk_id: entry.point for entry in assignments if entry.point}
+        return Maps(self._database).point_writes(drawn, points) if drawn else []
 
     def _build_change_count_write(self, count: int) -> Write:
         return self._build_clustering_write({"changed": Increment(count), "uncounted": True})
@@ -290,7 +337,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield members_query(client)
     yield cluster_members_query(client, "a")
     yield pending_query(client).limit(1)
-    yield clusters_query(client).select(["size"])
+    yield clusters_query(client).select(["name", "size"])
 
 
 def _to_chunk(snapshot: DocumentSnapshot[Any]) -> AssignedChunk:

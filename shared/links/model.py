@@ -99,7 +99,7 @@ class Link:
         )
 
 
-def source_id_of(url: PublicUrl) -> str:
+def derive_link_source_id(url: PublicUrl) -> str:
     """Return the id of the source of a page. Parameters that only track visitors are ignored."""
     return safe_id(f"link-{_TRACKING.sub('', url.text).rstrip('?&')}")
 

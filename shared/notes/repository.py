@@ -218,7 +218,7 @@ class Notes:
         for snapshot in obsolete.values():
             data = snapshot.to_dict() or {}
             differences.append(IndexDifference(snapshot.id, read_indexed_state(data), NOT_INDEXED))
-            yield _build_deletion(snapshot)
+            yield _build_deletion(snapshot, now)
             yield from removal_writes(self._database, data.get("extracted") or {})
         yield from postings_writes(self._database, KNOWLEDGE, differences)
 
@@ -275,9 +275,13 @@ def _build_replacement(
     return (lambda batch: batch.update(snapshot.reference, update, option)), difference
 
 
-def _build_deletion(snapshot: DocumentSnapshot[Any]) -> Write:
-    option = LastUpdateOption(snapshot.update_time)
-    return lambda batch: batch.delete(snapshot.reference, option)
+def _build_deletion(snapshot: DocumentSnapshot[Any], now: datetime) -> Write:
+    """Build the write that marks a chunk as deleted, and nothing of it as indexed.
+
+    The index job removes its point from the map, and then the chunk.
+    """
+    gone = dict.fromkeys(("indexed", "extracted"), DELETE_FIELD)
+    return put_if_unchanged(snapshot, documents.deletion_update(now) | gone)
 
 
 def _to_note(snapshot: DocumentSnapshot[Any]) -> Note | None:

@@ -574,9 +574,9 @@ class _RestorationContext:
             document = {name: value for name, value in document.items() if name not in NO_VECTOR}
             pending = {name: due for name, due in pending.items() if name != "cluster"}
             pending["embed"] = now
+        if "embed" not in pending:
+            pending["cluster"] = now  # The index job may have removed its point on the map.
         clusters = [name for name in document.get("cluster_id") or () if name in self.clusters]
-        if document.get("cluster_id") and not clusters and "embed" not in pending:
-            pending["cluster"] = now
         document |= {"pending": pending}
         if "cluster_id" in document:
             document["cluster_id"] = clusters

@@ -21,6 +21,7 @@ from shared.index.posting_changes import IndexDifference, postings_writes
 from shared.index.postings import KNOWLEDGE, LAYOUT
 from shared.index.stored_vector import COMPACT, COMPACT_FIELDS, load_compact
 from shared.knowledge import chunk_repository as documents
+from shared.knowledge.map_repository import Maps
 from shared.knowledge.queue import due_query
 from shared.text.terms import ANALYZER_VERSION
 
@@ -117,15 +118,19 @@ class Indexing:
     async def apply(self, changes: Sequence[IndexChange]) -> None:
         """Change the postings and the indexed states of the chunks, in one commit.
 
+        Deleted chunks also lose their extractions, and their points on the map, which costs a
+        round trip.
+
         Raises:
             WriteConflict: A chunk was edited since it was read. Nothing was written.
         """
         writes = [self._build_state_write(change) for change in changes]
         differences = [change.difference for change in changes]
         writes += postings_writes(self._database, KNOWLEDGE, differences)
-        for change in changes:
-            if change.pending.chunk is None:
-                writes += removal_writes(self._database, change.pending.extracted)
+        deleted = [change.pending for change in changes if change.pending.chunk is None]
+        for chunk in deleted:
+            writes += removal_writes(self._database, chunk.extracted)
+        writes += await Maps(self._database).removal_writes([chunk.chunk_id for chunk in deleted])
         await self._database.commit(writes)
 
     async def version(self) -> dict[str, int]:

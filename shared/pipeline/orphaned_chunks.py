@@ -15,6 +15,7 @@ from shared.core.dates import utc_now
 from shared.firestore.writes import put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import deletion_update
+from shared.knowledge.map_repository import Maps
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.pipeline.indexing import STEP
 
@@ -83,12 +84,16 @@ class OrphanedChunks:
     async def delete_tombstones(self, tombstones: Sequence[DocumentSnapshot[Any]]) -> int:
         """Delete the chunks that no longer wait for the index job, and return their number.
 
+        Their points leave the map first, which costs a round trip.
+
         The repair job then removes their entries from the postings, and the sweep of all
         extractions deletes their extractions.
         """
         not_pending = [
             chunk for chunk in tombstones if STEP not in _get_fields(chunk).get("pending", {})
         ]
+        chunk_ids = [tombstone.id for tombstone in not_pending]
+        await self._database.commit(await Maps(self._database).removal_writes(chunk_ids))
         return await self._commit(list(map(_build_deletion, not_pending)))
 
     async def _commit(self, writes: Sequence[Write]) -> int:

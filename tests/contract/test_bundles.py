@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.jobs.ingest.readers import pdf_program
+from functions.jobs.ingest.readers.pdf import program as pdf_program
 from infra.build.bundles import excluded_modules
 from infra.build.discovery import ROOT
 from infra.build.functions import functions

@@ -270,5 +270,10 @@ def test_an_internal_tool_is_called_by_the_gateway(tool: Tool[Any, Any]) -> None
     assert not tool.internal or tool.completes or called
 
 
+@every_tool
+def test_only_an_internal_tool_completes_names(tool: Tool[Any, Any]) -> None:
+    assert tool.internal or not tool.completes
+
+
 def test_generated_files_are_up_to_date() -> None:
     assert generated.stale_files() == []

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.support.gateway_process import Library, RunningGateway
 
 MAX_PAGE_BYTES = 60_000
-PATHS = ("/", "/?q=bread", "/sources", "/sources/baking", "/clusters", "/forgotten")
+PATHS = ("/", "/?q=bread", "/sources", "/sources/baking", "/map", "/forgotten")
 
 
 def get(gateway: RunningGateway, path: str, **headers: str) -> httpx2.Response:
@@ -121,7 +121,7 @@ def test_sources_are_listed_by_title_and_author(inline: RunningGateway) -> None:
 
 
 def test_without_clusters_the_table_says_what_makes_them(inline: RunningGateway) -> None:
-    page = get_page(inline, "/clusters")
+    page = get_page(inline, "/map")
     assert select(page, "table") == []
     assert "The job cluster creates them" in read_text(page).replace("`", "")
 
@@ -134,7 +134,7 @@ def test_a_page_is_small_and_asks_no_other_host(inline: RunningGateway, path: st
     parts = [element.attrib.get("src") or element.attrib["href"] for element in elements]
     assert all(part.startswith("/static/") for part in parts)
     files = [get(inline, part) for part in parts]
-    assert [file.status_code for file in files] == [200] * 3
+    assert {file.status_code for file in files} == {200}
     assert len(response.content) + sum(len(file.content) for file in files) < MAX_PAGE_BYTES
     assert all("immutable" in file.headers["cache-control"] for file in files)
 
@@ -160,6 +160,8 @@ def test_no_page_is_stored_framed_or_scripted(inline: RunningGateway, path: str)
         ("/sources/baking?cursor=x", 400, "is not valid"),
         ("/passages/unknown", 404, "There is nothing at this address"),
         ("/clusters/unknown", 404, "There is nothing at this address"),
+        ("/clusters", 404, "There is no such page"),
+        ("/map?cursor=x", 400, "is not valid"),
         ("/sources?order=x", 400, "is not valid"),
         ("/?q=x&period=x", 400, "is not valid"),
     ],

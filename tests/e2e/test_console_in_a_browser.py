@@ -6,7 +6,6 @@ import asyncio
 import re
 import uuid
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
@@ -15,15 +14,15 @@ import pytest
 from shared.core.caller import Role
 from shared.knowledge.source import Section, Source
 from tests.e2e.access.conftest import CLOUD, in_access, key_maker
-from tests.support import browser as browser_support
+from tests.support.accessibility import find_violations
 from tests.support.gateway_process import INLINE, run_gateway
 from tests.support.knowledge import BAKING, SAILING, fill_project
-from tests.support.npm import NotInstalled, installed
 from tests.support.web_sites import page, serving
 from tests.unit.console.test_escaping import PAYLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from shared.ai.local_embedding import LocalEmbedder
     from tests.support.browser import Browser, Browsers
@@ -54,14 +53,13 @@ IS_IN_VIEW = """element => {
   const {top, bottom} = element.getBoundingClientRect();
   return top >= 0 && bottom <= innerHeight;
 }"""
-AXE_PACKAGE = Path(browser_support.__file__).with_name("axe")
 PAGES = (
     "/",
     "/?q=bread",
     "/?tag=food",
     "/sources",
     "/sources/baking",
-    "/clusters",
+    "/map",
     "/you",
     "/forgotten",
     "/sources/unknown",
@@ -113,16 +111,6 @@ def console(local_embedder: LocalEmbedder, log: Path) -> Iterator[Console]:
     in_access(project, lambda store: store.accounts.set_role("ada", Role.OWNER))
     with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": project, **CLOUD}, log) as gateway:
         yield Console(gateway.url, key, reader_key, project)
-
-
-@pytest.fixture(scope="module")
-def axe() -> str:
-    """The accessibility checker axe-core."""
-    try:
-        folder = installed(AXE_PACKAGE)
-    except NotInstalled as error:
-        pytest.skip(str(error))
-    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
 
 async def test_one_searches_reads_corrects_and_leaves_without_scripts(
@@ -333,10 +321,6 @@ async def test_no_page_scrolls_sideways(browsers: Browsers, console: Console, wi
         assert await browser.page.evaluate(SCROLL_WIDTH) == width
 
 
-AXE_SCRIPT = """async () => (await axe.run()).violations.map(
-  ({id, impact, nodes}) => [id, impact, nodes.map((node) => node.html)])"""
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_axe_finds_nothing(
     browsers: Browsers, console: Console, axe: str, scheme: Literal["light", "dark"]
@@ -344,21 +328,17 @@ async def test_axe_finds_nothing(
     violations: dict[str, Any] = {}
     async with browsers.window(scheme=scheme) as browser:
         await browser.open(console.url)
-        await browser.page.evaluate(axe)
-        violations["sign in"] = await browser.page.evaluate(AXE_SCRIPT)
+        violations["sign in"] = await find_violations(browser.page, axe)
         await console.sign_in(browser)
         for path in PAGES:
             await browser.open(console.url + path)
             for summary in await browser.page.locator("summary").all():
                 await summary.click()
-            await browser.page.evaluate(axe)
-            violations[path] = await browser.page.evaluate(AXE_SCRIPT)
+            violations[path] = await find_violations(browser.page, axe)
         await browser.open(f"{console.url}/?q=bread")
         await browser.page.locator(".hit [data-hit]").first.click()
         await browser.page.locator(".passage.open").wait_for()
-        await browser.page.evaluate(axe)
-        violations["opened passage"] = await browser.page.evaluate(AXE_SCRIPT)
+        violations["opened passage"] = await find_violations(browser.page, axe)
         await console.make_key(browser, "Axe")
-        await browser.page.evaluate(axe)
-        violations["new key"] = await browser.page.evaluate(AXE_SCRIPT)
+        violations["new key"] = await find_violations(browser.page, axe)
     assert {path: problems for path, problems in violations.items() if problems} == {}

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from playwright.async_api import ConsoleMessage, Page, Playwright
 
 PACKAGE: Final = Path(__file__).with_name("chromium")
+MAX_PHONE_WIDTH: Final = 500
+"""The width in CSS pixels up to which a window is a phone's: one with a touch screen."""
 TIMEOUT_MS: Final = 60_000
 """How long an action on a page may take."""
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -137,6 +139,7 @@ class Browsers:
             java_script_enabled=scripts,
             color_scheme=scheme,
             locale=locale,
+            has_touch=width <= MAX_PHONE_WIDTH,
             viewport={"width": width, "height": height},
             ignore_https_errors=True,
         )

@@ -31,7 +31,7 @@ KEY: Final = os.environ.get("CARREL_KEY")
 """The key to sign in with, if people sign in there."""
 DEFAULTS: Final = ("http://localhost:8080", str(ROOT / "docs" / "pictures"))
 """The address of Carrel, and the folder of the pictures."""
-_PAGES: Final = {"home": "/", "results": "/?q=why+do+flaky+tests+hurt%3F", "clusters": "/clusters"}
+_PAGES: Final = {"home": "/", "results": "/?q=why+do+flaky+tests+hurt%3F", "map": "/map"}
 _LOOKS: Final[Sequence[tuple[str, Literal["light", "dark"], int, int]]] = (
     ("light", "light", 1280, 880),
     ("dark", "dark", 1280, 880),
@@ -72,6 +72,8 @@ async def _photograph_pages(browser: Browser, url: str) -> dict[str, bytes]:
     pictures = {"forgotten": await _photograph_forgotten(browser, url)}
     for name, path in _PAGES.items():
         await browser.open(url + path)
+        if name == "map":
+            await browser.wait_for_text("The closer in meaning, the closer on the map.")
         pictures[name] = await browser.page.screenshot()
     await browser.open(url + _PAGES["results"])
     await browser.page.locator("[data-hit]").nth(1).click()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from starlette.routing import Route, Router
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.routing import Route, Router, request_response
 
-from functions.gateway.console import clusters, forgotten, search, sources
+from functions.gateway.console import clusters, forgotten, passage_map, search, sources
 from functions.gateway.console.account import AccountPage
 from functions.gateway.console.keys import KeyPages
 from functions.gateway.console.rendering import serve_static_file
@@ -32,12 +33,16 @@ def console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -> Rou
         "/forgotten": forgotten.show_list,
         "/you": account.show,
         KEY_PATH: keys.complete,
-        "/clusters": clusters.show_list,
+        passage_map.PATH: passage_map.show,
         "/clusters/{cluster_id}": clusters.show,
     }
+    points = GZipMiddleware(request_response(visits.data(passage_map.send_points)))
     return Router(
         [
             *(Route(path, visits.page(show), methods=["GET"]) for path, show in pages.items()),
+            Route("/map/points", points, methods=["GET"]),
+            Route("/map/hits", visits.data(passage_map.send_hits), methods=["GET"]),
+            Route("/map/passages/{chunk_id}", visits.data(passage_map.send_passage)),
             Route("/sources/{source_id}", visits.form(sources.change), methods=["POST"]),
             Route("/forgotten", visits.form(forgotten.change), methods=["POST"]),
             Route("/you", visits.form(account.change), methods=["POST"]),

@@ -1,4 +1,4 @@
-"""The table of clusters, and the passages of one."""
+"""The page of a cluster."""
 
 from __future__ import annotations
 
@@ -10,21 +10,7 @@ if TYPE_CHECKING:
 
     from functions.gateway.console.visits import Visit
 
-CLUSTERS_PER_PAGE: Final = 50
 PASSAGES_PER_PAGE: Final = 20
-
-
-async def show_list(visit: Visit) -> Response:
-    """Show the clusters, the largest first."""
-    cursor = visit.request.query_params.get("cursor")
-    answer = await visit.call("list_clusters", limit=CLUSTERS_PER_PAGE, cursor=cursor)
-    if answer.error:
-        return visit.error_page(answer.error)
-    result = answer.result or {}
-    next_cursor = result.get("next_cursor")
-    next_path = f"/clusters?{urlencode({'cursor': next_cursor})}" if next_cursor else None
-    largest = max((cluster["size"] for cluster in result["clusters"]), default=1)
-    return visit.page("clusters.html", result=result, largest=largest, next_path=next_path)
 
 
 async def show(visit: Visit) -> Response:

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from functions.gateway.oauth.consent_page import SAFE_HEADERS, STYLE
 from shared.core.errors import NotFound
 from shared.text.markup import plain_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from jinja2 import Environment
     from starlette.requests import Request
@@ -31,7 +31,7 @@ _MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "im
 _POLICY: Final = "; ".join(
     (
         *("default-src 'none'", "style-src 'self'", "script-src 'self'", "img-src 'self'"),
-        *("form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"),
+        *("connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"),
     )
 )
 PAGE_HEADERS: Final = {
@@ -49,6 +49,11 @@ def html_page(template: str, *, status: int = 200, **values: object) -> HTMLResp
     """Render a template as the response of a page."""
     html = _templates().get_template(template).render(values)
     return HTMLResponse(html, status, PAGE_HEADERS)
+
+
+def json_data(content: Mapping[str, object], status: int = 200) -> JSONResponse:
+    """Make the response to a script of a page."""
+    return JSONResponse(content, status, PAGE_HEADERS)
 
 
 def redirect(path: str) -> Response:

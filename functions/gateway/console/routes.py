@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from functions.gateway.catalog import Catalog
 
 SECTIONS: Final = (
-    *("sources", "passages", "clusters", "forgotten"),
+    *("sources", "passages", "clusters", "map", "forgotten"),
     *("session", "static", "you"),
 )
 """The first part of each path below `/` that is the console's."""

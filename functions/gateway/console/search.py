@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.datastructures import QueryParams
     from starlette.responses import Response
 
@@ -29,13 +31,15 @@ class Search:
     Attributes:
         query: The words of the query; empty for none.
         filters: The filters, as parameters and values.
+        page: The path of the page that shows what is found.
     """
 
     query: str
     filters: tuple[tuple[str, str], ...]
+    page: str = "/"
 
     @classmethod
-    def parse(cls, parameters: QueryParams) -> Search:
+    def parse(cls, parameters: QueryParams, page: str = "/") -> Search:
         """Read the parameters of an address. Others are ignored."""
         filters = [
             (name, value.strip())
@@ -43,7 +47,7 @@ class Search:
             for value in parameters.getlist(name)
             if value.strip()
         ]
-        return cls(parameters.get("q", "").strip(), tuple(dict.fromkeys(filters)))
+        return cls(parameters.get("q", "").strip(), tuple(dict.fromkeys(filters)), page)
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of search_kb."""
@@ -59,16 +63,27 @@ class Search:
         """Return the address of this search, at a cursor if given."""
         parameters = [("q", self.query)] if self.query else []
         parameters += [*self.filters, *([("cursor", cursor)] if cursor else [])]
-        return f"/?{urlencode(parameters)}" if parameters else "/"
+        return f"{self.page}?{urlencode(parameters)}" if parameters else self.page
 
     def with_filter(self, name: str, value: str) -> Search:
         """Return this search with another filter. Only tags may be several."""
         others = [item for item in self.filters if name == "tag" or item[0] != name]
         return replace(self, filters=(*others, (name, value)))
 
+    def on(self, page: str) -> Search:
+        """Return this search for another page."""
+        return replace(self, page=page)
+
     def without_filter(self, name: str, value: str) -> Search:
         """Return this search without a filter."""
         return replace(self, filters=tuple(f for f in self.filters if f != (name, value)))
+
+    def active_chips(self, cluster_names: Mapping[str, str | None]) -> list[Chip]:
+        """Make a chip for each filter, which takes it away."""
+        return [
+            Chip(_label(name, value, cluster_names), self.without_filter(name, value).path())
+            for name, value in self.filters
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +129,13 @@ async def _show_hits(visit: Visit, search: Search) -> Response:
         error=answer.error,
         search=search,
         result=result,
-        active=[
-            Chip(_label(name, value, names), search.without_filter(name, value).path())
-            for name, value in search.filters
-        ],
+        active=search.active_chips(names),
         chip_groups=_make_hit_chips(search, hits, names),
         next_path=search.path(next_cursor) if next_cursor else None,
     )
 
 
-def _label(name: str, value: str, cluster_names: dict[str, str | None]) -> str:
+def _label(name: str, value: str, cluster_names: Mapping[str, str | None]) -> str:
     """Return what an active filter is called."""
     match name:
         case "cluster":

@@ -12,7 +12,7 @@ from starlette.routing import Route, request_response
 from functions.gateway.auth.public_url import allowed_hosts, own_origins
 from functions.gateway.body_limits import BodyLimit
 from functions.gateway.console.messages import describe_error
-from functions.gateway.console.rendering import html_page
+from functions.gateway.console.rendering import html_page, json_data
 from functions.gateway.console.sessions import ARRIVAL_PATH, SIGN_IN_PATH, Sessions
 from functions.gateway.http_errors import retry_after_header
 from functions.gateway.oauth.http import read_parameters
@@ -33,7 +33,7 @@ from shared.core.log import error_fields, log
 from shared.runtime.messages import CallAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     Page = Callable[["Visit"], Awaitable[Response]]
     Form = Callable[["Visit", dict[str, str]], Awaitable[Response]]
     Handler = Callable[[Request], Awaitable[Response]]
+    AnswerError = Callable[[CarrelError, str], Response]
 
 MAX_FORM_BYTES: Final = 256 * 1024
 """The largest form in bytes. A note has up to 8,000 characters, each up to 12 bytes in a form."""
@@ -138,16 +139,13 @@ class Visit:
 
     def page(self, template: str, error: WireError | None = None, **values: object) -> Response:
         """Make a page, with the status of the error that it shows, if any."""
-        response = html_page(
-            template,
-            status=_STATUS.get(error.code, PlatformFault.status) if error else 200,
-            error=error,
-            visit=self,
-            **values,
-        )
-        if error and error.retry_after is not None:
-            response.headers["retry-after"] = retry_after_header(error.retry_after)
-        return response
+        response = html_page(template, status=_get_status(error), error=error, visit=self, **values)
+        return _set_retry_after(response, error)
+
+    def data(self, content: Mapping[str, object], error: WireError | None = None) -> Response:
+        """Make the response to a script: its data, or instead the message of an error."""
+        response = json_data({"message": error.message} if error else content, _get_status(error))
+        return _set_retry_after(response, error)
 
     def error_page(self, error: WireError) -> Response:
         """Make the page of an error, without which there is nothing to show."""
@@ -195,6 +193,15 @@ class Visits:
 
         return self._guard(handle)
 
+    def data(self, send: Page) -> Handler:
+        """Wrap the handler of a script's request, which is answered by JSON, errors too."""
+
+        async def handle(request: Request) -> Response:
+            session = await self.sessions.find(request)
+            return await send(Visit(request, session, self._catalog, self._pipeline))
+
+        return self._guard(handle, _answer_script)
+
     def form(self, apply: Form) -> ASGIApp:
         """Wrap the handler of a form, which must come from a page of the visitor's session."""
 
@@ -221,8 +228,14 @@ class Visits:
             Route("/session/end", self.form(end), methods=["POST"]),
         ]
 
-    def _guard(self, handle: Handler) -> Handler:
-        """Wrap a handler: other hosts and origins are rejected, and errors become pages."""
+    def _guard(self, handle: Handler, answer_error: AnswerError | None = None) -> Handler:
+        """Wrap a handler: other hosts and origins are rejected, and errors become pages.
+
+        Args:
+            handle: The handler.
+            answer_error: Answers an error instead of a page.
+        """
+        answer_error = answer_error or self._answer_error
 
         async def guarded(request: Request) -> Response:
             if rejection := await self._security.validate_request(request):
@@ -230,10 +243,10 @@ class Visits:
             try:
                 return await handle(request)
             except CarrelError as error:
-                return self._answer_error(error, request.url.path)
-            except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a page
+                return answer_error(error, request.url.path)
+            except Exception as error:  # noqa: BLE001 - the boundary: every error is answered
                 log.error("console_failed", **error_fields(error))
-                return self._answer_error(PlatformFault(INTERNAL_ERROR_MESSAGE))
+                return answer_error(PlatformFault(INTERNAL_ERROR_MESSAGE), request.url.path)
 
         return guarded
 
@@ -259,6 +272,19 @@ class Visits:
             offers_sign_in=may_sign_in and not self._access.settings.local_user,
             path=path,
         )
-        if error.retry_after is not None:
-            response.headers["retry-after"] = retry_after_header(error.retry_after)
-        return response
+        return _set_retry_after(response, error)
+
+
+def _answer_script(error: CarrelError, _path: str) -> Response:
+    """Answer the request of a script with an error that happened before the calls of tools."""
+    return _set_retry_after(json_data({"message": error.message}, error.status), error)
+
+
+def _get_status(error: WireError | None) -> int:
+    return _STATUS.get(error.code, PlatformFault.status) if error else 200
+
+
+def _set_retry_after(response: Response, error: CarrelError | WireError | None) -> Response:
+    if error and error.retry_after is not None:
+        response.headers["retry-after"] = retry_after_header(error.retry_after)
+    return response

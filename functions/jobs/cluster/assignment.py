@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from functions.jobs.cluster.drawing import MapPlacement
 from functions.jobs.cluster.planning import to_matrix
 from shared.clustering.clusters import nearest_clusters
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.clustering_repository import PAGE_SIZE, ClusterAssignment, Clusterings
+from shared.knowledge.map_repository import Maps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 async def assign_pending(
     clustering: Clustering | None, dimension: int, ctx: Context, budget: Budget, report: Report
-) -> None:
+) -> bool:
     """Assign the pending chunks to the current clusters, page by page.
 
     Args:
@@ -34,27 +36,52 @@ async def assign_pending(
         ctx: The context of the run.
         budget: The time of the run.
         report: Counts the chunks that were `placed`.
+
+    Returns:
+        Whether the map had room for all of them.
     """
     clusters = await Clusters(ctx.database).load_all() if clustering else []
+    placement = await _load_placement(clustering, clusters, ctx)
+    has_room, room = True, placement.drawn.room if placement else 0
     while page := await Clusterings(ctx.database).pending(PAGE_SIZE, dimension):
         if budget.spent:
             report.finished = False
-            return
-        assignments = _assign_page(page, clustering, clusters)
+            return has_room
+        if placement and room < len(page):
+            has_room, placement = False, None
+            await Clusterings(ctx.database).set_mapped(is_mapped=False)
+        assignments = _assign_page(page, clustering, clusters, placement)
         report.counts["placed"] += await Clusterings(ctx.database).assign(
-            assignments, ctx.clock(), since=clustering is not None
+            assignments,
+            ctx.clock(),
+            since=clustering is not None,
+            drawn=placement.drawn if placement else None,
         )
+        room -= len(page)
         budget.progress(len(page))
+    return has_room
+
+
+async def _load_placement(
+    clustering: Clustering | None, clusters: Sequence[ClusterWithCentroid], ctx: Context
+) -> MapPlacement | None:
+    """Return the placement on the map; None if no map shows the clustering."""
+    if clustering is None or not clustering.mapped:
+        return None
+    drawn = await Maps(ctx.database).load()
+    return MapPlacement(drawn, clusters) if drawn else None
 
 
 def _assign_page(
     page: Sequence[AssignedChunk],
     clustering: Clustering | None,
     clusters: Sequence[ClusterWithCentroid],
+    placement: MapPlacement | None,
 ) -> list[ClusterAssignment]:
     """Return the assignments of a page.
 
-    Chunks that were embedded with another model stay in their clusters.
+    Chunks that were embedded with another model stay in their clusters, and where they are on the
+    map.
     """
     if clustering is None:
         return [ClusterAssignment(chunk, chunk.cluster_ids) for chunk in page]
@@ -62,14 +89,17 @@ def _assign_page(
     comparable_chunks = [
         chunk for chunk in page if chunk.vector and chunk.model == clustering.model
     ]
-    nearest_ids = (
-        _find_nearest(to_matrix(comparable_chunks), current_clusters) if comparable_chunks else []
-    )
-    cluster_ids = {
-        chunk.chunk_id: ids for chunk, ids in zip(comparable_chunks, nearest_ids, strict=True)
+    if not comparable_chunks:
+        return [ClusterAssignment(chunk, chunk.cluster_ids) for chunk in page]
+    vectors = to_matrix(comparable_chunks)
+    nearest_ids = _find_nearest(vectors, current_clusters)
+    points = placement.place(vectors, nearest_ids) if placement else [None] * len(vectors)
+    assignments = {
+        chunk.chunk_id: ClusterAssignment(chunk, ids, point)
+        for chunk, ids, point in zip(comparable_chunks, nearest_ids, points, strict=True)
     }
     return [
-        ClusterAssignment(chunk, cluster_ids.get(chunk.chunk_id, chunk.cluster_ids))
+        assignments.get(chunk.chunk_id, ClusterAssignment(chunk, chunk.cluster_ids))
         for chunk in page
     ]
 

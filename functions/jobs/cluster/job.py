@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from functions.jobs.cluster.model_names import name_clusters
 from shared.index.embedding_space import EmbeddingSpace
@@ -17,13 +17,18 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget
 
 
+_CHANGES: Final = ("placed", "topics", "named")
+"""The counts of a report that change the sizes or names of clusters."""
+
+
 async def cluster(ctx: Context, budget: Budget) -> Report:
     """Update the clusters to the current chunks.
 
     If little has changed, new chunks are assigned to the current clusters. If the clustering is
     outdated, all chunks are clustered again. If there is no time to read them all, new chunks are
-    assigned to the current clusters instead. Then cluster sizes are counted, empty clusters are
-    deleted, and new clusters are named by the language model.
+    assigned to the current clusters instead. Either adds the chunks to the map; a clustering
+    without a map, such as that of an earlier release, gets one. Then new clusters are named by the
+    language model, cluster sizes are counted, and empty clusters are deleted.
 
     The report counts new clusters as `topics` and assigned chunks as `placed`. Run records store
     these names.
@@ -34,6 +39,7 @@ async def cluster(ctx: Context, budget: Budget) -> Report:
     """
     # NumPy and the modules that use it are imported only when the job runs.
     from functions.jobs.cluster.assignment import assign_pending
+    from functions.jobs.cluster.drawing import draw_stored_clusters
     from functions.jobs.cluster.reclustering import recluster
     from functions.jobs.cluster.schedule import REEMBEDDING, is_due, load_state
 
@@ -45,19 +51,22 @@ async def cluster(ctx: Context, budget: Budget) -> Report:
     state = await load_state(*embedding.space, ctx)
     needs_reclustering = await is_due(state, ctx, report)
     has_reclustered = needs_reclustering and await recluster(state, ctx, budget, report)
+    has_map = state.clustering is not None and state.clustering.mapped
     # If the clustering was made with another model, new chunks cannot be compared with it. They
     # then wait for the next clustering, unless none is due.
     if state.pending and not has_reclustered and (state.comparable or not needs_reclustering):
         clustering = state.clustering if state.comparable else None
-        await assign_pending(clustering, state.dimension, ctx, budget, report)
-    await _count_sizes(state, ctx, report)
+        has_map &= await assign_pending(clustering, state.dimension, ctx, budget, report)
+    if state.clustering and state.comparable and not has_map and not needs_reclustering:
+        await draw_stored_clusters(state.clustering, state.dimension, ctx, budget, report)
     await name_clusters(ctx, budget, report)
+    await _count_sizes(state, ctx, report)
     return report
 
 
 async def _count_sizes(state_before: ClusteringState, ctx: Context, report: Report) -> None:
-    """Count how many chunks each cluster has, if that may have changed."""
-    if state_before.outdated_sizes or report.counts["placed"] or report.counts["topics"]:
+    """Count how many chunks each cluster has, if sizes or names may have changed."""
+    if state_before.outdated_sizes or any(report.counts[name] for name in _CHANGES):
         clustering = await Clusterings(ctx.database).load()
         if clustering:
             await Clusterings(ctx.database).recount(clustering)

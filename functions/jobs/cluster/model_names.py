@@ -89,6 +89,8 @@ async def name_clusters(ctx: Context, budget: Budget, report: Report) -> None:
         for entry, answer in zip(clusters, answers, strict=True):
             if isinstance(answer, ClusterName):
                 renamed_cluster = _rename(entry.cluster, answer, names)
+                if not report.counts["named"]:  # The map gets the names when sizes are counted.
+                    await Clusterings(ctx.database).mark_uncounted()
                 await Clusters(ctx.database).rename(renamed_cluster, generator.model)
                 report.counts["named"] += 1
             elif isinstance(answer, SINGLE_CLUSTER_ERRORS):

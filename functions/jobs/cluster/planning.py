@@ -12,7 +12,6 @@ import numpy as np
 
 from shared.clustering.matching import ClusterMatch, match_clusters
 from shared.clustering.naming import ClusterDescription
-from shared.clustering.projection import project
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import BY_WORDS, ClusterWithCentroid
 
@@ -49,7 +48,6 @@ class ClusterPlan:
         new_cluster: The new centroid and members, and the radius `reach`: the least similarity to
             the centroid at which a chunk joins the cluster.
         members: The ids of its chunks, the most central first.
-        position: Its position on the map.
         cluster_id: The id of the previous cluster, or a new one if there is none.
         previous: The matching cluster of the previous run, or None if it is new.
         description: Its current description, or None if it needs a new one.
@@ -57,7 +55,6 @@ class ClusterPlan:
 
     new_cluster: VectorCluster
     members: tuple[str, ...]
-    position: tuple[float, float]
     cluster_id: str
     previous: ClusterWithCentroid | None
     description: ClusterDescription | None
@@ -73,7 +70,6 @@ class ClusterPlan:
             now: The time of writing.
         """
         named_cluster = self.previous if self.description else None
-        x, y = self.position
         return ClusterWithCentroid(
             cluster=Cluster(
                 cluster_id=self.cluster_id,
@@ -81,8 +77,6 @@ class ClusterPlan:
                 description=description.description,
                 keywords=description.keywords,
                 size=len(self.members),
-                x=x,
-                y=y,
                 run_id=run_id,
                 created_at=self.previous.cluster.created_at if self.previous else now,
             ),
@@ -109,13 +103,10 @@ def plan_clusters(
     """
     previous_clusters = {cluster.cluster.cluster_id: cluster for cluster in clusters}
     members = [tuple(chunks[row].chunk_id for row in cluster.members) for cluster in new_clusters]
-    positions = project([cluster.centroid for cluster in new_clusters])
     plans: list[ClusterPlan] = []
     used_ids = set(previous_clusters)
-    rows = zip(
-        new_clusters, positions, members, _match(members, chunks, previous_clusters), strict=True
-    )
-    for new_cluster, position, chunk_ids, match in rows:
+    matches = _match(members, chunks, previous_clusters)
+    for new_cluster, chunk_ids, match in zip(new_clusters, members, matches, strict=True):
         cluster_id = match.cluster_id if match else _derive_id(chunk_ids, used_ids)
         used_ids.add(cluster_id)
         previous_cluster = previous_clusters.get(cluster_id)
@@ -124,9 +115,7 @@ def plan_clusters(
             if previous_cluster and match
             else None
         )
-        plans.append(
-            ClusterPlan(new_cluster, chunk_ids, position, cluster_id, previous_cluster, description)
-        )
+        plans.append(ClusterPlan(new_cluster, chunk_ids, cluster_id, previous_cluster, description))
     return plans
 
 

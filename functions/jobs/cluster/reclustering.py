@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from functions.jobs.cluster.drawing import MapDrawing
 from functions.jobs.cluster.planning import NAMING_SAMPLE_SIZE, plan_clusters, to_matrix
 from shared.clustering.clusters import find_clusters
 from shared.clustering.naming import ClusterDescription, TitledText, describe_clusters
@@ -20,6 +21,7 @@ from shared.knowledge.clustering_repository import (
     Clustering,
     Clusterings,
 )
+from shared.knowledge.map_repository import Maps
 from shared.runtime.job import Budget
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from functions.jobs.cluster.planning import ClusterPlan
     from functions.jobs.cluster.schedule import ClusteringState
+    from shared.knowledge.cluster_repository import ClusterWithCentroid
     from shared.knowledge.clustering_repository import AssignedChunk
     from shared.runtime.context import Context
     from shared.runtime.job import Report
@@ -64,6 +67,9 @@ async def recluster(state: ClusteringState, ctx: Context, budget: Budget, report
     """
     began = time.monotonic()
     reading = Budget(began + READING_SHARE * (budget.deadline - began))
+    draft = await Maps(ctx.database).begin(
+        await Clusterings(ctx.database).count_embedded(state.model)
+    )
     embeddings = await _read_embeddings(state, ctx, reading)
     if embeddings is None:
         report.finished, report.note = False, NO_TIME
@@ -71,10 +77,15 @@ async def recluster(state: ClusteringState, ctx: Context, budget: Budget, report
     chunks = embeddings.chunks
     clusters = await asyncio.to_thread(find_clusters, embeddings.vectors)
     plans = plan_clusters(clusters, chunks, await Clusters(ctx.database).load_all())
-    clustering = await _write_clusters(plans, state.model, len(chunks), ctx)
+    clustering, stored_clusters = await _write_clusters(plans, state.model, len(chunks), ctx)
     report.counts["topics"] += len(plans)
-    if await _assign_chunks(chunks, plans, ctx, budget, report):
-        await Clusterings(ctx.database).save(replace(clustering, unfinished=False))
+    assignments = _make_assignments(chunks, plans)
+    drawing = MapDrawing(stored_clusters)
+    chunk_ids = [chunk.chunk_id for chunk in chunks]
+    drawing.add(chunk_ids, embeddings.vectors, [entry.cluster_ids for entry in assignments])
+    await drawing.store(draft, clustering, ctx)
+    if await _assign_chunks(assignments, ctx, budget, report):
+        await Clusterings(ctx.database).save(replace(clustering, unfinished=False, mapped=True))
     return True
 
 
@@ -94,22 +105,21 @@ async def _read_embeddings(
 
 async def _write_clusters(
     plans: Sequence[ClusterPlan], model: str, passages: int, ctx: Context
-) -> Clustering:
-    """Store the clusters, and the record of the clustering."""
+) -> tuple[Clustering, list[ClusterWithCentroid]]:
+    """Store the clusters and the record of the clustering, and return them."""
     descriptions = await _describe(plans, ctx)
     now = ctx.clock()
     run_id = f"cluster.{now:%Y%m%dT%H%M%S}"
-    await Clusters(ctx.database).put(
-        [
-            plan.cluster(description, run_id, now)
-            for plan, description in zip(plans, descriptions, strict=True)
-        ]
-    )
+    clusters = [
+        plan.cluster(description, run_id, now)
+        for plan, description in zip(plans, descriptions, strict=True)
+    ]
+    await Clusters(ctx.database).put(clusters)
     clustering = Clustering(
         model=model, run_id=run_id, made_at=now, passages=passages, unfinished=True
     )
     await Clusterings(ctx.database).save(clustering)
-    return clustering
+    return clustering, clusters
 
 
 async def _describe(plans: Sequence[ClusterPlan], ctx: Context) -> list[ClusterDescription]:
@@ -130,28 +140,30 @@ async def _describe(plans: Sequence[ClusterPlan], ctx: Context) -> list[ClusterD
     return await asyncio.to_thread(describe_clusters, passages, current)
 
 
-async def _assign_chunks(
-    chunks: Sequence[AssignedChunk],
-    plans: Sequence[ClusterPlan],
-    ctx: Context,
-    budget: Budget,
-    report: Report,
-) -> bool:
-    """Assign every chunk to its clusters. Return whether there was time for all."""
+def _make_assignments(
+    chunks: Sequence[AssignedChunk], plans: Sequence[ClusterPlan]
+) -> list[ClusterAssignment]:
+    """Return the clusters of every chunk."""
     cluster_ids: defaultdict[str, list[str]] = defaultdict(list)
     for plan in plans:
         for chunk_id in plan.members:
             cluster_ids[chunk_id].append(plan.cluster_id)
-    for start in range(0, len(chunks), PAGE_SIZE):
+    return [_make_assignment(chunk, cluster_ids[chunk.chunk_id]) for chunk in chunks]
+
+
+async def _assign_chunks(
+    assignments: Sequence[ClusterAssignment], ctx: Context, budget: Budget, report: Report
+) -> bool:
+    """Assign every chunk to its clusters. Return whether there was time for all."""
+    for start in range(0, len(assignments), PAGE_SIZE):
         if budget.spent:
             report.finished = False
             return False
-        page = chunks[start : start + PAGE_SIZE]
-        assignments = [_make_assignment(chunk, cluster_ids[chunk.chunk_id]) for chunk in page]
+        page = assignments[start : start + PAGE_SIZE]
         report.counts["placed"] += await Clusterings(ctx.database).assign(
-            assignments, ctx.clock(), since=False
+            page, ctx.clock(), since=False
         )
-        budget.progress(sum(chunk.pending for chunk in page))
+        budget.progress(sum(assignment.chunk.pending for assignment in page))
     return True
 
 

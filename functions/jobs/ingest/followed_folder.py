@@ -18,16 +18,16 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.missing_sources import MissingCounts
+from functions.jobs.ingest.readers.decoding import derive_file_source_id
 from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import (
     explain_excess,
-    format_of,
-    identity_of,
+    find_format_by_name,
+    find_identity,
     make_source_file,
     read_entries,
 )
-from functions.jobs.ingest.readers.readwise_export import is_book
-from functions.jobs.ingest.readers.text_files import source_id_of
+from functions.jobs.ingest.readers.readwise.export import is_book
 from functions.jobs.ingest.roots import is_gone
 from shared.knowledge.followed_files import FileState, FollowedFiles
 
@@ -93,7 +93,7 @@ class FolderChanges:
         return {
             path: state.ids[0]
             for path, state in self.states.items()
-            if identity_of(path) is Identity.FILE and state.ids
+            if find_identity(path) is Identity.FILE and state.ids
         }
 
     def without_books(self) -> FolderChanges:
@@ -147,7 +147,7 @@ class FollowedFolder:
         cannot be read is neither missing nor changed.
         """
         states = await self._load()
-        has_exports = any(identity_of(path) is Identity.ORIGIN for path in states)
+        has_exports = any(find_identity(path) is Identity.ORIGIN for path in states)
         books = await self._books_elsewhere() if has_exports else frozenset()
         return await asyncio.to_thread(_Comparison(self._listing, states, books).changes)
 
@@ -161,7 +161,7 @@ class FollowedFolder:
             root.path / name: state.ids
             for root, files in zip(others, loaded, strict=True)
             for name, state in files.items()
-            if identity_of(PurePath(name)) is Identity.ORIGIN and not state.missing
+            if find_identity(PurePath(name)) is Identity.ORIGIN and not state.missing
         }
         gone = await asyncio.to_thread(lambda: set(filter(is_gone, exports)))
         return frozenset(name for path, ids in exports.items() if path not in gone for name in ids)
@@ -191,7 +191,7 @@ class FollowedFolder:
         """
         files: dict[Root, dict[str, FileState]] = {root: {} for root in self._stored}
         for path, state in states.items():
-            root = self._roots.get(path) or self._listing.root_of(path)
+            root = self._roots.get(path) or self._listing.find_root(path)
             files[root][path.relative_to(root.path).as_posix()] = state
         for root, stored in self._stored.items():
             is_read = root.path.is_relative_to(self._scope)
@@ -309,7 +309,7 @@ class _Comparison:
         """Return whether a former file is now at another path, which may differ only in case."""
         if _has_records(old) != _has_records(new):
             return False
-        if _has_records(new) and self._listing.root_of(old) != self._listing.root_of(new):
+        if _has_records(new) and self._listing.find_root(old) != self._listing.find_root(new):
             return False  # The ids of records begin with the name of the root.
         try:
             return old in hashes or is_gone(old) or old.samefile(new)
@@ -322,9 +322,9 @@ class _Comparison:
             return self._read_record_ids(path, state.ids)
         if state.ids:
             return state.ids[:1]  # The others are of files that this one replaced.
-        root = self._listing.root_of(path)
+        root = self._listing.find_root(path)
         key = path.relative_to(root.path).as_posix()
-        ids = (source_id_of(root.collection, key, number) for number in count(1))
+        ids = (derive_file_source_id(root.collection, key, number) for number in count(1))
         return (next(name for name in ids if name not in taken),)
 
     def _read_record_ids(self, path: Path, former: tuple[str, ...]) -> tuple[str, ...]:
@@ -333,7 +333,7 @@ class _Comparison:
         entries = [entry for _, entry in read_entries(file)]
         sources = [entry for entry in entries if not isinstance(entry, str)]
         ids = [source.source_id for source in sources if not _is_exported(source)]
-        file_format = format_of(path)
+        file_format = find_format_by_name(path)
         is_partial = file_format is not None and file_format.is_partial(file)
         is_complete = len(sources) == len(entries) and not is_partial
         return tuple(dict.fromkeys(ids if is_complete else [*former, *ids]))
@@ -352,7 +352,7 @@ def content_hash(name: str, path: Path) -> int:
 
 
 def _has_records(path: Path) -> bool:
-    return identity_of(path) is not Identity.FILE
+    return find_identity(path) is not Identity.FILE
 
 
 def _is_exported(source: Source) -> bool:

@@ -20,7 +20,7 @@ from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import (
     FileListing,
     InputProblem,
-    identity_of,
+    find_identity,
     list_files,
     make_source_file,
     read_entries,
@@ -289,7 +289,7 @@ def _read_sample(listing: FileListing) -> list[str]:
 
 def _pick_sample_names(listing: FileListing) -> list[str]:
     """Return the names of up to 30 files that are not exports, from all of the folder."""
-    names = [name for name in listing.files if identity_of(PurePath(name)) is not Identity.ORIGIN]
+    names = [name for name in listing.files if find_identity(PurePath(name)) is not Identity.ORIGIN]
     return names[:: len(names) // BATCH_SIZE + 1]
 
 
@@ -308,7 +308,7 @@ async def count_texts(path: str) -> int:
 def _count_texts_per_file(listing: FileListing) -> Iterator[int]:
     """Yield the number of texts in each file."""
     for name in listing.files:
-        if identity_of(PurePath(name)) is Identity.FILE:
+        if find_identity(PurePath(name)) is Identity.FILE:
             yield 1
         else:
             entries = read_entries(make_source_file(name, listing))

@@ -30,7 +30,7 @@ class Registration:
     is_renamed: bool = False
 
 
-def root_of(path: Path, roots: Sequence[Root]) -> Root | None:
+def find_root(path: Path, roots: Sequence[Root]) -> Root | None:
     """Return the innermost ingested folder that is the given path or contains it.
 
     A file that was ingested on its own, before any folder around it, belongs to the root of its
@@ -59,7 +59,7 @@ def register(folder: Path, roots: Sequence[Root], files: Sequence[str] = ()) -> 
     Returns:
         The folder's root and the list of registered folders, which is new if anything changed.
     """
-    enclosing = root_of(folder.joinpath(*files[:1]), roots)
+    enclosing = find_root(folder.joinpath(*files[:1]), roots)
     if enclosing and enclosing.path != folder:
         inner = folder.relative_to(enclosing.path.parent).as_posix()
         note = f"{inner} is stored as part of {enclosing.name}."

@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from functions.jobs.ingest.readers.reading import read
 from shared.clustering.clusters import compute_centroid, compute_reach
-from shared.clustering.projection import project
 from shared.knowledge.cards import BY_HAND, Cards
 from shared.knowledge.chunk import split_source
 from shared.knowledge.cluster import Cluster
@@ -161,20 +160,17 @@ def with_centroids(
     members: Mapping[str, Sequence[str]],
     vectors: Mapping[str, Vector],
 ) -> list[ClusterWithCentroid]:
-    """Add centroids and map coordinates to clusters, and drop clusters without vectors."""
-    points = {}
+    """Add centroids to clusters, and drop clusters without vectors."""
+    arrays = {}
     for cluster in clusters:
         member_vectors = [vectors[name] for name in members[cluster.cluster_id] if name in vectors]
         if member_vectors:
-            points[cluster] = np.array(member_vectors)
-    centroids = [compute_centroid(array) for array in points.values()]
+            arrays[cluster] = np.array(member_vectors)
     return [
         ClusterWithCentroid(
-            _to_cluster(cluster, coordinates), tuple(centroid.tolist()), compute_reach(array)
+            _to_cluster(cluster), tuple(compute_centroid(array).tolist()), compute_reach(array)
         )
-        for (cluster, array), centroid, coordinates in zip(
-            points.items(), centroids, project(centroids), strict=True
-        )
+        for cluster, array in arrays.items()
     ]
 
 
@@ -189,16 +185,8 @@ def _read(folder: Path) -> tuple[SampleKnowledge, ChunkIds]:
     }
 
 
-def _to_cluster(cluster: SampleCluster, coordinates: tuple[float, float]) -> Cluster:
-    x, y = coordinates
-    return Cluster(
-        cluster.cluster_id,
-        cluster.name,
-        cluster.description,
-        keywords=cluster.keywords,
-        x=x,
-        y=y,
-    )
+def _to_cluster(cluster: SampleCluster) -> Cluster:
+    return Cluster(cluster.cluster_id, cluster.name, cluster.description, keywords=cluster.keywords)
 
 
 async def _run(ctx: Context, budget: Budget) -> Report:

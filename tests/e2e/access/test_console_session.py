@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.e2e.access.all_tools_gateway import Carrel
     from tests.e2e.access.conftest import MakeKey
 
-PRIVATE_PATHS = ("/", "/?q=x", "/sources", "/sources/x", "/clusters", "/clusters/x", "/passages/x")
+PRIVATE_PATHS = ("/", "/?q=x", "/sources", "/sources/x", "/map", "/clusters/x", "/passages/x")
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +53,13 @@ def test_without_a_session_every_page_asks_to_sign_in(url: str, path: str) -> No
     person = Person(url).open(path)
     assert person.texts("h1") == ["Sign in"]
     assert person.buttons == ["Sign in"]
+
+
+@pytest.mark.parametrize("path", ["/map/points", "/map/hits?q=x", "/map/passages/x"])
+def test_without_a_session_a_script_gets_no_data(url: str, path: str) -> None:
+    response = httpx2.get(url + path)
+    assert response.status_code == 401
+    assert "Sign in" in response.json()["message"]
 
 
 def test_a_wrong_key_starts_no_session(url: str) -> None:
@@ -98,7 +105,7 @@ def test_a_session_ends_after_30_days(url: str, make_key: MakeKey, realm: str) -
 
     lifetime = in_access(realm, move_expiry)
     assert timedelta(days=29.9) < lifetime < timedelta(days=30.1)
-    assert person.open("/clusters").texts("h1") == ["Sign in"]
+    assert person.open("/map").texts("h1") == ["Sign in"]
 
 
 def test_a_person_signs_in_with_google(realm: str, log: Path) -> None:
@@ -112,8 +119,8 @@ def test_a_person_signs_in_with_google(realm: str, log: Path) -> None:
             "ALLOWED_EMAILS": '["ada@example.com"]',
         }
         with run_gateway(INLINE, environment, log) as gateway:
-            person = Person(gateway.url).open("/clusters").submit("Continue with Google")
-            assert person.path == "/clusters"
+            person = Person(gateway.url).open("/map").submit("Continue with Google")
+            assert person.path == "/map"
             assert person.texts(".who a") == ["ada@example.com"]
 
 
@@ -215,9 +222,9 @@ def test_without_signing_in_public_pages_offer_it(carrel: Carrel, make_key: Make
 def test_too_many_pages_are_too_many_calls(realm: str, log: Path, make_key: MakeKey) -> None:
     environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, "READS_PER_MINUTE": "2"}
     with run_gateway(INLINE, environment, log) as gateway:
-        person = Person(gateway.url).sign_in(make_key("visits.often"), "/clusters")
-        assert person.open("/clusters").response.status_code == 200
-        assert person.open("/clusters").response.status_code == 429
+        person = Person(gateway.url).sign_in(make_key("visits.often"), "/map")
+        assert person.open("/map").response.status_code == 200
+        assert person.open("/map").response.status_code == 429
         assert person.texts("[role=alert]")[0].startswith("You have reached the limit")
         assert int(person.response.headers["retry-after"]) > 0
         assert person.texts(".who a") == ["visits.often"]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.jobs.ingest.readers import kindle_notebook, readwise_export
+from functions.jobs.ingest.readers.kindle import notebook
+from functions.jobs.ingest.readers.readwise import export
 from infra.build.discovery import ROOT
 from infra.cli.ingest_preview import MAX_PROBLEMS, format_duration
 from shared.core.caller import Caller
@@ -189,8 +190,8 @@ def test_a_dry_run_names_contents_and_problems(tmp_path: Path) -> None:
 def test_a_dry_run_names_formats_by_content_and_records_that_are_there_twice(
     tmp_path: Path,
 ) -> None:
-    write_file(tmp_path, "exports/Sails - Notebook.html", kindle_notebook.FORMAT.example)
-    book = readwise_export.FORMAT.example
+    write_file(tmp_path, "exports/Sails - Notebook.html", notebook.FORMAT.example)
+    book = export.FORMAT.example
     write_file(tmp_path, "exports/readwise 1.json", book)
     write_file(tmp_path, "exports/readwise 2.json", book)
     for number in range(MAX_PROBLEMS):

@@ -57,12 +57,12 @@ async def browser(access: Access) -> AsyncIterator[httpx2.AsyncClient]:
     transport = httpx2.ASGITransport(app)
     url = "https://carrel.example"
     async with httpx2.AsyncClient(transport=transport, base_url=url) as client:
-        consent = await client.get("/clusters", follow_redirects=True)
+        consent = await client.get("/map", follow_redirects=True)
         form = dict(html.fromstring(consent.content).forms[0].form_values())
         decision = {"key": key, "decision": "allow"}
         response = await client.post("/consent", data=form | decision)
         arrival = await client.get(response.headers["location"])
-        assert arrival.headers["location"] == "/clusters"
+        assert arrival.headers["location"] == "/map"
         yield client
 
 
@@ -75,7 +75,7 @@ async def test_over_https_the_cookie_is_secure_and_of_this_host(
     assert cookie.get_nonstandard_attr("SameSite") == "lax"
     assert cookie.path == "/"
     assert not cookie.domain_specified
-    assert (await browser.get("/clusters")).status_code == 200
+    assert (await browser.get("/map")).status_code == 200
 
 
 async def test_a_session_lasts_30_days_from_sign_in(
@@ -84,9 +84,9 @@ async def test_a_session_lasts_30_days_from_sign_in(
     clock = access.clock
     assert isinstance(clock, SettableClock)
     clock.advance(days=29)
-    assert (await browser.get("/clusters")).status_code == 200
+    assert (await browser.get("/map")).status_code == 200
     clock.advance(days=1, seconds=1)
-    assert (await browser.get("/clusters")).status_code == 303
+    assert (await browser.get("/map")).status_code == 303
 
 
 async def test_a_visit_writes_nothing(browser: httpx2.AsyncClient, access: Access) -> None:
@@ -94,7 +94,7 @@ async def test_a_visit_writes_nothing(browser: httpx2.AsyncClient, access: Acces
     grants = AccessStore(access.connection).grants
     grant_id = str(cookie.value).partition(".")[0]
     before = await grants.get(grant_id)
-    await browser.get("/clusters")
+    await browser.get("/map")
     assert await grants.get(grant_id) == before
     assert before
     assert before.expires_at - before.created_at == timedelta(days=30)

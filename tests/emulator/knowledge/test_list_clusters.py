@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 async def cluster(ctx: Context, cluster_id: str, size: int) -> None:
     described = {"name": cluster_id.title(), "description": "All of it.", "keywords": ["a", "b"]}
-    await set_fields(ctx, f"clusters/{cluster_id}", described | {"size": size, "x": 0.5, "y": 0.5})
+    await set_fields(ctx, f"clusters/{cluster_id}", described | {"size": size})
 
 
 async def test_every_field_of_a_cluster_is_returned(ctx: Context) -> None:

@@ -33,7 +33,7 @@ REEF, ANCHOR = (chunk.chunk_id for chunk in with_chunks(SAILING).chunks)
 
 
 def centred(cluster_id: str, *, centroid: Vector = (1.0, 0.0)) -> ClusterWithCentroid:
-    cluster = Cluster(cluster_id, cluster_id.title(), "A topic.", ("one", "two"), x=0.5, y=-1.0)
+    cluster = Cluster(cluster_id, cluster_id.title(), "A topic.", ("one", "two"))
     return ClusterWithCentroid(cluster, centroid)
 
 

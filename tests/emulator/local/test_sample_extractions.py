@@ -12,7 +12,7 @@ import pytest
 
 from functions.jobs.extract.reader import MIN_CHARACTERS
 from functions.jobs.ingest.readers.reading import read
-from functions.jobs.ingest.readers.readwise_export import BOOK_NOTE_TAG, SUMMARY_TAG
+from functions.jobs.ingest.readers.readwise.export import BOOK_NOTE_TAG, SUMMARY_TAG
 from infra.local.sample.extractions import (
     MODEL,
     SampleExtraction,

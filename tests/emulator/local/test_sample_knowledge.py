@@ -16,7 +16,6 @@ from functions.jobs.cluster.job import cluster
 from functions.jobs.ingest.readers.reading import read
 from infra.local.sample.knowledge import FOLDER, SampleKnowledge, add_knowledge, chunks_by_highlight
 from shared.ai.embedding import unit_vector
-from shared.clustering.projection import project
 from shared.core.ids import safe_id
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
@@ -218,13 +217,3 @@ async def test_clusters_without_highlights_are_deleted(ctx: Context, sample: Pat
     await add_knowledge(ctx, sample)
     await cluster(ctx, ample_budget())
     assert await documents(ctx, "clusters") == {}
-
-
-def test_a_map_spreads_clusters_along_the_longest_axis() -> None:
-    places = project([(0.0, 0.0, 3.0), (0.0, 1.0, 0.0), (0.0, -1.0, 0.0), (0.0, 0.0, -3.0)])
-    assert places == [(3.0, 0.0), (0.0, 1.0), (0.0, -1.0), (-3.0, 0.0)]
-
-
-@pytest.mark.parametrize("centroids", [[], [(1.0, 0.0)], [(1.0, 0.0), (1.0, 0.0)]])
-def test_equal_clusters_are_at_the_center_of_the_map(centroids: list[Vector]) -> None:
-    assert project(centroids) == [(0.0, 0.0)] * len(centroids)

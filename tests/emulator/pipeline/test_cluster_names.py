@@ -14,6 +14,7 @@ from shared.ai.generation import Generated, InvalidAnswer
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError, InvalidInput, Unavailable
 from shared.core.meter import Meter
+from shared.knowledge.map_repository import Maps
 from shared.runtime.context import App
 from tests.support.cluster_chunks import SIZE, THEMES, add_sources, themed_source
 from tests.support.fakes.embedder import WordEmbedder
@@ -98,6 +99,9 @@ async def test_model_names_each_cluster_once_and_tokens_count(
     report = await run(ctx)
     expected = {theme: (f"All there is about {theme}", "namer-1") for theme in THEMES}
     assert (await theme_names(ctx), report.counts["named"]) == (expected, 5)
+    drawn = await Maps(ctx.database).load()
+    assert drawn
+    assert {entry.name for entry in drawn.clusters} == {name for name, _ in expected.values()}
     await run(ctx)
     assert (len(namer.asked), meter.input_tokens, meter.output_tokens) == (5, 500, 50)
 

@@ -12,7 +12,7 @@ import pytest
 from functions.jobs.ingest.batches import MAX_CHARACTERS, batches
 from functions.jobs.ingest.job import ingest
 from functions.jobs.ingest.readers.json_lines import LINE_BYTES
-from functions.jobs.ingest.readers.readwise_export import MAX_BYTES as MAX_EXPORT
+from functions.jobs.ingest.readers.readwise.export import MAX_BYTES as MAX_EXPORT
 from functions.jobs.ingest.readers.text_files import MAX_BYTES as MAX_TEXT
 from functions.jobs.ingest.readwise.sync import DEAD_LETTERS, MARGIN
 from shared.core.deferral import MAX_TRIES

@@ -47,7 +47,8 @@ def answer_but(tool_name: str, error: CarrelError) -> FakeDispatcher:
         ("search_kb", "/?q=x", ".search"),
         ("get_chunk", "/sources/s?passage=c", ".passage"),
         ("get_source", "/sources/s", ".brand"),
-        ("list_clusters", "/clusters", ".brand"),
+        ("list_clusters", "/map", ".map"),
+        ("get_cluster", "/clusters/c", ".brand"),
         ("list_forgotten", "/forgotten", ".brand"),
     ],
 )
@@ -85,7 +86,7 @@ async def test_an_error_of_the_main_tool_is_the_status(
 async def test_a_fault_of_the_console_reveals_nothing() -> None:
     dispatcher = FakeDispatcher(lambda *_: {"unexpected": "a private thought"})
     async with console_client(dispatcher) as client:
-        response = await client.get("/clusters")
+        response = await client.get("/clusters/c")
     assert response.status_code == 500
     [message] = texts(parse_page(response), "[role=alert]")
     assert message.startswith("Carrel has an internal error")

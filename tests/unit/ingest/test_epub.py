@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from functions.jobs.ingest.readers import epub
 from functions.jobs.ingest.readers.archives import MAX_ENTRIES
+from functions.jobs.ingest.readers.epub.book import MAX_BYTES
 from tests.support.epub_files import make_epub, make_nav, make_ncx, make_xhtml, make_zip
 from tests.support.source_files import read_one, read_problems, read_warnings, write_file
 
@@ -315,7 +315,7 @@ def test_what_is_no_book_is_refused_with_advice(tmp_path: Path, data: bytes, rea
 
 def test_a_large_file_is_not_opened(tmp_path: Path) -> None:
     with (tmp_path / "sails.epub").open("wb") as file:
-        file.truncate(epub.MAX_BYTES + 1)
+        file.truncate(MAX_BYTES + 1)
     assert read_problems(tmp_path) == [("sails.epub", "is larger than 100 MB: split it")]
 
 

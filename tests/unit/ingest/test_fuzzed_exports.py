@@ -9,15 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from functions.jobs.ingest.readers import (
-    kindle_clippings,
-    kindle_notebook,
-    readwise_csv,
-    readwise_export,
-    text_files,
-)
+from functions.jobs.ingest.readers import text_files
 from functions.jobs.ingest.readers.decoding import SourceFile
+from functions.jobs.ingest.readers.kindle import clippings, notebook
 from functions.jobs.ingest.readers.reading import read_entries
+from functions.jobs.ingest.readers.readwise import csv_export, export
 from shared.knowledge.source import Source
 from tests.support.source_files import read_one, read_warnings, write_file
 
@@ -25,10 +21,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EXAMPLES = {
-    "export.json": readwise_export.FORMAT.example,
-    "export.csv": readwise_csv.FORMAT.example,
-    "My Clippings.txt": kindle_clippings.FORMAT.example,
-    "notebook.html": kindle_notebook.FORMAT.example,
+    "export.json": export.FORMAT.example,
+    "export.csv": csv_export.FORMAT.example,
+    "My Clippings.txt": clippings.FORMAT.example,
+    "notebook.html": notebook.FORMAT.example,
     "note.md": text_files.FORMAT.example,
     "note.txt": "A flaky test is worse than none.",
 }
@@ -88,9 +84,9 @@ def test_damaged_file_gives_sources_or_messages(folder: Path, name: str, content
 
 @given(data=st.data())
 def test_fields_of_any_value_give_sources_or_messages(folder: Path, data: st.DataObject) -> None:
-    names = st.sampled_from([*readwise_export.Highlight.model_fields, "other"])
+    names = st.sampled_from([*export.Highlight.model_fields, "other"])
     highlights = st.lists(st.dictionaries(names, JSON), max_size=3)
-    book_names = st.sampled_from([*readwise_export.Book.model_fields, "other"])
+    book_names = st.sampled_from([*export.Book.model_fields, "other"])
     book = data.draw(st.dictionaries(book_names, JSON))
     book |= {"user_book_id": 7, "highlights": data.draw(highlights | JSON)}
     entries = read_content(folder, "export.json", json.dumps([book]).encode())

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from functions.jobs.ingest.readers import html_page
 from functions.jobs.ingest.readers.decoding import Unreadable
-from functions.jobs.ingest.readers.html_page import make_article_source
+from functions.jobs.ingest.readers.html.page import MAX_BYTES, MAX_ELEMENTS, make_article_source
 from tests.support.epub_files import make_epub
 from tests.support.pdf_files import make_pdf
 from tests.support.source_files import read_one, read_problems, read_sources, write_file
@@ -195,13 +194,13 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_page_of_too_many_elements_is_refused() -> None:
-    html = b"<p>a b c</p>" * (html_page.MAX_ELEMENTS + 1)
+    html = b"<p>a b c</p>" * (MAX_ELEMENTS + 1)
     assert refusal(html) == "has more than 50,000 elements, too many for an article: split the page"
 
 
 def test_a_large_page_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "page.html").open("wb") as file:
-        file.truncate(html_page.MAX_BYTES + 1)
+        file.truncate(MAX_BYTES + 1)
     assert read_problems(tmp_path) == [("page.html", "is larger than 16 MB: split it")]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from lxml import html
 
-from functions.jobs.ingest.readers.blocks import read_blocks
-from functions.jobs.ingest.readers.inline_markup import replace_inline_markup
+from functions.jobs.ingest.readers.html.blocks import read_blocks
+from functions.jobs.ingest.readers.html.inline_markup import replace_inline_markup
 
 
 def read(markup: str) -> list[str]:

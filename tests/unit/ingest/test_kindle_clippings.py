@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.jobs.ingest.readers.formats import Identity
-from functions.jobs.ingest.readers.kindle import LANGUAGES
-from functions.jobs.ingest.readers.reading import format_of, identity_of
+from functions.jobs.ingest.readers.kindle.annotation import LANGUAGES
+from functions.jobs.ingest.readers.reading import find_format_by_name, find_identity
 from shared.knowledge.source import Locator, Section, Source
 from tests.support.source_files import (
     read_one,
@@ -404,7 +404,7 @@ def test_id_of_a_book_does_not_depend_on_the_file(tmp_path: Path) -> None:
         for folder, text in [("old kindle", "a"), ("new kindle", "b")]
     ]
     assert len(set(ids)) == 1
-    assert identity_of(tmp_path / "My Clippings.txt") is Identity.ORIGIN
+    assert find_identity(tmp_path / "My Clippings.txt") is Identity.ORIGIN
 
 
 @pytest.mark.parametrize(
@@ -412,7 +412,7 @@ def test_id_of_a_book_does_not_depend_on_the_file(tmp_path: Path) -> None:
     ["My Clippings.txt", "Meine Clippings.TXT", "Mis recortes.txt", "my_clippings-2.txt"],
 )
 def test_clippings_are_known_by_the_names_of_their_files(tmp_path: Path, name: str) -> None:
-    file_format = format_of(tmp_path / name)
+    file_format = find_format_by_name(tmp_path / name)
     assert file_format is not None
     assert file_format.name == "Kindle clippings"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.jobs.ingest.readers.kindle_notebook import recognizes
+from functions.jobs.ingest.readers.kindle.notebook import recognizes
 from shared.knowledge.source import Locator, Source
 from tests.support.source_files import read_one, read_problems, write_file
 

@@ -11,7 +11,7 @@ from functions.jobs.ingest.links.page import FETCH_RULES, fetch_source
 from functions.jobs.ingest.readers.decoding import Unreadable
 from shared.core.public_url import PublicUrl
 from shared.core.safe_fetch import SafeFetch
-from shared.links.model import Link, source_id_of
+from shared.links.model import Link, derive_link_source_id
 from tests.support.https_server import HOST, DocumentServer, Page
 from tests.support.links import ESSAY, SITE, fetcher_for, serve_site, text_page
 
@@ -35,7 +35,7 @@ def server() -> Iterator[DocumentServer]:
 def make_link(url: str, *, title: str | None = None, tags: tuple[str, ...] = ()) -> Link:
     address = PublicUrl.of_link(url)
     return Link(
-        source_id=source_id_of(address),
+        source_id=derive_link_source_id(address),
         url=address.text,
         saved_by="ed",
         requested_at=NOW,
@@ -60,14 +60,14 @@ async def test_a_page_becomes_an_article(server: DocumentServer) -> None:
     assert source.text == ESSAY
     assert (source.category, source.origin) == ("articles", "link")
     assert source.source_url == f"{SITE}/essay"
-    assert source.source_id == source_id_of(PublicUrl.of_link(f"{SITE}/essay"))
+    assert source.source_id == derive_link_source_id(PublicUrl.of_link(f"{SITE}/essay"))
 
 
 async def test_the_url_is_the_one_after_redirects(server: DocumentServer) -> None:
     server.pages["/old"] = Page(status=301, headers={"Location": f"{SITE}/essay"})
     source = await fetch(server, "old")
     assert source.source_url == f"{SITE}/essay"
-    assert source.source_id == source_id_of(PublicUrl.of_link(f"{SITE}/old"))
+    assert source.source_id == derive_link_source_id(PublicUrl.of_link(f"{SITE}/old"))
 
 
 @pytest.mark.parametrize(
@@ -197,10 +197,10 @@ async def test_this_machine_is_not_fetched(server: DocumentServer) -> None:
     ],
 )
 def test_spellings_of_an_address_are_one_source(one: str, other: str) -> None:
-    ids = {source_id_of(PublicUrl.of_link(url)) for url in (one, other)}
+    ids = {derive_link_source_id(PublicUrl.of_link(url)) for url in (one, other)}
     assert len(ids) == 1
 
 
 def test_other_addresses_are_other_sources() -> None:
     urls = [f"{SITE}/a", f"{SITE}/b", f"https://{HOST}/a", f"{SITE}/a?b=1", f"{SITE}/a?b=2"]
-    assert len({source_id_of(PublicUrl.of_link(url)) for url in urls}) == len(urls)
+    assert len({derive_link_source_id(PublicUrl.of_link(url)) for url in urls}) == len(urls)

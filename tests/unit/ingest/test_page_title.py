@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.jobs.ingest.readers.page_title import PageTitles, choose_title
+from functions.jobs.ingest.readers.html.title import PageTitles, choose_title
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

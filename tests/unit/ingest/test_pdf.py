@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from functions.jobs.ingest.readers import pdf, pdf_program
 from functions.jobs.ingest.readers.decoding import Unreadable
-from functions.jobs.ingest.readers.pdf import make_pdf_source
+from functions.jobs.ingest.readers.pdf import document, program
+from functions.jobs.ingest.readers.pdf.document import make_pdf_source
 from tests.support.pdf_files import Annotation, make_pdf
 from tests.support.source_files import read_one, read_problems, read_warnings, write_file
 
@@ -202,7 +202,7 @@ def test_a_count_of_pages_is_not_believed(tmp_path: Path) -> None:
 
 
 def test_too_many_pages_are_refused(tmp_path: Path) -> None:
-    data = make_pdf(*([] for _ in range(pdf_program.MAX_PAGES + 1)))
+    data = make_pdf(*([] for _ in range(program.MAX_PAGES + 1)))
     assert refusal(tmp_path, data) == "has 5,001 pages, more than 5,000: split it"
 
 
@@ -216,7 +216,7 @@ def test_a_page_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_slow_file_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pdf, "MAX_SECONDS", 0.001)
+    monkeypatch.setattr(document, "MAX_SECONDS", 0.001)
     assert "takes longer than" in refusal(tmp_path, make_pdf(WIND))
 
 
@@ -235,10 +235,10 @@ def test_a_file_of_50_mb_is_read_within_the_limit_of_memory(tmp_path: Path) -> N
 
 def test_secrets_do_not_reach_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("READWISE_TOKEN", "token")
-    program = "import json, os; print(json.dumps({'refusal': ' '.join(os.environ)}))"
-    write_file(tmp_path, "environment_probe.py", program)
+    probe = "import json, os; print(json.dumps({'refusal': ' '.join(os.environ)}))"
+    write_file(tmp_path, "environment_probe.py", probe)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(pdf_program, "__name__", "environment_probe")
+    monkeypatch.setattr(program, "__name__", "environment_probe")
     path = write_file(tmp_path, "sails.pdf", make_pdf(WIND))
     with pytest.raises(Unreadable) as error:
         make_pdf_source(path, source_id="x", title="x")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functions.jobs.ingest.readers.pdf_running_heads import remove_running_heads
+from functions.jobs.ingest.readers.pdf.running_heads import remove_running_heads
 from tests.support.pdf_files import make_pdf
 from tests.support.source_files import read_one, write_file
 

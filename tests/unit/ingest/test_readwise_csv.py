@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.jobs.ingest.readers.reading import list_files, read_files
-from functions.jobs.ingest.readers.readwise_csv import COLUMNS
-from functions.jobs.ingest.readers.readwise_export import is_book
+from functions.jobs.ingest.readers.readwise.csv_export import COLUMNS
+from functions.jobs.ingest.readers.readwise.export import is_book
 from shared.knowledge.source import Locator, Section, Source
 from tests.support.source_files import (
     read_one,

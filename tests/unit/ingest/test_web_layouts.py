@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.jobs.ingest.readers.html_page import make_article_source
+from functions.jobs.ingest.readers.html.page import make_article_source
 from tests.support.web_pages import PROSE
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.missing_sources import MissingCounts
 from functions.jobs.ingest.readers.formats import Identity
-from functions.jobs.ingest.readers.reading import identity_of
+from functions.jobs.ingest.readers.reading import find_identity
 from shared.knowledge.followed_files import SHARDS, FileState, assign_shard, digest
 
 if TYPE_CHECKING:
@@ -148,4 +148,4 @@ class BucketState:
 
 def is_multi_record(name: str) -> bool:
     """Return whether an object has several sources, whose ids do not come from its name."""
-    return identity_of(PurePosixPath(name)) is not Identity.FILE
+    return find_identity(PurePosixPath(name)) is not Identity.FILE

@@ -22,8 +22,13 @@ from functions.jobs.ingest.bucket.storage import BucketObjects, ObjectChanged, O
 from functions.jobs.ingest.missing_sources import MissingSources
 from functions.jobs.ingest.readers.decoding import SourceFile
 from functions.jobs.ingest.readers.fields import to_one_line
-from functions.jobs.ingest.readers.reading import count_kinds, explain_excess, format_of, get_ending
-from functions.jobs.ingest.readers.readwise_export import is_book
+from functions.jobs.ingest.readers.reading import (
+    count_kinds,
+    explain_excess,
+    find_format_by_name,
+    get_ending,
+)
+from functions.jobs.ingest.readers.readwise.export import is_book
 from shared.knowledge.followed_files import FileState, FollowedFiles
 from shared.knowledge.ingestion import BATCH_SIZE
 from shared.runtime.job import Failure
@@ -76,7 +81,9 @@ async def sync_bucket(
         listing = await objects.listing()
         visible = {name: listed for name, listed in listing.items() if not _is_hidden(name)}
         readable = {
-            name: listed for name, listed in visible.items() if format_of(PurePosixPath(name))
+            name: listed
+            for name, listed in visible.items()
+            if find_format_by_name(PurePosixPath(name))
         }
         if others := Counter(get_ending(PurePosixPath(name)) for name in visible.keys() - readable):
             report.note = f"Not read: {count_kinds(others)}."

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from functions.jobs.ingest.readers.decoding import MEGABYTE, SourceFile, Unreadable
 from functions.jobs.ingest.readers.formats import Identity
-from functions.jobs.ingest.readers.reading import format_of
+from functions.jobs.ingest.readers.reading import find_format_by_name
 from shared.core.http import media_type
 from shared.core.public_url import DocumentRejected, PublicUrl
 from shared.core.safe_fetch import FetchRules
@@ -124,7 +124,7 @@ def _read(link: Link, document: FetchedDocument) -> Source:
         path.write_bytes(_to_utf8(document))
         key = f"{name or document.url.host}{ending}"
         file = SourceFile(
-            path, link.url, "link", key, source_id=link.source_id, url=document.url.text
+            path, link.url, "link", key, assigned_source_id=link.source_id, url=document.url.text
         )
         sources = [build() for _, build in file_format.read(file)]
     if len(sources) != 1:
@@ -150,7 +150,7 @@ def _choose_ending(document: FetchedDocument) -> str:
 
 def _get_page_format(ending: str) -> Format | None:
     """Return the format of a page, which is one source; an export could replace other sources."""
-    file_format = format_of(PurePosixPath(f"page{ending}"))
+    file_format = find_format_by_name(PurePosixPath(f"page{ending}"))
     return file_format if file_format and file_format.identity is Identity.FILE else None
 
 

@@ -18,7 +18,7 @@ from shared.core.errors import InvalidInput
 from shared.core.public_url import DocumentRejected, PublicUrl
 from shared.core.safe_fetch import SafeFetch
 from shared.knowledge.forgotten_repository import ForgottenSources
-from shared.links.model import Link, source_id_of
+from shared.links.model import Link, derive_link_source_id
 from shared.links.repository import SavedLinks
 from shared.runtime.job import DeadLetters, Failure, Report
 
@@ -77,7 +77,10 @@ async def ingest_link(
         raise InvalidInput(f"{to_one_line(url)} {describe_rejection(error)}.") from error
     report = Report()
     link = Link(
-        source_id=source_id_of(address), url=address.text, saved_by="", requested_at=ctx.clock()
+        source_id=derive_link_source_id(address),
+        url=address.text,
+        saved_by="",
+        requested_at=ctx.clock(),
     )
     await _store_page(link, ctx, report, fetch or SafeFetch(FETCH_RULES))
     budget.progress(1)

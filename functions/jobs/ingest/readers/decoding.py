@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from shared.core.ids import safe_id
 from shared.knowledge.source import Source
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ class SourceFile:
             folder moves, so that ids do.
         key: The path of the file below that folder, with `/`.
         modified_at: The time of the last change; None for a download, whose time says nothing.
-        source_id: The id of the source, if it is not made of the path: the file was renamed, or
-            another file had this path.
+        assigned_source_id: The id of the source, if it is not derived from the path, because the
+            file was renamed or another file had this path.
         link_resolver: Resolves links in the file; None for a download, whose neighbours are
             unknown.
         url: The address that the file was fetched from.
@@ -49,9 +50,27 @@ class SourceFile:
     collection: str
     key: str
     modified_at: datetime | None = None
-    source_id: str | None = None
+    assigned_source_id: str | None = None
     link_resolver: LinkResolver | None = None
     url: str | None = None
+
+    @property
+    def source_id(self) -> str:
+        """The id of the source, which is the whole file."""
+        return self.assigned_source_id or derive_file_source_id(self.collection, self.key)
+
+
+def derive_file_source_id(collection: str, key: str, number: int = 1) -> str:
+    """Return the id of a file's source.
+
+    Args:
+        collection: The prefix of ids in the file's folder.
+        key: The file's path below that folder.
+        number: 1 for the first file with this path, 2 for the next. A number from 2 is in the id,
+            after a NUL character, which no path contains.
+    """
+    path = f"{collection}/{key}" if number == 1 else f"{collection}/{key}\0{number}"
+    return safe_id(f"file-{path}")
 
 
 Location = tuple[int | str, ...]

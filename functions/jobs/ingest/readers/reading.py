@@ -10,23 +10,23 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers import (
-    epub,
-    html_page,
-    json_lines,
-    kindle_clippings,
-    kindle_notebook,
-    pdf,
-    readwise_csv,
-    readwise_export,
-    text_files,
+from functions.jobs.ingest.readers import json_lines, text_files
+from functions.jobs.ingest.readers.decoding import (
+    SourceFile,
+    Unreadable,
+    check_size,
+    derive_file_source_id,
 )
-from functions.jobs.ingest.readers.decoding import SourceFile, Unreadable, check_size
+from functions.jobs.ingest.readers.epub import book
 from functions.jobs.ingest.readers.fields import to_one_line
 from functions.jobs.ingest.readers.folder import list_files_below
 from functions.jobs.ingest.readers.formats import BEGINNING_BYTES, Identity
+from functions.jobs.ingest.readers.html import page
+from functions.jobs.ingest.readers.kindle import clippings, notebook
 from functions.jobs.ingest.readers.links import LinkResolver, Vaults
-from functions.jobs.ingest.roots import register, root_of
+from functions.jobs.ingest.readers.pdf import document
+from functions.jobs.ingest.readers.readwise import csv_export, export
+from functions.jobs.ingest.roots import find_root, register
 from shared.core.errors import InvalidInput
 from shared.knowledge.export_lines import KNOWLEDGE, MANIFEST
 
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     from shared.knowledge.source import Source
 
 FORMATS: Final = (
-    kindle_clippings.FORMAT,
+    clippings.FORMAT,
     text_files.FORMAT,
     json_lines.FORMAT,
-    readwise_export.FORMAT,
-    readwise_csv.FORMAT,
-    kindle_notebook.FORMAT,
-    html_page.FORMAT,
-    pdf.FORMAT,
-    epub.FORMAT,
+    export.FORMAT,
+    csv_export.FORMAT,
+    notebook.FORMAT,
+    page.FORMAT,
+    document.FORMAT,
+    book.FORMAT,
 )
 """The formats that are read. A file has the first format that matches its name and its content."""
 _OUTSIDE: Final = "is a link to a target outside the folder: ingest the target by itself"
@@ -117,11 +117,11 @@ class FileListing:
         """Whether ids of its sources begin with the folder's name. Ids in exports do not."""
         if self.is_export:
             return False
-        return any(identity_of(file) is not Identity.ORIGIN for file in self.files.values())
+        return any(find_identity(file) is not Identity.ORIGIN for file in self.files.values())
 
-    def root_of(self, file: Path) -> Root:
+    def find_root(self, file: Path) -> Root:
         """Return the root of a file. The ids of the file's sources begin with the root's name."""
-        return root_of(file, self.registration.roots) or self.registration.root
+        return find_root(file, self.registration.roots) or self.registration.root
 
     def make_link_resolver(self, file: Path) -> LinkResolver:
         """Return a resolver for the links in a file."""
@@ -130,14 +130,14 @@ class FileListing:
 
     def _find_linked_id(self, file: PurePath) -> str | None:
         """Return the id of a linked file's source; None if the file is no source."""
-        if format_of(file) is None or identity_of(file) is not Identity.FILE:
+        if find_format_by_name(file) is None or find_identity(file) is not Identity.FILE:
             return None
         path = Path(file)
-        root = self.root_of(path)
+        root = self.find_root(path)
         if path in self.source_ids or not path.is_relative_to(root.path):
             return self.source_ids.get(path)
         key = path.relative_to(root.path).as_posix()
-        return text_files.source_id_of(root.collection, key)
+        return derive_file_source_id(root.collection, key)
 
     @property
     def not_read(self) -> str:
@@ -154,13 +154,13 @@ def count_kinds(others: Counter[str]) -> str:
     return ", ".join([*parts, f"{rest} of other kinds"] if rest else parts)
 
 
-def format_of(file: PurePath) -> Format | None:
+def find_format_by_name(file: PurePath) -> Format | None:
     """Return the general format for files of this name, or None if there is none."""
     candidates = (candidate for candidate in FORMATS if candidate.recognizes is None)
     return next((candidate for candidate in candidates if candidate.matches_name(file)), None)
 
 
-def format_of_content(file: SourceFile) -> Format | None:
+def detect_format(file: SourceFile) -> Format | None:
     """Return the format of a file: one that recognizes how it begins, or the general one.
 
     A file that cannot be opened has the general one.
@@ -173,7 +173,7 @@ def format_of_content(file: SourceFile) -> Format | None:
         for candidate in special:
             if candidate.recognizes and candidate.recognizes(beginning):
                 return candidate
-    return format_of(name)
+    return find_format_by_name(name)
 
 
 def _read_beginning(path: Path) -> bytes:
@@ -187,9 +187,9 @@ def _read_beginning(path: Path) -> bytes:
         return b""
 
 
-def identity_of(file: PurePath) -> Identity:
+def find_identity(file: PurePath) -> Identity:
     """Return what the ids of a file's sources are made of; of another kind of file, its path."""
-    file_format = format_of(file)
+    file_format = find_format_by_name(file)
     return file_format.identity if file_format else Identity.FILE
 
 
@@ -220,7 +220,7 @@ def list_files(path: Path, roots: Sequence[Root] = ()) -> FileListing:
 def _list_one(file: Path, roots: Sequence[Root]) -> FileListing:
     if not file.is_file():
         raise InvalidInput(f"{file} is neither a file nor a folder. {_ACCEPTED}")
-    if format_of(file) is None:
+    if find_format_by_name(file) is None:
         raise InvalidInput(f"{file} is not of a kind that can be read. {_ACCEPTED}")
     file.open("rb").close()
     folder = file.resolve().parent
@@ -256,7 +256,7 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
         InputProblem(_to_relative(folder, export), _EXPORT, kept=True) for export in sorted(exports)
     ]
     for link in below.outside:
-        if link.is_dir() or format_of(link):
+        if link.is_dir() or find_format_by_name(link):
             problems.append(InputProblem(_to_relative(folder, link), _OUTSIDE))
         else:
             others[get_ending(link)] += 1
@@ -271,7 +271,7 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
 
 def _find_unread_kind(file: Path, vault: Vault | None) -> str | None:
     """Return the kind under which a file that is not read is counted; None if it is read."""
-    if format_of(file) is None:
+    if find_format_by_name(file) is None:
         return get_ending(file)
     if vault and file.is_relative_to(vault.templates_folder):
         return _TEMPLATES
@@ -310,7 +310,7 @@ def read_files(
             record = to_one_line(record_name)
             if isinstance(entry, str):
                 yield InputProblem(record, entry)
-            elif without_books and readwise_export.is_book(entry.source_id):
+            elif without_books and export.is_book(entry.source_id):
                 continue
             elif entry.source_id in record_names:
                 yield InputProblem(record, describe_duplicate(record_names[entry.source_id]))
@@ -346,13 +346,13 @@ def _find_earlier_records(listing: FileListing) -> dict[str, str]:
 
 
 def _has_records(name: str) -> bool:
-    return identity_of(PurePosixPath(name)) is Identity.RECORD
+    return find_identity(PurePosixPath(name)) is Identity.RECORD
 
 
 def make_source_file(name: str, listing: FileListing) -> SourceFile:
     """Return a listed file, with what the ids of its sources are made of."""
     file = listing.folder / name
-    root = listing.root_of(file)
+    root = listing.find_root(file)
     path = listing.files[name]
     key = file.relative_to(root.path).as_posix()
     source_id = listing.source_ids.get(file)
@@ -374,7 +374,7 @@ def describe_duplicate(first: str) -> str:
 
 def explain_excess(name: str, size: int) -> str | None:
     """Return why a file with this name and size in bytes is too large to read, or None."""
-    file_format = format_of(PurePosixPath(name))
+    file_format = find_format_by_name(PurePosixPath(name))
     return check_size(size, file_format.max_bytes) if file_format else None
 
 
@@ -384,7 +384,7 @@ def read_entries(file: SourceFile) -> Iterator[tuple[str, Source | str]]:
         if file.path.exists() and not file.path.is_file():
             yield file.name, "is not a regular file"
             return
-        if file_format := format_of_content(file):
+        if file_format := detect_format(file):
             for name, build in file_format.read(file):
                 yield name, _build(build)
     except Unreadable as error:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
-from functions.jobs.ingest.readers import kindle_clippings
 from functions.jobs.ingest.readers.decoding import (
     MEGABYTE,
     Record,
     SourceFile,
     Unreadable,
+    derive_file_source_id,
     read_any_text,
     validate,
 )
@@ -30,9 +30,9 @@ from functions.jobs.ingest.readers.fields import (
 )
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.front_matter import match_front_matter, parse_front_matter
+from functions.jobs.ingest.readers.kindle import clippings
 from functions.jobs.ingest.readers.links import MAX_LINKS, LinkResolver
 from functions.jobs.ingest.readers.markdown import CODE, read_markdown, replace_wikilinks
-from shared.core.ids import safe_id
 from shared.knowledge.source import Section, Source
 from shared.text.markup import WIKILINK, plain_line, wikilink_target
 
@@ -92,19 +92,6 @@ def read_records(file: SourceFile) -> Iterator[Record]:
     yield file.name, partial(_read_source, file)
 
 
-def source_id_of(collection: str, key: str, number: int = 1) -> str:
-    """Return the id of a file's source.
-
-    Args:
-        collection: The prefix of ids in the file's folder.
-        key: The file's path below that folder.
-        number: 1 for the first file with this path, 2 for the next. A number from 2 is in the id,
-            after a NUL character, which no path contains.
-    """
-    path = f"{collection}/{key}" if number == 1 else f"{collection}/{key}\0{number}"
-    return safe_id(f"file-{path}")
-
-
 def _read_source(file: SourceFile) -> Source:
     path = PurePosixPath(file.key)
     content, warnings = read_any_text(file.path, MAX_BYTES)
@@ -122,8 +109,8 @@ def _read_source(file: SourceFile) -> Source:
         text, links_to = markdown.text.strip(), resolver.resolve(markdown)
     if not text and not in_vault:
         raise Unreadable("has no text")
-    if not is_markdown and kindle_clippings.recognizes(text):
-        raise Unreadable(f"contains Kindle clippings: rename it to `{kindle_clippings.NAME}`")
+    if not is_markdown and clippings.recognizes(text):
+        raise Unreadable(f"contains Kindle clippings: rename it to `{clippings.NAME}`")
     if len(links_to) > MAX_LINKS:
         warnings += (f"links to {len(links_to):,} files; the first {MAX_LINKS} links are kept",)
     title = metadata.title or _find_first_heading(text) or path.stem
@@ -132,7 +119,7 @@ def _read_source(file: SourceFile) -> Source:
     if not text:  # Vaults have many empty notes, so that they are no failures.
         warnings += ("has no text; nothing of it is stored",)
     return Source(
-        source_id=file.source_id or source_id_of(file.collection, file.key),
+        source_id=file.source_id,
         title=to_headline(title) or "Untitled",
         tags=(*metadata.tags, *(_find_tags(text, metadata.tags) if is_markdown else ())),
         **metadata.source_fields,
@@ -148,7 +135,7 @@ def _make_download_resolver(file: SourceFile) -> LinkResolver:
     def get_source_id(linked_file: PurePath) -> str | None:
         if ".." in linked_file.parts or linked_file.suffix.lower() not in FORMAT.endings:
             return None
-        return source_id_of(file.collection, str(linked_file))
+        return derive_file_source_id(file.collection, str(linked_file))
 
     return LinkResolver(PurePosixPath(file.key), get_source_id)
 

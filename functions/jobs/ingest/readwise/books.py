@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.ingest.batches import chunk_source
 from functions.jobs.ingest.readers.decoding import Unreadable
-from functions.jobs.ingest.readers.readwise_export import parse_book_name, source_id_of, source_of
+from functions.jobs.ingest.readers.readwise.export import (
+    derive_book_source_id,
+    parse_book_name,
+    parse_source,
+)
 from shared.knowledge.ingestion import ChunkedSource
 
 if TYPE_CHECKING:
@@ -112,13 +116,13 @@ def read_books(
 def _read_book(book_id: str, change: BookChange, parts: BookParts | None) -> ChunkedSource | str:
     """Chunk a book. A book or highlight missing from the answer is not deleted."""
     if parts is None and change.deleted:
-        return ChunkedSource.deleted(source_id_of(book_id))
+        return ChunkedSource.deleted(derive_book_source_id(book_id))
     if parts is None:
         return "was requested, but is not in the answer"
     if change.has_highlights and parts.highlights == {} and not parts.book.get("is_deleted"):
         return "came without the highlights that were listed"
     try:
-        return chunk_source(source_of(parts.whole()))
+        return chunk_source(parse_source(parts.whole()))
     except Unreadable as error:
         return str(error)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.batches import save_sources
 from functions.jobs.ingest.readers.fields import to_headline, to_one_line
-from functions.jobs.ingest.readers.readwise_export import (
+from functions.jobs.ingest.readers.readwise.export import (
     count_unknown_fields,
     parse_book_name,
     warn_of_unknown,

@@ -18,7 +18,7 @@ from shared.knowledge.schemas import Tag, Title, distinct_tags
 from shared.knowledge.source import may_edit
 from shared.knowledge.source_repository import Sources
 from shared.links.fetch_start import start_fetching
-from shared.links.model import Link, LinkState, expected_by, source_id_of
+from shared.links.model import Link, LinkState, derive_link_source_id, expected_by
 from shared.links.repository import SavedLinks
 from shared.runtime.capabilities import Capability
 from shared.runtime.schemas import IdempotentArguments, Result, Undo
@@ -98,7 +98,7 @@ async def save_link(args: In, ctx: Context) -> Out:
 
 
 async def _queue(args: In, url: PublicUrl, ctx: Context) -> Out:
-    source_id = source_id_of(url)
+    source_id = derive_link_source_id(url)
     stored, source, (forgotten, _) = await asyncio.gather(
         SavedLinks(ctx.database).get(source_id),
         Sources(ctx.database).get(source_id),
@@ -133,7 +133,7 @@ def _build_link(args: In, url: PublicUrl, stored: StoredLink, ctx: Context) -> L
     """Return the link to fetch now. One that still waits keeps what is not given again."""
     now = ctx.clock()
     link = Link(
-        source_id=source_id_of(url),
+        source_id=derive_link_source_id(url),
         url=url.text,
         saved_by=str(ctx.caller.user_id),
         requested_at=now,
@@ -157,7 +157,7 @@ def _is_same(stored: Link, link: Link) -> bool:
 
 
 async def _cancel(url: PublicUrl, ctx: Context) -> Out:
-    source_id = source_id_of(url)
+    source_id = derive_link_source_id(url)
     stored = await SavedLinks(ctx.database).get(source_id)
     link = stored.link
     if link is None or link.state is LinkState.STORED:

@@ -121,7 +121,7 @@ def read_request(args: In, ctx: Context) -> Request:
         raise invalid("materials", "must contain more than white space")
     if text is None and not args.document and args.scope is not SearchScope.TASK:
         raise invalid("materials", "required unless you send document, or scope is task")
-    task_id = task_id_of(args, ctx.caller)
+    task_id = choose_task_id(args, ctx.caller)
     return Request(
         query=args.query,
         top_k=_resolve_top_k(args, ctx),
@@ -140,7 +140,7 @@ def invalid(field: str, problem: str) -> InvalidInput:
     return InvalidInput(message, details={field: problem})
 
 
-def task_id_of(args: In, caller: Caller) -> str:
+def choose_task_id(args: In, caller: Caller) -> str:
     """Return the id of the workspace: of the arguments, else of the caller's key, else the default.
 
     Raises:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 from functions.tools.workspaces.extract_key_info.arguments import (
     In,
     SearchScope,
+    choose_task_id,
     invalid,
     read_request,
-    task_id_of,
 )
 from functions.tools.workspaces.extract_key_info.corpus import corpus_in_memory, stored_corpus
 from functions.tools.workspaces.extract_key_info.ranking import rank_passages
@@ -177,7 +177,7 @@ TOOL = Tool(
     tier=Tier.REGISTERED,
     timeout=50.0,
     idempotent=True,
-    task=task_id_of,
+    task=choose_task_id,
     capabilities=frozenset({Capability.EMBEDDING}),
     settings=(
         *("extract_top_k", "extract_top_k_limit", "extract_semantic_weight"),

@@ -14,7 +14,7 @@ import pytest
 from pydantic import SecretStr
 
 from functions.jobs.ingest.job import ingest
-from functions.jobs.ingest.readers.readwise_export import MAX_BYTES
+from functions.jobs.ingest.readers.readwise.export import MAX_BYTES
 from functions.jobs.ingest.readwise.client import OutOfTime, ReadwiseClient
 from functions.jobs.ingest.readwise.sync import MARGIN
 from shared.core.dates import utc_now

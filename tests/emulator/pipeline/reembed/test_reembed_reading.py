@@ -160,7 +160,7 @@ async def test_clusters_and_chunks_are_readable_in_a_migration(
 
 def make_cluster(name: str, start: tuple[float, ...]) -> ClusterWithCentroid:
     """Return a cluster whose centroid is of the old model."""
-    cluster = Cluster(name, name, "A topic.", ("one",), x=0.0, y=0.0)
+    cluster = Cluster(name, name, "A topic.", ("one",))
     return ClusterWithCentroid(cluster, start + (0.0,) * (previous_model().dimension - len(start)))
 
 

@@ -137,7 +137,10 @@ def read_records(file: SourceFile) -> Iterator[Record]:
     unknown = warn_of_unknown(count_unknown_fields(books))
     for number, book in enumerate(books, start=1):
         name = parse_book_name(book) or f"book {number}"
-        yield f"{file.name}: {name}", partial(with_file_warnings, unknown, partial(source_of, book))
+        yield (
+            f"{file.name}: {name}",
+            partial(with_file_warnings, unknown, partial(parse_source, book)),
+        )
 
 
 def is_one_of_several_pages(file: SourceFile) -> bool:
@@ -162,7 +165,7 @@ def parse_book_name(book: Any) -> str | None:
     return None
 
 
-def source_id_of(book_id: str) -> str:
+def derive_book_source_id(book_id: str) -> str:
     """Return the source id of a book."""
     return safe_id(f"readwise-{book_id}")
 
@@ -172,7 +175,7 @@ def is_book(source_id: str) -> bool:
     return bool(_BOOK.fullmatch(source_id))
 
 
-def source_of(raw: Any) -> Source:
+def parse_source(raw: Any) -> Source:
     """Convert a book to a source; a deleted or emptied book has no sections.
 
     Raises:
@@ -198,7 +201,7 @@ def make_source(book: Book, warnings: Sequence[str] = ()) -> Source:
         Unreadable: It lacks its highlights, or their text.
     """
     return Source(
-        source_id=source_id_of(book.user_book_id),
+        source_id=derive_book_source_id(book.user_book_id),
         title=to_headline(
             book.readable_title or book.title or f"Readwise book {book.user_book_id}"
         ),

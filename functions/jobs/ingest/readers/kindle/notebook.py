@@ -13,7 +13,6 @@ from html import unescape
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers import kindle
 from functions.jobs.ingest.readers.decoding import (
     MEGABYTE,
     Record,
@@ -23,8 +22,14 @@ from functions.jobs.ingest.readers.decoding import (
 )
 from functions.jobs.ingest.readers.fields import clean, to_headline, to_one_line
 from functions.jobs.ingest.readers.formats import Format
-from functions.jobs.ingest.readers.kindle import Annotation, AnnotationKind
-from functions.jobs.ingest.readers.text_files import source_id_of
+from functions.jobs.ingest.readers.kindle.annotation import (
+    Annotation,
+    AnnotationKind,
+    format_authors,
+    make_section,
+    parse_kind,
+    parse_position,
+)
 from shared.knowledge.source import Source
 
 if TYPE_CHECKING:
@@ -66,15 +71,15 @@ def _read_source(file: SourceFile) -> Source:
     fields = dict(reversed(parts))
     title = fields.get(_TITLE) or PurePosixPath(file.key).stem
     sections = [
-        replace(kindle.make_section(annotation, notes), written_at=file.modified_at)
+        replace(make_section(annotation, notes), written_at=file.modified_at)
         for annotation, notes in _join_notes(list(_parse_annotations(parts)))
     ]
     if not sections:
         raise Unreadable("has no highlights and no notes")
     return Source(
-        source_id=file.source_id or source_id_of(file.collection, file.key),
+        source_id=file.source_id,
         title=to_headline(title) or "Untitled",
-        author=kindle.format_authors(to_one_line(fields.get(_AUTHORS, ""))),
+        author=format_authors(to_one_line(fields.get(_AUTHORS, ""))),
         origin="kindle",
         category="books",
         sections=tuple(sections),
@@ -140,13 +145,13 @@ def _parse_annotation(heading: str, section: str, text: str) -> Annotation:
     """
     beginning, _, rest = heading.partition(" - ")
     kind_name, has_colour, _ = beginning.partition("(")
-    kind = kindle.parse_kind(kind_name) or (
+    kind = parse_kind(kind_name) or (
         AnnotationKind.HIGHLIGHT if has_colour else AnnotationKind.NOTE
     )
     chapter, _, place = rest.rpartition(" > ")
     if _PAGE_ALONE.fullmatch(chapter):
         chapter, place = "", rest
-    position = kindle.parse_position(place)
+    position = parse_position(place)
     return Annotation(kind, text, position, chapter=to_headline(chapter or section) or None)
 
 

@@ -3,7 +3,7 @@
 PDFium cannot be interrupted, and a file of 100 kB can unpack to gigabytes or keep it busy for
 hours. A process can be given limits and be stopped, and a fault in it is not one of the run.
 
-Usage: python -m functions.jobs.ingest.readers.pdf_program FILE
+Usage: python -m functions.jobs.ingest.readers.pdf.program FILE
 
 It prints JSON: `{"refusal": ...}`, or the members of `_read`.
 """

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.jobs.ingest.readers.blocks import read_blocks
 from functions.jobs.ingest.readers.decoding import (
     MEGABYTE,
     Record,
@@ -22,19 +21,19 @@ from functions.jobs.ingest.readers.decoding import (
 )
 from functions.jobs.ingest.readers.fields import DocumentMetadata, clean, to_headline, to_one_line
 from functions.jobs.ingest.readers.formats import Format
-from functions.jobs.ingest.readers.html_decoding import decode_html
-from functions.jobs.ingest.readers.inline_markup import replace_inline_markup
+from functions.jobs.ingest.readers.html.blocks import read_blocks
+from functions.jobs.ingest.readers.html.boilerplate import remove_boilerplate
+from functions.jobs.ingest.readers.html.decoding import decode_html
+from functions.jobs.ingest.readers.html.inline_markup import replace_inline_markup
+from functions.jobs.ingest.readers.html.title import choose_title, find_titles
 from functions.jobs.ingest.readers.locators import join_texts
-from functions.jobs.ingest.readers.page_boilerplate import remove_boilerplate
-from functions.jobs.ingest.readers.page_title import choose_title, find_titles
-from functions.jobs.ingest.readers.text_files import source_id_of
 from shared.knowledge.source import Locator, Section, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from functions.jobs.ingest.readers.page_title import PageTitles
+    from functions.jobs.ingest.readers.html.title import PageTitles
 
 MAX_BYTES: Final = 16 * MEGABYTE
 """Larger files are refused. A page that was saved as one file contains its images."""
@@ -116,7 +115,7 @@ def make_article_source(
 def _make_source(file: SourceFile) -> Source:
     return make_article_source(
         _read(file),
-        source_id=file.source_id or source_id_of(file.collection, file.key),
+        source_id=file.source_id,
         title=PurePosixPath(file.key).stem,
         url=file.url,
         written_at=file.modified_at,

@@ -17,7 +17,6 @@ from pathlib import PurePosixPath
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.jobs.ingest.readers import pdf_program
 from functions.jobs.ingest.readers.decoding import (
     MEGABYTE,
     Record,
@@ -28,10 +27,10 @@ from functions.jobs.ingest.readers.decoding import (
 from functions.jobs.ingest.readers.fields import clean, to_headline
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.locators import PARAGRAPH
-from functions.jobs.ingest.readers.pdf_hyphens import count_spellings, join_words
-from functions.jobs.ingest.readers.pdf_metadata import parse_date, parse_metadata
-from functions.jobs.ingest.readers.pdf_running_heads import remove_running_heads
-from functions.jobs.ingest.readers.text_files import source_id_of
+from functions.jobs.ingest.readers.pdf import program
+from functions.jobs.ingest.readers.pdf.hyphens import count_spellings, join_words
+from functions.jobs.ingest.readers.pdf.metadata import parse_date, parse_metadata
+from functions.jobs.ingest.readers.pdf.running_heads import remove_running_heads
 from shared.knowledge.source import Locator, Section, Source
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def make_pdf_source(
 def _make_source(file: SourceFile) -> Source:
     return make_pdf_source(
         file.path,
-        source_id=file.source_id or source_id_of(file.collection, file.key),
+        source_id=file.source_id,
         title=PurePosixPath(file.key).stem,
         url=file.url,
         written_at=file.modified_at,
@@ -131,7 +130,7 @@ def _run_program(path: Path) -> dict[str, Any]:
         environment["SYSTEMROOT"] = system_root
     try:
         process = subprocess.run(  # noqa: S603 - our own program
-            [sys.executable, "-m", pdf_program.__name__, str(path.resolve())],
+            [sys.executable, "-m", program.__name__, str(path.resolve())],
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -14,7 +14,6 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers.archives import open_archive
-from functions.jobs.ingest.readers.blocks import read_blocks
 from functions.jobs.ingest.readers.decoding import (
     MEGABYTE,
     Record,
@@ -22,7 +21,7 @@ from functions.jobs.ingest.readers.decoding import (
     Unreadable,
     check_size,
 )
-from functions.jobs.ingest.readers.epub_package import (
+from functions.jobs.ingest.readers.epub.package import (
     EPUB_TYPE,
     find_elements,
     parse_xml,
@@ -30,18 +29,18 @@ from functions.jobs.ingest.readers.epub_package import (
 )
 from functions.jobs.ingest.readers.fields import clean, to_headline
 from functions.jobs.ingest.readers.formats import Format
-from functions.jobs.ingest.readers.html_decoding import decode_html
-from functions.jobs.ingest.readers.inline_markup import replace_inline_markup
+from functions.jobs.ingest.readers.html.blocks import read_blocks
+from functions.jobs.ingest.readers.html.decoding import decode_html
+from functions.jobs.ingest.readers.html.inline_markup import replace_inline_markup
 from functions.jobs.ingest.readers.locators import PARAGRAPH
-from functions.jobs.ingest.readers.text_files import source_id_of
 from shared.knowledge.source import Locator, Section, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from functions.jobs.ingest.readers.archives import Archive
-    from functions.jobs.ingest.readers.blocks import Block, Element
-    from functions.jobs.ingest.readers.epub_package import Package
+    from functions.jobs.ingest.readers.epub.package import Package
+    from functions.jobs.ingest.readers.html.blocks import Block, Element
 
 MAX_BYTES: Final = 100 * MEGABYTE
 """Larger files are refused. Most of a large book is images, which are not read."""
@@ -105,7 +104,7 @@ def _make_source(file: SourceFile) -> Source:
         raise Unreadable("has no text: its pages may be images")
     metadata = package.metadata
     return Source(
-        source_id=file.source_id or source_id_of(file.collection, file.key),
+        source_id=file.source_id,
         title=to_headline(metadata.title or PurePosixPath(file.key).stem) or "Untitled",
         **{**metadata.source_fields, "category": "books"},
         sections=tuple(

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from functions.jobs.ingest.readers.fields import to_one_line
 
 if TYPE_CHECKING:
-    from functions.jobs.ingest.readers.blocks import Element
+    from functions.jobs.ingest.readers.html.blocks import Element
 
 _SEPARATOR: Final = re.compile(r"(\s*\|\s*|\s+[-–—·]\s+)")  # noqa: RUF001 - dashes
 """What stands between an article's title and the site's name."""

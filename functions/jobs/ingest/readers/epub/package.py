@@ -7,15 +7,15 @@ from posixpath import dirname, normpath
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from functions.jobs.ingest.readers.blocks import get_local_name
 from functions.jobs.ingest.readers.decoding import Unreadable, validate
 from functions.jobs.ingest.readers.fields import DocumentMetadata, to_headline
+from functions.jobs.ingest.readers.html.blocks import get_local_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from functions.jobs.ingest.readers.archives import Archive
-    from functions.jobs.ingest.readers.blocks import Element
+    from functions.jobs.ingest.readers.html.blocks import Element
 
 _MAX_DOCUMENTS: Final = 5_000
 """Books with more documents are refused."""

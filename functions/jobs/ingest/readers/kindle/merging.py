@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers.fields import fold_text
-from functions.jobs.ingest.readers.kindle import (
+from functions.jobs.ingest.readers.kindle.annotation import (
     Annotation,
     AnnotationKind,
     Position,

@@ -15,7 +15,6 @@ from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers import readwise_export
 from functions.jobs.ingest.readers.decoding import (
     Record,
     SourceFile,
@@ -25,7 +24,8 @@ from functions.jobs.ingest.readers.decoding import (
 )
 from functions.jobs.ingest.readers.fields import to_headline, to_one_line
 from functions.jobs.ingest.readers.formats import Format, Identity
-from functions.jobs.ingest.readers.readwise_export import MAX_BYTES, make_source, parse_book
+from functions.jobs.ingest.readers.readwise import export
+from functions.jobs.ingest.readers.readwise.export import MAX_BYTES, make_source, parse_book
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -107,11 +107,11 @@ def read_records(file: SourceFile) -> Iterator[Record]:
             yield f"{file.name} line {line}", partial(_fail, f"has no {TITLE}")
         else:
             books[_make_book_id(row)].append((line, row))
-    warnings = [*encoding_warnings, *readwise_export.warn_of_unknown(unknown)]
+    warnings = [*encoding_warnings, *export.warn_of_unknown(unknown)]
     for book_id, rows in books.items():
         build = partial(_build_source, book_id, rows)
         name = f"{file.name}: {to_headline(rows[0][1][TITLE], 80)}"
-        yield name, partial(readwise_export.with_file_warnings, warnings, build)
+        yield name, partial(export.with_file_warnings, warnings, build)
 
 
 def _make_book_id(row: Mapping[str, str]) -> str:

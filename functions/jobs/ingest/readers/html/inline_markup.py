@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers.blocks import get_local_name, is_block
+from functions.jobs.ingest.readers.html.blocks import get_local_name, is_block
 
 if TYPE_CHECKING:
-    from functions.jobs.ingest.readers.blocks import Element
+    from functions.jobs.ingest.readers.html.blocks import Element
 
 _TERM: Final = r"[\dijkmnpqtxyzNT]"
 """A digit or a common variable. Other superscript letters are usually parts of words: `1st`."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers.blocks import get_local_name
-from functions.jobs.ingest.readers.inline_markup import replace_with_text
+from functions.jobs.ingest.readers.html.blocks import get_local_name
+from functions.jobs.ingest.readers.html.inline_markup import replace_with_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from functions.jobs.ingest.readers.blocks import Element
+    from functions.jobs.ingest.readers.html.blocks import Element
 
 _CLASSES: Final = frozenset(
     [

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers import kindle
 from functions.jobs.ingest.readers.decoding import (
     MEGABYTE,
     UTF16_MARKS,
@@ -27,8 +26,16 @@ from functions.jobs.ingest.readers.decoding import (
 )
 from functions.jobs.ingest.readers.fields import clean, to_headline, to_one_line
 from functions.jobs.ingest.readers.formats import Format, Identity
-from functions.jobs.ingest.readers.kindle import Annotation, AnnotationKind
-from functions.jobs.ingest.readers.kindle_merging import make_sections
+from functions.jobs.ingest.readers.kindle.annotation import (
+    LANGUAGES,
+    Annotation,
+    AnnotationKind,
+    format_authors,
+    parse_datetime,
+    parse_kind,
+    parse_position,
+)
+from functions.jobs.ingest.readers.kindle.merging import make_sections
 from shared.core.ids import safe_id
 from shared.knowledge.source import Source
 
@@ -151,16 +158,16 @@ def _group_by_book(entries: Mapping[str, list[tuple[str, str]]]) -> dict[str, _B
 def _add(book: _BookEntries, heading: str, content: str) -> None:
     """Add an entry to its book; bookmarks are left out."""
     *places, date = _PARTS.split(heading)
-    kind = kindle.parse_kind(" ".join(places) or date)
+    kind = parse_kind(" ".join(places) or date)
     if kind is AnnotationKind.BOOKMARK or (not content and kind is not AnnotationKind.HIGHLIGHT):
         return
     if not content or _LIMIT.fullmatch(content):
         book.faults["limit" if content else "empty"] += 1
         return
-    added_at = kindle.parse_datetime(date)
+    added_at = parse_datetime(date)
     book.faults["language"] += kind is None
     book.faults["date"] += added_at is None and kind is not None
-    position = kindle.parse_position(heading)
+    position = parse_position(heading)
     book.annotations.append(Annotation(kind, content, position, added_at))
 
 
@@ -168,7 +175,7 @@ def _parse_title(line: str) -> tuple[str, str | None]:
     """Return the title and the author of `Title (Subtitle) (Helm, Ann)`."""
     match = _TITLE.fullmatch(line)
     if match and not _NOT_AN_AUTHOR.search(match[2].strip()):
-        return to_headline(match[1]), kindle.format_authors(to_one_line(match[2]))
+        return to_headline(match[1]), format_authors(to_one_line(match[2]))
     return to_headline(line) or _UNNAMED, None
 
 
@@ -200,7 +207,7 @@ def _iterate_warnings(faults: Counter[str]) -> Iterator[str]:
     reasons = {
         "empty": "without text; left out",
         "limit": "without text: the publisher's limit on clippings was reached; left out",
-        "language": f"with a heading that is not in {kindle.LANGUAGES}; kept as a highlight",
+        "language": f"with a heading that is not in {LANGUAGES}; kept as a highlight",
         "date": "with a date that cannot be read; kept without a date",
     }
     for name, reason in reasons.items():

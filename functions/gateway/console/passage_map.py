@@ -1,0 +1,81 @@
+"""The map of passages with the list of clusters, and the data that its script asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from functions.gateway.console.search import Search
+from shared.text.snippets import snippet
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from functions.gateway.console.visits import Visit
+
+PATH: Final = "/map"
+CLUSTERS_PER_PAGE: Final = 50
+HITS_PER_CALL: Final = 50
+MAX_HITS: Final = 200
+"""The largest number of passages that a search makes stand out."""
+
+
+async def show(visit: Visit) -> Response:
+    """Show the page with the clusters, the largest first. Its script fetches the points."""
+    parameters = visit.request.query_params
+    search = Search.parse(parameters, PATH)
+    answer = await visit.call(
+        "list_clusters", limit=CLUSTERS_PER_PAGE, cursor=parameters.get("cursor")
+    )
+    result = answer.result or {}
+    clusters = result.get("clusters", [])
+    names = {cluster["cluster_id"]: cluster["name"] for cluster in clusters}
+    next_cursor = result.get("next_cursor")
+    return visit.page(
+        "map.html",
+        error=answer.error,
+        search=search,
+        active=search.active_chips(names),
+        result=result,
+        next_path=search.path(next_cursor) if next_cursor else None,
+    )
+
+
+async def send_points(visit: Visit) -> Response:
+    """Send the positions of passages and clusters, as get_map returns them."""
+    answer = await visit.call("get_map")
+    return visit.data(answer.result or {}, answer.error)
+
+
+async def send_hits(visit: Visit) -> Response:
+    """Send the ids of the passages that a search finds, at most `MAX_HITS`."""
+    arguments = Search.parse(visit.request.query_params, PATH).arguments()
+    chunk_ids: list[str] = []
+    page: dict[str, Any] = {}
+    cursor = None
+    while len(chunk_ids) < MAX_HITS:
+        answer = await visit.call("search_kb", **arguments, limit=HITS_PER_CALL, cursor=cursor)
+        if answer.error:
+            return visit.data({}, answer.error)
+        page = answer.result or {}
+        chunk_ids += [hit["chunk_id"] for hit in page["results"]]
+        cursor = page.get("next_cursor")
+        if not cursor:
+            break
+    return visit.data(
+        {
+            "chunk_ids": chunk_ids,
+            "matches": page["matches"],
+            "has_more": cursor is not None,
+            "message": page.get("message"),
+        }
+    )
+
+
+async def send_passage(visit: Visit) -> Response:
+    """Send the title and the beginning of a passage."""
+    chunk_id = visit.request.path_params["chunk_id"]
+    answer = await visit.call("get_chunk", chunk_id=chunk_id, include_related=False)
+    passage = answer.result or {}
+    return visit.data(
+        {"title": passage.get("title"), "text": snippet(passage.get("content", ""))}, answer.error
+    )

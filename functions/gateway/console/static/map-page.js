@@ -1,0 +1,146 @@
+// The map's page: what it fetches, what stands out, and where it leads.
+"use strict";
+
+{
+  const element = document.querySelector(".map");
+  const form = document.querySelector("form.search");
+  const status = document.getElementById("map-status");
+  const listLink = document.getElementById("map-list");
+  const format = (count, noun) => `${count.toLocaleString()} ${noun}${count === 1 ? "" : "s"}`;
+
+  async function fetchJson(path) {
+    let response;
+    try {
+      response = await fetch(path);
+    } catch {
+      throw new Error("Carrel cannot be reached. Check the connection, then reload the page.");
+    }
+    const answer = await response.json().catch(() => ({}));
+    if (response.ok) return answer;
+    throw new Error(answer.message ?? "Carrel did not answer. Reload the page to try again.");
+  }
+
+  function visit(path, inNewTab) {
+    if (inNewTab) {
+      window.open(path, "_blank", "noopener");
+    } else {
+      history.replaceState(element.map.view, ""); // for who comes back
+      location.assign(path);
+    }
+  }
+
+  const host = {
+    describe: (chunkId) => fetchJson(`/map/passages/${encodeURIComponent(chunkId)}`),
+    open: (chunkId, inNewTab) => visit(`/passages/${encodeURIComponent(chunkId)}`, inNewTab),
+    openCluster: (clusterId, inNewTab) =>
+      visit(`/clusters/${encodeURIComponent(clusterId)}`, inNewTab),
+  };
+
+  function describeMap({ chunk_ids: chunkIds, total, made_at: madeAt }) {
+    const count = chunkIds.length < total
+      ? `${chunkIds.length.toLocaleString()} of ${format(total, "passage")}`
+      : format(total, "passage");
+    const day = madeAt && new Date(madeAt).toLocaleDateString(undefined, { dateStyle: "medium" });
+    const placed = day ? ` Placed on ${day}.` : "";
+    return `${count}. The closer in meaning, the closer on the map.${placed}`;
+  }
+
+<<<<<<< HEAD
+  function describeHits({ chunk_ids: chunkIds, matches, has_more: hasMore, message }, litCount) {
+    if (!chunkIds.length) return message ?? "No passage passes this. Try other words.";
+    const missing = chunkIds.length - litCount;
+    const verb = litCount === 1 ? "stands" : "stand";
+    return [
+      matches ? "" : "Nothing here is likely to answer this. The nearest:",
+      `${format(litCount, "passage")} ${verb} out${hasMore ? ", the first of more" : ""}.`,
+=======
+  function describeHits(hits, litCount, isRanked) {
+    const { chunk_ids: chunkIds, matches, has_more: hasMore, message } = hits;
+    if (!chunkIds.length) return message ?? "No passage passes this. Try other words.";
+    const missing = chunkIds.length - litCount;
+    const verb = litCount === 1 ? "stands" : "stand";
+    const best = isRanked && litCount > 1 ? ", the best as the largest points" : "";
+    return [
+      matches ? "" : "Nothing here is likely to answer this. The nearest:",
+      `${format(litCount, "passage")} ${verb} out${best}.${hasMore ? " There are more." : ""}`,
+>>>>>>> map-page
+      missing ? `${missing.toLocaleString()} more ${missing === 1 ? "is" : "are"} not on the map yet.` : "",
+    ].join(" ");
+  }
+
+  /** Make what a search finds stand out, and say how much that is. */
+  async function lightUp(map, data, parameters) {
+    const filters = [...parameters].filter(([, value]) => value.trim());
+    const query = new URLSearchParams(filters);
+    listLink.href = `/?${query}`;
+    listLink.hidden = !filters.length;
+    map.light(null);
+    if (!filters.length) {
+      status.textContent = describeMap(data);
+      return;
+    }
+    status.textContent = "Searching…";
+    try {
+      const hits = filters.length === 1 && filters[0][0] === "cluster"
+        ? { chunk_ids: map.passagesOf(filters[0][1]), matches: true, has_more: false }
+        : await fetchJson(`/map/hits?${query}`);
+<<<<<<< HEAD
+      map.light(hits.chunk_ids);
+      status.textContent = describeHits(hits, map.litCount);
+=======
+      map.light(hits.chunk_ids, { ranked: query.has("q") });
+      status.textContent = describeHits(hits, map.litCount, query.has("q"));
+>>>>>>> map-page
+    } catch (error) {
+      status.textContent = error.message;
+    }
+  }
+
+  function connectRows(map) {
+    for (const row of document.querySelectorAll("[data-cluster]")) {
+      const clusterId = row.dataset.cluster;
+      row.querySelector(".swatch").style.background = map.colourOf(clusterId) ?? "none";
+      for (const type of ["pointerenter", "focusin"]) {
+        row.addEventListener(type, () => map.highlight(clusterId));
+      }
+      for (const type of ["pointerleave", "focusout"]) {
+        row.addEventListener(type, () => map.highlight(null));
+      }
+    }
+  }
+
+  function connectForm(map, data) {
+    const search = () => {
+      const parameters = new URLSearchParams(new FormData(form));
+      history.replaceState(map.view, "", `/map?${parameters}`);
+      lightUp(map, data, parameters);
+    };
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      search();
+    });
+    form.elements.q.addEventListener("input", () => form.elements.q.value || search());
+    lightUp(map, data, new URLSearchParams(new FormData(form)));
+  }
+
+  async function start() {
+    status.textContent = "Loading the map…";
+    let data;
+    try {
+      data = await fetchJson("/map/points");
+    } catch (error) {
+      status.textContent = error.message;
+      return;
+    }
+    if (!data.chunk_ids.length) {
+      status.textContent = data.message ?? "The map is empty.";
+      return;
+    }
+    const map = new PassageMap(element, data, host);
+    if (history.state?.zoom) map.view = history.state;
+    connectRows(map);
+    connectForm(map, data);
+  }
+
+  start();
+}

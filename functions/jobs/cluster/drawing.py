@@ -1,0 +1,177 @@
+"""Drawing the map: the positions of all chunks, and of chunks that are added later."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from functions.jobs.cluster.planning import to_matrix
+from shared.clustering.density import NOISE
+from shared.clustering.map_layout import Discs, ProjectedPassages, fit_axes, lay_out, project
+from shared.knowledge.cluster_repository import Clusters
+from shared.knowledge.clustering_repository import Clusterings
+from shared.knowledge.map_repository import KnowledgeMap, MapCluster, MapPoint, Maps
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from shared.knowledge.cluster_repository import ClusterWithCentroid
+    from shared.knowledge.clustering_repository import Clustering
+    from shared.knowledge.map_repository import MapDraft
+    from shared.runtime.context import Context
+    from shared.runtime.job import Budget, Report
+
+    Matrix = NDArray[np.float32]
+
+BLOCK: Final = 4096
+"""The number of passages that are projected at once."""
+
+
+class MapDrawing:
+    """A map that is being drawn, in memory: two numbers for each passage."""
+
+    def __init__(self, clusters: Sequence[ClusterWithCentroid]) -> None:
+        """Fit the axes to these clusters, whose order does not matter."""
+        clusters = sorted(clusters, key=lambda entry: entry.cluster.cluster_id)
+        self._clusters = clusters
+        self._centroids = np.array([entry.centroid for entry in clusters], np.float32)
+        self._axes = fit_axes(self._centroids) if clusters else np.zeros((2, 0), np.float32)
+        self._numbers = {entry.cluster.cluster_id: row for row, entry in enumerate(clusters)}
+        self._chunk_ids: list[str] = []
+        self._parts: list[ProjectedPassages] = []
+
+    def add(
+        self, chunk_ids: Sequence[str], vectors: Matrix, cluster_ids: Sequence[Sequence[str]]
+    ) -> None:
+        """Add passages with their vectors and their clusters, of which the first counts."""
+        if not self._clusters:
+            return
+        numbers = _number_clusters(cluster_ids, self._numbers)
+        for start in range(0, len(chunk_ids), BLOCK):
+            rows = slice(start, start + BLOCK)
+            self._parts.append(project(vectors[rows], numbers[rows], self._centroids, self._axes))
+        self._chunk_ids += chunk_ids
+
+    async def store(self, draft: MapDraft, clustering: Clustering, ctx: Context) -> None:
+        """Lay out the map, and replace the former one by it."""
+        clusters, points = await asyncio.to_thread(self._lay_out)
+        drawn = KnowledgeMap(
+            number=draft.number,
+            pages=draft.pages,
+            run_id=clustering.run_id,
+            model=clustering.model,
+            made_at=ctx.clock(),
+            axes=self._axes.astype("<f4").tobytes(),
+            clusters=tuple(clusters),
+            drawn=len(points),
+        )
+        await Maps(ctx.database).complete(drawn, points)
+
+    def _lay_out(self) -> tuple[list[MapCluster], dict[str, MapPoint]]:
+        if not self._parts:
+            return [], {}
+        passages = ProjectedPassages.concatenate(self._parts)
+        discs = lay_out(self._centroids, self._axes, passages)
+        clusters = [
+            MapCluster(
+                cluster_id=entry.cluster.cluster_id,
+                name=entry.cluster.name,
+                size=entry.cluster.size,
+                x=float(discs.centres[row, 0]),
+                y=float(discs.centres[row, 1]),
+                radius=float(discs.radii[row]),
+                mean_x=float(discs.means[row, 0]),
+                mean_y=float(discs.means[row, 1]),
+                scale=float(discs.scales[row]),
+            )
+            for row, entry in enumerate(self._clusters)
+        ]
+        return clusters, dict(zip(self._chunk_ids, _to_points(discs, passages), strict=True))
+
+
+class MapPlacement:
+    """Places new passages on a map that is drawn already."""
+
+    def __init__(self, drawn: KnowledgeMap, clusters: Sequence[ClusterWithCentroid]) -> None:
+        """Read the map.
+
+        Args:
+            drawn: The map.
+            clusters: The stored clusters. Those that were deleted since attract nothing.
+        """
+        centroids = {entry.cluster.cluster_id: entry.centroid for entry in clusters}
+        remaining = [cluster for cluster in drawn.clusters if cluster.cluster_id in centroids]
+        self.drawn = drawn
+        self._rows = {cluster.cluster_id: row for row, cluster in enumerate(remaining)}
+        numbers = {cluster.cluster_id: number for number, cluster in enumerate(drawn.clusters)}
+        self._numbers = [numbers[cluster.cluster_id] for cluster in remaining]
+        self._axes = np.frombuffer(drawn.axes, "<f4").reshape(2, -1)
+        self._centroids = np.array([centroids[name] for name in self._rows], np.float32)
+        self._discs = Discs(
+            centres=np.array([(cluster.x, cluster.y) for cluster in remaining]),
+            radii=np.array([cluster.radius for cluster in remaining]),
+            means=np.array([(cluster.mean_x, cluster.mean_y) for cluster in remaining]),
+            scales=np.array([cluster.scale for cluster in remaining]),
+        )
+
+    def place(self, vectors: Matrix, cluster_ids: Sequence[Sequence[str]]) -> list[MapPoint | None]:
+        """Return the points of passages; None if the map has no clusters."""
+        if not self._rows:
+            return [None] * len(vectors)
+        rows = _number_clusters(cluster_ids, self._rows)
+        passages = project(vectors, rows, self._centroids, self._axes)
+        return [
+            MapPoint(point.x, point.y, self._numbers[row] if row != NOISE else NOISE)
+            for point, row in zip(_to_points(self._discs, passages), rows, strict=True)
+        ]
+
+
+async def draw_stored_clusters(
+    clustering: Clustering, dimension: int, ctx: Context, budget: Budget, report: Report
+) -> None:
+    """Draw a map of the stored clusters, which has none yet, or one without room for more points.
+
+    Reads every embedded chunk once. Without enough time, the next run begins anew.
+    """
+    maps, clusterings = Maps(ctx.database), Clusterings(ctx.database)
+    draft = await maps.begin(await clusterings.count_embedded(clustering.model))
+    clusters = [
+        entry
+        for entry in await Clusters(ctx.database).load_all()
+        if len(entry.centroid) == dimension
+    ]
+    drawing = MapDrawing(clusters)
+    if clusters:
+        async for page in clusterings.embedded_pages(clustering.model, dimension):
+            if budget.spent:
+                report.finished = False
+                return
+            chunk_ids = [chunk.chunk_id for chunk in page]
+            drawing.add(chunk_ids, to_matrix(page), [chunk.cluster_ids for chunk in page])
+    await drawing.store(draft, clustering, ctx)
+    await clusterings.set_mapped(is_mapped=True)
+
+
+def _number_clusters(
+    cluster_ids: Sequence[Sequence[str]], numbers: dict[str, int]
+) -> NDArray[np.intp]:
+    """Return the number of the first cluster of each passage that is on the map, or `NOISE`."""
+    return np.array(
+        [
+            next((numbers[name] for name in names if name in numbers), NOISE)
+            for names in cluster_ids
+        ],
+        np.intp,
+    )
+
+
+def _to_points(discs: Discs, passages: ProjectedPassages) -> list[MapPoint]:
+    places = discs.place(passages).tolist()
+    return [
+        MapPoint(x, y, number)
+        for (x, y), number in zip(places, passages.clusters.tolist(), strict=True)
+    ]

@@ -1,0 +1,356 @@
+"""The map of passages in headless Chromium."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import httpx2
+import pytest
+
+from functions.jobs.cluster.job import cluster
+from shared.core.caller import Caller
+from shared.core.meter import Meter
+from shared.core.settings import Settings
+from shared.knowledge.source import Section, Source
+from shared.runtime.context import App
+from shared.runtime.job import Budget
+from tests.support.accessibility import find_violations
+from tests.support.cluster_chunks import THEMES, add_sources, themed_source
+from tests.support.gateway_process import INLINE, run_gateway
+from tests.support.knowledge import index_all
+from tests.unit.console.test_escaping import PAYLOADS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from shared.ai.embedding import Embedder
+    from tests.support.browser import Browser, Browsers
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+HOSTILE = Source(
+    source_id="hostile",
+    title=PAYLOADS[1],
+    sections=(Section(text=f"{PAYLOADS[0]} {PAYLOADS[3]} sail anchor mainsail harbour rudder."),),
+)
+
+
+@dataclass(frozen=True)
+class MapSite:
+    """A gateway that serves a map, where nobody signs in.
+
+    Attributes:
+        url: Its URL.
+        points: What it serves to the script of the map.
+    """
+
+    url: str
+    points: dict[str, Any]
+
+    async def open(self, browser: Browser, query: str = "") -> None:
+        """Open the map, and wait until it is drawn."""
+        await browser.open(f"{self.url}/map{query}")
+        await browser.page.locator(".map").wait_for()
+        await wait_for_frame(browser)
+
+    async def zoom_to(self, browser: Browser, position: dict[str, int]) -> tuple[float, float]:
+        """Show a position in units of the data in the middle, and return where in the window."""
+        await browser.page.evaluate(
+            "view => { document.querySelector('.map').map.view = view }", {**position, "zoom": 40}
+        )
+        await wait_for_frame(browser)
+        box = await browser.page.locator("canvas").bounding_box()
+        assert box
+        return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+    async def zoom_to_passage(self, browser: Browser, chunk_id: str) -> tuple[float, float]:
+        """Show a passage in the middle, and return where that is in the window."""
+        point = self.points["chunk_ids"].index(chunk_id)
+        return await self.zoom_to(
+            browser, {"x": self.points["x"][point], "y": self.points["y"][point]}
+        )
+
+    def find_passage(self, source_id: str) -> str:
+        """Return the id of a passage of a source."""
+        chunk_ids: list[str] = self.points["chunk_ids"]
+        return next(name for name in chunk_ids if name.startswith(source_id))
+
+
+@pytest.fixture(scope="module")
+def site(local_embedder: Embedder, log: Path) -> Iterator[MapSite]:
+    """A gateway with the map of passages about a few themes, one of them hostile."""
+    project = f"map-{uuid.uuid4().hex[:16]}"
+    asyncio.run(fill_with_map(project, local_embedder))
+    with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": project}, log) as gateway:
+        points = httpx2.get(f"{gateway.url}/map/points").json()
+        yield MapSite(gateway.url, points)
+
+
+async def fill_with_map(project: str, embedder: Embedder) -> None:
+    app = App(Settings(google_cloud_project=project), embedder=embedder)
+    try:
+        ctx = app.context(Caller(), Meter())
+        await add_sources(ctx, HOSTILE, *(themed_source(theme) for theme in THEMES))
+        await cluster(ctx, Budget(time.monotonic() + 3600))
+        await index_all(ctx)
+    finally:
+        await app.aclose()
+
+
+async def wait_for_frame(browser: Browser) -> None:
+    """Wait until what was asked for is drawn."""
+    await browser.page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
+
+
+async def wait_until(browser: Browser, condition: str) -> None:
+    """Wait for a condition of the map. Playwright's own wait needs scripts in strings."""
+    await browser.page.evaluate(
+        f"""async () => {{
+          const map = document.querySelector(".map").map;
+          while (!({condition})) await new Promise((done) => requestAnimationFrame(done));
+        }}"""
+    )
+
+
+async def evaluate_map(browser: Browser, expression: str) -> Any:
+    """Evaluate an expression with the map as `map`."""
+    return await browser.page.evaluate(
+        f"() => {{ const map = document.querySelector('.map').map; return {expression}; }}"
+    )
+
+
+async def count_colours(browser: Browser, site: MapSite) -> dict[str, int]:
+    """Count the colours at the places of the points, by the names of the style sheet."""
+    counts: dict[str, int] = await browser.page.evaluate(
+        """(chunkIds) => {
+          const canvas = document.querySelector(".map canvas");
+          const map = document.querySelector(".map").map;
+          const paint = new OffscreenCanvas(1, 1).getContext("2d");
+          const names = {};
+          for (const name of ["paper", "dim", "none", ...Array(10).keys()]) {
+            paint.fillStyle = getComputedStyle(canvas).getPropertyValue(`--map-${name}`).trim();
+            paint.fillRect(0, 0, 1, 1);
+            names[paint.getImageData(0, 0, 1, 1).data.join()] = String(name);
+          }
+          const box = canvas.getBoundingClientRect();
+          const scale = canvas.width / box.width;
+          const counts = {};
+          for (const chunkId of chunkIds) {
+            const { x, y } = map.positionOf(chunkId);
+            const place = [Math.round((x - box.x) * scale), Math.round((y - box.y) * scale)];
+            const pixel = canvas.getContext("2d").getImageData(...place, 1, 1).data.join();
+            const name = names[pixel] ?? "other";
+            counts[name] = (counts[name] ?? 0) + 1;
+          }
+          return counts;
+        }""",
+        site.points["chunk_ids"],
+    )
+    return counts
+
+
+async def test_points_have_the_colours_of_their_clusters(browser: Browser, site: MapSite) -> None:
+    await site.open(browser)
+    counts = await count_colours(browser, site)
+    colours = [name for name in counts if name.isdigit()]
+    assert len(colours) == len(site.points["clusters"])
+    assert sum(counts[name] for name in colours) > len(site.points["chunk_ids"]) / 2
+    assert "dim" not in counts
+    names = {cluster["name"] for cluster in site.points["clusters"]}
+    assert await evaluate_map(browser, "map.visibleNames.length") > 0
+    assert set(await browser.page.locator("[data-cluster] a").all_inner_texts()) == names
+    assert browser.console_errors == []
+
+
+async def test_pointing_shows_how_a_passage_begins(browser: Browser, site: MapSite) -> None:
+    await site.open(browser)
+    chunk_id = site.find_passage("bread")
+    await browser.page.mouse.move(*await site.zoom_to_passage(browser, chunk_id))
+    card = browser.page.locator(".map-card")
+    await card.wait_for()
+    text = await card.inner_text()
+    assert text.startswith("On bread")
+    assert any(word in text for word in THEMES["bread"].split())
+    await browser.page.mouse.move(1, 1)
+    await card.wait_for(state="hidden")
+
+
+async def test_a_click_opens_the_reader_and_back_returns_to_the_place(
+    browser: Browser, site: MapSite
+) -> None:
+    await site.open(browser)
+    chunk_id = site.find_passage("chess")
+    await browser.page.mouse.click(*await site.zoom_to_passage(browser, chunk_id))
+    await browser.arrive(f"{site.url}/sources/chess?passage={chunk_id}")
+    await browser.page.go_back()
+    await browser.page.locator(".map").wait_for()
+    assert await evaluate_map(browser, "map.view.zoom") == 40
+
+
+async def test_a_click_on_a_name_opens_the_cluster(browser: Browser, site: MapSite) -> None:
+    await site.open(browser)
+    first = site.points["clusters"][0]
+    await browser.page.mouse.click(*await site.zoom_to(browser, {"x": first["x"], "y": first["y"]}))
+    await browser.arrive(f"{site.url}/clusters/{first['cluster_id']}")
+
+
+async def test_the_map_is_dragged_and_zoomed(browser: Browser, site: MapSite) -> None:
+    await site.open(browser)
+    mouse = browser.page.mouse
+    where = f"map.positionOf('{site.points['chunk_ids'][0]}')"
+    before = await evaluate_map(browser, where)
+    await mouse.move(400, 400)
+    await mouse.down()
+    await mouse.move(440, 430)
+    await mouse.up()
+    after = await evaluate_map(browser, where)
+    assert [after["x"] - before["x"], after["y"] - before["y"]] == pytest.approx([40, 30], abs=1)
+    await mouse.move(after["x"], after["y"])
+    await mouse.wheel(0, -300)
+    await wait_until(browser, "map.view.zoom > 1.3")
+    assert await evaluate_map(browser, where) == pytest.approx(after, abs=1)
+    await browser.press("Zoom out")
+    await browser.press("Show everything")
+    await wait_until(browser, "map.view.zoom === 1")
+    assert browser.page.url == f"{site.url}/map"
+
+
+async def test_keys_move_and_zoom_the_map(browser: Browser, site: MapSite) -> None:
+    await browser.page.emulate_media(reduced_motion="reduce")
+    await site.open(browser)
+    await browser.page.locator("canvas").focus()
+    views = []
+    for key in ("+", "ArrowRight", "ArrowDown", "-", "0"):
+        await browser.page.keyboard.press(key)
+        views.append(await evaluate_map(browser, "map.view"))
+    zoomed, right, down, out, whole = views
+    assert zoomed["zoom"] == pytest.approx(1.6)
+    assert right["x"] > zoomed["x"]
+    assert down["y"] > right["y"]
+    assert out["zoom"] == pytest.approx(1)
+    assert whole == {"x": zoomed["x"], "y": zoomed["y"], "zoom": 1}
+
+
+async def test_a_search_makes_its_passages_stand_out(browser: Browser, site: MapSite) -> None:
+    await site.open(browser)
+    await browser.fill("Search what you have read", "queen bees in a hive make honey")
+    await browser.press("Search")
+    await browser.wait_for_text("stand out")
+    lit = await evaluate_map(browser, "map.litCount")
+    assert 0 < lit < len(site.points["chunk_ids"])
+    assert f"{lit} passage" in await browser.page.locator("#map-status").inner_text()
+    await wait_for_frame(browser)
+    assert (await count_colours(browser, site))["dim"] > 0
+    assert browser.page.url.endswith("/map?q=queen+bees+in+a+hive+make+honey")
+    await browser.page.get_by_role("link", name="Show them as a list").click()
+    await browser.arrive(f"{site.url}/?q=queen")
+    await browser.page.get_by_role("link", name="Show on the map").click()
+    await browser.wait_for_text("stand out")
+    assert await evaluate_map(browser, "map.litCount") == lit
+    await browser.fill("Search what you have read", "")
+    await browser.wait_for_text("The closer in meaning")
+    assert await evaluate_map(browser, "map.litCount") == 0
+
+
+async def test_a_cluster_and_a_source_lead_to_their_points(browser: Browser, site: MapSite) -> None:
+    first = site.points["clusters"][0]
+    await browser.open(f"{site.url}/clusters/{first['cluster_id']}")
+    await browser.page.get_by_role("link", name="Show on the map").click()
+    await browser.wait_for_text("stand out")
+    assert await evaluate_map(browser, "map.litCount") == site.points["cluster"].count(0)
+    await browser.open(f"{site.url}/sources/boats")
+    await browser.page.get_by_role("link", name="Show on the map").click()
+    await browser.wait_for_text("stand out")
+    boats = [name for name in site.points["chunk_ids"] if name.startswith("boats")]
+    assert await evaluate_map(browser, "map.litCount") == len(boats)
+
+
+async def test_a_row_of_the_list_makes_its_cluster_stand_out(
+    browser: Browser, site: MapSite
+) -> None:
+    await site.open(browser)
+    link = browser.page.locator("[data-cluster] a").first
+    await link.hover()
+    await wait_for_frame(browser)
+    assert (await count_colours(browser, site))["dim"] > 0
+    await browser.page.mouse.move(1, 1)
+    await wait_for_frame(browser)
+    assert "dim" not in await count_colours(browser, site)
+    await link.focus()
+    await wait_for_frame(browser)
+    assert (await count_colours(browser, site))["dim"] > 0
+
+
+async def test_a_tap_on_a_phone_shows_a_passage_before_it_opens(
+    browsers: Browsers, site: MapSite
+) -> None:
+    async with browsers.window(width=390, height=844) as browser:
+        await site.open(browser)
+        assert await browser.page.evaluate("document.documentElement.scrollWidth") == 390
+        chunk_id = site.find_passage("bees")
+        await browser.page.touchscreen.tap(*await site.zoom_to_passage(browser, chunk_id))
+        await browser.press("Open the passage")
+        await browser.arrive(f"{site.url}/sources/bees?passage={chunk_id}")
+
+
+async def test_no_title_or_text_on_the_map_runs(browser: Browser, site: MapSite) -> None:
+    dialogs: list[str] = []
+    browser.page.on("dialog", lambda dialog: dialogs.append(dialog.message))
+    await site.open(browser)
+    chunk_id = site.find_passage("hostile")
+    await browser.page.mouse.move(*await site.zoom_to_passage(browser, chunk_id))
+    await browser.page.locator(".map-card").wait_for()
+    assert PAYLOADS[1] in await browser.page.locator(".map-card strong").inner_text()
+    assert PAYLOADS[0] in await browser.page.locator(".map-card p").inner_text()
+    assert await browser.page.locator(".map-card img, .map-card script").count() == 0
+    assert dialogs == []
+    assert browser.console_errors == []
+    assert {url for url in browser.requests if not url.startswith(site.url)} == set()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_axe_finds_nothing_on_the_map(
+    browsers: Browsers, site: MapSite, axe: str, scheme: Literal["light", "dark"]
+) -> None:
+    async with browsers.window(scheme=scheme) as browser:
+        await site.open(browser, "?q=bread")
+        await browser.wait_for_text("stand out")
+        chunk_id = site.find_passage("bread")
+        await browser.page.mouse.move(*await site.zoom_to_passage(browser, chunk_id))
+        await browser.page.locator(".map-card").wait_for()
+        assert await find_violations(browser.page, axe) == []
+
+
+async def test_without_scripts_the_list_is_there(browsers: Browsers, site: MapSite) -> None:
+    async with browsers.window(scripts=False) as browser:
+        await browser.open(f"{site.url}/map")
+        await browser.page.locator("noscript .notice").wait_for()
+        assert not await browser.page.locator("canvas").is_visible()
+        links = browser.page.locator("[data-cluster] a")
+        assert await links.count() == len(site.points["clusters"])
+
+
+async def test_a_gateway_that_does_not_answer_is_said(browser: Browser, site: MapSite) -> None:
+    await browser.page.route("**/map/points", lambda route: route.abort())
+    await browser.open(f"{site.url}/map")
+    await browser.wait_for_text("Carrel cannot be reached.")
+    assert await browser.page.locator("[data-cluster]").count() > 0
+
+
+async def test_a_missing_tool_and_an_empty_base_are_said(browser: Browser, log: Path) -> None:
+    environment = {"GOOGLE_CLOUD_PROJECT": f"map-{uuid.uuid4().hex[:16]}"}
+    with run_gateway(INLINE, environment, log) as gateway:
+        await browser.open(f"{gateway.url}/map")
+        await browser.wait_for_text("There is no map yet.")
+        assert not await browser.page.locator("canvas").is_visible()
+    environment |= {"DISABLED_TOOLS": '["get_map"]'}
+    with run_gateway(INLINE, environment, log) as gateway:
+        await browser.open(f"{gateway.url}/map")
+        await browser.wait_for_text("get_map is not offered to you here.")

@@ -1,0 +1,323 @@
+"""The map follows the chunks: from the cluster job and the index job to `get_map`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.jobs.cluster.job import cluster
+from functions.jobs.index.job import index
+from functions.jobs.ingest.readers.reading import read
+from functions.tools.knowledge.get_map.tool import NO_MAP, NO_POINTS
+from infra.local.local_database import SAMPLE
+from infra.local.sample.knowledge import add_knowledge
+from shared.core.caller import Caller, Role
+from shared.core.meter import Meter
+from shared.knowledge.map_repository import MAX_POINTS_PER_PAGE, KnowledgeMap, MapPoint, Maps
+from shared.knowledge.source import Source
+from shared.runtime.job import Report
+from tests.support.cluster_chunks import (
+    SIZE,
+    THEMES,
+    add_sources,
+    delete_source,
+    hasty_budget,
+    themed_source,
+    unrelated_source,
+)
+from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after, send_commit
+from tests.support.database_dump import copy_into, read_root_documents
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.knowledge import set_fields
+from tests.support.stored_documents import ample_budget, chunks, documents
+from tests.support.tool_calls import call, call_result
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from shared.core.settings import Settings
+    from shared.runtime.context import App, Context
+    from tests.emulator.conftest import NewBase
+    from tests.support.commit_hooks import CommitHook, Results, Send
+    from tests.support.database_dump import Contents
+
+    NewWatchedApp = Callable[[CommitHook], WatchedApp]
+
+pytestmark = pytest.mark.anyio
+
+OWNER = Caller.of("anna", role=Role.OWNER)
+STRAYS = 3
+ALL = len(THEMES) * SIZE + STRAYS
+
+
+@pytest.fixture(scope="module")
+async def stored_map(new_base: NewBase) -> Contents:
+    """Return the stored documents of `five_clusters`."""
+    ctx = new_base(None)
+    await add_sources(ctx, *map(themed_source, THEMES), unrelated_source(STRAYS))
+    await run(ctx)
+    return await read_root_documents(ctx.database.client)
+
+
+@pytest.fixture
+async def five_clusters(ctx: Context, stored_map: Contents) -> None:
+    """Seventy-five chunks about five subjects, and three about none, on a map."""
+    await copy_into(ctx.database.client, stored_map)
+
+
+async def run(ctx: Context) -> Report:
+    return await cluster(ctx, ample_budget())
+
+
+async def get_map(app: App, **arguments: Any) -> dict[str, Any]:
+    return await call_result(app, "get_map", None, **arguments)
+
+
+def points_by_chunk(drawn: dict[str, Any]) -> dict[str, tuple[int, int, int]]:
+    lists = zip(drawn["x"], drawn["y"], drawn["cluster"], strict=True)
+    return dict(zip(drawn["chunk_ids"], lists, strict=True))
+
+
+async def expected_clusters(ctx: Context) -> dict[str, str | None]:
+    """Return the cluster of each chunk."""
+    return {
+        chunk_id: next(iter(data.get("cluster_id") or ()), None)
+        for chunk_id, data in (await chunks(ctx)).items()
+    }
+
+
+async def assert_map_matches(app: App, ctx: Context) -> None:
+    """Check that the map has exactly the chunks, with their clusters, and these with their data."""
+    drawn = await get_map(app)
+    clusters = [cluster["cluster_id"] for cluster in drawn["clusters"]]
+    assert {
+        chunk_id: clusters[number] if number >= 0 else None
+        for chunk_id, (_, _, number) in points_by_chunk(drawn).items()
+    } == await expected_clusters(ctx)
+    assert drawn["total"] == len(drawn["chunk_ids"])
+    assert {entry["cluster_id"]: (entry["name"], entry["size"]) for entry in drawn["clusters"]} == {
+        name: (data["name"], data["size"])
+        for name, data in (await documents(ctx, "clusters")).items()
+    }
+
+
+async def test_no_map_says_what_to_do_next(app: App) -> None:
+    drawn = await get_map(app)
+    assert (drawn["message"], drawn["total"], drawn["chunk_ids"]) == (NO_MAP, 0, [])
+
+
+@pytest.mark.usefixtures("five_clusters")
+async def test_every_chunk_is_near_the_centre_of_its_cluster(app: App, ctx: Context) -> None:
+    await assert_map_matches(app, ctx)
+    drawn = await get_map(app)
+    centres = [(cluster["x"], cluster["y"]) for cluster in drawn["clusters"]]
+    for x, y, number in points_by_chunk(drawn).values():
+        assert 0 <= min(x, y) <= max(x, y) <= 10_000
+        distances = [(x - cx) ** 2 + (y - cy) ** 2 for cx, cy in centres]
+        assert number in (-1, distances.index(min(distances)))
+    assert Counter(drawn["cluster"])[-1] == STRAYS
+
+
+@pytest.mark.usefixtures("five_clusters")
+async def test_new_chunks_are_added_and_no_other_moves(app: App, ctx: Context) -> None:
+    former = points_by_chunk(await get_map(app))
+    await add_sources(ctx, themed_source("boats", range(SIZE + 1)), unrelated_source(STRAYS + 1))
+    report = await run(ctx)
+    assert (report.counts["topics"], report.counts["placed"]) == (0, 2)
+    await assert_map_matches(app, ctx)
+    assert former.items() <= points_by_chunk(await get_map(app)).items()
+
+
+@pytest.mark.usefixtures("five_clusters")
+async def test_a_deleted_chunk_leaves_the_map_with_its_postings(app: App, ctx: Context) -> None:
+    await delete_source(ctx, themed_source("bees"))
+    await index(ctx, ample_budget())
+    drawn = await get_map(app)
+    assert set(drawn["chunk_ids"]) == set(await chunks(ctx))
+    assert drawn["total"] == ALL - SIZE
+    await run(ctx)
+    await assert_map_matches(app, ctx)
+
+
+@pytest.mark.usefixtures("five_clusters")
+async def test_a_forgotten_chunk_leaves_no_id_and_comes_back(app: App, ctx: Context) -> None:
+    await index(ctx, ample_budget())
+    chunk_id = next(iter(await chunks(ctx)))
+    former = points_by_chunk(await get_map(app))
+    await call(app, "forget", OWNER, chunk_id=chunk_id)
+    await index(ctx, ample_budget())
+    assert chunk_id not in str([await documents(ctx, name) for name in ("map", "meta")])
+    assert former.keys() - {chunk_id} == points_by_chunk(await get_map(app)).keys()
+    await call(app, "forget", OWNER, chunk_id=chunk_id, forgotten=False)
+    await run(ctx)
+    assert points_by_chunk(await get_map(app)) == former
+
+
+@pytest.mark.usefixtures("five_clusters")
+async def test_an_emptied_map_says_so(app: App, ctx: Context) -> None:
+    for theme in THEMES:
+        await delete_source(ctx, themed_source(theme))
+    await delete_source(ctx, unrelated_source(STRAYS))
+    await index(ctx, ample_budget())
+    await run(ctx)
+    drawn = await get_map(app)
+    assert (drawn["message"], drawn["clusters"], drawn["total"]) == (NO_POINTS, [], 0)
+
+
+@pytest.mark.usefixtures("five_clusters")
+async def test_a_clustering_without_a_map_gets_the_same_map(app: App, ctx: Context) -> None:
+    """A database of an earlier release has no map: the next run draws the stored clusters."""
+    expected = await get_map(app)
+    for name in await documents(ctx, "map"):
+        await ctx.database.document("map", name).delete()
+    await ctx.database.document("meta", "map").delete()
+    stored = (await documents(ctx, "meta"))["clustering"]
+    del stored["mapped"]
+    await ctx.database.document("meta", "clustering").set(stored)
+    report = await run(ctx)
+    assert report == Report()
+    drawn = await get_map(app)
+    assert points_by_chunk(drawn) == points_by_chunk(expected)
+    assert drawn["clusters"] == expected["clusters"]
+
+
+@pytest.mark.usefixtures("five_clusters")
+async def test_a_full_map_is_drawn_again(app: App, ctx: Context) -> None:
+    await set_fields(ctx, "meta/map", {"added": MAX_POINTS_PER_PAGE - ALL})
+    await add_sources(ctx, unrelated_source(STRAYS + 1))
+    await run(ctx)
+    await assert_map_matches(app, ctx)
+    current = await Maps(ctx.database).load()
+    assert current
+    assert (current.number, current.drawn, current.added) == (2, ALL + 1, 0)
+
+
+@pytest.mark.usefixtures("five_clusters")
+async def test_a_renamed_cluster_has_its_name_on_the_map(app: App, ctx: Context) -> None:
+    name = (await get_map(app))["clusters"][0]["cluster_id"]
+    await set_fields(ctx, f"clusters/{name}", {"name": "All about it"})
+    await set_fields(ctx, "meta/clustering", {"uncounted": True})
+    await run(ctx)
+    assert (await get_map(app))["clusters"][0]["name"] == "All about it"
+
+
+@pytest.mark.usefixtures("five_clusters")
+async def test_a_limit_gives_a_sample_and_the_total(app: App) -> None:
+    drawn = await get_map(app, limit=10)
+    assert (len(drawn["chunk_ids"]), drawn["total"]) == (10, ALL)
+
+
+@pytest.mark.usefixtures("five_clusters")
+async def test_a_run_without_time_keeps_the_map(app: App, ctx: Context) -> None:
+    await add_sources(ctx, themed_source("boats", range(SIZE + 12)))
+    await cluster(ctx, hasty_budget())
+    await assert_map_matches(app, ctx)
+
+
+@pytest.fixture
+async def watched(settings: Settings) -> AsyncIterator[NewWatchedApp]:
+    """Return a function that makes an app of the test's database, with a hook for its commits."""
+    opened: list[WatchedApp] = []
+
+    def make(hook: CommitHook) -> WatchedApp:
+        opened.append(WatchedApp(settings, hook, embedder=WordEmbedder()))
+        return opened[-1]
+
+    yield make
+    for app in opened:
+        await app.aclose()
+
+
+async def prepare_reclustering(ctx: Context) -> None:
+    """Store chunks on a map, and enough new ones for a new clustering."""
+    await add_sources(ctx, themed_source("bread"), themed_source("boats"), themed_source("bees"))
+    await run(ctx)
+    await add_sources(ctx, themed_source("chess"))
+
+
+async def test_a_reader_sees_one_map_or_the_other(
+    app: App, ctx: Context, watched: NewWatchedApp
+) -> None:
+    await prepare_reclustering(ctx)
+    readings = [set((await get_map(app))["chunk_ids"])]
+
+    async def read(_commit: int, send: Send) -> Results:
+        results = await send()
+        readings.append(set((await get_map(app))["chunk_ids"]))
+        return results
+
+    await run(watched(read).context(Caller(), Meter()))
+    former, latter = readings[0], readings[-1]
+    assert (len(former), len(latter)) == (3 * SIZE, 4 * SIZE)
+    assert all(ids in (former, latter) for ids in readings)
+
+
+@SOME_OR_ALL
+async def test_a_chunk_deleted_while_the_map_is_drawn_is_not_on_it(
+    ctx: Context, app: App, watched: NewWatchedApp, step: int
+) -> None:
+    await prepare_reclustering(ctx)
+    stored = await read_root_documents(ctx.database.client)
+    counting = watched(send_commit)
+    await run(counting.context(Caller(), Meter()))
+
+    async def delete() -> None:
+        await delete_source(ctx, themed_source("bees"))
+        await index(ctx, ample_budget())
+
+    for number in range(0, counting.commits, step):
+        await replace_documents(ctx, stored)
+        await run(watched(after(number, delete)).context(Caller(), Meter()))
+        drawn = await get_map(app)
+        remaining = await chunks(ctx)
+        assert set(drawn["chunk_ids"]) == set(remaining), f"deleted after commit {number}"
+        assert "bees-" not in str(await documents(ctx, "map"))
+
+
+async def replace_documents(ctx: Context, contents: Contents) -> None:
+    """Restore the documents of a database."""
+    for name in ("map", "meta", "chunks", "clusters", "sources", "lexicon", "facets"):
+        for document_id in await documents(ctx, name):
+            await ctx.database.document(name, document_id).delete()
+    await copy_into(ctx.database.client, contents)
+
+
+async def test_20_000_points_cost_30_reads(app: App, ctx: Context) -> None:
+    count = 20_000
+    draft = await Maps(ctx.database).begin(count)
+    drawn = KnowledgeMap(
+        number=draft.number,
+        pages=draft.pages,
+        run_id="run",
+        model="words",
+        made_at=ctx.clock(),
+        axes=b"",
+        clusters=(),
+        drawn=count,
+    )
+    points = {
+        f"a-book-with-a-long-title-{number:012x}": MapPoint(number // 2, number % 10_000, -1)
+        for number in range(count)
+    }
+    await Maps(ctx.database).complete(drawn, points)
+    answer = await call(app, "get_map")
+    assert answer.result
+    assert points_by_chunk(answer.result) == {
+        chunk_id: (point.x, point.y, point.cluster) for chunk_id, point in points.items()
+    }
+    assert answer.receipt.documents_read <= 30
+    assert answer.receipt.round_trips == 2
+    sample = await call(app, "get_map", limit=2_500)
+    assert sample.result
+    assert (len(sample.result["chunk_ids"]), sample.receipt.documents_read) == (2_500, 4)
+    assert sample.result["total"] == pytest.approx(count, rel=0.1)
+
+
+async def test_the_sample_has_a_map_with_its_clusters(app: App, ctx: Context) -> None:
+    await add_sources(ctx, *(source for source in read(SAMPLE) if isinstance(source, Source)))
+    await add_knowledge(ctx)
+    await run(ctx)
+    await assert_map_matches(app, ctx)
+    assert (await get_map(app))["clusters"]

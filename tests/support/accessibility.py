@@ -1,0 +1,34 @@
+"""Checks pages with axe-core."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.support.npm import NotInstalled, installed
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+_PACKAGE: Final = Path(__file__).with_name("axe")
+_SCRIPT: Final = """async () => (await axe.run()).violations.map(
+  ({id, impact, nodes}) => [id, impact, nodes.map((node) => node.html)])"""
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The script of axe-core."""
+    try:
+        folder = installed(_PACKAGE)
+    except NotInstalled as error:
+        pytest.skip(str(error))
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text()
+
+
+async def find_violations(page: Page, axe: str) -> list[Any]:
+    """Return the rule, the impact and the elements of each problem of a page."""
+    await page.evaluate(axe)
+    violations: list[Any] = await page.evaluate(_SCRIPT)
+    return violations
