@@ -23,7 +23,7 @@ from functions.jobs.repair.rebuilt_postings import RebuildLimits, RebuiltPosting
 from shared.core.dates import to_microseconds
 from shared.core.ids import safe_id
 from shared.extractions.extracted_chunks import COLLECTION as EXTRACTIONS
-from shared.extractions.extracted_chunks import TOPICS, extracted_map
+from shared.extractions.extracted_chunks import TOPICS, summarize_extractions
 from shared.extractions.model import Extraction, Pattern, Pitfall, extraction_id
 from shared.extractions.repository import to_fields
 from shared.index.facets import vector_index_entries
@@ -264,7 +264,7 @@ class SyntheticBase:
             "cluster_id": list(chunk.cluster_id),
             "indexed": state.document(),
             "facets": vector_index_entries(state.facets),
-            "extracted": extracted_map(extractions),
+            "extracted": summarize_extractions(extractions),
         }
         vector = self.texts.vector(chunk.embedding_text)
         document |= vector_fields(vector, SyntheticEmbedder.model)

@@ -98,7 +98,9 @@ async def replace_extractions(
     texts = [extraction.content.text for extraction in extractions]
     vectors = await ctx.embedder.embed(texts, Purpose.DOCUMENT) if texts else []
     new_extractions = list(zip(extractions, vectors, strict=True))
-    step_result = Extractions(ctx.database).replacement(chunk, new_extractions, ctx.embedder.model)
+    step_result = Extractions(ctx.database).build_replacement(
+        chunk, new_extractions, ctx.embedder.model
+    )
     return await ChunkQueue(ctx.database).complete("extract", [step_result])
 
 

@@ -124,7 +124,7 @@ async def _has_other_sample_extractions(
     """Return whether a chunk's extractions differ from the expected ones and are all samples."""
     if set(chunk.extracted) == {extraction.extraction_id for extraction in expected}:
         return False
-    stored = await Extractions(ctx.database).load_of_chunk(chunk)
+    stored = await Extractions(ctx.database).load_by_chunk(chunk)
     return all(extraction.model == MODEL for extraction in stored)
 
 
@@ -136,7 +136,7 @@ async def _store(
     texts = [item.content.text for _, extractions in changes for item in extractions]
     vectors = iter(await embedder.embed(texts, Purpose.DOCUMENT) if texts else [])
     replacements = [
-        Extractions(ctx.database).replacement(
+        Extractions(ctx.database).build_replacement(
             chunk, [(item, next(vectors)) for item in extractions], embedder.model
         )
         for chunk, extractions in changes

@@ -9,7 +9,7 @@ from pydantic import AliasChoices, Field, TypeAdapter
 
 from shared.core.caller import Tier
 from shared.extractions.model import ExtractionType
-from shared.extractions.topic_names import canonical_topic, fold
+from shared.extractions.topic_names import canonicalize_topic, fold
 from shared.extractions.topics import Topics, topic_key
 from shared.runtime.pagination import (
     CursorCount,
@@ -81,7 +81,7 @@ async def list_topics(args: In, ctx: Context) -> Out:
     if has_prefix:
         topics, is_truncated = await _load_by_prefix(args, after, ctx)
     else:
-        topics = await Topics(ctx.database).most_frequent(args.limit + 1, args.kind, after)
+        topics = await Topics(ctx.database).list_most_frequent(args.limit + 1, args.kind, after)
     page = fit_page([_to_result(topic) for topic in topics[: args.limit]], args.max_tokens)
     last = topics[len(page) - 1] if len(page) < len(topics) else None
     message = TRUNCATED if is_truncated else None
@@ -103,9 +103,9 @@ async def _load_by_prefix(
         The topics that follow the key `after`, in order, and whether some are missing because too
         many have the prefix.
     """
-    names = {fold(args.prefix), canonical_topic(args.prefix, ctx.settings.topic_aliases)} - {""}
+    names = {fold(args.prefix), canonicalize_topic(args.prefix, ctx.settings.topic_aliases)} - {""}
     blocks = await asyncio.gather(
-        *(Topics(ctx.database).with_prefix(name, MAX_WITH_PREFIX + 1) for name in names)
+        *(Topics(ctx.database).list_with_prefix(name, MAX_WITH_PREFIX + 1) for name in names)
     )
     topics = {topic.name: topic for block in blocks for topic in block[:MAX_WITH_PREFIX]}
     topics_of_kind = [topic for topic in topics.values() if topic.count(args.kind)]
