@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from shared.knowledge.queue import PendingChunk
 
     PageKey = tuple[int, str]
-    """A position in the order of confidence: the extraction's confidence in thousandths, and its id."""
+    """A position in the order of confidence: an extraction's confidence, in thousandths, and id."""
 
 MAX_NEAREST: Final = 1_000
 """Firestore returns at most this many neighbours."""

@@ -12,7 +12,7 @@ from shared.index.postings import SearchPostings
 from shared.index.stored_vector import from_compact, to_compact
 from shared.index.vector_index import CountedDocument, compare, distance_key
 from shared.search.corpus import Corpus
-from shared.workspaces.model import WorkspacePassage, term_postings
+from shared.workspaces.model import WorkspacePassage, collect_postings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -79,7 +79,7 @@ class WorkspaceCorpus:
         """
         self._contents = await self._load_contents()
         parts = [part for parts in self._contents.values() for part in parts]
-        postings, totals = term_postings(parts, terms)
+        postings, totals = collect_postings(parts, terms)
         return SearchPostings(postings, {}, totals)
 
     @property
@@ -96,7 +96,7 @@ class WorkspaceCorpus:
         locations = dict[str, PassageLocation]()
         for document in self.documents:
             for part in self._contents[document.document_id]:
-                for passage_id, span in part.passage_spans():
+                for passage_id, span in part.iterate_spans():
                     if passage_id in ids:
                         locations.setdefault(passage_id, PassageLocation(document, span))
         return locations

@@ -36,7 +36,7 @@ from shared.workspaces.model import (
     WorkspaceDocument,
     build_parts,
     content_id,
-    rejection_message,
+    describe_rejection,
 )
 from shared.workspaces.repository import StoredPassages
 
@@ -218,7 +218,7 @@ def _locate_rejected_passage(parts: Sequence[DocumentPart]) -> Iterator[None]:
     try:
         yield
     except RejectedPassage as error:
-        raise invalid("materials", rejection_message(parts, error.passage_id)) from None
+        raise invalid("materials", describe_rejection(parts, error.passage_id)) from None
 
 
 async def _begin(
@@ -251,7 +251,7 @@ async def _begin(
         latest, registered = await ctx.database.retry_on_conflict(attempt)
         if not latest.workspace.erasing:
             return latest.workspace.touched_at is None, registered
-        async for _ in WorkspaceErasure(ctx.database, workspace).pages():
+        async for _ in WorkspaceErasure(ctx.database, workspace).delete_pages():
             pass
 
 
