@@ -13,7 +13,7 @@ from shared.runtime.capabilities import Capability
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.access import get_own_trace
-from shared.traces.corpus import index_entry
+from shared.traces.corpus import build_index_entry
 from shared.traces.duplicates import require_no_duplicate
 from shared.traces.model import TraceText, TraceTitle
 from shared.traces.repository import Traces
@@ -102,10 +102,10 @@ async def _attempt(args: In, ctx: Context) -> Out:
     await require_shareable(content)
     trace = _make_next_revision(stored.trace, content, changed, ctx.clock())
     traces = Traces(ctx.database)
-    entry = await index_entry(trace, ctx)
+    entry = await build_index_entry(trace, ctx)
     if _TEXTS & set(changed):
         await require_no_duplicate(trace, entry, ctx)
-    writes = [*traces.update(stored, trace, entry), traces.keep_revision(stored)]
+    writes = [*traces.update_writes(stored, trace, entry), traces.revision_write(stored)]
     return await ctx.commit(writes, _build_out(trace, changed))
 
 

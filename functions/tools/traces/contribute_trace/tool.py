@@ -16,7 +16,7 @@ from shared.runtime.capabilities import Capability
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.access import caller_contributed, get_readable_trace
-from shared.traces.corpus import index_entry
+from shared.traces.corpus import build_index_entry
 from shared.traces.duplicates import find_similar_traces
 from shared.traces.model import Trace, TraceContent, TraceText, TraceTitle
 from shared.traces.repository import Traces
@@ -98,7 +98,7 @@ async def contribute_trace(args: In, ctx: Context) -> Out:
         updated_at=now,
         supersedes=args.supersedes,
     )
-    entry = await index_entry(trace, ctx)
+    entry = await build_index_entry(trace, ctx)
     return await ctx.database.retry_on_conflict(lambda: _attempt(trace, entry, ctx))
 
 
@@ -108,10 +108,10 @@ async def _attempt(trace: Trace, entry: TraceIndexEntry, ctx: Context) -> Out:
     )
     if existing := _find_blocking_duplicate(similar.duplicates, superseded, ctx):
         return _build_out(existing, [], ctx, duplicate=True)
-    writes = Traces(ctx.database).create(trace, entry)
+    writes = Traces(ctx.database).creation_writes(trace, entry)
     if superseded and caller_contributed(superseded, ctx):
         replaced = replace(superseded.trace, superseded_by=trace.trace_id)
-        writes += Traces(ctx.database).update(superseded, replaced, None)
+        writes += Traces(ctx.database).update_writes(superseded, replaced, None)
     return await ctx.commit(writes, _build_out(trace, similar.related, ctx, duplicate=False))
 
 

@@ -73,7 +73,7 @@ async def get_trace(args: In, ctx: Context) -> Out:
     """Load the trace, its latest feedback and the caller's own vote in one round trip."""
     stored, feedback, vote = await asyncio.gather(
         get_readable_trace(args.trace_id, ctx),
-        Traces(ctx.database).latest_feedback(args.trace_id, MAX_FEEDBACK),
+        Traces(ctx.database).list_latest_feedback(args.trace_id, MAX_FEEDBACK),
         _load_own_vote(args.trace_id, ctx),
     )
     return _build_out(stored, feedback, vote, args.offset, ctx)
@@ -97,7 +97,7 @@ def _build_out(
     context = trace.content.context_text
     solution = trace.content.solution_text
     end = offset + MAX_CHARACTERS
-    counts = own_vote and vote and trace.counts(vote, own_vote.revision)
+    counts = own_vote and vote and trace.counts_vote(vote, own_vote.revision)
     return build_trace_view(
         Out,
         trace,

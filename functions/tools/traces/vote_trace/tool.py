@@ -100,7 +100,7 @@ async def _attempt(args: In, ctx: Context) -> Out:
         raise Forbidden(
             "You contributed this trace, so you cannot vote on it. You may amend or withdraw it."
         )
-    before = own.vote if own.vote and trace.counts(own.vote, own.revision) else None
+    before = own.vote if own.vote and trace.counts_vote(own.vote, own.revision) else None
     after = _build_vote(args, record)
     # A vote on an earlier text can be given again on this one, or withdrawn from the record.
     is_outdated = own.vote is not None and own.revision < trace.text_revision
@@ -111,12 +111,12 @@ async def _attempt(args: In, ctx: Context) -> Out:
     if not tally.is_possible:
         raise WriteConflict("The tally was read before the vote that it is to be reduced by.")
     writes = [
-        traces.set_vote(own, after, args.feedback_text, trace.text_revision, ctx.clock())
+        traces.vote_write(own, after, args.feedback_text, trace.text_revision, ctx.clock())
         if after
-        else traces.delete_vote(own),
-        traces.set_tally(stored, tally),
+        else traces.vote_deletion_write(own),
+        traces.tally_write(stored, tally),
         # The contributor's record counts each voter of a trace once, whatever the revision.
-        *traces.credit(trace.contributor, own.vote, after),
+        *traces.credit_writes(trace.contributor, own.vote, after),
     ]
     with_vote = replace(stored, trace=replace(trace, tally=tally))
     undo = _undo(args.trace_id, before, own.text)

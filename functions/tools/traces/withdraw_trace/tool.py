@@ -13,7 +13,7 @@ from shared.runtime.capabilities import Capability
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.access import caller_contributed, get_own_trace
-from shared.traces.corpus import index_entry
+from shared.traces.corpus import build_index_entry
 from shared.traces.duplicates import require_no_duplicate
 from shared.traces.repository import Traces
 from shared.traces.trust import TraceStatus
@@ -73,10 +73,10 @@ async def _attempt(args: In, ctx: Context) -> Out:
 
 
 async def _build_update(stored: StoredTrace, trace: Trace, ctx: Context) -> list[Write]:
-    entry = await index_entry(trace, ctx) if trace.is_listed else None
+    entry = await build_index_entry(trace, ctx) if trace.is_listed else None
     if entry and stored.trace.withdrawn_at:
         await require_no_duplicate(trace, entry, ctx)
-    return Traces(ctx.database).update(stored, trace, entry)
+    return Traces(ctx.database).update_writes(stored, trace, entry)
 
 
 async def _load_superseded(stored: StoredTrace, args: In, ctx: Context) -> StoredTrace | None:
