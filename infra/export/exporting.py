@@ -166,7 +166,7 @@ async def _iterate_traces(database: Database, user: str) -> AsyncIterator[dict[s
 
 async def _iterate_tasks(database: Database, user: str) -> AsyncIterator[dict[str, Any]]:
     after = None
-    while page := await Tasks(database, user).page(_TASKS, _ENTRIES, after):
+    while page := await Tasks(database, user).load_page(_TASKS, _ENTRIES, after):
         for task in page:
             yield asdict(task)
         after = page[-1].number

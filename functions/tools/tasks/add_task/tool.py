@@ -10,7 +10,7 @@ from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
 from shared.runtime.schemas import Arguments, IdempotentArguments
 from shared.runtime.tool import Effect, Tool
-from shared.tasks.changes import CHANGEABLE_FIELDS, completed_item, parse_item, undo_call
+from shared.tasks.changes import CHANGEABLE_FIELDS, build_undo, completed_item, parse_item
 from shared.tasks.model import Priority, Task
 from shared.tasks.schemas import (
     ENVELOPE,
@@ -122,7 +122,7 @@ async def _add(
             for number, new_task in enumerate(new_tasks, counter.last + 1)
         ]
         result = to_result([_to_changed_task(task) for task in tasks])
-        return await ctx.commit(repository.create(counter, tasks), result)
+        return await ctx.commit(repository.creation_writes(counter, tasks), result)
 
     return await ctx.database.retry_on_conflict(attempt)
 
@@ -142,7 +142,7 @@ def _build_task(new_task: NewTask, number: int, now: datetime) -> Task:
 def _to_changed_task(task: Task) -> ChangedTask:
     fields = [name for name in CHANGEABLE_FIELDS if getattr(task, name) is not None]
     return ChangedTask(
-        task=TaskView.of_task(task), changed=fields, undo=undo_call("delete_task", task.number)
+        task=TaskView.of_task(task), changed=fields, undo=build_undo("delete_task", task.number)
     )
 
 

@@ -12,12 +12,12 @@ from shared.runtime.schemas import Arguments, IdempotentArguments
 from shared.runtime.tool import Effect, Tool
 from shared.tasks.changes import (
     TaskOperation,
+    build_undo,
     change_task_as,
     completed_item,
     failed_item,
     parse_item,
     require_active,
-    undo_call,
 )
 from shared.tasks.model import Task, TaskStatus
 from shared.tasks.schemas import (
@@ -98,7 +98,7 @@ async def _change_many(
             [item_results[ref.task_id] if isinstance(ref, TaskRef) else ref for ref in refs]
         )
         writes = [
-            repository.update(stored_tasks[task_id], task)
+            repository.update_write(stored_tasks[task_id], task)
             for task_id, (_, task) in outcomes.items()
             if task
         ]
@@ -123,7 +123,7 @@ def _change(
 
 def _undo(before: Task, _after: Task) -> Undo:
     was_completed = before.status is TaskStatus.COMPLETED
-    return undo_call("complete_task", before.number, completed=was_completed)
+    return build_undo("complete_task", before.number, completed=was_completed)
 
 
 TOOL = Tool(

@@ -9,7 +9,7 @@ from pydantic import Field
 from shared.core.caller import Tier
 from shared.runtime.schemas import IdempotentArguments
 from shared.runtime.tool import Effect, Tool
-from shared.tasks.changes import TaskOperation, change_task, require_active, undo_call
+from shared.tasks.changes import TaskOperation, build_undo, change_task, require_active
 from shared.tasks.model import Task
 from shared.tasks.schemas import ENVELOPE, ChangedTask, TaskId
 
@@ -28,7 +28,7 @@ async def delete_task(args: In, ctx: Context) -> ChangedTask:
     operation = TaskOperation(
         require=require_active,
         apply=Task.delete,
-        undo=lambda before, _: undo_call("restore_task", before.number),
+        undo=lambda before, _: build_undo("restore_task", before.number),
     )
     return await change_task(args.task_id, operation, ctx)
 

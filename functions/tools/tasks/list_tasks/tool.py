@@ -173,7 +173,7 @@ async def _read(args: In, today: date, ctx: Context) -> tuple[Sequence[Task], in
     size = BATCH_SIZE if filters_here else args.limit + 1
     tasks: list[Task] = []
     for _ in range(0, MAX_READS, size):
-        batch = await repository.page(task_filter, size, after)
+        batch = await repository.load_page(task_filter, size, after)
         tasks += [
             task
             for task in batch

@@ -9,7 +9,7 @@ from pydantic import Field
 from shared.core.caller import Tier
 from shared.runtime.schemas import IdempotentArguments
 from shared.runtime.tool import Effect, Tool
-from shared.tasks.changes import TaskOperation, change_task, require_existing, undo_call
+from shared.tasks.changes import TaskOperation, build_undo, change_task, require_existing
 from shared.tasks.model import Task
 from shared.tasks.schemas import ENVELOPE, ChangedTask, TaskId
 
@@ -28,7 +28,7 @@ async def restore_task(args: In, ctx: Context) -> ChangedTask:
     operation = TaskOperation(
         require=require_existing,
         apply=Task.restore,
-        undo=lambda before, _: undo_call("delete_task", before.number),
+        undo=lambda before, _: build_undo("delete_task", before.number),
     )
     return await change_task(args.task_id, operation, ctx)
 

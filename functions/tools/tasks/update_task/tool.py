@@ -14,10 +14,10 @@ from shared.runtime.tool import Effect, Tool
 from shared.tasks.changes import (
     EDITABLE_FIELDS,
     TaskOperation,
+    build_undo,
     change_task,
-    changed_fields,
+    list_changed_fields,
     require_active,
-    undo_call,
 )
 from shared.tasks.schemas import (
     ENVELOPE,
@@ -87,8 +87,8 @@ async def update_task(args: In, ctx: Context) -> ChangedTask:
 
 
 def _undo(before: Task, after: Task) -> Undo:
-    former_values = {name: getattr(before, name) for name in changed_fields(before, after)}
-    return undo_call("update_task", before.number, **former_values)
+    former_values = {name: getattr(before, name) for name in list_changed_fields(before, after)}
+    return build_undo("update_task", before.number, **former_values)
 
 
 TOOL = Tool(
