@@ -321,7 +321,7 @@ class SyntheticBase:
         vector = self.texts.vector(content.embedding_text)
         entry = TraceIndexEntry(vector, SyntheticEmbedder.model, state)
         self._trace_count += 1
-        return f"traces/{trace.trace_id}", TRACE.write(trace) | entry.fields(trace)
+        return f"traces/{trace.trace_id}", TRACE.write(trace) | entry.to_fields(trace)
 
     def _build_derived(self) -> Iterator[Document]:
         """Yield the documents derived from all chunks: postings, totals, clusters and topics."""
