@@ -1,4 +1,4 @@
-"""Delete a task of the caller's to-do list; it can be restored for 30 days."""
+"""Delete a task from the caller's to-do list, where it can be restored for 30 days."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class In(IdempotentArguments):
-    """Which task."""
+    """Which task to delete."""
 
     task_id: TaskId = Field(description="From list_tasks.")
 
 
 async def delete_task(args: In, ctx: Context) -> ChangedTask:
-    """Delete a task in two round trips, which read the task and commit the change."""
+    """Delete a task. Costs two round trips: the read of the task and the commit."""
     operation = TaskOperation(
         require=require_active,
         apply=Task.delete,

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class In(IdempotentArguments):
-    """Which task."""
+    """Which task to restore."""
 
     task_id: TaskId = Field(description="From list_tasks, with status deleted.")
 
 
 async def restore_task(args: In, ctx: Context) -> ChangedTask:
-    """Restore a task in two round trips, which read the task and commit the change."""
+    """Restore a task. Costs two round trips: the read of the task and the commit."""
     operation = TaskOperation(
         require=require_existing,
         apply=Task.restore,
