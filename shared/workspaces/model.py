@@ -48,7 +48,7 @@ class IndexProfile:
     Attributes:
         model: The embedding model.
         dimension: The length of the model's vectors.
-        analysis: The version of the terms, `shared.text.terms.ANALYSIS`.
+        analysis: The version of the analyzer, `shared.text.terms.ANALYZER_VERSION`.
     """
 
     model: str
@@ -66,7 +66,7 @@ class WorkspaceDocument:
         status: The state of the upload.
         profile: The versions with which the passages are indexed.
         passage_characters: The maximum length of a passage.
-        splitter: The version of the passage splitter, `shared.text.passages.CUTTING`.
+        splitter: The version of the passage splitter, `shared.text.passages.SPLITTER_VERSION`.
         characters: The length of the text.
         passages: The number of distinct passages.
         parts: The number of Firestore documents that store the contents.
