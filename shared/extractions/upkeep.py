@@ -71,7 +71,7 @@ class ExtractionUpkeep:
         self._database = database
 
     async def process_deletions(self) -> Counter[str]:
-        """Process up to MAX_MARKERS deletion markers. The caller repeats this until none is left.
+        """Process up to MAX_MARKERS deletion markers. The caller repeats this until it processes none.
 
         Costs one read if there is nothing to do.
 
@@ -100,7 +100,7 @@ class ExtractionUpkeep:
         return await self._database.count(markers_query(self._database.client))
 
     async def _check_existence(self, markers: Sequence[Snapshot]) -> list[bool]:
-        """Return for each marker whether its extraction exists again, as after a chunk's return."""
+        """Return for each marker whether its extraction exists again, since its chunk came back."""
         references = [self._database.document(COLLECTION, marker.id) for marker in markers]
         snapshots = await self._database.get_all(references, ["type"])
         ids = {snapshot.id for snapshot in snapshots}
@@ -118,7 +118,7 @@ class ExtractionUpkeep:
     async def _promote(self, marker: Snapshot, duplicates: Sequence[Snapshot]) -> Counter[str]:
         """Promote one of a deleted original's duplicates, unless one is already promoted.
 
-        The others in the same page become its duplicates. If more remain, the marker is kept and
+        The others on the same page become its duplicates. If more remain, the marker is kept and
         stores the id of the promoted duplicate, as `heir`, for the next call. If a document changes
         in the meantime, nothing is written. Duplicates that no chunk lists are left to the job
         `purge`.
@@ -158,14 +158,14 @@ class ExtractionUpkeep:
     async def _find_listed_page(
         self, extraction_id: str, page: Sequence[Snapshot]
     ) -> tuple[Sequence[Snapshot], dict[str, Snapshot]]:
-        """Find the first page of duplicates that contains one listed by its chunk.
+        """Find the first page of duplicates with a duplicate that its chunk lists.
 
         Args:
             extraction_id: The id of the original.
             page: The first page of its duplicates.
 
         Returns:
-            The page, or an empty one if no chunk lists any duplicate, and the chunks of the page.
+            The page and its chunks by id. Both are empty if no duplicate is listed.
         """
         while page:
             chunks = await self._load_chunks(page)

@@ -37,8 +37,8 @@ models have other scales. Terms without names find 3 at a threshold without fals
 Weighting terms by idf is no better.
 
 The rule does not notice a negation (stop words are no terms) or a single changed value in a long
-text: such traces look like copies. It misses translations and rewordings without names. So a
-contributor must be able to share a trace that was mistaken for a duplicate.
+text: such traces look like copies. It misses reworded translations, and rewordings without
+names. So a contributor must be able to share a trace that was mistaken for a duplicate.
 
 To measure again: `python -m benchmarks.trace_duplicates`.
 """
