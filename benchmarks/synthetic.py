@@ -24,7 +24,7 @@ from shared.core.dates import to_microseconds
 from shared.core.ids import safe_id
 from shared.extractions.extracted_chunks import COLLECTION as EXTRACTIONS
 from shared.extractions.extracted_chunks import TOPICS, summarize_extractions
-from shared.extractions.model import Extraction, Pattern, Pitfall, extraction_id
+from shared.extractions.model import Extraction, Pattern, Pitfall, compute_extraction_id
 from shared.extractions.repository import to_fields
 from shared.index.facets import vector_index_entries
 from shared.index.indexed_state import IndexedState
@@ -287,7 +287,7 @@ class SyntheticBase:
         else:
             content = Pitfall(title=" ".join(words[:4]), description=" ".join(words[:30]))
         return Extraction(
-            extraction_id=extraction_id(chunk.chunk_id, content),
+            extraction_id=compute_extraction_id(chunk.chunk_id, content),
             content=content,
             topics=tuple(dict.fromkeys(topics)),
             quote=" ".join(words[:30]),

@@ -69,7 +69,7 @@ class BatchFiles:
             address, project, attempt_seconds=attempt_seconds, retry_seconds=retry_seconds
         )
 
-    def address(self, name: str) -> str:
+    def get_address(self, name: str) -> str:
         """Return the gs:// address of a file."""
         return f"{self._folder.address}/{name}"
 

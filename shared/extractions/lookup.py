@@ -65,7 +65,7 @@ def lookup_tool(  # noqa: PLR0913 - a declaration
     """
 
     async def run(args: ArgumentsT, ctx: Context) -> OutT:
-        """Look up extractions in two round trips, or three with a query; see `look_up`."""
+        """Look up extractions, see `look_up`. Costs two round trips, or three with a query."""
         return output(**await look_up(args, result_type, ctx))
 
     return Tool(

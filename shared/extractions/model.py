@@ -197,10 +197,10 @@ class Extraction:
     @property
     def facets(self) -> list[str]:
         """The facets of the extraction. A duplicate has none, so that no query returns it."""
-        return [] if self.duplicate_of else facets(self.type, self.topics, self.source_id)
+        return [] if self.duplicate_of else build_facets(self.type, self.topics, self.source_id)
 
 
-def extraction_id(chunk_id: str, content: Content) -> str:
+def compute_extraction_id(chunk_id: str, content: Content) -> str:
     """Return the id of an extraction: a hash of its chunk's id, its type and its content."""
     fields = content.model_dump(mode="json", exclude_none=True)
     text = json.dumps([chunk_id, content.type, fields], sort_keys=True, ensure_ascii=False)
@@ -208,7 +208,9 @@ def extraction_id(chunk_id: str, content: Content) -> str:
     return f"{content.type}-{digest[:20]}"
 
 
-def facet(kind: ExtractionType, topic: str | None = None, source_id: str | None = None) -> str:
+def build_facet(
+    kind: ExtractionType, topic: str | None = None, source_id: str | None = None
+) -> str:
     """Return the facet that exactly the extractions matching all these filters have."""
     parts = [kind.value]
     if topic is not None:
@@ -219,6 +221,10 @@ def facet(kind: ExtractionType, topic: str | None = None, source_id: str | None 
     return " ".join(parts)
 
 
-def facets(kind: ExtractionType, topics: Sequence[str], source_id: str) -> list[str]:
+def build_facets(kind: ExtractionType, topics: Sequence[str], source_id: str) -> list[str]:
     """Return the facets of an extraction: one for each combination of filters that matches it."""
-    return [facet(kind, topic, source) for topic in (None, *topics) for source in (None, source_id)]
+    return [
+        build_facet(kind, topic, source)
+        for topic in (None, *topics)
+        for source in (None, source_id)
+    ]

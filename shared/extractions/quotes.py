@@ -13,7 +13,7 @@ from bisect import bisect_left
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.extractions.model import MAX_QUOTE, Content, Extraction, Pattern, extraction_id
+from shared.extractions.model import MAX_QUOTE, Content, Extraction, Pattern, compute_extraction_id
 from shared.extractions.topic_names import canonicalize_topics
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def build_extractions(
         if quote := find_quote(finding.quote, chunk.content):
             content = _replace_code(finding.content, chunk.content)
             extraction = Extraction(
-                extraction_id=extraction_id(chunk.chunk_id, content),
+                extraction_id=compute_extraction_id(chunk.chunk_id, content),
                 content=content,
                 topics=canonicalize_topics(finding.topics, aliases),
                 quote=quote,

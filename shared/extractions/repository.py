@@ -28,7 +28,7 @@ from shared.extractions.model import (
     Content,
     Extraction,
     ExtractionType,
-    facet,
+    build_facet,
 )
 from shared.firestore.codec import Codec
 from shared.index.stored_vector import vector_fields
@@ -101,7 +101,7 @@ class Extractions:
             limit: The maximum number of extractions.
             after: The key of the last extraction of the previous page.
         """
-        query = page_query(self._database.client, facet(kind, topic, source_id), limit, after)
+        query = page_query(self._database.client, build_facet(kind, topic, source_id), limit, after)
         return [_to_extraction(snapshot) for snapshot in await self._database.find(query)]
 
     async def find_nearest(
@@ -123,7 +123,9 @@ class Extractions:
             source_id: The id of a source, or None for all sources.
             limit: The maximum number of extractions, up to `MAX_NEAREST`.
         """
-        query = nearest_query(self._database.client, facet(kind, topic, source_id), vector, limit)
+        query = nearest_query(
+            self._database.client, build_facet(kind, topic, source_id), vector, limit
+        )
         return [_to_neighbour(snapshot) for snapshot in await self._database.find(query)]
 
     async def find_similar(
@@ -141,7 +143,7 @@ class Extractions:
             min_similarity: The minimum cosine.
         """
         max_distance = 1.0 - min_similarity
-        query = nearest_query(self._database.client, facet(kind), vector, limit, max_distance)
+        query = nearest_query(self._database.client, build_facet(kind), vector, limit, max_distance)
         return [_to_neighbour(snapshot) for snapshot in await self._database.find(query)]
 
     async def load_by_chunk(self, chunk: PendingChunk) -> list[Extraction]:
@@ -234,7 +236,7 @@ def page_key(extraction: Extraction) -> PageKey:
 def visible_query(client: AsyncClient, kind: ExtractionType) -> AsyncQuery:
     """Query the extractions of a type, duplicates excluded."""
     return client.collection(COLLECTION).where(
-        filter=FieldFilter("facets", "array_contains", facet(kind))
+        filter=FieldFilter("facets", "array_contains", build_facet(kind))
     )
 
 

@@ -24,7 +24,7 @@ from shared.extractions.extracted_chunks import (
     removal_writes,
     topic_count_writes,
 )
-from shared.extractions.model import ExtractionType, facets
+from shared.extractions.model import ExtractionType, build_facets
 from shared.firestore.database import WriteConflict
 from shared.firestore.writes import combine_writes, put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
@@ -71,7 +71,7 @@ class ExtractionUpkeep:
         self._database = database
 
     async def process_deletions(self) -> Counter[str]:
-        """Process up to MAX_MARKERS deletion markers. The caller repeats this until it processes none.
+        """Process some deletion markers. The caller repeats this until none was processed.
 
         Costs one read if there is nothing to do.
 
@@ -179,7 +179,7 @@ class ExtractionUpkeep:
     def _build_promotion_writes(self, duplicate: Snapshot, chunk: Snapshot) -> Iterator[Write]:
         kind = ExtractionType(duplicate.get("type"))
         topics = duplicate.get("topics")
-        facet_ids = facets(kind, topics, duplicate.get("source_id"))
+        facet_ids = build_facets(kind, topics, duplicate.get("source_id"))
         yield put_if_unchanged(duplicate, {"facets": facet_ids, "duplicate_of": DELETE_FIELD})
         before = _read_summaries(chunk)
         summary = {

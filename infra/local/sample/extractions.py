@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from infra.local.sample.knowledge import FOLDER, chunks_by_highlight
 from shared.ai.embedding import Purpose
-from shared.extractions.model import CONTENTS, Extraction, ExtractionType, extraction_id
+from shared.extractions.model import CONTENTS, Extraction, ExtractionType, compute_extraction_id
 from shared.extractions.repository import Extractions
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
@@ -53,7 +53,7 @@ class SampleExtraction(BaseModel):
         """Build the stored form of this extraction for a chunk."""
         content = CONTENTS[self.type].model_validate(self.content)
         return Extraction(
-            extraction_id=extraction_id(chunk.chunk_id, content),
+            extraction_id=compute_extraction_id(chunk.chunk_id, content),
             content=content,
             topics=self.topics,
             quote=self.quote,

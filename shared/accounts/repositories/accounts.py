@@ -94,8 +94,8 @@ class Accounts:
     async def end_grant_write(self, user_id: str, grant_id: str) -> Write:
         """Build the write that invalidates a grant's access tokens, to commit when the grant ends.
 
-        The write also removes earlier grants whose last access tokens have expired. It uses the
-        database's clock, because an instance with a wrong clock would make tokens valid again.
+        The write also removes earlier grants whose last access tokens have expired. The time is the
+        database's, because an instance with a wrong clock would make tokens valid again.
         """
         snapshot = await self._database.get(self._get_reference(user_id))
         now = snapshot.read_time

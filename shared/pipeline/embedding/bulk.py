@@ -185,8 +185,8 @@ class BulkRun:
             if task.rows and task.job is None:
                 job = await self._services.vertex.submit(
                     task.name,
-                    self._services.files.address(f"{task.name}/input.jsonl"),
-                    self._services.files.address(f"{task.name}/output"),
+                    self._services.files.get_address(f"{task.name}/input.jsonl"),
+                    self._services.files.get_address(f"{task.name}/output"),
                 )
                 task = await self._save(replace(task, job=job))
         except LeaseLost:

@@ -367,7 +367,7 @@ async def test_a_file_is_written_and_read_in_blocks(
     assert storage.names("bulk") == ["work/task/input.jsonl"]
     assert storage.calls["upload"] == 4  # the session and three pieces
     assert await read_lines(files, "task/input.jsonl") == [line] * 10
-    assert files.address("task/input.jsonl") == "gs://bulk/work/task/input.jsonl"
+    assert files.get_address("task/input.jsonl") == "gs://bulk/work/task/input.jsonl"
 
 
 async def test_lines_are_yielded_in_groups(files: BatchFiles, storage: FakeCloudStorage) -> None:
