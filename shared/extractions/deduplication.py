@@ -10,8 +10,8 @@ duplicates if
 
 Neither condition is enough alone. With all-MiniLM-L6-v2, “which latency goes on the wall? The 99th
 percentile” and “... The median” have a cosine of 0.84, more than most paraphrases; “renaming a
-column” and “splitting a table” share most of their steps. The 66 extractions of
-the sample and their variants form pairs that meet the conditions this often:
+column” and “splitting a table” share most of their steps. The 66 extractions
+of the sample and their variants form pairs that meet the conditions this often:
 
 | pairs | all | cosine of 0.8 | 0.25 of the terms | both |
 |---|---|---|---|---|

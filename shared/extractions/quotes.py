@@ -112,7 +112,7 @@ def find_quote(quote: str, text: str) -> str | None:
 
 
 def find_code(code: str, text: str) -> str | None:
-    """Return a text's own version of some code, ignoring white space and fences, or None."""
+    """Return code as a text contains it, ignoring white space and fences, or None if missing."""
     pattern = "".join(_FENCE.sub("", code).split())
     offsets = [offset for offset, character in enumerate(text) if not character.isspace()]
     index = "".join(text[offset] for offset in offsets).find(pattern)

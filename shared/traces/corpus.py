@@ -40,7 +40,7 @@ def trace_corpus(database: Database) -> DatedCorpus[Trace]:
 
 @dataclass(frozen=True)
 class TraceSelection(Selection):
-    """The traces that a search may return: those with some tags, flagged ones included or not.
+    """The traces that a search may return, selected by tags and by whether they are flagged.
 
     Attributes:
         include_flagged: Whether flagged traces are included.

@@ -101,7 +101,7 @@ class CallRecords:
     async def count_by_day(self, user_id: str, days: Sequence[date]) -> list[int]:
         """Count the recorded calls of a user on each day in UTC.
 
-        Costs one round trip, and one read for every 1,000 calls of a day or part of them.
+        Costs one round trip, and at least one read for each day: one for every 1,000 calls.
         """
         queries = [day_query(self._database.client, user_id, day) for day in days]
         return await asyncio.gather(*map(self._database.count, queries))

@@ -1,6 +1,6 @@
 """Makes documents of a workspace searchable: in memory just after their upload, or as stored.
 
-The same search ranks both by the same postings, so a later call ranks a new document alike.
+The same search ranks both by the same postings, so later calls rank a new document the same way.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Uploads a document: splits it, embeds and stores its new passages, and publishes it at last.
+"""Uploads a document: splits it, embeds and stores new passages, and publishes it by a last write.
 
 Every step is idempotent. A call that dies leaves passages that no search finds. Uploading the same
 text again continues where that call stopped.
