@@ -77,7 +77,7 @@ class ClusteringResult:
 
 def cluster_scifact(size: int) -> ClusteringResult:
     """Cluster this many vectors, and again without a tenth of them."""
-    vectors = _make_vectors(size)
+    vectors = make_vectors(size)
     labels, seconds = _time_clustering(vectors)
     megabytes = _measure_megabytes()
     subset = np.flatnonzero(np.random.default_rng(1).random(size) >= OMITTED_SHARE)
@@ -120,7 +120,8 @@ def _read_reference_labels(chunk_ids: list[str]) -> Labels:
     return labels
 
 
-def _make_vectors(size: int) -> Matrix:
+def make_vectors(size: int) -> Matrix:
+    """Return this many vectors of abstracts, `(size, dimension)`, the last ones noisy copies."""
     vectors: Matrix = np.load(VECTORS)
     random = np.random.default_rng(0)
     copies = [vectors]

@@ -34,7 +34,7 @@ from benchmarks.dataset import SCIFACT, CachingEmbedder, scifact_vectors
 from benchmarks.extract_dataset import TRAIN, Case, Distractors, cases
 from benchmarks.extract_steps import embedded_document
 from benchmarks.measurement import print_table
-from functions.tools.workspaces.extract_key_info.corpus import corpus_in_memory
+from functions.tools.workspaces.extract_key_info.corpus import make_memory_corpus
 from functions.tools.workspaces.extract_key_info.ranking import rank_passages
 from functions.tools.workspaces.extract_key_info.upload import parse_passages
 from infra.local.emulator import run_emulator
@@ -127,7 +127,7 @@ class RankingMethods:
         """Rank the passages with each method, best first, and return their start positions."""
         passages = parse_passages(case.materials, self.ctx.settings.extract_passage_characters)
         document, contents = await embedded_document(case.materials, passages, self.ctx)
-        corpus = corpus_in_memory(document, contents.parts, contents.texts, contents.vectors)
+        corpus = make_memory_corpus(document, contents.parts, contents.texts, contents.vectors)
         rankings = {
             HYBRID: await _rank_hybrid(case, corpus, self.ctx),
             SEMANTIC_ONLY: await _rank_in_mode(case, corpus, Mode.SEMANTIC, self.ctx),
@@ -165,7 +165,7 @@ async def _rank_hybrid(case: Case, corpus: WorkspaceCorpus, ctx: Context) -> lis
 async def _rank_in_mode(case: Case, corpus: WorkspaceCorpus, mode: Mode, ctx: Context) -> list[int]:
     ranking = await rank(SearchQuery(case.query, mode, Selection()), corpus.corpus, ctx)
     ids = [hit.id for hit in ranking.hits]
-    locations = corpus.locations(ids)
+    locations = corpus.locate(ids)
     return [locations[passage_id].span.start for passage_id in ids]
 
 

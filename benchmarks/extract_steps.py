@@ -11,11 +11,14 @@ from statistics import median
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from benchmarks.extract_dataset import claims
-from functions.tools.workspaces.extract_key_info.corpus import corpus_in_memory, stored_corpus
+from functions.tools.workspaces.extract_key_info.corpus import (
+    make_memory_corpus,
+    make_stored_corpus,
+)
 from functions.tools.workspaces.extract_key_info.ranking import rank_passages
 from functions.tools.workspaces.extract_key_info.upload import (
     Contents,
-    current_profile,
+    get_current_profile,
     parse_passages,
 )
 from shared.ai.embedding import Purpose
@@ -89,7 +92,7 @@ async def embedded_document(
         document_id=content_id(text),
         upload_id="bench",
         status=DocumentStatus.ARRIVING,
-        profile=current_profile(ctx),
+        profile=get_current_profile(ctx),
         passage_characters=ctx.settings.extract_passage_characters,
         splitter=SPLITTER_VERSION,
         characters=len(text),
@@ -168,9 +171,9 @@ async def _time_ranking(
     query = next(claims())
     vector = await ctx.query_vector(query)
     document = replace(document, status=DocumentStatus.READY)
-    in_memory = corpus_in_memory(document, contents.parts, contents.texts, contents.vectors)
+    in_memory = make_memory_corpus(document, contents.parts, contents.texts, contents.vectors)
     await timer.measure_async("rank in memory", lambda: rank_passages(query, in_memory, TOP_K, ctx))
-    stored = stored_corpus([document], workspace)
+    stored = make_stored_corpus([document], workspace)
     await timer.measure_async(
         "rank from the store", lambda: rank_passages(query, stored, TOP_K, ctx)
     )

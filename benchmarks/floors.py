@@ -22,7 +22,7 @@ from benchmarks.synthetic import READER
 from functions.tools.knowledge.search_kb.filters import Filters, to_selection
 from shared.core.dates import ALL_DATES, Period, period_dates
 from shared.extractions import repository as extractions
-from shared.extractions.model import ExtractionType, facet
+from shared.extractions.model import ExtractionType, build_facet
 from shared.extractions.topics import most_frequent_query
 from shared.index import bm25
 from shared.index.facets import Facet, Kind
@@ -209,13 +209,13 @@ class Floors:
                 return await self._get_recent(Period(arguments.get("period", "last_7_days")))
             case "get_patterns":
                 query = extractions.page_query(
-                    self._client, facet(ExtractionType.PATTERN), 26, None
+                    self._client, build_facet(ExtractionType.PATTERN), 26, None
                 )
                 return partial(self._load_with_sources, query)
             case "get_warnings":
                 vector = self._get_vector(arguments)
                 neighbours = extractions.nearest_query(
-                    self._client, facet(ExtractionType.WARNING), vector, 25
+                    self._client, build_facet(ExtractionType.WARNING), vector, 25
                 )
                 return partial(self._load_with_sources, neighbours)
             case "search_traces":

@@ -23,8 +23,8 @@ from functions.jobs.repair.rebuilt_postings import RebuildLimits, RebuiltPosting
 from shared.core.dates import to_microseconds
 from shared.core.ids import safe_id
 from shared.extractions.extracted_chunks import COLLECTION as EXTRACTIONS
-from shared.extractions.extracted_chunks import TOPICS, extracted_map
-from shared.extractions.model import Extraction, Pattern, Pitfall, extraction_id
+from shared.extractions.extracted_chunks import TOPICS, summarize_extractions
+from shared.extractions.model import Extraction, Pattern, Pitfall, compute_extraction_id
 from shared.extractions.repository import to_fields
 from shared.index.facets import vector_index_entries
 from shared.index.indexed_state import IndexedState
@@ -264,7 +264,7 @@ class SyntheticBase:
             "cluster_id": list(chunk.cluster_id),
             "indexed": state.document(),
             "facets": vector_index_entries(state.facets),
-            "extracted": extracted_map(extractions),
+            "extracted": summarize_extractions(extractions),
         }
         vector = self.texts.vector(chunk.embedding_text)
         document |= vector_fields(vector, SyntheticEmbedder.model)
@@ -287,7 +287,7 @@ class SyntheticBase:
         else:
             content = Pitfall(title=" ".join(words[:4]), description=" ".join(words[:30]))
         return Extraction(
-            extraction_id=extraction_id(chunk.chunk_id, content),
+            extraction_id=compute_extraction_id(chunk.chunk_id, content),
             content=content,
             topics=tuple(dict.fromkeys(topics)),
             quote=" ".join(words[:30]),
@@ -321,7 +321,7 @@ class SyntheticBase:
         vector = self.texts.vector(content.embedding_text)
         entry = TraceIndexEntry(vector, SyntheticEmbedder.model, state)
         self._trace_count += 1
-        return f"traces/{trace.trace_id}", TRACE.write(trace) | entry.fields(trace)
+        return f"traces/{trace.trace_id}", TRACE.write(trace) | entry.to_fields(trace)
 
     def _build_derived(self) -> Iterator[Document]:
         """Yield the documents derived from all chunks: postings, totals, clusters and topics."""
@@ -400,4 +400,4 @@ class SyntheticBase:
             for number in range(self._task_count + 1, total + 1)
         ]
         self._task_count = total
-        await self._ctx.database.commit(tasks.create(await tasks.get_counter(), new_tasks))
+        await self._ctx.database.commit(tasks.creation_writes(await tasks.get_counter(), new_tasks))

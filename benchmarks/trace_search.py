@@ -37,7 +37,7 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.search.hybrid import rank
 from shared.search.query import Mode, SearchQuery
-from shared.traces.corpus import index_entry, select_by_tags, trace_corpus
+from shared.traces.corpus import build_index_entry, select_by_tags, trace_corpus
 from shared.traces.model import Trace, TraceContent
 from shared.traces.moderation import (
     HALF_LIFE_SECONDS,
@@ -137,7 +137,7 @@ async def store_traces(rows: Sequence[Mapping[str, Any]], ctx: Context) -> dict[
         trace = Trace(
             trace_id=row["id"], content=content, contributor="a", created_at=NOW, updated_at=NOW
         )
-        writes = Traces(ctx.database).create(trace, await index_entry(trace, ctx))
+        writes = Traces(ctx.database).creation_writes(trace, await build_index_entry(trace, ctx))
         await ctx.database.commit(writes)
         traces[trace.trace_id] = trace
     return traces

@@ -21,7 +21,7 @@ from google.cloud.firestore_v1.services.firestore.async_client import FirestoreA
 
 from benchmarks.jobs_dataset import PASSAGES_PER_EXTRACTION, HashingEmbedder, abstracts
 from infra.build.discovery import ROOT
-from shared.ai.answer_schema import answer_schema
+from shared.ai.answer_schema import build_answer_schema
 from shared.ai.generation import Generated
 from shared.text.tokens import token_count
 
@@ -79,7 +79,7 @@ class FakeGenerator:
     ) -> Generated[ModelT]:
         """Return an answer with its token counts; the schema counts as input."""
         answer = json.dumps(self._answer(text, schema))
-        prompt_parts = (instruction, text, json.dumps(answer_schema(schema)))
+        prompt_parts = (instruction, text, json.dumps(build_answer_schema(schema)))
         value = schema.model_validate_json(answer)
         return Generated(value, sum(map(token_count, prompt_parts)), token_count(answer))
 

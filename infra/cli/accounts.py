@@ -108,7 +108,7 @@ def revoke(user: str) -> None:
 
 
 def _describe(account: Account, now: datetime) -> str:
-    reserved = account.balance - account.available(now)
+    reserved = account.balance - account.compute_available(now)
     spent = account.spent if account.month == f"{now:%Y-%m}" else 0
     budget, revoked_before = account.monthly_budget, account.revoked_before
     lines = {

@@ -69,7 +69,7 @@ def create(user: str, name: str, scopes: Sequence[str], days: int | None) -> Non
     label = _validate_name(name)
 
     async def add_key(store: AccessStore) -> tuple[str, AccessKey]:
-        now = await store.accounts.server_time()
+        now = await store.accounts.get_server_time()
         expires_at = now + timedelta(days=days) if days else None
         text, key = new_key(keyring, user, label, allowed, created_at=now, expires_at=expires_at)
         await store.keys.add(key)

@@ -122,8 +122,8 @@ async def _load_workspaces(database: Database, user: str) -> list[tuple[Workspac
     from shared.workspaces.listing import UserWorkspaces
 
     repository = UserWorkspaces(database, user)
-    workspaces = await repository.latest(_MAX_WORKSPACES + 1)
-    counts = await repository.document_counts([workspace.task_id for workspace in workspaces])
+    workspaces = await repository.list_latest(_MAX_WORKSPACES + 1)
+    counts = await repository.count_documents([workspace.task_id for workspace in workspaces])
     return list(zip(workspaces, counts, strict=True))
 
 
@@ -139,7 +139,7 @@ async def _count_materials(database: Database, user: str, task_id: str) -> int:
     workspace = await Workspace(database, user, task_id).load()
     if workspace.touched_at is None:
         raise await _make_not_found_error(database, user, task_id)
-    [count] = await UserWorkspaces(database, user).document_counts([task_id])
+    [count] = await UserWorkspaces(database, user).count_documents([task_id])
     return count
 
 
@@ -157,7 +157,7 @@ async def _erase(database: Database, user: str, task_id: str) -> ErasureReceipt:
     if not await erasure.begin():
         raise await _make_not_found_error(database, user, task_id)
     deleted: Counter[str] = Counter()
-    async for page in erasure.pages():
+    async for page in erasure.delete_pages():
         deleted += page
     counts = {kind: deleted[kind] for kind in ("documents", "parts", "passages", "answers")}
     counts["task"] = deleted["tasks"]
@@ -169,7 +169,7 @@ async def _make_not_found_error(database: Database, user: str, task_id: str) -> 
     from shared.core.errors import NotFound
     from shared.workspaces.listing import UserWorkspaces
 
-    workspaces = await UserWorkspaces(database, user).latest(_MAX_SUGGESTIONS + 1)
+    workspaces = await UserWorkspaces(database, user).list_latest(_MAX_SUGGESTIONS + 1)
     if not workspaces:
         return NotFound(f"{user} has no materials in any workspace. Is the name right?")
     ids = ", ".join(workspace.task_id for workspace in workspaces[:_MAX_SUGGESTIONS])

@@ -59,7 +59,7 @@ async def _is_valid(store: AccessStore, keyring: Keyring, text: str) -> bool:
 
 
 async def _create_key(store: AccessStore, keyring: Keyring) -> str:
-    now = await store.accounts.server_time()
+    now = await store.accounts.get_server_time()
     scopes = frozenset({Scope.READ})
     text, key = new_key(keyring, USER, "carrel deploy", scopes, created_at=now)
     await store.keys.add(key)

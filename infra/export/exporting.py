@@ -157,7 +157,7 @@ class _Knowledge:
 
 async def _iterate_traces(database: Database, user: str) -> AsyncIterator[dict[str, Any]]:
     after = None
-    while page := await Traces(database).of_contributor(user, _ENTRIES, after):
+    while page := await Traces(database).list_by_contributor(user, _ENTRIES, after):
         for trace in page:
             fields = asdict(trace)
             yield {"trace_id": trace.trace_id, **fields.pop("content"), **fields}
@@ -166,7 +166,7 @@ async def _iterate_traces(database: Database, user: str) -> AsyncIterator[dict[s
 
 async def _iterate_tasks(database: Database, user: str) -> AsyncIterator[dict[str, Any]]:
     after = None
-    while page := await Tasks(database, user).page(_TASKS, _ENTRIES, after):
+    while page := await Tasks(database, user).load_page(_TASKS, _ENTRIES, after):
         for task in page:
             yield asdict(task)
         after = page[-1].number

@@ -82,7 +82,7 @@ class LinkFetcher:
     async def _wait_for_link(self) -> bool:
         """Wait until a link is saved or due; return whether there is one."""
         ctx = self._app.context(Caller(), Meter())
-        waiting = await SavedLinks(ctx.database).due(ctx.clock() + _MAX_PAUSE, 1)
+        waiting = await SavedLinks(ctx.database).list_due(ctx.clock() + _MAX_PAUSE, 1)
         if not waiting and not self._saved.is_set():
             return False
         due_at = waiting[0].link.due_at if waiting and waiting[0].link else None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessKey:
-    """The record of a key, whose text is shown once and never stored.
+    """What is stored of a key. The key's text is shown once and never stored.
 
     Attributes:
         key_id: The id, which is part of the key's text.
@@ -27,10 +27,10 @@ class AccessKey:
         name: The owner's name for the key.
         scopes: The scopes of the key.
         text_hash: The hash of the text, with the deployment's secret as pepper.
-        created_at: The time at which the key was created.
-        expires_at: The time at which the key expires, or None if it never does.
-        revoked_at: The time at which the key was revoked, or None if it was not.
-        used_at: The time of the last use, to the hour, or None if the key was never used.
+        created_at: When the key was created.
+        expires_at: When the key expires, or None if it never does.
+        revoked_at: When the key was revoked, or None.
+        used_at: When the key was last used, to the hour, or None if it was never used.
     """
 
     key_id: str
@@ -70,7 +70,7 @@ def new_key(  # noqa: PLR0913 - a key has this many independent fields
     expires_at: datetime | None = None,
     request_id: str | None = None,
 ) -> tuple[str, AccessKey]:
-    """Create a key, and return its text, which is shown once, and the record to store.
+    """Create a key, and return its text, to show once, and its record, to store.
 
     The text ends with a signature, so that a guessed key is rejected without a database read.
 
@@ -111,5 +111,5 @@ def parse_key_id(keyring: Keyring, text: str) -> str | None:
 
 
 def matches_key(keyring: Keyring, text: str, key: AccessKey) -> bool:
-    """Return whether a text is the text of this key."""
+    """Return whether this is the text of a key."""
     return keyring.verify(_HASH_PURPOSE, text, key.text_hash)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from shared.core.caller import Role
 
 MICROS_PER_DOLLAR: Final = 1_000_000
-"""The number of micro-dollars, the unit of all amounts, in a dollar."""
+"""All amounts are in micro-dollars, of which a dollar has this many."""
 HOLD_LIFETIME: Final = timedelta(hours=1)
 """How long money stays on hold if the outcome of a call never arrives."""
 
@@ -25,7 +25,7 @@ class Hold:
 
     Attributes:
         amount: The amount in micro-dollars.
-        expires_at: The time at which the money is released if the outcome is still unknown.
+        expires_at: When the money is released if the outcome is still unknown.
     """
 
     amount: int
@@ -40,13 +40,12 @@ class Account:
         user_id: The user.
         balance: The unspent money, including the money on hold.
         monthly_budget: The spending limit of a calendar month (UTC), or None for no limit.
-        month: The month that `spent` refers to, as YYYY-MM.
-        spent: The cost of that month so far.
-        held: The holds by call id. Expired holds no longer count.
+        month: The month of `spent`, as YYYY-MM.
+        spent: The cost of the calls in that month so far.
+        held: The holds by call id. Expired holds do not count.
         revoked_before: Credentials that were created before this time are not valid.
         role: What the user may do to the knowledge base, or None for the deployment's default.
-        ended_grants: The times at which the last access tokens of revoked sign-ins expire, by the
-            id of the sign-in.
+        ended_grants: When the last access token of each revoked sign-in expires, by sign-in id.
     """
 
     user_id: str
@@ -63,26 +62,26 @@ class Account:
         """Return whether the account still accepts a credential.
 
         Args:
-            created_at: The time at which the credential was created.
-            grant_id: The id of its sign-in, if any.
+            created_at: When the credential was created.
+            grant_id: The id of the credential's sign-in, if any.
         """
         if self.revoked_before and created_at <= self.revoked_before:
             return False
         return grant_id not in self.ended_grants
 
-    def available(self, now: datetime) -> int:
+    def compute_available(self, now: datetime) -> int:
         """Return the balance without the money on hold."""
         return self.balance - _sum_holds(self._roll_forward(now).held)
 
-    def budget_left(self, now: datetime) -> int | None:
-        """Return the remainder of this month's budget without the holds, or None for no limit."""
+    def compute_budget_left(self, now: datetime) -> int | None:
+        """Return this month's budget less spending and holds, at least 0, or None for no limit."""
         if self.monthly_budget is None:
             return None
         current = self._roll_forward(now)
         return max(0, self.monthly_budget - current.spent - _sum_holds(current.held))
 
     def reserve(self, call_id: str, amount: int, now: datetime) -> Account:
-        """Set money aside for a call. An existing hold is extended.
+        """Set money aside for a call, or extend the call's hold.
 
         Raises:
             PaymentRequired: The balance or the month's budget does not cover the amount.
@@ -105,11 +104,11 @@ class Account:
     def cancel(self, call_id: str, now: datetime) -> Account:
         """Release the hold of a call."""
         current = self._roll_forward(now)
-        holds = {other: hold for other, hold in current.held.items() if other != call_id}
+        holds = {held_id: hold for held_id, hold in current.held.items() if held_id != call_id}
         return replace(current, held=holds)
 
     def credit(self, amount: int, now: datetime) -> Account:
-        """Add to the balance, or withdraw money that is not on hold by a negative amount.
+        """Add an amount to the balance. A negative amount withdraws money that is not on hold.
 
         Raises:
             InvalidInput: The withdrawal exceeds the money that is not on hold.
@@ -127,14 +126,14 @@ class Account:
     def _roll_forward(self, now: datetime) -> Account:
         """Return the account without expired holds, and with the spending of the current month."""
         holds = {call_id: hold for call_id, hold in self.held.items() if now < hold.expires_at}
-        # A clock that is slightly late must not bring back a month that is over.
+        # A slightly slow clock must not bring back the previous month.
         month = max(self.month, f"{now.astimezone(UTC):%Y-%m}")
         spent = self.spent if month == self.month else 0
         return replace(self, held=holds, month=month, spent=spent)
 
     def _create_hold(self, amount: int, now: datetime) -> Hold:
-        available = self.available(now)
-        budget_left = self.budget_left(now)
+        available = self.compute_available(now)
+        budget_left = self.compute_budget_left(now)
         if amount > available:
             raise PaymentRequired(
                 f"This call may cost {format_dollars(amount)}, but only"
@@ -155,7 +154,7 @@ class Account:
 
 
 def format_dollars(amount: int) -> str:
-    """Format micro-dollars with two decimals, or with more if necessary, such as $0.000025."""
+    """Format micro-dollars as dollars with at least two decimals, such as $0.000025."""
     whole, micros = divmod(abs(amount), MICROS_PER_DOLLAR)
     cents = f"{micros:06d}".rstrip("0").ljust(2, "0")
     return f"{'-' if amount < 0 else ''}${whole:,}.{cents}"

@@ -1,4 +1,4 @@
-"""The record of a call's effects and cost, and the ledger of the record and the user's account."""
+"""A call's record, and the ledger, which changes the record and the user's account together."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from shared.accounts.account import HOLD_LIFETIME
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from datetime import datetime
 
     from shared.accounts.account import Account
 
 RECORD_LIFETIME: Final = timedelta(days=90)
-"""How long a record is stored after its last change. Answers are stored for a shorter time."""
+"""How long a record is stored after it last changed. Answers are stored for a shorter time."""
 PAID_LIFETIME: Final = timedelta(days=1)
 """How long a paid call may be repeated for free. Its answer is stored at least as long."""
 SUCCESS: Final = "ok"
 """The outcome of a call that succeeded. Any other outcome is an error code."""
 UNKNOWN_ARGUMENTS: Final = "(unknown)"
-"""All undeclared arguments are counted under this name, since their names may be content."""
+"""Undeclared arguments are counted under this name, since their own names may be content."""
 
 
 class PaymentState(StrEnum):
@@ -40,13 +39,13 @@ class CallEntry:
     """A call's audit entry, which contains names and sizes but never values.
 
     Attributes:
-        started_at: The time at which the call arrived.
-        arguments: The size of each argument, see `argument_sizes`.
+        started_at: When the call arrived.
+        arguments: The size of each argument, see `measure_arguments`.
         outcome: SUCCESS or an error code, or None until the outcome is known.
         milliseconds: The duration of the call.
         documents_read: The number of documents read, as Firestore bills them.
         documents_written: The number of documents written, as Firestore bills them.
-        replayed: Whether the answer is the stored one of an earlier, identical call.
+        replayed: Whether the call got the stored answer of an earlier, identical call.
         task: The id of the workspace that the call belongs to, if any.
         notes: Audit facts from the tool: sizes, hashes, scores, codes.
     """
@@ -71,8 +70,8 @@ class Bill:
         user_id: The payer, or None for an anonymous caller.
         tool: The name of the tool.
         entry: The audit entry so far.
-        price: The highest cost of the call in micro-dollars, or 0 for a free call.
-        writes: Whether the call may change data, which is recorded even if the call is free.
+        price: The most that the call may cost, in micro-dollars, or 0 for a free call.
+        writes: Whether the call may change data. Such a call is recorded even if it is free.
     """
 
     call_id: str
@@ -95,10 +94,10 @@ class CallRecord:
     Attributes:
         bill: The bill, with the latest audit entry.
         state: The state of the payment.
-        attempt: The number of times that a new hold was created for the call.
+        attempt: How often a new hold was created for the call.
         holders: The random ids of the reservations that share the hold.
-        held_until: The time at which the hold expires.
-        paid_until: The time until which the call may be repeated for free.
+        held_until: When the hold expires.
+        paid_until: Until when the call may be repeated for free.
         charged: The cost charged so far, in micro-dollars.
     """
 
@@ -112,37 +111,37 @@ class CallRecord:
 
     @property
     def is_open(self) -> bool:
-        """Whether money is on hold. This is not so if the call is free or already paid."""
+        """Whether a payment is reserved, and neither settled nor cancelled."""
         return self.state is PaymentState.RESERVED
 
     def is_held(self, now: datetime) -> bool:
-        """Return whether money is set aside for the call."""
+        """Return whether the call has a hold that has not expired."""
         return self.held_until is not None and now < self.held_until
 
     def is_paid(self, now: datetime) -> bool:
         """Return whether the call may be repeated for free."""
         return self.paid_until is not None and now < self.paid_until
 
-    def charge(self, cost: int, entry: CallEntry) -> int:
+    def compute_charge(self, cost: int, entry: CallEntry) -> int:
         """Return the charge for a cost, which is at most the price, or 0 for a paid replay."""
         return 0 if self.charged and entry.replayed else min(max(0, cost), self.bill.price)
 
     def restart(self, bill: Bill) -> CallRecord:
-        """Return the record of another attempt, which needs a new hold."""
+        """Return the record of another attempt to pay, for which a new hold is created."""
         attempt = self.attempt + 1
         return CallRecord(
             bill=bill, state=PaymentState.RESERVED, attempt=attempt, charged=self.charged
         )
 
     def add_holder(self, holder: str, until: datetime) -> CallRecord:
-        """Add a reservation to the hold, which is extended until the given time."""
+        """Add a reservation to the hold, and extend the hold until the given time."""
         return replace(self, holders=(*self.holders, holder), held_until=until)
 
     def remove_holder(self, holder: str, entry: CallEntry) -> CallRecord:
         """Remove a reservation from the hold. If none is left, the record is cancelled."""
-        others = tuple(other for other in self.holders if other != holder)
-        if others:
-            return replace(self, holders=others)
+        remaining = tuple(other for other in self.holders if other != holder)
+        if remaining:
+            return replace(self, holders=remaining)
         return replace(
             self.with_entry(entry), state=PaymentState.CANCELLED, holders=(), held_until=None
         )
@@ -160,11 +159,11 @@ class CallRecord:
         )
 
     def with_entry(self, entry: CallEntry) -> CallRecord:
-        """Return the record with a newer audit entry."""
+        """Return the record with another audit entry."""
         return replace(self, bill=replace(self.bill, entry=entry))
 
 
-def argument_sizes(arguments: Mapping[str, Any], declared: Collection[str]) -> dict[str, int]:
+def measure_arguments(arguments: Mapping[str, Any], declared: Collection[str]) -> dict[str, int]:
     """Measure each declared argument in characters of JSON, and all others together.
 
     Args:
@@ -193,7 +192,7 @@ class Ledger:
     account: Account | None
 
     def reserve(self, bill: Bill, holder: str, now: datetime) -> Ledger:
-        """Set money aside, or share the hold of the same call. A paid call needs no hold.
+        """Set money aside, or join the hold of the same call. A paid call needs no hold.
 
         Raises:
             PaymentRequired: The account does not cover the price.
@@ -211,14 +210,14 @@ class Ledger:
         record, account = self.record, self.account
         if not record.is_open:
             return self
-        charge = record.charge(cost, entry)
+        charge = record.compute_charge(cost, entry)
         if account is None:
             return Ledger(record.settle(charge, entry, now), None)
         charged = account.settle(record.bill.call_id, charge, now)
         return Ledger(record.settle(account.balance - charged.balance, entry, now), charged)
 
     def cancel(self, holder: str, entry: CallEntry, now: datetime) -> Ledger:
-        """Give up one reservation, and release the money if it was the last one."""
+        """Give up a reservation, and release the money if no reservation is left."""
         record, account = self.record, self.account
         if holder not in record.holders:
             return self
@@ -228,7 +227,7 @@ class Ledger:
         return Ledger(updated, account)
 
     def update_entry(self, entry: CallEntry) -> Ledger:
-        """Update the audit entry of a call whose money stays set aside."""
+        """Update the audit entry of a call whose money stays on hold."""
         if not self.record.is_open:
             return self
         return replace(self, record=self.record.with_entry(entry))

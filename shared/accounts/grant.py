@@ -1,9 +1,9 @@
 """OAuth clients, and the grants that people give them.
 
-A grant is one sign-in, by which a person allows a program to act on their behalf. It goes through
-generations. Generation 0 has a code that waits to be exchanged, and every later generation has one
-refresh token. A grant contains no secret, because codes and tokens are signatures of its id and
-generation (`functions/gateway/oauth`).
+A grant is one sign-in, by which a person allows a program to act on their behalf. A grant goes
+through generations: generation 0 has a code that waits to be exchanged, and every later generation
+has one refresh token. A grant contains no secret, because codes and tokens are signatures of the
+grant's id and generation (`functions/gateway/oauth`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from shared.core.caller import Scope
 
 UNUSED_LIFETIME: Final = timedelta(days=1)
-"""How long a registration without a sign-in is valid: not long, because anyone can register."""
+"""How long a registration is valid without a sign-in. Anyone can register, so it is short."""
 USED_LIFETIME: Final = timedelta(days=90)
-"""How long a registration is valid after its last token. It expires later than its sign-ins."""
+"""How long a registration is valid after its last token, so that it outlives its sign-ins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +31,9 @@ class OAuthClient:
         client_id: The program's id.
         name: The program's name for itself.
         redirect_uris: The addresses to which codes may be sent.
-        has_secret: Whether the program authenticates with a secret. Public clients have none.
-        created_at: The time of the registration.
-        expires_at: The time at which the registration expires unless it is used.
+        has_secret: Whether the program authenticates with a secret, unlike a public client.
+        created_at: When the program registered.
+        expires_at: When the registration expires unless it is used.
     """
 
     client_id: str
@@ -61,10 +61,10 @@ class Proof:
 
     Attributes:
         user_id: The user.
-        kind: The kind of proof: an access key, or a sign-in with Google.
+        kind: How the person proved it: by an access key, or by a sign-in with Google.
         key_id: The id of the access key.
         email: The e-mail address that Google verified.
-        expires_at: The time at which the key expires, or None if the proof does not expire.
+        expires_at: When the key expires, or None if the proof does not expire.
     """
 
     user_id: str
@@ -77,7 +77,7 @@ class Proof:
         """Reject an incomplete proof.
 
         Raises:
-            ValueError: The user or the field of the kind is missing, or another field is given.
+            ValueError: The user or the field for the kind is missing, or the other field is given.
         """
         match self.kind:
             case "key":
@@ -103,11 +103,11 @@ class Grant:
         redirect_uri: The address to which the code was sent.
         redirect_uri_given: Whether the program's request named this address.
         proof: The person's proof of identity.
-        created_at: The time of the sign-in.
-        expires_at: The time at which the grant expires.
-        generation: The number of exchanges of the code and of refresh tokens.
-        rotated_at: The time of the last exchange.
-        ended_at: The time at which the grant was ended early, or None if it was not.
+        created_at: When the person signed in.
+        expires_at: When the grant expires.
+        generation: How often the code or a refresh token was exchanged.
+        rotated_at: When the code or a refresh token was last exchanged.
+        ended_at: When the grant was ended early, or None.
     """
 
     grant_id: str
@@ -135,8 +135,8 @@ class Grant:
     def exchange_code(self, now: datetime) -> Grant:
         """Exchange the code for the first refresh token.
 
-        A second exchange means that two parties have the code and one of them stole it. Therefore
-        it ends the grant (RFC 6749, 4.1.2).
+        A second exchange ends the grant, because it shows that two parties have the code and one of
+        them stole it (RFC 6749, 4.1.2).
         """
         if not self.is_valid(now):
             return self
@@ -146,8 +146,8 @@ class Grant:
         """Exchange the refresh token of a generation for the next one.
 
         During the overlap, the previous token changes nothing, and its bearer receives the current
-        token. Afterwards, or with an older token, the grant ends, since two parties have the same
-        token and one of them stole it (RFC 9700, 4.14.2).
+        token. A token that is older or comes later ends the grant, because two parties have it and
+        one of them stole it (RFC 9700, 4.14.2).
         """
         if not self.is_valid(now):
             return self

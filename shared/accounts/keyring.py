@@ -1,8 +1,7 @@
-"""The deployment's secrets, and the signatures that only this deployment can make.
+"""Signs and verifies with the deployment's secrets, so that only this deployment can sign.
 
-One secret serves all purposes, since each purpose has a derived key, which is the HMAC-SHA-256 of
-the purpose under the secret. Several secrets allow rotation: the first one signs, and all of them
-verify.
+One secret serves all purposes: the key for a purpose is the HMAC-SHA-256 of the purpose's name
+under the secret. Several secrets allow rotation: the first secret signs, and all secrets verify.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Keyring:
         return next(iter(self._secrets))
 
     def derive_key(self, purpose: str, secret_id: str) -> bytes:
-        """Return the 32-byte key of a purpose under a secret.
+        """Derive the 32-byte key for a purpose from a secret.
 
         Raises:
             KeyError: The secret is unknown or was removed.
@@ -59,7 +58,7 @@ class Keyring:
     def verify(
         self, purpose: str, message: str, signature: str, *, length: int | None = None
     ) -> bool:
-        """Return in constant time whether any of the secrets made this signature.
+        """Return in constant time whether one of the secrets made this signature.
 
         Args:
             purpose: The purpose of the signature.
@@ -67,7 +66,8 @@ class Keyring:
             signature: The untrusted signature.
             length: The length of a truncated signature, by default the full length.
         """
-        # All signatures are compared, and as bytes, because untrusted text may be any characters.
+        # Signatures are compared as bytes, because `compare_digest` rejects text outside ASCII. All
+        # are compared, so that the time does not tell which secret matched.
         signature_bytes = signature.encode("utf-8", "surrogatepass")
         signatures = [
             self._compute_signature(purpose, message, secret_id) for secret_id in self._secrets

@@ -1,4 +1,4 @@
-"""A token bucket that many instances share, and from which they lease blocks of tokens.
+"""A token bucket that many instances share, leasing blocks of tokens.
 
 A bucket is stored as the time at which it will be full again, as in the virtual scheduling of the
 generic cell rate algorithm (ITU-T I.371, annex A). Each token costs an interval of time.
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 BLOCKS_PER_BUCKET: Final = 6
-"""The number of leases that empty a full bucket."""
+"""About this many leases empty a full bucket."""
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -32,7 +32,7 @@ class Rate:
 
     @property
     def interval(self) -> timedelta:
-        """The time in which one token returns, rounded up to whole microseconds."""
+        """How long the bucket takes to regain a token, rounded up to whole microseconds."""
         return -(-self.period // self.capacity)
 
     @property
@@ -43,12 +43,11 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class TokenLease:
-    """The tokens that an instance received.
+    """The tokens that an instance leased.
 
     Attributes:
         tokens: The number of tokens, 0 from an empty bucket.
-        more_at: The time at which the bucket has a token again, or the time of the lease if tokens
-            are left.
+        more_at: When the bucket has a token again, or the time of the lease if tokens are left.
     """
 
     tokens: int
@@ -59,25 +58,25 @@ class TokenLease:
 class TokenBucket:
     """The bucket that all instances share.
 
-    In any time T, at most N + N * T / period tokens are leased, where N is the capacity. The reason
-    is that a token moves `full_at` by an interval, and to at most N intervals from now.
+    In any time T, at most N + N * T / period tokens are leased, where N is the capacity, because a
+    token moves `full_at` by an interval, and to at most N intervals from now.
 
     Attributes:
         rate: The capacity and the filling time.
-        full_at: The time at which the bucket is full again. In the past, the bucket is full.
+        full_at: When the bucket is full again. If this time has passed, the bucket is full.
     """
 
     rate: Rate
     full_at: datetime = _LONG_AGO
 
-    def tokens(self, now: datetime) -> int:
-        """Return the number of tokens in the bucket."""
+    def count_tokens(self, now: datetime) -> int:
+        """Count the tokens in the bucket."""
         missing = -((now - self.full_at) // self.rate.interval)
         return max(0, self.rate.capacity - max(0, missing))
 
     def lease(self, now: datetime) -> tuple[TokenLease, TokenBucket]:
-        """Lease a block of tokens or all that are left, and return the lease and the new bucket."""
-        tokens = min(self.rate.block_size, self.tokens(now))
+        """Lease a block of tokens, or all that are left. Return the lease and the new bucket."""
+        tokens = min(self.rate.block_size, self.count_tokens(now))
         full_at = max(self.full_at, now) + tokens * self.rate.interval
         more_at = max(now, full_at - (self.rate.capacity - 1) * self.rate.interval)
         return TokenLease(tokens, more_at), TokenBucket(self.rate, full_at)
@@ -89,8 +88,8 @@ class LocalTokens:
 
     Attributes:
         tokens: The number of tokens left of the lease, at most a block.
-        used_at: The time at which the instance last spent a token.
-        empty_until: The time from which another lease may yield tokens.
+        used_at: When the instance last spent or leased a token.
+        empty_until: From when another lease may yield tokens.
     """
 
     tokens: int = 0

@@ -1,8 +1,9 @@
-"""The model all-MiniLM-L6-v2 with int8 weights: one text in, one vector out.
+"""The model all-MiniLM-L6-v2 with int8 weights, which embeds one text at a time.
 
-Tokens, mean pooling and normalisation are those of sentence-transformers for this model:
+Tokenization, mean pooling and normalization are those of sentence-transformers for this model:
 https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2
-Importing and loading are slow, so `local_embedding` does both with the first text.
+Importing this module and loading the model are slow, so `local_embedding` does both for the first
+text.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ class MiniLM:
         """Load the tokenizer and the network.
 
         Raises:
-            PlatformFault: A file is not the one that the stored vectors were made with.
+            PlatformFault: A file differs from the one that the stored vectors depend on.
         """
         self._tokenizer = _load_tokenizer()
         self._session = _load_network()
 
     def embed(self, text: str) -> Vector:
-        """Return the normalized mean of the token states, for the first 256 tokens."""
+        """Embed the first 256 tokens: normalize the mean of the token states."""
         tokens = np.array([self._tokenizer.encode(text).ids], dtype=np.int64)
         (states,) = self._session.run(
             ["last_hidden_state"],

@@ -1,8 +1,8 @@
-"""Requests to an endpoint with OpenAI's API, and the errors that its answers map to.
+"""Requests to an endpoint with OpenAI's API, and the errors for its answers.
 
 Error messages of the endpoint do not leave this module, since they can quote what was sent. For the
-same reason this module raises its errors after the `except` block: inside it, Python would chain
-the original.
+same reason, this module raises its errors after the `except` block, inside which Python would chain
+the original error.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from shared.core.circuit_breaker import CircuitBreaker
 
 _OUT_OF_QUOTA = ("insufficient_quota", "insufficient_user_quota")
-"""The error codes of OpenAI and of One API for an account without quota; neither answers 402."""
+"""OpenAI and One API report an account without quota by these codes, not by status 402."""
 _INPUT_STATUSES = frozenset({400, 413, 422})
 _KEY_STATUSES = frozenset({401, 403})
 _REJECTS_ALL = "it rejects any text: check model, dimension, and whether vectors can be shortened"
@@ -67,12 +67,12 @@ class EndpointKey:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that send the key."""
+        """The headers that carry the key, if there is one."""
         return {"authorization": f"Bearer {self.secret.get_secret_value()}"} if self.secret else {}
 
     @property
     def fits_a_header(self) -> bool:
-        """Whether the key is valid in a header. Otherwise, the client's error might quote it."""
+        """Whether a header can carry the key. Otherwise, the client's error might quote the key."""
         text = self.secret.get_secret_value() if self.secret else ""
         return text.isascii() and text.isprintable() and " " not in text
 
@@ -84,9 +84,9 @@ class OpenAIEndpoint:
     Attributes:
         url: The full address of the endpoint, which ends with `/embeddings`.
         model: The model's name at the endpoint.
-        dimension: The length of its vectors.
-        requests_dimension: Whether requests ask for vectors of that length.
-        time_limit: Seconds that embedding may take in all attempts together.
+        dimension: The length of the model's vectors.
+        requests_dimension: Whether requests ask for vectors of this length.
+        time_limit: The seconds that all attempts to embed may take together.
         concurrency: The maximum number of simultaneous requests with one key.
         breaker: The circuit breaker, which all keys share.
     """
@@ -100,7 +100,7 @@ class OpenAIEndpoint:
     breaker: CircuitBreaker
 
     async def post(self, texts: Sequence[str], key: EndpointKey) -> httpx2.Response:
-        """Send one request and return the response with any status.
+        """Send one request, and return the response whatever its status.
 
         Raises:
             TimeoutError: The endpoint takes too long.
@@ -118,7 +118,7 @@ class OpenAIEndpoint:
                     self.url, headers=key.headers, json=self._build_request(texts)
                 )
         except (httpx2.UnsupportedProtocol, httpx2.InvalidURL):
-            failure = self.configuration_error(404)
+            failure = self.make_configuration_error(404)
         except httpx2.TransportError:
             failure = Unavailable("The embeddings endpoint cannot be reached: try again later.")
         except httpx2.HTTPError:
@@ -128,7 +128,7 @@ class OpenAIEndpoint:
         raise failure
 
     def map_error(self, response: httpx2.Response, key: EndpointKey) -> Exception:
-        """Map a response without vectors to an error."""
+        """Return the error for a response without vectors."""
         status = response.status_code
         if status == 402 or (400 < status < 500 and _is_out_of_quota(response.content)):  # noqa: PLR2004 - HTTP statuses
             return self._make_quota_error(key)
@@ -142,7 +142,7 @@ class OpenAIEndpoint:
         """Parse the vectors of `count` texts, in the order of the texts.
 
         Raises:
-            PlatformFault: The answer does not contain them.
+            PlatformFault: The answer does not contain one valid vector for each text.
         """
         try:
             answer = _Answer.model_validate_json(response.content)
@@ -152,19 +152,19 @@ class OpenAIEndpoint:
             raise self._make_invalid_answer_error(
                 "The embeddings endpoint sent an answer that is not valid."
             )
-        items = sorted(answer.data, key=lambda item: item.index)
-        if [item.index for item in items] != list(range(count)):
+        rows = sorted(answer.data, key=lambda row: row.index)
+        if [row.index for row in rows] != list(range(count)):
             raise self._make_invalid_answer_error(
-                f"The embeddings endpoint answered {len(items)} vectors, not one for each of"
+                f"The embeddings endpoint answered {len(rows)} vectors, not one for each of"
                 f" {count} texts."
             )
         try:
-            return [unit_vector(item.embedding, self.dimension) for item in items]
+            return [unit_vector(row.embedding, self.dimension) for row in rows]
         except PlatformFault as fault:
             raise self._make_invalid_answer_error(fault.message) from None
 
-    def configuration_error(self, status: int) -> PlatformFault:
-        """Log advice for the operator, and return the error for a rejected deployment."""
+    def make_configuration_error(self, status: int) -> PlatformFault:
+        """Log advice for the operator, and make the error for a rejected deployment."""
         advice = _ADVICE.get(status, "check the base URL")
         log.error("embeddings_refused", model=self.model, status=status, advice=advice)
         return PlatformFault(f"The embeddings endpoint rejects this deployment ({status}).")
@@ -184,7 +184,7 @@ class OpenAIEndpoint:
                 "The embeddings endpoint rejected your key, with which this call embeds. Call with"
                 " a key that the endpoint accepts."
             )
-        return self.configuration_error(status)
+        return self.make_configuration_error(status)
 
     def _make_quota_error(self, key: EndpointKey) -> CarrelError:
         if key.belongs_to_caller:
@@ -197,16 +197,17 @@ class OpenAIEndpoint:
         return Unavailable(message, retry_after=MAX_RETRY_AFTER)
 
     def _make_invalid_answer_error(self, message: str) -> PlatformFault:
-        """Make the error for an invalid answer; the message must not quote the answer."""
+        """Log and make the error for an invalid answer. The message must not quote the answer."""
         log.error("embeddings_unreadable", model=self.model, reason=message)
         return PlatformFault(message)
 
     @cached_property
     def _client(self) -> httpx2.AsyncClient:
-        """The HTTP client, without cookies, which would carry over to other callers' requests.
+        """The HTTP client.
 
-        It has no timeout: `post` limits the whole exchange, since an endpoint that sends slowly
-        would stay within a limit for each read.
+        It accepts no cookies, which would carry over to other callers' requests. It has no timeout,
+        because an endpoint that sends slowly would stay within a limit for each read. Instead,
+        `post` limits the whole exchange.
         """
         from http.cookiejar import CookieJar, DefaultCookiePolicy
 
@@ -217,20 +218,20 @@ class OpenAIEndpoint:
 
 
 class RejectedTexts(Exception):
-    """The endpoint rejects the texts that were sent."""
+    """The endpoint rejects a request for its texts."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
         self.status = status
 
 
-class _Item(BaseModel, strict=True):
+class _Row(BaseModel, strict=True):
     index: int
     embedding: list[float]
 
 
 class _Answer(BaseModel, strict=True):
-    data: list[_Item]
+    data: list[_Row]
 
 
 class _ErrorAnswer(BaseModel):

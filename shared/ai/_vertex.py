@@ -1,4 +1,4 @@
-"""Calls to Vertex AI through the google-genai client: their retries and errors.
+"""Retries and errors of calls to Vertex AI through the google-genai client.
 
 The client's own retries ignore Retry-After, so they stay off.
 """
@@ -15,11 +15,11 @@ from google.genai import errors
 
 from shared.ai.vertex_errors import (
     TRANSIENT_STATUSES,
-    busy,
-    misconfigured,
-    too_slow,
-    unreachable,
-    unreadable,
+    make_busy_error,
+    make_configuration_error,
+    make_timeout_error,
+    make_unreachable_error,
+    make_unreadable_error,
 )
 from shared.core.http import retry_with_backoff
 
@@ -34,7 +34,7 @@ AnswerT = TypeVar("AnswerT")
 async def call_vertex(
     attempt: Callable[[], Awaitable[AnswerT]], *, deadline: float, refusal: InvalidInput
 ) -> AnswerT:
-    """Make a call, and repeat it with backoff after transient errors until the deadline.
+    """Make a call, and retry it with backoff after transient errors until the deadline.
 
     Args:
         attempt: Makes one call through the google-genai client.
@@ -61,19 +61,19 @@ async def _attempt_once(
     except errors.APIError as error:
         failure = _map_error(error, refusal)
     except TimeoutError:
-        failure = too_slow()
+        failure = make_timeout_error()
     except (httpx2.TransportError, auth.TransportError):
-        failure = unreachable()
+        failure = make_unreachable_error()
     except auth.GoogleAuthError as error:
-        failure = busy() if error.retryable else misconfigured(401)
+        failure = make_busy_error() if error.retryable else make_configuration_error(401)
     except (ValueError, RecursionError):
-        failure = unreadable()
+        failure = make_unreadable_error()
     raise failure
 
 
 def _map_error(error: errors.APIError, refusal: InvalidInput) -> CarrelError:
     if error.code in TRANSIENT_STATUSES:
-        return busy(error.response.headers.get("retry-after", ""))
+        return make_busy_error(error.response.headers.get("retry-after", ""))
     if error.code == httpx2.codes.BAD_REQUEST and error.status == "INVALID_ARGUMENT":
         return refusal
-    return misconfigured(error.code)
+    return make_configuration_error(error.code)

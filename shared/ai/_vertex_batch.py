@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _FORMAT: Final = "jsonl"
 _MULTI_REGIONS: Final = frozenset({"eu", "us"})
-"""The locations that span several regions, whose addresses have another form."""
+"""These locations span several regions, and have addresses of another form."""
 
 
 class BatchJobClient:
@@ -36,13 +36,13 @@ class BatchJobClient:
 
         Args:
             endpoint: The address of Vertex AI.
-            attempt_seconds: Seconds to wait for a response. There are no retries.
+            attempt_seconds: The seconds to wait for a response. Nothing is retried.
         """
         self._parent = f"projects/{endpoint.project}/locations/{endpoint.location}"
         self._client = JobServiceClient(
             credentials=endpoint.credentials,
             transport="rest",
-            client_options=ClientOptions(api_endpoint=address(endpoint)),
+            client_options=ClientOptions(api_endpoint=get_address(endpoint)),
         )
         self._options: dict[str, Any] = {"retry": None, "timeout": attempt_seconds}
 
@@ -55,7 +55,7 @@ class BatchJobClient:
         return next((job.name for job in jobs), None)
 
     def create(self, display_name: str, model: str, source: str, destination: str) -> str:
-        """Start a job of one of Google's models, and return its resource name."""
+        """Start a job for one of Google's models, and return the job's resource name."""
         job = BatchPredictionJob(
             display_name=display_name,
             model=f"publishers/google/models/{model}",
@@ -73,9 +73,9 @@ class BatchJobClient:
         return str(created.name)
 
     def load_state(self, name: str) -> tuple[str, int]:
-        """Return the name of a job's state, and the code of its error or 0."""
+        """Load the name of a job's state, and its error code, or 0 if it has no error."""
         job = self._client.get_batch_prediction_job(name=name, **self._options)
-        # A state that the client does not know is a plain number.
+        # The client returns a state that it does not know as a plain number.
         return getattr(job.state, "name", str(job.state)), job.error.code
 
     def cancel(self, name: str) -> None:
@@ -87,8 +87,8 @@ class BatchJobClient:
         self._client.transport.close()
 
 
-def address(endpoint: VertexEndpoint) -> str:
-    """Return the address of the service: the configured one, or Google's for the location."""
+def get_address(endpoint: VertexEndpoint) -> str:
+    """Return the configured address of Vertex AI, or Google's address for the location."""
     if endpoint.base_url:
         return endpoint.base_url.rstrip("/")
     if endpoint.location == "global":

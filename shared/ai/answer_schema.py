@@ -1,9 +1,8 @@
-"""The JSON schema of an answer, for a language model.
+"""Builds the JSON schema of an answer for a language model.
 
-Limits are stated in the descriptions instead of the schema. Vertex AI ignores some of JSON Schema's
-limits, such as the length of a string, and rejects a schema in which the others multiply ("too many
-states for serving"). So the schema enforces only the shape, and the limits are checked when the
-answer is validated.
+The schema enforces only the shape, and states limits in its descriptions. Vertex AI ignores some of
+JSON Schema's limits, such as the length of a string, and rejects schemas in which the other limits
+multiply ("too many states for serving"). The limits are enforced when the answer is validated.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ _LIMITS: Final = {
     "maximum": "At most {}.",
 }
 _SHAPE_KEYS: Final = {"type", "format", "enum", "items", "anyOf", "oneOf", "properties", "required"}
-"""The schema keys that enforce the shape. Descriptions are kept as well."""
+"""Of a schema, these keys are kept, which enforce the shape, and the description."""
 
 
 @cache
-def answer_schema(shape: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema of an answer, titled by the shape's name. It must not be modified."""
+def build_answer_schema(shape: type[BaseModel]) -> dict[str, Any]:
+    """Build the JSON schema of an answer. The result is cached, and must not be modified."""
     return {
         "title": shape.__name__,
         **_describe_limits(inline_references(shape.model_json_schema())),
@@ -37,9 +36,9 @@ def answer_schema(shape: type[BaseModel]) -> dict[str, Any]:
 
 
 def _describe_limits(schema: dict[str, Any]) -> dict[str, Any]:
-    """Move the limits of a schema, and of those in it, into the descriptions."""
+    """Move the limits of a schema and of its subschemas into the descriptions."""
     result = {
-        key: _describe_part(key, value) for key, value in schema.items() if key in _SHAPE_KEYS
+        key: _describe_sublimits(key, value) for key, value in schema.items() if key in _SHAPE_KEYS
     }
     if "const" in schema:
         result["enum"] = [schema["const"]]
@@ -48,7 +47,7 @@ def _describe_limits(schema: dict[str, Any]) -> dict[str, Any]:
     return {**result, "description": description} if description else result
 
 
-def _describe_part(key: str, value: Any) -> Any:
+def _describe_sublimits(key: str, value: Any) -> Any:
     match key:
         case "items":
             return _describe_limits(value)

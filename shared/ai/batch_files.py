@@ -1,4 +1,4 @@
-"""The files of a batch in Cloud Storage, written and read as streams."""
+"""Writes and reads the files of a batch in Cloud Storage as streams."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 BLOCK_BYTES: Final = 4 * 1024 * 1024
-"""The number of bytes that are sent or fetched at once."""
+"""This many bytes are sent or fetched at a time."""
 MAX_LINES: Final = 100
-"""The maximum number of lines yielded together."""
+"""At most this many lines are yielded together."""
 ATTEMPT_SECONDS: Final = 20.0
-"""How long to wait for one response of Cloud Storage."""
+"""How long to wait for a response from Cloud Storage."""
 RETRY_SECONDS: Final = 60.0
 """How long transient errors are retried."""
 _ADVICE: Final = "grant the service account roles/storage.objectUser on the bucket; check its name"
 
 
 class _BlockReader:
-    """A file-like reader, for another thread, of blocks that an event loop produces."""
+    """Lets another thread read the blocks that an event loop produces, like a file."""
 
     def __init__(self, blocks: AsyncIterator[bytes], loop: AbstractEventLoop) -> None:
         self._blocks = blocks
@@ -35,7 +35,7 @@ class _BlockReader:
         self._position = 0
 
     def read(self, size: int) -> bytes:
-        """Read this many bytes, or fewer at the end."""
+        """Read this many bytes, or fewer at the end of the file."""
         while len(self._buffer) < size and (block := self._read_block()):
             self._buffer += block
         content, self._buffer = self._buffer[:size], self._buffer[size:]
@@ -69,7 +69,7 @@ class BatchFiles:
             address, project, attempt_seconds=attempt_seconds, retry_seconds=retry_seconds
         )
 
-    def address(self, name: str) -> str:
+    def get_address(self, name: str) -> str:
         """Return the gs:// address of a file."""
         return f"{self._folder.address}/{name}"
 
@@ -84,7 +84,7 @@ class BatchFiles:
         with translate_errors(_make_bucket_error):
             await asyncio.to_thread(self._write, name, reader)
 
-    async def names(self, folder: str) -> list[str]:
+    async def list_names(self, folder: str) -> list[str]:
         """List the names of the files in a subfolder.
 
         Raises:
@@ -94,7 +94,7 @@ class BatchFiles:
         with translate_errors(_make_bucket_error):
             return await asyncio.to_thread(self._list_names, folder)
 
-    async def lines(self, name: str) -> AsyncIterator[list[bytes]]:
+    async def iterate_lines(self, name: str) -> AsyncIterator[list[bytes]]:
         """Yield the lines of a file in groups.
 
         Raises:
@@ -110,7 +110,7 @@ class BatchFiles:
             )
             partial_line = b""
             while block := await asyncio.to_thread(reader.read, BLOCK_BYTES):
-                # The reader's own readline makes a call per byte.
+                # The reader's own `readline` would make a call for each byte.
                 lines = BytesIO(partial_line + block).readlines()
                 partial_line = b"" if lines[-1].endswith(b"\n") else lines.pop()
                 for start in range(0, len(lines), MAX_LINES):
@@ -125,7 +125,7 @@ class BatchFiles:
             Unavailable: Cloud Storage is down, slow or out of quota.
             PlatformFault: The bucket does not exist, or access is denied.
         """
-        for name in await self.names(folder):
+        for name in await self.list_names(folder):
             with translate_errors(_make_bucket_error):
                 await asyncio.to_thread(self._delete, name)
 

@@ -1,4 +1,4 @@
-"""Embedding of texts as unit vectors: the interface of all providers, and common checks."""
+"""The interface of embedding providers, which turn texts into unit vectors, and common checks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROBE: Final = "carrel"
 
 
 class Purpose(StrEnum):
-    """The purpose of an embedding; some models embed queries and passages differently."""
+    """The purpose of an embedding. Some models embed queries and passages differently."""
 
     DOCUMENT = "document"
     QUERY = "query"
@@ -42,13 +42,13 @@ class Embedder(Protocol):
     batch_size: int
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """Embed all texts, and return one unit vector per text in the same order.
+        """Embed texts, and return one unit vector for each, in the same order.
 
         Raises:
             Unavailable: The provider is down, slow or out of quota; `retry_after` is set.
             InvalidInput: The provider rejects a text; `details["text"]` is its index.
-            PlatformFault: The answer is not one vector per text, or the provider is configured
-                wrongly.
+            PlatformFault: The provider does not answer with one vector for each text, or is
+                configured wrongly.
         """
         ...
 
@@ -60,7 +60,7 @@ class Embedder(Protocol):
 def embedding_span(
     provider: str, embedder: Embedder, texts: Sequence[str]
 ) -> AbstractContextManager[TraceSpan]:
-    """Record an embedding by OpenTelemetry's conventions for generative AI.
+    """Record an embedding as a span, by OpenTelemetry's conventions for generative AI.
 
     https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/#embeddings
     """
@@ -78,10 +78,10 @@ def embedding_span(
 
 
 async def raise_if_provider_fails(embedder: Embedder, cause: CarrelError) -> None:
-    """Embed a harmless text, to learn whether the provider or a single text caused a failure.
+    """Embed a harmless text, to find out whether the provider or a text caused a failure.
 
     Raises:
-        CarrelError: The provider fails for this text too; the error is `cause`.
+        CarrelError: The provider fails for the harmless text, too. The error is `cause`.
     """
     try:
         await embedder.embed([PROBE], Purpose.DOCUMENT)
@@ -107,7 +107,7 @@ def require_unicode(texts: Sequence[str]) -> None:
     """Check that all texts can be encoded.
 
     Raises:
-        InvalidInput: A text has half of a surrogate pair, a sign of badly cut UTF-16.
+        InvalidInput: A text contains half of a surrogate pair, as badly cut UTF-16 does.
     """
     for index, text in enumerate(texts):
         try:

@@ -1,6 +1,6 @@
-"""Embedding on this machine: no network, no key, no cost.
+"""Embedding on this machine, without a network, a key or costs.
 
-The following choices were measured on two cores.
+The following measurements, on two cores, led to the choices made here.
 
 Texts are truncated at 256 tokens, about 1,100 characters of English. The table shows the nDCG@10 of
 SciFact's 809 training claims over 5,183 abstracts, 71% of which are longer than that:
@@ -10,22 +10,22 @@ SciFact's 809 training claims over 5,183 abstracts, 71% of which are longer than
     first 512 tokens              0.659                           0.665         0.642
     256-token windows, averaged   0.659                           0.679         0.594
 
-Neither alternative is better over all claims. For a text of 512 tokens, the alternatives take 2.8
-and 2 times as long. Truncation costs accuracy at the end of a text: for abstracts of 300 to 384
-tokens with their last sentence as the query, the mean reciprocal rank is 0.68, and 0.81 with either
-alternative. With their first sentence as the query, it is 0.73, and 0.71 and 0.72 with the
-alternatives. So chunks should fit into 256 tokens.
+Neither alternative is better over all claims, and a text of 512 tokens takes them 2.8 and 2 times
+as long. Truncation costs accuracy at the end of a text: for abstracts of 300 to 384 tokens, queried
+by their last sentence, the mean reciprocal rank is 0.68, and 0.81 with either alternative. Queried
+by their first sentence, it is 0.73, and 0.71 and 0.72 with the alternatives. So chunks should fit
+into 256 tokens.
 
-Two texts are embedded at once, with one thread each. The alternative is to embed one text at a time
-with two threads, which may spin while they wait:
+Two texts are embedded at once, with one thread each. Alternatively, two threads could embed one
+text at a time, and could spin while they wait:
 
                                16 tokens   256 tokens   texts of 256 tokens per second
     one thread per text           4.7 ms      43.4 ms                               46
     two spinning threads          2.6 ms      24.7 ms                               44
     two threads without spin      3.7 ms      27.5 ms                               40
 
-Two threads are slower in total, because threads that share a text wait for each other. On a busy
-machine, spinning halves the speed.
+Two threads for one text are slower in total, because they wait for each other. On a busy machine,
+spinning halves the speed.
 
 Texts are not embedded in batches. A text of 240 tokens takes 1.17, 1.29 and 1.35 times as much CPU
 time in batches of 4, 8 and 16 texts of similar length, padded to the longest, and 1.15 times as
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 
 
 _WORKERS: Final = 2
-"""The number of texts that are embedded at once."""
+"""This many texts are embedded at once."""
 _MAX_QUEUED: Final = 2 * _WORKERS
-"""A call queues at most this many texts. The workers then have work while the event loop is busy,
-and a query waits for a few texts of a large batch rather than for all of them."""
+"""A call queues at most this many texts. So the workers have work while the event loop is busy, and
+a query waits for only a few texts of a large batch."""
 
 
 class LocalEmbedder:

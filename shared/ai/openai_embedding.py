@@ -1,4 +1,4 @@
-"""Embeddings from any endpoint with OpenAI's API: OpenAI itself, a gateway, vLLM, Ollama."""
+"""Embedding by any endpoint with OpenAI's API: OpenAI itself, a gateway, vLLM or Ollama."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from shared.ai._openai import EndpointKey, OpenAIEndpoint, RejectedTexts
 from shared.ai.embedding import PROBE, embedding_span, require_unicode
-from shared.ai.retrying import deadline_for, run_concurrently
+from shared.ai.retrying import compute_deadline, run_concurrently
 from shared.core.bisection import bisect_batch
 from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.errors import CarrelError, InvalidInput, Unavailable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _KeyedEmbedder:
-    """An embedder that uses an endpoint with one key. The connections belong to the endpoint."""
+    """An embedder that uses one key at an endpoint, which owns the connections."""
 
     batch_size = 32
 
@@ -32,11 +32,11 @@ class _KeyedEmbedder:
         self.dimension = endpoint.dimension
         self._endpoint = endpoint
         self._key = key
-        # Each key has its own slots, so that calls that hang do not block those of other keys.
+        # Each key has its own slots, so that its hanging calls do not block calls with other keys.
         self._slots = asyncio.Semaphore(endpoint.concurrency)
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """Embed the texts in parallel batches. The first failure cancels the others."""
+        """Embed the texts in parallel batches. The first failure cancels the other batches."""
         require_unicode(texts)
         if not texts:
             return []
@@ -51,7 +51,7 @@ class _KeyedEmbedder:
                     # The key may be at fault, so the failure says nothing about the endpoint.
                     attempt.healthy = None
                 else:
-                    # An endpoint that answers with another error is reachable.
+                    # An endpoint that answers with any other error is reachable.
                     attempt.healthy = not isinstance(error, Unavailable)
                 raise
             attempt.healthy = True
@@ -61,7 +61,7 @@ class _KeyedEmbedder:
         """Do nothing, since the connections belong to the endpoint."""
 
     async def _embed_all(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        deadline = deadline_for(purpose, self._endpoint.time_limit)
+        deadline = compute_deadline(purpose, self._endpoint.time_limit)
         batches = await run_concurrently(
             self._embed_batch(texts[offset : offset + self.batch_size], offset, deadline)
             for offset in range(0, len(texts), self.batch_size)
@@ -71,7 +71,7 @@ class _KeyedEmbedder:
     async def _embed_batch(
         self, texts: Sequence[str], offset: int, deadline: float
     ) -> list[Vector]:
-        """Embed a batch. If the endpoint rejects it, find the text that is at fault.
+        """Embed a batch. If the endpoint rejects the batch, find the text at fault.
 
         The endpoint's error does not name a text. The batch may be too large, one text may be at
         fault, or the endpoint may reject every text because of its configuration. A probe with a
@@ -106,15 +106,15 @@ class _KeyedEmbedder:
         return vectors
 
     async def _probe(self, status: int, deadline: float) -> None:
-        """Embed a harmless text after another was rejected with this status.
+        """Embed a harmless text, after texts were rejected with this status.
 
         Raises:
-            PlatformFault: The endpoint rejects this text too.
+            PlatformFault: The endpoint rejects the harmless text, too.
         """
         try:
             await self._embed_with_retries([PROBE], deadline)
         except RejectedTexts:
-            raise self._endpoint.configuration_error(status) from None
+            raise self._endpoint.make_configuration_error(status) from None
 
     async def _embed_with_retries(self, texts: Sequence[str], deadline: float) -> list[Vector]:
         return await retry_with_backoff(
@@ -126,7 +126,7 @@ class _KeyedEmbedder:
             async with asyncio.timeout_at(deadline), self._slots:
                 response = await self._endpoint.post(texts, self._key)
         except TimeoutError:
-            # The wait for a slot counts, too, so the endpoint need not be the slow part.
+            # The time limit includes the wait for a slot, so the endpoint may not be at fault.
             message = "The embeddings endpoint did not answer in time: try again later."
             raise Unavailable(message) from None
         if not response.is_success:
@@ -154,11 +154,11 @@ class OpenAIEmbedder(_KeyedEmbedder):
         Args:
             base_url: The address without `/embeddings`, such as `https://api.openai.com/v1`.
             model: The model's name at the endpoint.
-            dimension: The length of its vectors.
-            requests_dimension: Whether requests ask for vectors of that length. Many endpoints
+            dimension: The length of the model's vectors.
+            requests_dimension: Whether requests ask for vectors of this length. Many endpoints
                 reject the parameter.
             api_key: The deployment's key, or None if the endpoint needs none.
-            time_limit: Seconds that a call of `embed` may take, including retries.
+            time_limit: The seconds that a call of `embed` may take, including retries.
             concurrency: How many requests may run at once with one key.
             breaker: The circuit breaker; by default, a new one.
         """
@@ -174,11 +174,11 @@ class OpenAIEmbedder(_KeyedEmbedder):
         super().__init__(endpoint, EndpointKey(api_key, belongs_to_caller=False))
 
     def on_behalf_of(self, api_key: SecretStr) -> Embedder:
-        """Return the same model over the same connections, with a caller's key.
+        """Return an embedder for the same model and connections, with a caller's key.
 
         In addition to the errors of any embedder, `embed` then raises `Forbidden` (the endpoint
-        rejects the key), `PaymentRequired` (its account is empty) and `RateLimited` (it is
-        throttled). Failures with a caller's key do not count towards the circuit breaker.
+        rejects the key), `PaymentRequired` (the key's account is empty) and `RateLimited` (the key
+        is throttled). Failures with a caller's key do not count towards the circuit breaker.
         """
         return _KeyedEmbedder(self._endpoint, EndpointKey(api_key, belongs_to_caller=True))
 

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 AnswerT = TypeVar("AnswerT")
 
 QUERY_SECONDS: Final = 5.0
-"""How many seconds a query waits for its vector. A whole search may take ten."""
+"""A query waits this many seconds for its vector. A whole search may take ten."""
 ATTEMPTS_IN_TIME: Final = 3
-"""The number of attempts that fit into a time limit if each hangs, so that retries are possible."""
+"""A time limit covers this many attempts even if each hangs, so that retries are possible."""
 
 
-def deadline_for(purpose: Purpose, time_limit: float) -> float:
+def compute_deadline(purpose: Purpose, time_limit: float) -> float:
     """Return when to give up, on the event loop's clock. A query has at most `QUERY_SECONDS`."""
     seconds = min(time_limit, QUERY_SECONDS) if purpose is Purpose.QUERY else time_limit
     return asyncio.get_running_loop().time() + seconds

@@ -1,15 +1,15 @@
-"""Embedding in bulk: batch prediction jobs of Vertex AI.
+"""Embedding in bulk by batch prediction jobs of Vertex AI.
 
 A job reads requests from Cloud Storage, one JSON object per line, and writes the answers in any
 order. This module relies on Google's documentation of batch inference for Gemini embeddings:
 
 - A request is `{"key", "request": {"content": {"parts": [{"text"}]}, "embed_content_config"}}`.
 - Its answer is `{"key", "response": {"embedding": {"values"}}}`, in files ending in `.jsonl` below
-  the destination. A failed one has a `status` or an `error` and no response. The older shape
-  `{"instance", "predictions": [{"embeddings": {"values"}}], "status"}` is read too.
-- A job takes 1,000,000 requests or 1 GB, and may wait for up to 72 hours.
+  the destination. The answer to a failed request has a `status` or an `error` and no response. The
+  older shape `{"instance", "predictions": [{"embeddings": {"values"}}], "status"}` is read, too.
+- A job accepts 1,000,000 requests or 1 GB, and may wait for up to 72 hours.
 
-Some answers have all 3,072 numbers of a vector although fewer were requested. Vectors of these
+Some answers contain all 3,072 numbers of a vector although fewer were requested. Vectors of these
 models are nested (Kusupati et al., "Matryoshka Representation Learning", 2022): the first numbers,
 scaled to length 1, are the shorter vector.
 """
@@ -29,11 +29,11 @@ from shared.ai.embedding import Vector, unit_vector
 from shared.ai.retrying import ATTEMPTS_IN_TIME
 from shared.ai.vertex_errors import (
     TRANSIENT_STATUSES,
-    busy,
-    misconfigured,
-    too_slow,
-    unreachable,
-    unreadable,
+    make_busy_error,
+    make_configuration_error,
+    make_timeout_error,
+    make_unreachable_error,
+    make_unreadable_error,
 )
 from shared.core.dates import utc_now
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, RateLimited
@@ -50,13 +50,13 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 
 MODELS: Final = ("gemini-embedding-001",)
-"""The models whose jobs have the format above."""
+"""The jobs of these models use the format above."""
 TIME_LIMIT: Final = 120.0
-"""How many seconds a call may take by default, including retries."""
+"""By default, a call may take this many seconds, including retries."""
 ATTEMPT_SECONDS: Final = TIME_LIMIT / ATTEMPTS_IN_TIME
-"""How many seconds to wait for one response by default."""
+"""By default, a call waits this many seconds for a response."""
 _GONE: Final = "JOB_STATE_GONE"
-"""Carrel's name for the state of a job that the provider no longer knows."""
+"""A job that the provider no longer knows has this state, which is Carrel's own."""
 _FAILED: Final = frozenset(("JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED", _GONE))
 _DONE: Final = frozenset(("JOB_STATE_SUCCEEDED", "JOB_STATE_PARTIALLY_SUCCEEDED"))
 
@@ -110,23 +110,23 @@ class VertexBatch:
         """Store the configuration. The client, which is slow to import, loads on first use.
 
         Args:
-            endpoint: The address of the service; the bucket should be in the same region.
+            endpoint: The address of Vertex AI. The bucket should be in the same region.
             model: The model's name.
-            dimension: The dimension of its vectors.
-            time_limit: Seconds that a call may take, including retries.
-            attempt_seconds: Seconds to wait for one response.
+            dimension: The length of the model's vectors.
+            time_limit: The seconds that a call may take, including retries.
+            attempt_seconds: The seconds to wait for one response.
         """
         self.model = model
         self.dimension = dimension
         self._endpoint = endpoint
         self._time_limit = time_limit
         self._attempt_seconds = attempt_seconds
-        # A request goes on for up to `attempt_seconds` after its call ran out of time. One thread
-        # sends them one after the other, with one client.
+        # A request may outlast its call by up to `attempt_seconds`. A single thread keeps the next
+        # request from using the client at the same time.
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="vertex-batch")
 
-    def request(self, key: str, text: str) -> bytes:
-        """Make the line of the input that requests a text's vector."""
+    def make_request_line(self, key: str, text: str) -> bytes:
+        """Make the line of the input file that requests a text's vector."""
         config = {
             "task_type": "RETRIEVAL_DOCUMENT",
             "output_dimensionality": self.dimension,
@@ -136,7 +136,7 @@ class VertexBatch:
         return json.dumps({"key": key, "request": request}, ensure_ascii=False).encode() + b"\n"
 
     def parse_answer(self, line: bytes) -> BatchRow | None:
-        """Parse a line of the output, or return None if it is not valid."""
+        """Parse a line of an output file. Return None if the line is not valid."""
         try:
             data = json.loads(line)
             key = str(data["key"] if "key" in data else data["instance"]["key"])
@@ -155,10 +155,10 @@ class VertexBatch:
             return None
 
     async def submit(self, name: str, source: str, destination: str) -> str:
-        """Start a job, or find the one of this name, so that a retry costs nothing.
+        """Start a job, or find the job with this name, so that a retry costs nothing.
 
         Args:
-            name: A unique name of the job.
+            name: A unique name for the job.
             source: gs://bucket/object with the requests.
             destination: gs://bucket/prefix for the answers.
 
@@ -173,7 +173,7 @@ class VertexBatch:
         """
 
         def attempt(client: BatchJobClient) -> str:
-            # The job exists if an answer was lost, or if an earlier run was killed.
+            # The job exists if a response was lost, or if an earlier run was killed.
             existing = client.find(name)
             return existing or client.create(name, self.model, source, destination)
 
@@ -202,7 +202,7 @@ class VertexBatch:
         if code in _DONE:
             return BatchState(BatchProgress.DONE, code)
         if code in _FAILED:
-            # The message of the error stays out of reports, since it can quote what was sent.
+            # Reports leave out the error's message, since it can quote what was sent.
             detail = f" (code {error_code})" if error_code else ""
             return BatchState(BatchProgress.FAILED, code + detail)
         return BatchState(BatchProgress.UNDER_WAY, code)
@@ -228,7 +228,7 @@ class VertexBatch:
         return BatchJobClient(self._endpoint, self._attempt_seconds)
 
     async def _call(self, attempt: Callable[[BatchJobClient], ResultT]) -> ResultT:
-        """Make a call in a thread, and repeat it with backoff after transient errors."""
+        """Make a call in a thread, and retry it with backoff after transient errors."""
         deadline = asyncio.get_running_loop().time() + self._time_limit
         return await retry_with_backoff(
             partial(self._attempt_once, attempt, deadline), deadline=deadline
@@ -250,13 +250,17 @@ class VertexBatch:
         except GoogleAPICallError as error:
             failure = _map_error(error)
         except (TimeoutError, Timeout):
-            failure = too_slow()
+            failure = make_timeout_error()
         except (RequestException, auth.TransportError):
-            failure = unreachable()
+            failure = make_unreachable_error()
         except auth.GoogleAuthError as error:
-            failure = busy() if error.retryable else misconfigured(HTTPStatus.UNAUTHORIZED)
+            failure = (
+                make_busy_error()
+                if error.retryable
+                else make_configuration_error(HTTPStatus.UNAUTHORIZED)
+            )
         except (ParseError, UnicodeDecodeError, RecursionError):
-            failure = unreadable()
+            failure = make_unreadable_error()
         raise failure
 
 
@@ -270,10 +274,10 @@ def _map_error(error: GoogleAPICallError) -> CarrelError:
             retry_after=parse_retry_after(retry_after, utc_now()),
         )
     if error.code in TRANSIENT_STATUSES:
-        return busy(retry_after)
+        return make_busy_error(retry_after)
     if error.code == HTTPStatus.BAD_REQUEST:
         return InvalidInput(
             "Vertex AI rejects the bulk embedding job: check BULK_BUCKET, VERTEX_LOCATION and"
             " VERTEX_MODEL."
         )
-    return misconfigured(error.code)
+    return make_configuration_error(error.code)

@@ -1,4 +1,4 @@
-"""The google-genai client for Vertex AI, shared by embedding and generation."""
+"""The google-genai client for Vertex AI, which embedding and generation share."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class VertexClient:
         """Store the configuration. The client, which is slow to import, loads on first use.
 
         Args:
-            endpoint: Where Vertex AI is.
-            time_limit: Seconds for all attempts of a call together.
+            endpoint: The address of Vertex AI.
+            time_limit: The seconds that all attempts of a call may take together.
             breaker: The circuit breaker; by default, a new one.
         """
         self._endpoint = endpoint
@@ -70,7 +70,7 @@ class VertexClient:
             try:
                 yield
             except CarrelError as error:
-                # Any other error shows that Vertex AI responds.
+                # Any error but `Unavailable` shows that Vertex AI responds.
                 attempt.healthy = not isinstance(error, Unavailable)
                 raise
             attempt.healthy = True
@@ -84,7 +84,7 @@ class VertexClient:
 
     @cached_property
     def _http(self) -> httpx2.AsyncClient:
-        """The HTTP client, given so that google-genai neither picks another library nor retries."""
+        """The HTTP client for google-genai, which would otherwise choose its own and retry."""
         import httpx2
 
         return httpx2.AsyncClient()

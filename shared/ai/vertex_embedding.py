@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from shared.ai.embedding import Purpose, Vector, embedding_span, require_unicode, unit_vector
-from shared.ai.retrying import deadline_for, run_concurrently
+from shared.ai.retrying import compute_deadline, run_concurrently
 from shared.ai.vertex_client import VertexClient, VertexEndpoint
 from shared.core.errors import InvalidInput, PlatformFault
 
@@ -24,8 +24,8 @@ _TASK_TYPES = {Purpose.DOCUMENT: "RETRIEVAL_DOCUMENT", Purpose.QUERY: "RETRIEVAL
 class VertexEmbedder:
     """An embedding model on Vertex AI. An instance belongs to the event loop that first uses it.
 
-    Each request has one text: `gemini-embedding-001` accepts no more, and newer models may merge a
-    list into one vector. Text beyond the model's limit (2,048 tokens) is ignored.
+    Each request contains one text, because `gemini-embedding-001` accepts no more, and newer models
+    may merge several into one vector. Text beyond the model's limit (2,048 tokens) is ignored.
     """
 
     batch_size = 32
@@ -49,9 +49,9 @@ class VertexEmbedder:
             project: The Google Cloud project that pays.
             location: The region that serves the model, or `global`.
             model: The model's name.
-            dimension: The length of its vectors.
+            dimension: The length of the model's vectors.
             concurrency: How many requests may run at once.
-            time_limit: Seconds that a call of `embed` may take, including retries.
+            time_limit: The seconds that a call of `embed` may take, including retries.
             credentials: The credentials; by default, the application default credentials.
             base_url: An address other than Google's.
             breaker: The circuit breaker; by default, a new one.
@@ -66,13 +66,13 @@ class VertexEmbedder:
         self._slots = asyncio.Semaphore(concurrency)
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """Embed the texts, several at a time; the first failure cancels the others."""
+        """Embed the texts, several at a time. The first failure cancels the other requests."""
         require_unicode(texts)
         if not texts:
             return []
         with embedding_span("gcp.vertex_ai", self, texts), self._vertex.guarded():
             config = self._build_config(purpose)
-            deadline = deadline_for(purpose, self._time_limit)
+            deadline = compute_deadline(purpose, self._time_limit)
             return await run_concurrently(
                 self._embed_one(index, text, config, deadline) for index, text in enumerate(texts)
             )

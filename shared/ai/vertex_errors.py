@@ -1,8 +1,8 @@
-"""The errors that failures of Vertex AI map to.
+"""Makes Carrel's errors for failures of Vertex AI.
 
 Error messages of Vertex AI do not leave the modules that call it, since they can quote what was
-sent. For the same reason, Carrel's errors are raised after the `except` block: inside it, Python
-would chain the original.
+sent. For the same reason, Carrel's errors are raised after the `except` block, inside which Python
+would chain the original error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from shared.core.http import parse_retry_after
 from shared.core.log import log
 
 TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
-"""The HTTP statuses after which the same request may succeed later."""
+"""After a response with one of these HTTP statuses, the same request may succeed later."""
 _ADVICE = {
     401: "its service account needs credentials that Google accepts",
     403: "grant its service account roles/aiplatform.user and enable aiplatform.googleapis.com",
@@ -21,8 +21,8 @@ _ADVICE = {
 }
 
 
-def busy(retry_after: str = "") -> Unavailable:
-    """Return the error for a transient failure.
+def make_busy_error(retry_after: str = "") -> Unavailable:
+    """Make the error for a transient failure.
 
     Args:
         retry_after: The Retry-After header of the response, if it has one.
@@ -33,23 +33,23 @@ def busy(retry_after: str = "") -> Unavailable:
     )
 
 
-def too_slow() -> Unavailable:
-    """Return the error for an answer that does not come in time."""
+def make_timeout_error() -> Unavailable:
+    """Make the error for an answer that does not arrive in time."""
     return Unavailable("Vertex AI is too slow: try again later.")
 
 
-def unreachable() -> Unavailable:
-    """Return the error for a connection that fails."""
+def make_unreachable_error() -> Unavailable:
+    """Make the error for a connection that fails."""
     return Unavailable("Vertex AI cannot be reached: try again later.")
 
 
-def unreadable() -> PlatformFault:
-    """Return the error for an answer that cannot be parsed."""
+def make_unreadable_error() -> PlatformFault:
+    """Make the error for an answer that cannot be parsed."""
     return PlatformFault("Vertex AI sent an answer that cannot be read.")
 
 
-def misconfigured(status: int | None) -> PlatformFault:
-    """Log advice for the operator, and return the error for a rejected deployment."""
+def make_configuration_error(status: int | None) -> PlatformFault:
+    """Log advice for the operator, and make the error for a rejected deployment."""
     advice = _ADVICE.get(status or 0)
     log.error("vertex_refused", status=status, advice=advice)
     hint = f": {advice}" if advice else ""

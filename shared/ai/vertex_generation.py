@@ -1,14 +1,13 @@
-"""Generation of text in a given shape by a Gemini model on Vertex AI, through google-genai.
+"""Asks a Gemini model on Vertex AI, through google-genai, for an answer in a given shape.
 
-The model's replies have these results:
+- An answer in the requested shape is returned.
+- After an answer that has another shape, is empty or is cut off, the model is asked once more. If
+  that fails, too, `InvalidAnswer` is raised.
+- If the prompt is blocked, or the answer is withheld for its content, `InvalidInput` is raised.
 
-- the requested shape                                           the answer
-- another shape, nothing, or an answer that is cut off           asked again, then `InvalidAnswer`
-- the prompt is blocked, or the answer withheld for its content `InvalidInput`
-
-The instruction is the system's message, and the text the user's, enclosed so that it cannot be
-mistaken for anything else. Instructions in the text may affect the content of the answer, never its
-shape. No part of a text or an answer is logged or quoted in an error.
+The instruction is the system's message. The text is the user's message, enclosed so that it cannot
+be mistaken for an instruction. Instructions in the text may affect the content of the answer, but
+never its shape. No part of a text or an answer is logged or quoted in an error.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ if TYPE_CHECKING:
     from shared.core.circuit_breaker import CircuitBreaker
 
 ATTEMPTS: Final = 2
-"""The maximum number of answers per text: the first one and one correction."""
+"""The model answers at most this many times for a text: once, and once more as a correction."""
 _MAX_PROBLEMS: Final = 10
-"""The maximum number of problems listed when the model is asked for a correction."""
+"""A request for a correction lists at most this many problems."""
 
 _REJECTED: Final = (
     "The language model rejects this text: it is too long or not allowed. If it rejects every"
@@ -67,7 +66,7 @@ class VertexGenerator:
             location: The region that serves the model, or `global`.
             model: The model's name.
             concurrency: How many texts may be processed at once.
-            time_limit: Seconds that a text may take, including retries.
+            time_limit: The seconds that a text may take, including retries.
             credentials: The credentials; by default, the application default credentials.
             base_url: An address other than Google's.
             breaker: The circuit breaker; by default, a new one.
@@ -83,9 +82,9 @@ class VertexGenerator:
     async def generate(
         self, instruction: str, text: str, schema: type[ModelT]
     ) -> Generated[ModelT]:
-        """Apply the instruction to a text, and ask again if the answer has another shape.
+        """Apply the instruction to a text, and ask again if the answer does not have the shape.
 
-        The details of an error contain the tokens of the answers before it.
+        The details of an error contain the tokens that the answers before it cost.
         """
         require_unicode([text])
         if not text.strip():
@@ -106,7 +105,7 @@ class VertexGenerator:
     async def _generate(
         self, instruction: str, text: str, schema: type[ModelT], replies: list[Reply]
     ) -> Generated[ModelT]:
-        """Ask the model, and collect its replies in `replies` even if this fails.
+        """Ask the model, and add its replies to `replies`, even if this fails.
 
         Raises:
             InvalidAnswer: No answer has the requested shape.
@@ -115,16 +114,16 @@ class VertexGenerator:
 
         config = gemini.make_config(instruction, schema, self.model)
         deadline = asyncio.get_running_loop().time() + self._time_limit
-        contents = [gemini.user_message(text)]
+        contents = [gemini.make_user_message(text)]
         while len(replies) < ATTEMPTS:
             reply = await self._ask(contents, config, deadline)
             replies.append(reply)
             if reply.refused:
                 raise InvalidInput(_REJECTED)
-            result = _validate(reply, schema)
-            if not isinstance(result, str):
-                return Generated(result, **_sum_tokens(replies))
-            contents += gemini.correction(reply, result)
+            answer_or_problem = _validate(reply, schema)
+            if not isinstance(answer_or_problem, str):
+                return Generated(answer_or_problem, **_sum_tokens(replies))
+            contents += gemini.make_correction(reply, answer_or_problem)
         raise InvalidAnswer(
             "The language model answered twice, each time in another shape than requested."
         )
@@ -165,7 +164,7 @@ class VertexGenerator:
 
 
 def _validate(reply: Reply, schema: type[ModelT]) -> ModelT | str:
-    """Return the answer, or a description of its problems for the model."""
+    """Return the answer in the requested shape, or describe its problems for the model."""
     if reply.cut_off:
         return "It was cut off: it is far too long."
     try:

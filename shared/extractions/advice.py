@@ -1,4 +1,4 @@
-"""Explains why a lookup of extractions has no results, and suggests other arguments."""
+"""Explains why a lookup found no extractions, and suggests other arguments."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ _PLURALS: Final = {
     ExtractionType.WARNING: "warnings",
     ExtractionType.METHODOLOGY: "methodologies",
 }
+"""The tool that looks up extractions of a type is named `get_` and this plural."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Advice to the caller about the results.
+    """Advice to a caller whose lookup found nothing.
 
     Attributes:
         message: A sentence or two.
-        topics: Existing topics that are similar to an unknown one, or the most frequent topics if
-            none is similar. None if the topic exists.
+        topics: Topics to use instead of an unknown topic: those with similar names, or else the
+            most frequent ones. None if the topic exists.
     """
 
     message: str | None = None
@@ -45,10 +46,10 @@ class Advice:
 
 
 async def explain_no_results(filters: ExtractionFilter, ctx: Context) -> Advice:
-    """Return advice about a query without results. Costs one Firestore round trip."""
+    """Advise a caller whose lookup found nothing. Costs one Firestore round trip."""
     if filters.topic:
         return await _explain_topic(filters.topic, filters, ctx)
-    if not await Extractions(ctx.database).page(filters.kind, None, None, 1):
+    if not await Extractions(ctx.database).list_by_confidence(filters.kind, None, None, 1):
         return Advice(_explain_missing_type(filters.kind))
     return Advice(_explain_filters(filters))
 
@@ -57,8 +58,8 @@ async def _explain_topic(name: str, filters: ExtractionFilter, ctx: Context) -> 
     topics = Topics(ctx.database)
     topic, frequent_topics, topics_with_prefix = await asyncio.gather(
         topics.get(name),
-        topics.most_frequent(MAX_FREQUENT_TOPICS, filters.kind),
-        topics.with_prefix(name[:_PREFIX_LENGTH], MAX_TOPICS_WITH_PREFIX),
+        topics.list_most_frequent(MAX_FREQUENT_TOPICS, filters.kind),
+        topics.list_with_prefix(name[:_PREFIX_LENGTH], MAX_TOPICS_WITH_PREFIX),
     )
     if topic:
         return Advice(_explain_existing_topic(topic, filters))
@@ -84,7 +85,7 @@ def _explain_existing_topic(topic: Topic, filters: ExtractionFilter) -> str:
 
 
 def _explain_filters(filters: ExtractionFilter) -> str:
-    """Explain why nothing matches although extractions of the type and the topic exist."""
+    """Explain why nothing matches, although the type and the topic have extractions."""
     kinds = _PLURALS[filters.kind]
     if not filters.source_id:
         return f"The {kinds} have no vectors to compare with yet. Leave query out."

@@ -1,29 +1,29 @@
-"""Decides whether two extractions of a type say the same.
+"""Finds duplicates: extractions of one type that make the same statement.
 
-The same question with another answer is no duplicate, and neither is the same procedure for another
+A different answer to the same question is no duplicate, nor is the same procedure for a different
 purpose. A false positive hides what an author wrote, so the rule is strict. Two extractions are
 duplicates if
 
 - the cosine of their vectors reaches a threshold measured for the embedding model, and
 - their answers (the recommended approach, the solution, the description, the titles of the steps)
-  share at least 0.25 of their terms, see `shared.text.terms`.
+  share at least 0.25 of their terms (`shared.text.terms`).
 
 Neither condition is enough alone. With all-MiniLM-L6-v2, “which latency goes on the wall? The 99th
 percentile” and “... The median” have a cosine of 0.84, more than most paraphrases; “renaming a
-column” and “splitting a table” share most of their steps. The following pairs around the 66
-extractions of the sample fulfil the conditions:
+column” and “splitting a table” share most of their steps. The 66 extractions
+of the sample and their variants form pairs that meet the conditions this often:
 
-| | all | cosine of 0.8 | 0.25 of the terms | both |
+| pairs | all | cosine of 0.8 | 0.25 of the terms | both |
 |---|---|---|---|---|
 | paraphrases | 40 | 14 | 37 | 14 |
-| confusable pairs: another answer, another subject | 62 | 5 | 9 | 0 |
-| of the sample, of one type | 522 | 0 | 0 | 0 |
+| confusable: another answer or another subject | 62 | 5 | 9 | 0 |
+| all pairs of one type in the sample | 522 | 0 | 0 | 0 |
 
-Of the confusable pairs, none with 0.25 of the terms has a cosine above 0.77, and none with a cosine
-of 0.8 shares more than 0.21 of the terms. The rule was chosen on these pairs. Paraphrases have a
-cosine of 0.50 to 0.90 (median 0.78). So the rule finds extractions that one model makes from the
-same words in another source, and separates most of those that two authors express differently.
-Scales differ between models, so a model that was not measured needs a cosine of 0.9.
+No confusable pair that shares 0.25 of its terms has a cosine above 0.77, and none with a cosine of
+0.8 shares more than 0.21. The rule was chosen on these pairs. Paraphrases have a cosine of 0.50 to
+0.90 (median 0.78). So the rule recognizes what one model extracts from the same words in two
+sources, but misses most statements that two authors express differently. Models scale similarity
+differently, so one that was not measured needs a cosine of 0.9.
 
 To measure again: `python -m benchmarks.extraction_duplicates`.
 """
@@ -56,16 +56,16 @@ than this module."""
 
 
 def min_similarity(model: str) -> float:
-    """Return the minimum cosine of duplicates for an embedding model."""
+    """Return the minimum cosine of two duplicates, which depends on the embedding model."""
     return _MEASURED_SIMILARITIES.get(model, _DEFAULT_SIMILARITY)
 
 
-def answer_resemblance(one: Content, other: Content) -> float:
-    """Return the share of terms that the answers of two contents of a type have in common, 0 to 1.
+def answer_resemblance(first: Content, second: Content) -> float:
+    """Return which share of their terms the answers of two contents have in common, 0 to 1.
 
     An answer of only common words, such as “No.”, has no terms and resembles only itself.
     """
-    answers = _get_answer(one), _get_answer(other)
+    answers = _get_answer(first), _get_answer(second)
     if answers[0].casefold().split() == answers[1].casefold().split():
         return 1.0
     return resemblance(*(frozenset(terms(answer)) for answer in answers))
@@ -73,17 +73,19 @@ def answer_resemblance(one: Content, other: Content) -> float:
 
 def compute_similarities(new: Embedded, others: Iterable[Embedded]) -> list[Similar]:
     """Return the other extractions with their similarities to `new`."""
+    _, new_vector = new
     return [
-        (other, sum(a * b for a, b in zip(new[1], vector, strict=True))) for other, vector in others
+        (other, sum(a * b for a, b in zip(new_vector, vector, strict=True)))
+        for other, vector in others
     ]
 
 
 def find_original(new: Extraction, others: Iterable[Similar], model: str) -> Extraction | None:
-    """Return the nearest extraction that says the same as `new`, or return None.
+    """Return the most similar extraction of which `new` is a duplicate, or None.
 
     Args:
         new: The extraction that may be a duplicate.
-        others: The extractions that may say the same.
+        others: The extractions to compare it with.
         model: The embedding model.
     """
     threshold = min_similarity(model)
@@ -98,7 +100,7 @@ def find_original(new: Extraction, others: Iterable[Similar], model: str) -> Ext
 
 
 def drop_duplicates(extractions: Sequence[Embedded], model: str) -> list[Embedded]:
-    """Return the extractions of one passage without duplicates, of which the surest remain."""
+    """Drop duplicates among a passage's extractions, keeping those of the highest confidence."""
     unique: list[Embedded] = []
     for embedded in sorted(extractions, key=lambda pair: -pair[0].confidence):
         if find_original(embedded[0], compute_similarities(embedded, unique), model) is None:

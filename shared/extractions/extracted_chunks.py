@@ -1,10 +1,11 @@
-"""The field `extracted` of a chunk, which lists its extractions and their topics.
+"""Builds the writes that keep chunks, extractions and topic counts consistent.
 
-Every write of a chunk's extractions changes this map, the extractions and the counts in
-`topics/{topic}` in one commit. So the counts are exact, and deleting a chunk leaves no orphans.
+The field `extracted` of a chunk summarizes its extractions by id. One commit updates this field,
+the extractions and the counts in `topics/{topic}`. So the counts are exact, and deleting a chunk
+leaves no orphans.
 
-The deletion of an extraction creates a marker in `gone_extractions/{id}`, because other extractions
-may be hidden as its duplicates. The purge job promotes one of them and deletes the marker.
+Deleting an extraction creates a marker, `gone_extractions/{id}`, because other extractions may be
+hidden as its duplicates. `shared.extractions.upkeep` promotes one of them and deletes the marker.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ DELETION_MARKERS: Final = "gone_extractions"
 TOPICS: Final = "topics"
 
 
-def extracted_map(extractions: Sequence[Extraction]) -> dict[str, dict[str, Any]]:
+def summarize_extractions(extractions: Sequence[Extraction]) -> dict[str, dict[str, Any]]:
     """Return the field `extracted` of a chunk with these extractions."""
-    return {extraction.extraction_id: _to_entry(extraction) for extraction in extractions}
+    return {extraction.extraction_id: _summarize(extraction) for extraction in extractions}
 
 
 def removal_writes(database: Database, extracted: ExtractionSummaries) -> list[Write]:
-    """Build the writes that delete extractions and subtract them from their topics' counts."""
+    """Build the writes that delete extractions and subtract them from the topic counts."""
     return [*deletion_writes(database, extracted), *topic_count_writes(database, extracted, {})]
 
 
@@ -59,26 +60,29 @@ def marker_writes(database: Database, extraction_ids: Iterable[str]) -> Iterator
 def topic_count_writes(
     database: Database, before: ExtractionSummaries, after: ExtractionSummaries
 ) -> Iterator[Write]:
-    """Build the writes that update the counts of topics after a change of a chunk's extractions."""
+    """Build the writes that update the topic counts after a chunk's extractions changed."""
     changes = Counter(_iterate_topics_and_types(after))
     changes.subtract(_iterate_topics_and_types(before))
     for topic in sorted({topic for topic, _ in changes}):
-        by_type = {kind: n for (name, kind), n in changes.items() if name == topic and n}
+        by_type = {
+            kind: change for (name, kind), change in changes.items() if name == topic and change
+        }
         if by_type:
             yield _build_topic_write(database, topic, by_type)
 
 
-def _to_entry(extraction: Extraction) -> dict[str, Any]:
-    entry = {
+def _summarize(extraction: Extraction) -> dict[str, Any]:
+    """Return what a chunk stores about an extraction. The topics of a duplicate are not counted."""
+    summary = {
         "type": extraction.type.value,
         "topics": list(extraction.topics),
         "says": _compute_digest(extraction),
     }
-    return entry | {"topics": [], "duplicate": True} if extraction.duplicate_of else entry
+    return summary | {"topics": [], "duplicate": True} if extraction.duplicate_of else summary
 
 
 def _compute_digest(extraction: Extraction) -> str:
-    """Return a hash of the stored fields of an extraction, except its model and its time."""
+    """Hash the fields that change while the id stays the same, except the model and the time."""
     fields = [SCHEMA_VERSION, extraction.topics, extraction.quote, extraction.confidence]
     return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:16]
 
@@ -95,13 +99,13 @@ def _build_marker(database: Database, extraction_id: str) -> Write:
 
 def _build_topic_write(database: Database, topic: str, by_type: Mapping[str, int]) -> Write:
     reference = database.document(TOPICS, safe_id(topic))
-    counts = {kind: Increment(n) for kind, n in by_type.items()}
-    data = {"name": topic, "counts": counts, "total": Increment(sum(by_type.values()))}
-    return lambda batch: batch.set(reference, data, merge=True)
+    counts = {kind: Increment(change) for kind, change in by_type.items()}
+    fields = {"name": topic, "counts": counts, "total": Increment(sum(by_type.values()))}
+    return lambda batch: batch.set(reference, fields, merge=True)
 
 
 def _iterate_topics_and_types(extracted: ExtractionSummaries) -> Iterator[tuple[str, str]]:
     """Yield each topic of each extraction, with the type of the extraction."""
-    for entry in extracted.values():
-        for topic in entry["topics"]:
-            yield topic, entry["type"]
+    for summary in extracted.values():
+        for topic in summary["topics"]:
+            yield topic, summary["type"]

@@ -1,4 +1,4 @@
-"""The lookup of extractions, which four tools share. Each of them looks up one type."""
+"""Looks up extractions of one type, and declares the tools that do so."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shared.core.errors import InvalidInput, NotFound
 from shared.extractions.advice import Advice, explain_no_results
 from shared.extractions.pages import ExtractionFilter, load_page
 from shared.extractions.texts import format_answer
-from shared.extractions.topic_names import canonical_topic
+from shared.extractions.topic_names import canonicalize_topic
 from shared.extractions.views import (
     Attribution,
     ExtractionArguments,
@@ -35,10 +35,10 @@ ArgumentsT = TypeVar("ArgumentsT", bound=ExtractionArguments)
 OutT = TypeVar("OutT", bound=LookupAnswer[Any])
 
 ALL_TOPICS: Final = "all"
-"""The field `metadata.query` has this value if there is no topic."""
+"""The answer reports this as `metadata.query` if the call names no topic."""
 EXHAUSTED_MESSAGE: Final = (
-    "These were the 1,000 nearest. To see others, narrow by topic or source_id, or use a more"
-    " specific query."
+    "These were the 1,000 nearest results. To see others, filter by topic or source_id, or make the"
+    " query more specific."
 )
 
 
@@ -49,8 +49,8 @@ def lookup_tool(  # noqa: PLR0913 - a declaration
     description: str,
     input: type[ArgumentsT],  # noqa: A002 - as `Tool` calls it
     output: type[OutT],
-    kind: type[Attribution],
-    item_name: str,
+    result_type: type[Attribution],
+    name_field: str,
 ) -> Tool[ArgumentsT, OutT]:
     """Declare a tool that looks up extractions of one type.
 
@@ -59,14 +59,14 @@ def lookup_tool(  # noqa: PLR0913 - a declaration
         title: The title for people.
         description: The description for the model.
         input: The class of the arguments.
-        output: The class of the result, `LookupAnswer[kind]`.
-        kind: The class of an item in the result.
-        item_name: The field of an item that is its name for people.
+        output: The class of the answer, `LookupAnswer[result_type]`.
+        result_type: The class of a result in the answer.
+        name_field: The field by which people recognize a result.
     """
 
     async def run(args: ArgumentsT, ctx: Context) -> OutT:
-        """Look up extractions in two round trips, or three with a query; see `look_up`."""
-        return output(**await look_up(args, kind, ctx))
+        """Look up extractions, see `look_up`. Costs two round trips, or three with a query."""
+        return output(**await look_up(args, result_type, ctx))
 
     return Tool(
         name=name,
@@ -78,18 +78,20 @@ def lookup_tool(  # noqa: PLR0913 - a declaration
         text=format_answer,
         effect=Effect.READ,
         tier=Tier.PUBLIC,
-        links=Links(items="results", uri="carrel://chunk/{chunk_id}", name=item_name),
+        links=Links(items="results", uri="carrel://chunk/{chunk_id}", name=name_field),
         capabilities=frozenset({Capability.EMBEDDING}),
         settings=("topic_aliases",),
     )
 
 
-async def look_up(args: ExtractionArguments, kind: type[ResultT], ctx: Context) -> dict[str, Any]:
+async def look_up(
+    args: ExtractionArguments, result_type: type[ResultT], ctx: Context
+) -> dict[str, Any]:
     """Look up extractions of one type, and return the fields of a `LookupAnswer`.
 
-    Costs two round trips, or three with a query, and one less with a source_id. The advice about an
-    empty result costs one or two more. Reads limit + 1 extractions, with a query also those of the
-    previous pages, and each of their sources once.
+    Costs two round trips, or three with a query, and one less with a source_id. Explaining an empty
+    result costs one or two more. Reads limit + 1 extractions and each of their sources once. With a
+    query, the extractions of the previous pages are read again.
 
     Raises:
         InvalidInput: The topic contains no word, or the cursor belongs to another call.
@@ -97,22 +99,25 @@ async def look_up(args: ExtractionArguments, kind: type[ResultT], ctx: Context) 
         Unavailable: The embedding provider or the database is down.
         Conflict: The database is embedded with another model.
     """
-    filters = ExtractionFilter(kind.type, _resolve_topic(args, ctx), args.source_id)
+    filters = ExtractionFilter(result_type.type, _resolve_topic(args, ctx), args.source_id)
     page, source = await asyncio.gather(
         load_page(filters, args, ctx), _load_source(args.source_id, ctx)
     )
     titles = await _load_titles(page.items, source, ctx)
-    # Extractions without a source are skipped. They will be deleted, as their source was.
+    # A job will delete the extractions whose source was deleted. Until then, they are skipped.
     items = [item for item in page.items if item.extraction.source_id in titles]
     results = fit_page(
         [
-            to_result(kind, item.extraction, titles[item.extraction.source_id], item.similarity)
+            to_result(
+                result_type, item.extraction, titles[item.extraction.source_id], item.similarity
+            )
             for item in items
         ],
         args.max_tokens,
     )
-    end = page.end if len(results) == len(items) else items[len(results) - 1].position
-    advice = Advice(EXHAUSTED_MESSAGE if page.exhausted and end is None else None)
+    next_position = page.end if len(results) == len(items) else items[len(results) - 1].position
+    is_exhausted = page.exhausted and next_position is None
+    advice = Advice(EXHAUSTED_MESSAGE if is_exhausted else None)
     if not page.items and args.cursor is None:
         advice = await explain_no_results(filters, ctx)
     metadata = LookupMetadata(
@@ -120,7 +125,7 @@ async def look_up(args: ExtractionArguments, kind: type[ResultT], ctx: Context) 
         sources_cited=list(dict.fromkeys(result.source_title for result in results)),
         result_count=len(results),
         search_type="filtered" if args.query is None else "semantic",
-        next_cursor=encode_cursor(args, end) if end else None,
+        next_cursor=encode_cursor(args, next_position) if next_position else None,
         nearest_topics=advice.topics,
         message=advice.message,
     )
@@ -130,7 +135,7 @@ async def look_up(args: ExtractionArguments, kind: type[ResultT], ctx: Context) 
 def _resolve_topic(args: ExtractionArguments, ctx: Context) -> str | None:
     if args.topic is None:
         return None
-    topic = canonical_topic(args.topic, ctx.settings.topic_aliases)
+    topic = canonicalize_topic(args.topic, ctx.settings.topic_aliases)
     if not topic:
         raise InvalidInput(
             f"The topic {args.topic!r} contains no word. Use one of list_topics, or leave it out.",

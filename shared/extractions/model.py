@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 SCHEMA_VERSION: Final = 1
-"""This version of the contents is stored with extractions. After it is raised, the extract job
-reads all passages again. Until then, the new schema must be able to read old contents."""
+"""Extractions are stored with this version of the content schemas. Raising it makes the job
+`extract` read all passages again. Until then, the new schemas must accept the old contents."""
 MAX_QUOTE: Final = 600
-"""At most this many characters of a quote are stored."""
+"""A stored quote has at most this many characters."""
 
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)]
@@ -51,7 +51,7 @@ class Content(BaseModel):
 
     @property
     def text(self) -> str:
-        """The text that is embedded, which contains what people are likely to search for."""
+        """The embedded text: the fields that people are likely to search for."""
         return " ".join(str(value) for value in self._get_searchable())
 
     def _get_searchable(self) -> tuple[str, ...]:
@@ -142,7 +142,7 @@ class Methodology(Content):
 
     @field_validator("steps")
     @classmethod
-    def _in_order(cls, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    def _sort_steps(cls, steps: tuple[Step, ...]) -> tuple[Step, ...]:
         """Sort the steps, and number them from 1."""
         sorted_steps = sorted(steps, key=lambda step: step.order)
         return tuple(
@@ -164,18 +164,18 @@ class Extraction:
     """A decision, pattern, warning or methodology from a passage.
 
     Attributes:
-        extraction_id: A hash of the chunk and the content, see `extraction_id`.
+        extraction_id: A hash of the chunk's id, the type and the content.
         content: The content.
         topics: The canonical names of the topics, the main one first.
         quote: The words of the passage that support the content, verbatim. At most `MAX_QUOTE`
             characters are stored.
-        source_id: The source of the passage.
-        chunk_id: The chunk with the passage.
+        source_id: The id of the source that contains the passage.
+        chunk_id: The id of the chunk that is the passage.
         confidence: How sure the model was, from 0 to 1.
         model: The language model that extracted the content.
-        extracted_at: The time of the extraction.
-        duplicate_of: The id of an extraction that says the same and is shown instead. None if this
-            extraction is shown.
+        extracted_at: When the content was extracted.
+        duplicate_of: The id of the original, which tools show instead of this duplicate. None if
+            this extraction is shown.
     """
 
     extraction_id: str
@@ -197,10 +197,10 @@ class Extraction:
     @property
     def facets(self) -> list[str]:
         """The facets of the extraction. A duplicate has none, so that no query returns it."""
-        return [] if self.duplicate_of else facets(self.type, self.topics, self.source_id)
+        return [] if self.duplicate_of else build_facets(self.type, self.topics, self.source_id)
 
 
-def extraction_id(chunk_id: str, content: Content) -> str:
+def compute_extraction_id(chunk_id: str, content: Content) -> str:
     """Return the id of an extraction: a hash of its chunk's id, its type and its content."""
     fields = content.model_dump(mode="json", exclude_none=True)
     text = json.dumps([chunk_id, content.type, fields], sort_keys=True, ensure_ascii=False)
@@ -208,17 +208,23 @@ def extraction_id(chunk_id: str, content: Content) -> str:
     return f"{content.type}-{digest[:20]}"
 
 
-def facet(kind: ExtractionType, topic: str | None = None, source_id: str | None = None) -> str:
-    """Return the facet for a combination of filters. Exactly the matching extractions have it."""
+def build_facet(
+    kind: ExtractionType, topic: str | None = None, source_id: str | None = None
+) -> str:
+    """Return the facet that exactly the extractions matching all these filters have."""
     parts = [kind.value]
     if topic is not None:
-        # A space separates the parts of a facet, and topics contain spaces.
+        # Spaces separate the parts of a facet, so those within a topic are escaped.
         parts.append(f"topic:{topic.replace('%', '%25').replace(' ', '%20')}")
     if source_id is not None:
         parts.append(f"source:{source_id}")
     return " ".join(parts)
 
 
-def facets(kind: ExtractionType, topics: Sequence[str], source_id: str) -> list[str]:
+def build_facets(kind: ExtractionType, topics: Sequence[str], source_id: str) -> list[str]:
     """Return the facets of an extraction: one for each combination of filters that matches it."""
-    return [facet(kind, topic, source) for topic in (None, *topics) for source in (None, source_id)]
+    return [
+        build_facet(kind, topic, source)
+        for topic in (None, *topics)
+        for source in (None, source_id)
+    ]

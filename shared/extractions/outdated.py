@@ -1,4 +1,4 @@
-"""Queues chunks whose extractions are stored in an older schema than the current one."""
+"""Queues chunks whose extractions were stored under an older schema version."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _VERSION: Final = "extraction_schema"
 
 
 async def requeue_outdated(database: Database, now: datetime, version: int = SCHEMA_VERSION) -> int:
-    """Queue all chunks with an older version for extraction, and return how many were queued.
+    """Queue all chunks with an older schema version for extraction, and return how many.
 
-    Costs one read if there are none. The commit also removes the version of each chunk, so that it
-    is queued only once. If the run is killed, the next one continues with the other chunks.
+    Costs one read if there are none. Queuing a chunk removes its version, so that it is queued only
+    once. The next run therefore continues where a killed run stopped.
     """
     count = 0
     while snapshots := await database.find(outdated_query(database.client, version)):
         count += await database.commit_skipping_conflicts(
-            [_requeue_write(snapshot, now) for snapshot in snapshots]
+            [_build_requeue_write(snapshot, now) for snapshot in snapshots]
         )
     return count
 
 
 def outdated_query(client: AsyncClient, version: int) -> AsyncQuery:
-    """Query the chunks whose extractions are older than a version."""
+    """Query the chunks whose extractions have an older schema version."""
     older = FieldFilter(_VERSION, "<", version)
     return client.collection(COLLECTION).where(filter=older).select(["deleted_at"]).limit(PAGE_SIZE)
 
@@ -48,7 +48,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield outdated_query(client, 1)
 
 
-def _requeue_write(chunk: DocumentSnapshot[Any], now: datetime) -> Write:
+def _build_requeue_write(chunk: DocumentSnapshot[Any], now: datetime) -> Write:
     changes = {_VERSION: DELETE_FIELD}
     if "deleted_at" not in (chunk.to_dict() or {}):
         changes |= step_pending("extract", now)

@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
     Position = tuple[int | str, ...]
 
-_STEPS: Final = 10**9
-"""A cursor contains a distance as a whole number of these steps."""
+_DISTANCE_SCALE: Final = 10**9
+"""Cursors contain distances multiplied by this factor, and rounded to whole numbers."""
 _FILTERED_CURSOR: Final = TypeAdapter(tuple[Annotated[int, Field(ge=0, le=1_000)], DocumentId])
-"""This cursor contains the confidence, in thousandths, and the id of the previous page's last
-extraction."""
+"""The cursor contains the confidence of the previous page's last extraction, in thousandths, and
+its id."""
 _SEMANTIC_CURSOR: Final = TypeAdapter(
     tuple[
-        Annotated[int, Field(ge=-_STEPS, le=3 * _STEPS)],
+        Annotated[int, Field(ge=-_DISTANCE_SCALE, le=3 * _DISTANCE_SCALE)],
         DocumentId,
         Annotated[int, Field(ge=1, le=MAX_NEAREST)],
     ]
 )
-"""This cursor contains the distance, the id and the rank of the previous page's last extraction."""
-_START: Final = (-_STEPS, "", 0)
-"""This cursor is the position before the nearest extraction."""
+"""The cursor contains the distance, the id and the rank of the previous page's last extraction."""
+_START: Final = (-_DISTANCE_SCALE, "", 0)
+"""The first page starts at this position, before the nearest extraction."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractionFilter:
-    """The conditions for the extractions to look up.
+    """Which extractions to look up.
 
     Attributes:
         kind: The type of the extractions.
@@ -77,7 +77,7 @@ class ExtractionPage:
     Attributes:
         items: The extractions.
         end: The cursor of the next page, or None on the last page.
-        exhausted: Whether this is the last page only because Firestore returns no more neighbours.
+        exhausted: Whether more extractions may match, but Firestore returns no more neighbours.
     """
 
     items: Sequence[PageItem]
@@ -104,7 +104,7 @@ async def _load_by_confidence(
     filters: ExtractionFilter, args: ExtractionArguments, ctx: Context
 ) -> ExtractionPage:
     after = decode_cursor(args, args.cursor, _FILTERED_CURSOR)
-    extractions = await Extractions(ctx.database).page(
+    extractions = await Extractions(ctx.database).list_by_confidence(
         filters.kind, filters.topic, filters.source_id, args.limit + 1, after
     )
     items = [PageItem(extraction, page_key(extraction)) for extraction in extractions]
@@ -114,7 +114,10 @@ async def _load_by_confidence(
 async def _load_by_similarity(
     query: str, filters: ExtractionFilter, args: ExtractionArguments, ctx: Context
 ) -> ExtractionPage:
-    """Load the next nearest extractions. The search loads those of previous pages again."""
+    """Load the next nearest extractions.
+
+    Vector queries have no cursor, so this query also reads the extractions of the previous pages.
+    """
     distance, last_id, rank = decode_cursor(args, args.cursor, _SEMANTIC_CURSOR) or _START
     vector, is_embedded = await asyncio.gather(
         ctx.query_vector(query), EmbeddingSpace(ctx.database).expect(ctx.embedder)
@@ -122,7 +125,7 @@ async def _load_by_similarity(
     if not is_embedded:
         return ExtractionPage([])
     size = min(rank + args.limit + 1, MAX_NEAREST)
-    neighbours = await Extractions(ctx.database).nearest(
+    neighbours = await Extractions(ctx.database).find_nearest(
         vector, filters.kind, filters.topic, filters.source_id, size
     )
     items = [item for item in _rank(neighbours) if item.position[:2] > (distance, last_id)]
@@ -130,7 +133,8 @@ async def _load_by_similarity(
         return _cut_page(args.limit, items)
     if size == MAX_NEAREST:
         return ExtractionPage(items, exhausted=True)
-    # New extractions rank before those of previous pages, so the next page must search further.
+    # Extractions that are newer than the previous pages rank among them and fill the result, so
+    # the next page must search further.
     last = items[-1].position[:2] if items else (distance, last_id)
     return ExtractionPage(items, (*last, size))
 
@@ -143,7 +147,7 @@ def _rank(neighbours: Sequence[ExtractionNeighbour]) -> list[PageItem]:
 
 
 def _distance_key(neighbour: ExtractionNeighbour) -> tuple[int, str]:
-    return round(neighbour.distance * _STEPS), neighbour.extraction.extraction_id
+    return round(neighbour.distance * _DISTANCE_SCALE), neighbour.extraction.extraction_id
 
 
 def _cut_page(limit: int, items: Sequence[PageItem]) -> ExtractionPage:

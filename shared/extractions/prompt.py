@@ -1,4 +1,4 @@
-"""The prompt that asks a language model for the extractions of a passage, and its answer."""
+"""The prompt with which a language model finds extractions, and the schema of its answer."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ For each entry:
   says so explicitly, 0.6 if you had to read between the lines."""
 
 MAX_FINDINGS: Final = 10
-"""An answer may contain at most this many findings of a type. A passage of two thousand characters
-has no more."""
+"""An answer may contain at most this many findings of a type, more than a passage of two thousand
+characters contains."""
 MAX_TOPICS_READ: Final = 12
-"""A finding may have at most this many topics. Only the first five different ones are used."""
+"""A finding may name at most this many topics, of which the first five different ones are used."""
 
 
 def _clamp(value: object) -> object:
@@ -59,10 +59,10 @@ def _remove_blanks(value: Any) -> Any:
     """Remove blank strings, which models return for fields about which the passage says nothing."""
     match value:
         case dict():
-            items = {name: _remove_blanks(item) for name, item in value.items()}
-            return {name: item for name, item in items.items() if not _is_blank(item)}
+            fields = {name: _remove_blanks(field) for name, field in value.items()}
+            return {name: field for name, field in fields.items() if not _is_blank(field)}
         case list():
-            return [item for item in map(_remove_blanks, value) if not _is_blank(item)]
+            return [element for element in map(_remove_blanks, value) if not _is_blank(element)]
     return value
 
 
@@ -71,7 +71,7 @@ def _is_blank(value: object) -> bool:
 
 
 class Finding(BaseModel, Generic[ContentT]):
-    """A finding in the model's answer."""
+    """A possible extraction in the model's answer, before its quote is checked."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -112,5 +112,5 @@ class Findings(BaseModel):
 
 
 def passage_prompt(title: str, content: str) -> str:
-    """Format a passage for the model's prompt."""
+    """Format a passage and its source's title as the prompt, which follows `INSTRUCTION`."""
     return f"{title}\n\n{content}"

@@ -1,8 +1,8 @@
 """Checks a model's quotes against the passage, and builds extractions from confirmed findings.
 
 A model may change white space, dashes, quotation marks, accents and case, cut words at both ends
-and omit the middle. Therefore only letters and digits are compared, and the stored quote is the
-passage's own text. A quote that is not in the passage was made up.
+and omit the middle. So only letters and digits are compared, and the passage's own words are stored
+as the quote. A quote that the passage does not contain was made up.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from bisect import bisect_left
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.extractions.model import MAX_QUOTE, Content, Extraction, Pattern, extraction_id
-from shared.extractions.topic_names import canonical_topics
+from shared.extractions.model import MAX_QUOTE, Content, Extraction, Pattern, compute_extraction_id
+from shared.extractions.topic_names import canonicalize_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,26 +45,25 @@ def build_extractions(
     model: str,
     now: datetime,
 ) -> list[Extraction]:
-    """Build extractions from the findings whose quotes are in the passage, without repetitions.
+    """Build extractions from the findings whose quotes the passage contains, without repetitions.
 
-    The other findings are dropped, because the model made them up, or the passage contains
-    instructions to report them.
+    Other findings are dropped: the model made them up, or the passage instructed it to report them.
 
     Args:
         findings: The findings in the model's answer.
         chunk: The passage that the model read.
-        aliases: The configured canonical topics by alias.
+        aliases: The configured canonical topic names by alias.
         model: The language model.
-        now: The time of the extraction.
+        now: When the content was extracted.
     """
     extractions = {}
-    for finding in _iterate(findings):
+    for finding in _iterate_findings(findings):
         if quote := find_quote(finding.quote, chunk.content):
             content = _replace_code(finding.content, chunk.content)
             extraction = Extraction(
-                extraction_id=extraction_id(chunk.chunk_id, content),
+                extraction_id=compute_extraction_id(chunk.chunk_id, content),
                 content=content,
-                topics=canonical_topics(finding.topics, aliases),
+                topics=canonicalize_topics(finding.topics, aliases),
                 quote=quote,
                 source_id=chunk.source_id,
                 chunk_id=chunk.chunk_id,
@@ -78,15 +77,15 @@ def build_extractions(
 
 def count_findings(findings: Findings) -> int:
     """Return the number of findings of all types."""
-    return sum(1 for _ in _iterate(findings))
+    return sum(1 for _ in _iterate_findings(findings))
 
 
-def _iterate(findings: Findings) -> Iterator[Finding[Any]]:
+def _iterate_findings(findings: Findings) -> Iterator[Finding[Any]]:
     return chain(findings.decisions, findings.patterns, findings.warnings, findings.methodologies)
 
 
 def _replace_code(content: Content, text: str) -> Content:
-    """Replace a code example, which models tend to complete, by the passage's own code or None."""
+    """Replace a code example by the passage's own code or None, because models complete code."""
     if not isinstance(content, Pattern) or content.code_example is None:
         return content
     return content.model_copy(update={"code_example": find_code(content.code_example, text)})
@@ -95,8 +94,8 @@ def _replace_code(content: Content, text: str) -> Content:
 def find_quote(quote: str, text: str) -> str | None:
     """Return the passage's own words for a quote, or None if the quote is not in the passage.
 
-    The result includes words that the quote omits in the middle. If it is then too long to be
-    stored, only the part before the omission is returned.
+    The result includes words that the quote omits in the middle. If they make it too long to store,
+    only the words before the omission are returned.
     """
     exact = quote.strip()
     if exact in text and len(_extract_letters(exact)[0]) >= MIN_QUOTE:
@@ -113,7 +112,7 @@ def find_quote(quote: str, text: str) -> str | None:
 
 
 def find_code(code: str, text: str) -> str | None:
-    """Return code as it is in a text, ignoring white space and fences, or None if it is missing."""
+    """Return code as a text contains it, ignoring white space and fences, or None if missing."""
     pattern = "".join(_FENCE.sub("", code).split())
     offsets = [offset for offset, character in enumerate(text) if not character.isspace()]
     index = "".join(text[offset] for offset in offsets).find(pattern)
@@ -137,7 +136,7 @@ def _find_spans(parts: list[str], letters: str, offsets: list[int]) -> list[tupl
 
 
 def _find_span(part: str, letters: str, offsets: list[int], after: int) -> tuple[int, int] | None:
-    """Return the span of a quote's part in a text, given the text's letters and their offsets."""
+    """Return where a text, given as letters and offsets, contains a part of a quote, or None."""
     pattern, _ = _extract_letters(part)
     if len(pattern) < MIN_QUOTE:
         return None
@@ -146,7 +145,7 @@ def _find_span(part: str, letters: str, offsets: list[int], after: int) -> tuple
 
 
 def _extract_letters(text: str) -> tuple[str, list[int]]:
-    """Return a text's letters and digits without case and accents, and their offsets."""
+    """Return a text's letters and digits, without case and accents, and the offset of each."""
     pairs = [
         (letter, offset)
         for offset, character in enumerate(text)

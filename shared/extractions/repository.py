@@ -1,8 +1,8 @@
 """Extractions in Firestore: `extractions/{extraction_id}`.
 
-The field `facets` of an extraction lists all combinations of filters that match it. Therefore one
-index serves all lists, and one vector index serves all searches, for any filters. A duplicate has
-no facets, so no query returns it.
+The field `facets` of an extraction lists all combinations of filters that match it. So one index
+serves all lists, and one vector index serves all searches, whatever the filters. A duplicate has no
+facets, so no query returns it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 from shared.extractions.extracted_chunks import (
     COLLECTION,
     deletion_writes,
-    extracted_map,
+    summarize_extractions,
     topic_count_writes,
 )
 from shared.extractions.model import (
@@ -28,7 +28,7 @@ from shared.extractions.model import (
     Content,
     Extraction,
     ExtractionType,
-    facet,
+    build_facet,
 )
 from shared.firestore.codec import Codec
 from shared.index.stored_vector import vector_fields
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from shared.knowledge.queue import PendingChunk
 
     PageKey = tuple[int, str]
-    """The position of an extraction in a list: its confidence in thousandths, and its id."""
+    """A position in the order of confidence: an extraction's confidence, in thousandths, and id."""
 
 MAX_NEAREST: Final = 1_000
 """Firestore returns at most this many neighbours."""
@@ -54,7 +54,7 @@ READ_FIELDS: Final = ("type", *_CODEC.stored_names)
 """Queries read these fields: all fields of an extraction except its vector and its facets."""
 _DISTANCE: Final = "distance"
 _DOWN: Final = BaseQuery.DESCENDING
-_THOUSAND: Final = 1_000
+_CONFIDENCE_SCALE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Extractions:
         """Store the database to read from."""
         self._database = database
 
-    async def page(
+    async def list_by_confidence(
         self,
         kind: ExtractionType,
         topic: str | None,
@@ -101,10 +101,10 @@ class Extractions:
             limit: The maximum number of extractions.
             after: The key of the last extraction of the previous page.
         """
-        query = page_query(self._database.client, facet(kind, topic, source_id), limit, after)
+        query = page_query(self._database.client, build_facet(kind, topic, source_id), limit, after)
         return [_to_extraction(snapshot) for snapshot in await self._database.find(query)]
 
-    async def nearest(
+    async def find_nearest(
         self,
         vector: Vector,
         kind: ExtractionType,
@@ -112,7 +112,7 @@ class Extractions:
         source_id: str | None,
         limit: int,
     ) -> list[ExtractionNeighbour]:
-        """Load extractions of a type with the nearest vectors, best first.
+        """Load the extractions of a type with the nearest vectors, nearest first.
 
         Costs one Firestore round trip.
 
@@ -123,13 +123,15 @@ class Extractions:
             source_id: The id of a source, or None for all sources.
             limit: The maximum number of extractions, up to `MAX_NEAREST`.
         """
-        query = nearest_query(self._database.client, facet(kind, topic, source_id), vector, limit)
+        query = nearest_query(
+            self._database.client, build_facet(kind, topic, source_id), vector, limit
+        )
         return [_to_neighbour(snapshot) for snapshot in await self._database.find(query)]
 
-    async def nearest_above(
+    async def find_similar(
         self, vector: Vector, kind: ExtractionType, limit: int, min_similarity: float
     ) -> list[ExtractionNeighbour]:
-        """Load extractions of a type with at least the minimum similarity, best first.
+        """Load extractions of a type with at least a minimum similarity, nearest first.
 
         Costs one Firestore round trip, and one read for each extraction. The result contains no
         duplicates, but may contain extractions of the chunk that is being processed.
@@ -141,52 +143,56 @@ class Extractions:
             min_similarity: The minimum cosine.
         """
         max_distance = 1.0 - min_similarity
-        query = nearest_query(self._database.client, facet(kind), vector, limit, max_distance)
+        query = nearest_query(self._database.client, build_facet(kind), vector, limit, max_distance)
         return [_to_neighbour(snapshot) for snapshot in await self._database.find(query)]
 
-    async def load_of_chunk(self, chunk: PendingChunk) -> list[Extraction]:
+    async def load_by_chunk(self, chunk: PendingChunk) -> list[Extraction]:
         """Load the extractions of a chunk. Costs at most one Firestore round trip."""
         references = [self._database.document(COLLECTION, name) for name in chunk.extracted]
         snapshots = await self._database.get_all(references, READ_FIELDS)
         return [_to_extraction(snapshot) for snapshot in snapshots]
 
-    def replacement(
+    def build_replacement(
         self,
         chunk: PendingChunk,
         new: Sequence[tuple[Extraction, Vector]],
         embedding_model: str,
     ) -> StepResult:
-        """Build the result that replaces all extractions of a chunk and updates counts of topics.
+        """Build the step result that replaces a chunk's extractions and updates the topic counts.
 
-        Unchanged extractions are not written again. The commit fails if the original of a new
-        duplicate no longer exists.
+        Unchanged extractions are not written again. The commit fails if a new duplicate's original
+        no longer exists.
 
         Args:
             chunk: The chunk as it was read.
-            new: The extractions, whose ids differ, and their vectors.
-            embedding_model: The model of the vectors.
+            new: The extractions, each with its vector. No two have the same id.
+            embedding_model: The model that computed the vectors.
         """
-        after = extracted_map([extraction for extraction, _ in new])
-        deleted = {name: entry for name, entry in chunk.extracted.items() if name not in after}
+        after = summarize_extractions([extraction for extraction, _ in new])
+        deleted = {
+            extraction_id: summary
+            for extraction_id, summary in chunk.extracted.items()
+            if extraction_id not in after
+        }
         writes = [
             write
             for extraction, vector in new
             if chunk.extracted.get(extraction.extraction_id) != after[extraction.extraction_id]
-            for write in self._writes(extraction, vector, embedding_model)
+            for write in self._build_writes(extraction, vector, embedding_model)
         ]
         writes += deletion_writes(self._database, deleted)
         writes += topic_count_writes(self._database, chunk.extracted, after)
         changes = {"extracted": after, "extraction_schema": SCHEMA_VERSION}
         return StepResult(chunk, changes, tuple(writes))
 
-    def _writes(
+    def _build_writes(
         self, extraction: Extraction, vector: Vector, embedding_model: str
     ) -> Iterator[Write]:
         reference = self._database.document(COLLECTION, extraction.extraction_id)
         fields = to_fields(extraction, vector, embedding_model)
         yield lambda batch: batch.set(reference, fields)
         if extraction.duplicate_of:
-            # An update of a missing document fails, so that no duplicate outlives its original.
+            # Updating a missing document fails, so no duplicate is stored without its original.
             original = self._database.document(COLLECTION, extraction.duplicate_of)
             yield lambda batch: batch.update(original, {"repeated": True})
 
@@ -206,7 +212,7 @@ def to_content(data: dict[str, Any]) -> Content:
 def to_fields(extraction: Extraction, vector: Vector, embedding_model: str) -> dict[str, Any]:
     """Return the stored fields of an extraction with its vector.
 
-    The confidence is rounded to thousandths, since cursors contain it as a whole number.
+    The confidence is rounded to thousandths, the unit in which cursors contain it.
     """
     return (
         _CODEC.write(extraction)
@@ -223,14 +229,14 @@ def to_fields(extraction: Extraction, vector: Vector, embedding_model: str) -> d
 
 
 def page_key(extraction: Extraction) -> PageKey:
-    """Return the position of an extraction in a list."""
-    return round(extraction.confidence * _THOUSAND), extraction.extraction_id
+    """Return an extraction's position in the order of confidence."""
+    return round(extraction.confidence * _CONFIDENCE_SCALE), extraction.extraction_id
 
 
 def visible_query(client: AsyncClient, kind: ExtractionType) -> AsyncQuery:
     """Query the extractions of a type, duplicates excluded."""
     return client.collection(COLLECTION).where(
-        filter=FieldFilter("facets", "array_contains", facet(kind))
+        filter=FieldFilter("facets", "array_contains", build_facet(kind))
     )
 
 
@@ -248,7 +254,7 @@ def page_query(
         thousandths, extraction_id = after
         query = query.start_after(
             {
-                "confidence": thousandths / _THOUSAND,
+                "confidence": thousandths / _CONFIDENCE_SCALE,
                 "__name__": collection.document(extraction_id),
             }
         )
@@ -262,7 +268,7 @@ def nearest_query(
     limit: int,
     max_distance: float | None = None,
 ) -> AsyncVectorQuery:
-    """Query the neighbours of a vector that have a facet, without their vectors."""
+    """Query the extractions with a facet that are nearest to a vector, without their vectors."""
     return (
         client.collection(COLLECTION)
         .select([*READ_FIELDS, _DISTANCE])

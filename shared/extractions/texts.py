@@ -1,4 +1,4 @@
-"""Formats extractions as text, with what a model needs to use and to cite them."""
+"""Formats extractions as text that a model can use and cite."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 _INDENT: Final = "   "
 _COMMON_FIELDS: Final = {*Attribution.model_fields, *WithId.model_fields}
-"""The fields that are not part of the content."""
+"""These fields of a result do not belong to its content."""
 
 
 def format_answer(answer: LookupAnswer[ResultT]) -> str:
-    """Return the extractions as text, or why there are none. Programs use the structured fields."""
+    """Format an answer as text: its message, its extractions, and how to get the next page."""
     paragraphs = [answer.metadata.message] if answer.metadata.message else []
     paragraphs += [
         f"{number}. {format_extraction(result)}"
@@ -31,7 +31,7 @@ def format_answer(answer: LookupAnswer[ResultT]) -> str:
 
 
 def format_extraction(result: Attribution) -> str:
-    """Return an extraction as text, under its name, which is its first field.
+    """Format an extraction as text under its name, which is the first field of its content.
 
     The other lines are indented, so that text inside an extraction cannot be mistaken for the start
     of another.

@@ -1,4 +1,4 @@
-"""Canonical names of topics, which replace the many spellings of a topic by one.
+"""Maps the many spellings of a topic to one canonical name.
 
 Models and people may write `LLMs` or `large-language-models`. A name is case-folded, and then
 replaced if `data/topic-aliases.json` or the settings list it as an alias: an abbreviation, a
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 MAX_CHARACTERS: Final = 80
-"""A topic has at most this many characters. Longer names are dropped."""
+"""A topic name has at most this many characters. Longer ones are dropped."""
 MAX_TOPICS: Final = 5
 """An extraction has at most this many topics."""
 _DATA: Final = Path(__file__).parent / "data" / "topic-aliases.json"
@@ -29,7 +29,7 @@ _SEPARATORS: Final = re.compile(r"[-_\u2010-\u2015\u2212\s]+")
 
 
 def fold(name: str) -> str:
-    """Return a name for comparison, without case, width, hyphens and extra white space."""
+    """Return a name without differences of case, width, hyphens and white space, to compare it."""
     text = unicodedata.normalize("NFKC", name).casefold()
     # Folding may undo the normal form, and the normal form of the result may have capitals.
     text = unicodedata.normalize("NFKC", text).casefold()
@@ -38,7 +38,7 @@ def fold(name: str) -> str:
     return words[:_MAX_FOLDED].rstrip()
 
 
-def canonical_topic(name: str, aliases: Mapping[str, str]) -> str:
+def canonicalize_topic(name: str, aliases: Mapping[str, str]) -> str:
     """Return the canonical name of a topic, or an empty string if the name has only separators.
 
     Args:
@@ -51,13 +51,13 @@ def canonical_topic(name: str, aliases: Mapping[str, str]) -> str:
     while topic not in visited:
         visited.append(topic)
         topic = configured.get(topic) or _built_in_aliases().get(topic, topic)
-    # Aliases that form a cycle are the same topic.
+    # Aliases in a cycle are the same topic, whichever the name was.
     return min(visited[visited.index(topic) :])
 
 
-def canonical_topics(names: Iterable[str], aliases: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the canonical names of the first `MAX_TOPICS` different topics among these names."""
-    topics = dict.fromkeys(canonical_topic(name, aliases) for name in names)
+def canonicalize_topics(names: Iterable[str], aliases: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the canonical names of the first `MAX_TOPICS` different topics of valid length."""
+    topics = dict.fromkeys(canonicalize_topic(name, aliases) for name in names)
     return tuple(topic for topic in topics if 0 < len(topic) <= MAX_CHARACTERS)[:MAX_TOPICS]
 
 

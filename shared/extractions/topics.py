@@ -1,6 +1,6 @@
-"""Topics in Firestore: `topics/{key}`, with their numbers of extractions by type.
+"""Topics in Firestore: `topics/{key}`, each with its number of extractions of each type.
 
-Every write of extractions updates these counts, see `shared.extractions.extracted_chunks`.
+Every commit that changes extractions updates these counts (`shared.extractions.extracted_chunks`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Topics:
         self._database = database
 
     async def get(self, name: str) -> Topic | None:
-        """Load the topic with a canonical name, or return None if it has no extractions.
+        """Load a topic by its canonical name. Return None if it has no extractions.
 
         Costs one Firestore round trip.
         """
@@ -63,7 +63,7 @@ class Topics:
         topic = _to_topic(await self._database.get(reference, _FIELDS))
         return topic if topic.total > 0 else None
 
-    async def most_frequent(
+    async def list_most_frequent(
         self, limit: int, kind: ExtractionType | None = None, after: TopicKey | None = None
     ) -> list[Topic]:
         """Load the topics with the most extractions, in descending order.
@@ -78,8 +78,8 @@ class Topics:
         query = most_frequent_query(self._database.client, limit, kind, after)
         return [_to_topic(snapshot) for snapshot in await self._database.find(query)]
 
-    async def with_prefix(self, prefix: str, limit: int) -> list[Topic]:
-        """Load the topics whose names start with a prefix, by name.
+    async def list_with_prefix(self, prefix: str, limit: int) -> list[Topic]:
+        """Load the topics whose names start with a prefix, ordered by name.
 
         Costs one Firestore round trip.
         """

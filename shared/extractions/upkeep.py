@@ -1,12 +1,12 @@
-"""Cleans up after the deletion of extractions, and deletes orphaned extractions.
+"""Cleans up after deleted extractions, and deletes orphaned extractions.
 
-Of several extractions that say the same, one is the original, which tools show. The others are its
-duplicates, which stay hidden and name the original. The deletion of an original leaves a deletion
-marker with its id. This module processes the markers: it promotes one of the duplicates, which
-becomes visible and is the original from then on.
+Of several extractions that make the same statement, tools show one, the original. The others, its
+duplicates, stay hidden and store the original's id. Deleting an original leaves a deletion marker
+with its id. Processing the marker promotes one of the duplicates: it becomes visible, and the new
+original of the others.
 
-An extraction is orphaned if its chunk does not list it. Carrel writes both in one commit, so only
-other programs can cause that.
+An extraction is orphaned if its chunk does not list it. Carrel writes an extraction and its chunk
+in one commit, so only other programs can leave orphans.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from shared.extractions.extracted_chunks import (
     removal_writes,
     topic_count_writes,
 )
-from shared.extractions.model import ExtractionType, facets
+from shared.extractions.model import ExtractionType, build_facets
 from shared.firestore.database import WriteConflict
 from shared.firestore.writes import combine_writes, put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
@@ -51,9 +51,9 @@ _DUPLICATE_FIELDS: Final = ("type", "topics", "source_id", "chunk_id", "confiden
 
 
 async def promote_duplicates(ctx: Context, budget: Budget, report: Report) -> None:
-    """Replace deleted originals with their duplicates, those with the highest confidence.
+    """Replace each deleted original by its duplicate with the highest confidence.
 
-    Every job that deletes extractions must call this function at its end. The report counts
+    Every job that deletes extractions must call this function when it ends. The report counts
     promoted duplicates as `shown`. Costs one read if there is nothing to do.
     """
     while (counts := await ExtractionUpkeep(ctx.database).process_deletions())["settled"]:
@@ -73,21 +73,19 @@ class ExtractionUpkeep:
     async def process_deletions(self) -> Counter[str]:
         """Process some deletion markers. The caller repeats this until none was processed.
 
-        Of the first MAX_DUPLICATES duplicates that a chunk lists any of, the one with the highest
-        confidence becomes visible, and becomes the original of the others. Costs one read if there
-        is nothing to do.
+        Costs one read if there is nothing to do.
 
         Returns:
             The number of processed markers, `settled`, and of promoted duplicates, `shown`. A
-            marker counts as processed even if it is kept because it has more duplicates.
+            marker with too many duplicates for one call counts as processed, but is kept.
         """
         query = markers_query(self._database.client).limit(MAX_MARKERS)
         markers = await self._database.find(query)
         counts = Counter[str]()
         obsolete: list[Write] = []
-        exist_again = await self._check_existence(markers)
-        for marker, exists in zip(markers, exist_again, strict=True):
-            duplicates = [] if exists else await self._load_duplicates(marker.id)
+        existence = await self._check_existence(markers)
+        for marker, exists_again in zip(markers, existence, strict=True):
+            duplicates = [] if exists_again else await self._load_duplicates(marker.id)
             if duplicates:
                 counts += await self._promote(marker, duplicates)
             else:
@@ -102,7 +100,7 @@ class ExtractionUpkeep:
         return await self._database.count(markers_query(self._database.client))
 
     async def _check_existence(self, markers: Sequence[Snapshot]) -> list[bool]:
-        """Return for each marker whether the extraction exists again, since its chunk came back."""
+        """Return for each marker whether its extraction exists again, since its chunk came back."""
         references = [self._database.document(COLLECTION, marker.id) for marker in markers]
         snapshots = await self._database.get_all(references, ["type"])
         ids = {snapshot.id for snapshot in snapshots}
@@ -118,32 +116,33 @@ class ExtractionUpkeep:
         return await self._database.find(query)
 
     async def _promote(self, marker: Snapshot, duplicates: Sequence[Snapshot]) -> Counter[str]:
-        """Promote a duplicate that its chunk lists, unless one is already promoted.
+        """Promote one of a deleted original's duplicates, unless one is already promoted.
 
-        If there are too many duplicates for one query, the marker is kept and stores the id of the
-        promoted duplicate, as `heir`, for the next call. If a document changes in the meantime,
-        nothing is written. Duplicates that no chunk lists are left to the job `purge`.
+        The others on the same page become its duplicates. If more remain, the marker is kept and
+        stores the id of the promoted duplicate, as `heir`, for the next call. If a document changes
+        in the meantime, nothing is written. Duplicates that no chunk lists are left to the job
+        `purge`.
+
+        Args:
+            marker: The deletion marker of the original.
+            duplicates: The first page of the duplicates.
         """
         promoted_id = (marker.to_dict() or {}).get("heir")
         writes: list[Write] = []
         page, promotions = duplicates, 0
-        while page and not promoted_id:
-            chunks = await self._load_chunks(page)
+        if not promoted_id:
+            page, chunks = await self._find_listed_page(marker.id, duplicates)
             listed = [duplicate for duplicate in page if _is_listed(duplicate, chunks)]
             if listed:
                 promoted = max(listed, key=lambda duplicate: duplicate.get("confidence"))
                 promoted_id, promotions = promoted.id, 1
                 writes += self._build_promotion_writes(promoted, chunks[promoted.get("chunk_id")])
-            elif len(page) == MAX_DUPLICATES:
-                page = await self._load_duplicates(marker.id, after=page[-1])
-            else:
-                page = []
         writes += [
             put_if_unchanged(duplicate, {"duplicate_of": promoted_id})
             for duplicate in page
             if duplicate.id != promoted_id
         ]
-        # Pages before this one still have the deleted original.
+        # The duplicates in the pages before this one still refer to the deleted original.
         has_more = promoted_id and (page is not duplicates or len(page) == MAX_DUPLICATES)
         writes.append(
             put_if_unchanged(marker, {"heir": promoted_id})
@@ -156,18 +155,41 @@ class ExtractionUpkeep:
             return Counter()
         return Counter(settled=1, shown=promotions)
 
+    async def _find_listed_page(
+        self, extraction_id: str, page: Sequence[Snapshot]
+    ) -> tuple[Sequence[Snapshot], dict[str, Snapshot]]:
+        """Find the first page of duplicates with a duplicate that its chunk lists.
+
+        Args:
+            extraction_id: The id of the original.
+            page: The first page of its duplicates.
+
+        Returns:
+            The page and its chunks by id. Both are empty if no duplicate is listed.
+        """
+        while page:
+            chunks = await self._load_chunks(page)
+            if any(_is_listed(duplicate, chunks) for duplicate in page):
+                return page, chunks
+            if len(page) < MAX_DUPLICATES:
+                break
+            page = await self._load_duplicates(extraction_id, after=page[-1])
+        return [], {}
+
     def _build_promotion_writes(self, duplicate: Snapshot, chunk: Snapshot) -> Iterator[Write]:
         kind = ExtractionType(duplicate.get("type"))
         topics = duplicate.get("topics")
-        facet_ids = facets(kind, topics, duplicate.get("source_id"))
+        facet_ids = build_facets(kind, topics, duplicate.get("source_id"))
         yield put_if_unchanged(duplicate, {"facets": facet_ids, "duplicate_of": DELETE_FIELD})
         before = _read_summaries(chunk)
-        entry = {name: value for name, value in before[duplicate.id].items() if name != "duplicate"}
-        after = {**before, duplicate.id: {**entry, "topics": topics}}
+        summary = {
+            name: value for name, value in before[duplicate.id].items() if name != "duplicate"
+        }
+        after = {**before, duplicate.id: {**summary, "topics": topics}}
         yield put_if_unchanged(chunk, {"extracted": after})
         yield from topic_count_writes(self._database, before, after)
 
-    async def page(self, after: str) -> list[Snapshot]:
+    async def load_page(self, after: str) -> list[Snapshot]:
         """Load the next page of all extractions, sorted by id. Costs one Firestore round trip.
 
         Args:
@@ -186,12 +208,12 @@ class ExtractionUpkeep:
         return await self._database.commit_skipping_conflicts(writes) if writes else 0
 
     def _build_orphan_writes(self, orphan: Snapshot) -> Iterator[Write]:
-        data = orphan.to_dict() or {}
-        topics = [] if data.get("duplicate_of") else data.get("topics", [])
-        # The commit is rejected if the orphan changed.
+        fields = orphan.to_dict() or {}
+        topics = [] if fields.get("duplicate_of") else fields.get("topics", [])
+        # This write makes the commit fail if the orphan has changed.
         yield put_if_unchanged(orphan, {"facets": []})
-        entry = {"type": data["type"], "topics": topics}
-        yield from removal_writes(self._database, {orphan.id: entry})
+        summary = {"type": fields["type"], "topics": topics}
+        yield from removal_writes(self._database, {orphan.id: summary})
 
     async def delete_empty_topics(self) -> int:
         """Delete a page of topics without extractions, and return how many were deleted.
@@ -203,7 +225,7 @@ class ExtractionUpkeep:
         return await self._database.commit_skipping_conflicts(writes) if writes else 0
 
     async def _load_chunks(self, extractions: Sequence[Snapshot]) -> dict[str, Snapshot]:
-        """Load the existing chunks of these extractions, by id."""
+        """Load the chunks of these extractions that exist, by id."""
         ids = sorted({_get_chunk_id(snapshot) for snapshot in extractions} - {""})
         references = [self._database.document(CHUNKS, chunk_id) for chunk_id in ids]
         chunks = await self._database.get_all(references, ["extracted"])
@@ -248,7 +270,7 @@ def _get_chunk_id(extraction: Snapshot) -> str:
 
 
 def _is_listed(extraction: Snapshot, chunks: dict[str, Snapshot]) -> bool:
-    """Return whether the chunk of an extraction exists and lists it."""
+    """Return whether an extraction's chunk exists and lists the extraction."""
     chunk = chunks.get(_get_chunk_id(extraction))
     return chunk is not None and extraction.id in _read_summaries(chunk)
 

@@ -36,17 +36,17 @@ class ExtractionArguments(PagedArguments):
 
 
 class WithId(Result):
-    """The first field of an item in the results.
+    """The first field of a result.
 
-    The class of an item is, for instance, `class DecisionResult(Attribution, Decision, WithId)`.
+    The class of a result is, for instance, `class DecisionResult(Attribution, Decision, WithId)`.
     Pydantic puts the fields of the last base class first.
     """
 
-    id: str = Field(description="Its id.")
+    id: str = Field(description="Id of the extraction.")
 
 
 class Attribution(Result):
-    """The last fields of an item in the results: its topics and its origin.
+    """The last fields of a result: its topics, its source, and the evidence for it.
 
     Attributes:
         type: The type of the extraction, which the content class sets.
@@ -58,12 +58,10 @@ class Attribution(Result):
     source_title: str = Field(description="Title of the source, to cite.")
     source_id: str = Field(description="Id of the source, for get_source.")
     chunk_id: str = Field(description="Id of the passage it was read from, for get_chunk.")
-    confidence: float = Field(
-        description="How sure the model that read the passage was, from 0 to 1."
-    )
+    confidence: float = Field(description="How sure the extracting model was, from 0 to 1.")
     quote: str = Field(description="The words of the passage that support it, verbatim.")
     similarity: float | None = Field(
-        description="Cosine similarity with the query: 1 the same, 0 unrelated. Missing without a"
+        description="Cosine similarity to the query: 1 is the same, 0 unrelated. Missing without a"
         " query."
     )
 
@@ -72,12 +70,12 @@ class LookupMetadata(Result):
     """Information about the results."""
 
     query: str = Field(
-        description="The topic that was filtered by, under its usual name; all if none was."
+        description="The canonical name of the topic to filter by; all if none was named."
     )
     sources_cited: list[str] = Field(
         description="Titles of the sources of these results, in their order, each once."
     )
-    result_count: int = Field(description="How many results this answer holds.")
+    result_count: int = Field(description="Number of results in this answer.")
     search_type: Literal["filtered", "semantic"] = Field(
         description="filtered: ordered by confidence. semantic: ordered by similarity to the query."
     )
@@ -90,7 +88,7 @@ class LookupMetadata(Result):
         " none is similar."
     )
     message: str | None = Field(
-        description="What to do if nothing was found, or if there are no more results to show."
+        description="What to do if nothing was found, or if no more results can be shown."
     )
 
 
@@ -101,14 +99,14 @@ class LookupAnswer(Result, Generic[ResultT]):
     """The results of a lookup, and information about them."""
 
     results: list[ResultT] = Field(description="The results, best first.")
-    metadata: LookupMetadata = Field(description="What to know of the results.")
+    metadata: LookupMetadata = Field(description="About the results.")
 
 
 def to_result(
-    kind: type[ResultT], extraction: Extraction, source_title: str, similarity: float | None
+    result_type: type[ResultT], extraction: Extraction, source_title: str, similarity: float | None
 ) -> ResultT:
-    """Return an extraction as an item in a tool's results."""
-    return kind.model_validate(
+    """Convert an extraction to a tool's result."""
+    return result_type.model_validate(
         dict(extraction.content)
         | {
             "id": extraction.extraction_id,

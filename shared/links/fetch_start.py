@@ -12,13 +12,13 @@ _TIMEOUT_SECONDS: Final = 5.0
 
 
 async def start_fetching(url: str) -> bool:
-    """Ask Cloud Scheduler to run the job now, and return whether it does.
+    """Ask Cloud Scheduler to run the job now, and return whether it accepted the request.
 
-    If it does not, that is logged, and the job runs when it is scheduled.
+    A failure is logged, and the job runs on its schedule.
 
     Args:
-        url: The address of the request: https://cloud.google.com/scheduler/docs/reference/rest/v1/
-            projects.locations.jobs/run
+        url: The address that runs the job, see https://cloud.google.com/scheduler/docs/reference/
+            rest/v1/projects.locations.jobs/run
     """
     from google.auth.exceptions import GoogleAuthError
     from requests import RequestException

@@ -1,4 +1,4 @@
-"""A link that a user saved, and how it is fetched."""
+"""A link that a user saved, and how its state changes while its page is fetched."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from shared.core.public_url import PublicUrl
 
 SCHEDULE: Final = "0 * * * *"
-"""When the job `ingest` fetches links in the cloud, in cron's format and UTC."""
+"""The job `ingest` fetches links in the cloud on this schedule, a cron expression in UTC."""
 _SCHEDULE_INTERVAL: Final = timedelta(hours=1)
 _PROCESSING: Final = timedelta(minutes=10)
-"""The jobs `embed` and `index` follow within this time."""
+"""The jobs `embed` and `index` process a fetched page within this time."""
 RETENTION: Final = timedelta(days=30)
-"""The record of a link that was stored is deleted after this time."""
+"""The record of a link is deleted this long after its page was stored."""
 _TRACKING: Final = re.compile(
     r"(?<=[?&])(?:utm_[a-z_]+|fbclid|gclid|msclkid)=[^&]*(?:&|$)", re.ASCII
 )
@@ -41,17 +41,17 @@ class Link:
     """A link that a user saved.
 
     Attributes:
-        source_id: The source that its page becomes.
+        source_id: The id of the source that the page becomes.
         url: The normalized address.
-        saved_by: The user who saved it.
-        requested_at: When that was, or when it was saved again.
+        saved_by: The id of the user who saved the link.
+        requested_at: When the user last saved the link.
         title: The title that the user gave, if any.
         tags: The tags that the user gave.
         state: Whether the page waits to be fetched, is stored, or was given up.
-        due_at: When it is fetched, at the earliest; None unless it waits.
-        tries: How often fetching it has failed.
-        error: Why it failed last, for people.
-        expires_at: When the record of a stored link is deleted.
+        due_at: From when the page may be fetched, or None unless the link waits.
+        tries: How often fetching the page has failed.
+        error: Why fetching the page last failed, for people.
+        expires_at: When the record is deleted, or None unless the page is stored.
     """
 
     source_id: str
@@ -67,7 +67,7 @@ class Link:
     expires_at: datetime | None = None
 
     def request(self, now: datetime) -> Link:
-        """Return the link, to be fetched now."""
+        """Return the link, waiting to be fetched now."""
         return replace(
             self,
             requested_at=now,
@@ -79,13 +79,13 @@ class Link:
         )
 
     def store(self, now: datetime) -> Link:
-        """Return the link once its page is stored."""
+        """Return the link after its page was stored."""
         return replace(
             self, state=LinkState.STORED, due_at=None, error=None, expires_at=now + RETENTION
         )
 
     def defer(self, reason: str, now: datetime) -> Link:
-        """Return the link after a failure that may pass: given up after five, else due later."""
+        """Return the link after a failure that may pass: due later, or given up after the fifth."""
         tries = self.tries + 1
         due_at = next_attempt(tries, now)
         if due_at is None:
@@ -93,18 +93,18 @@ class Link:
         return replace(self, due_at=due_at, tries=tries, error=reason)
 
     def give_up(self, reason: str) -> Link:
-        """Return the link after a failure that would recur."""
+        """Return the link given up, after a failure that would recur."""
         return replace(
             self, state=LinkState.FAILED, due_at=None, tries=self.tries + 1, error=reason
         )
 
 
 def derive_link_source_id(url: PublicUrl) -> str:
-    """Return the id of the source of a page. Parameters that only track visitors are ignored."""
+    """Derive the id of the source that a page becomes, without parameters that track visitors."""
     return safe_id(f"link-{_TRACKING.sub('', url.text).rstrip('?&')}")
 
 
-def expected_by(now: datetime) -> datetime:
-    """Return when search finds a page that is saved now, in the cloud."""
+def compute_expected_by(now: datetime) -> datetime:
+    """Return by when search in the cloud finds the page of a link that is saved now."""
     hour = now.replace(minute=0, second=0, microsecond=0)
     return hour + _SCHEDULE_INTERVAL + _PROCESSING

@@ -1,7 +1,7 @@
-"""`links/{source_id}`: the links that users saved, which the job `ingest` fetches.
+"""Saved links in Firestore: `links/{source_id}`. The job `ingest` fetches their pages.
 
-The page of a link becomes the source with the same id. Failed links stay until they are fetched or
-cancelled, and stored ones for 30 days.
+The page of a link becomes the source with the same id. The record of a failed link is kept until
+the page is fetched or the user cancels the link, and the record of a stored link for 30 days.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database, Write
 
 COLLECTION: Final = "links"
-_RETRIED_AT_ONCE: Final = 200
+_RETRY_BATCH: Final = 200
 _CODEC: Final = Codec(Link, "source_id", readers={"state": LinkState})
 
 
@@ -36,17 +36,17 @@ class StoredLink:
 
     Attributes:
         link: The link, or None if it is not stored.
-        snapshot: Its document. A write fails if that has changed since.
+        snapshot: The link's document. A write fails if the document has changed since.
     """
 
     link: Link | None
     snapshot: DocumentSnapshot[Any]
 
-    def put(self, link: Link) -> Write:
-        """Build the write that stores a link in place of this one."""
+    def update_write(self, link: Link) -> Write:
+        """Build the write that replaces the link, or stores it for the first time."""
         return put_if_unchanged(self.snapshot, _CODEC.write(link))
 
-    def delete(self) -> Write:
+    def deletion_write(self) -> Write:
         """Build the write that deletes the link."""
         option = LastUpdateOption(self.snapshot.update_time)
         return lambda batch: batch.delete(self.snapshot.reference, option)
@@ -56,38 +56,40 @@ class SavedLinks:
     """Reads saved links."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database."""
+        """Store the database client."""
         self._database = database
 
     async def get(self, source_id: str) -> StoredLink:
-        """Load the link of a source. One round trip."""
+        """Load the link whose page becomes a source. Costs one round trip."""
         return _to_stored(await self._database.get(self._database.document(COLLECTION, source_id)))
 
-    async def due(self, now: datetime, limit: int) -> list[StoredLink]:
-        """Load the links to fetch now, the longest due first. One round trip."""
+    async def list_due(self, now: datetime, limit: int) -> list[StoredLink]:
+        """Load the links to fetch now, the longest due first. Costs one round trip."""
         query = due_query(self._database.client, now).limit(limit)
         return [_to_stored(snapshot) for snapshot in await self._database.find(query)]
 
-    async def newest(self, limit: int) -> list[Link]:
-        """Load the links that were saved last, whatever came of them. One round trip."""
+    async def list_newest(self, limit: int) -> list[Link]:
+        """Load the links that were saved last, in any state. Costs one round trip."""
         query = newest_query(self._database.client, limit)
         return [_to_link(snapshot) for snapshot in await self._database.find(query)]
 
     async def count_waiting(self) -> int:
-        """Count the links that wait to be fetched, due or not. One round trip."""
+        """Count the links that wait to be fetched, due or not. Costs one round trip."""
         return await self._database.count(waiting_query(self._database.client))
 
-    async def dead_letters(self, limit: int) -> list[Link]:
-        """Load some of the links that were given up. One round trip."""
+    async def list_dead_letters(self, limit: int) -> list[Link]:
+        """Load some of the links that were given up. Costs one round trip."""
         query = failed_query(self._database.client).limit(limit)
         return [_to_link(snapshot) for snapshot in await self._database.find(query)]
 
     async def retry(self, now: datetime) -> int:
-        """Queue the links that were given up again, and return their number."""
-        query = failed_query(self._database.client).limit(_RETRIED_AT_ONCE)
+        """Queue all links that were given up for another attempt, and return their number."""
+        query = failed_query(self._database.client).limit(_RETRY_BATCH)
         count = 0
         while failed := [_to_stored(snapshot) for snapshot in await self._database.find(query)]:
-            writes = [stored.put(stored.link.request(now)) for stored in failed if stored.link]
+            writes = [
+                stored.update_write(stored.link.request(now)) for stored in failed if stored.link
+            ]
             count += await self._database.commit_skipping_conflicts(writes)
         return count
 
@@ -107,7 +109,7 @@ def waiting_query(client: AsyncClient) -> AsyncQuery:
 
 
 def due_query(client: AsyncClient, now: datetime) -> AsyncQuery:
-    """Query the links to fetch now, the longest due first. Those that do not wait are never due."""
+    """Query the links to fetch now, the longest due first. Only waiting links are ever due."""
     is_due = FieldFilter("due_at", "<=", now)
     return client.collection(COLLECTION).where(filter=is_due).order_by("due_at")
 
@@ -125,7 +127,7 @@ def failed_query(client: AsyncClient) -> AsyncQuery:
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every shape of query this module builds, to prove that each has its index."""
     yield waiting_query(client).limit(1)
     yield due_query(client, utc_now()).limit(1)
     yield newest_query(client, 1)

@@ -1,4 +1,4 @@
-"""Finds a stored note that says the same as a new one."""
+"""Finds a stored note that nearly equals a new note."""
 
 from __future__ import annotations
 
@@ -27,27 +27,28 @@ _NUMBER: Final = re.compile(r"\d+")
 async def find_duplicate(
     chunks: Sequence[Chunk], first_vector: Vector, database: Database
 ) -> StoredNote | None:
-    """Return the stored note, if any, whose chunks say the same, each in its place.
+    """Return a stored note whose chunks nearly equal those of a new note, or None.
 
-    Notes about different passages say different things in the same words. Only the first chunk is
-    searched for: vector search costs more than reading the few notes that begin with the same.
+    Each chunk is compared with the stored chunk at the same position. Notes about different
+    passages are no duplicates, whatever their words. Only the first chunk is searched for, because
+    vector search costs more than reading the few notes with a copy of that chunk.
 
-    Costs one round trip, and another if a note begins with the same.
+    Costs one round trip, and another if a note contains a copy of the first chunk.
 
     Args:
         chunks: The chunks of the new note.
-        first_vector: The vector of the first of them.
+        first_vector: The vector of the first chunk.
         database: The database.
     """
     hits = await Chunks(database).nearest(first_vector, MAX_CANDIDATES, [NOTES.id])
-    beginnings = [hit.document for hit in hits if _is_copy(chunks[0], hit.document)]
-    stored = Notes(database)
-    notes = await asyncio.gather(*(stored.get(chunk.source_id) for chunk in beginnings))
-    return next((note for note in notes if note and _says_the_same(chunks, note)), None)
+    copies = [hit.document for hit in hits if _is_copy(chunks[0], hit.document)]
+    repository = Notes(database)
+    notes = await asyncio.gather(*(repository.get(chunk.source_id) for chunk in copies))
+    return next((note for note in notes if note and _contains_copies(chunks, note)), None)
 
 
-def _says_the_same(chunks: Sequence[Chunk], note: StoredNote) -> bool:
-    by_position = {chunk.position: chunk for chunk in note.stored_chunks()}
+def _contains_copies(chunks: Sequence[Chunk], note: StoredNote) -> bool:
+    by_position = {chunk.position: chunk for chunk in note.list_chunks()}
     return all(
         chunk.position in by_position and _is_copy(chunk, by_position[chunk.position])
         for chunk in chunks
@@ -61,9 +62,9 @@ def _is_copy(chunk: Chunk, other: Chunk) -> bool:
 
 
 def is_near_duplicate(text: str, other: str) -> bool:
-    """Return whether two texts say the same: with the same numbers, in nearly the same words.
+    """Return whether two texts have the same numbers and nearly the same words.
 
-    It does not recognize a negation, since stop words are no terms.
+    A negation goes unnoticed, because stop words are no terms.
     """
     if set(_NUMBER.findall(text)) != set(_NUMBER.findall(other)):
         return False

@@ -1,4 +1,4 @@
-"""Embedding the chunks of a note in the call that saves it."""
+"""Embeds the chunks of a note in the call that saves the note."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 async def embed_chunks(chunks: Sequence[Chunk], ctx: Context) -> ChunkVectors:
-    """Embed chunks. Return no vectors if the provider is down, too slow or refuses.
+    """Embed chunks. Return no vectors if the provider is down, too slow or rejects the call.
 
-    Costs one round trip, or two if nothing was ever embedded.
+    A job then embeds the chunks. Costs one round trip, or two if nothing was ever embedded.
 
     Raises:
         Conflict: The knowledge base is embedded with another model.
@@ -30,7 +30,7 @@ async def embed_chunks(chunks: Sequence[Chunk], ctx: Context) -> ChunkVectors:
     if not chunks:
         return ChunkVectors(model, {})
     try:
-        # The other half of the time is for the commit.
+        # Half of the remaining time is left for the commit.
         async with asyncio.timeout(None if ctx.seconds_left is None else ctx.seconds_left / 2):
             await EmbeddingSpace(ctx.database).claim(ctx.embedder)
             texts = [chunk.embedding_text for chunk in chunks]

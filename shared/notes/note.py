@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 CATEGORY: Final = "note"
-"""The category and the origin of notes."""
+"""The category of notes, which is also their origin."""
 NOTES: Final = named_facet(Kind.CATEGORY, CATEGORY)
-"""The facet of notes."""
+"""All chunks of notes have this facet."""
 _TITLE_LENGTH: Final = 60
 
 
@@ -27,10 +27,10 @@ class NoteContent:
 
     Attributes:
         title: The title, not empty.
-        text: The text, without white space around it.
-        tags: The tags in the author's order, without duplicates.
-        source_url: The web page that it is about.
-        about_chunk_id: The chunk that it is about.
+        text: The text, without leading and trailing white space.
+        tags: The distinct tags, in the author's order.
+        source_url: The address of the web page that the note is about.
+        about_chunk_id: The id of the chunk that the note is about.
     """
 
     title: str
@@ -39,8 +39,8 @@ class NoteContent:
     source_url: str | None = None
     about_chunk_id: str | None = None
 
-    def chunked(self, source_id: str) -> ChunkedSource:
-        """Return the note as a source with its chunks. Takes some milliseconds."""
+    def to_chunked_source(self, source_id: str) -> ChunkedSource:
+        """Convert the note to a source that is split into chunks. Takes some milliseconds."""
         source = Source(
             source_id,
             self.title,
@@ -61,10 +61,10 @@ class Note(SourceFields):
 
     Attributes:
         text: The text.
-        saved_by: The user who saved it.
-        revision: The number of its revision, from 1.
-        created_at: When it was first saved.
-        updated_at: When it last changed.
+        saved_by: The id of the user who saved the note.
+        revision: The number of the current revision, from 1.
+        created_at: When the note was first saved.
+        updated_at: When the note last changed.
     """
 
     text: str
@@ -75,7 +75,7 @@ class Note(SourceFields):
 
     @property
     def content(self) -> NoteContent:
-        """The part that can be changed."""
+        """The part of the note that its author can change."""
         return NoteContent(
             title=self.title,
             text=self.text,
@@ -86,7 +86,7 @@ class Note(SourceFields):
 
 
 def default_title(text: str) -> str:
-    """Return the first words of a text."""
+    """Return the first words of a text as its title, in at most 60 characters."""
     line = " ".join(text.split())
     if len(line) <= _TITLE_LENGTH:
         return line

@@ -1,7 +1,9 @@
 """Notes in Firestore: `sources/{source_id}`, its chunks, and `note_revisions/{number}` below it.
 
-The commit that writes a note also writes its postings and its vectors. So search finds it at once,
-without a queue; knowledge cards, clusters and extractions follow with the jobs.
+The commit that writes a note also writes its postings and vectors, so that search finds the note at
+once. Jobs add knowledge cards, clusters and extractions later.
+
+The methods named `*_writes` only build writes, for the caller to commit.
 """
 
 from __future__ import annotations
@@ -49,9 +51,10 @@ if TYPE_CHECKING:
 
 REVISIONS: Final = "note_revisions"
 REVISION_RETENTION: Final = timedelta(days=30)
-"""A former revision can be brought back for this time."""
+"""A former revision can be brought back for this long."""
 MAX_CHUNKS: Final = 100
-"""A note has far fewer chunks: the longest has some twenty, in a script without spaces."""
+"""At most this many chunks of a note are read. The longest possible note, in a script without
+spaces, has some twenty."""
 _NOTE: Final = Codec(Note, "source_id", stored_as=STORED_AS)
 _REVISION: Final = Codec(NoteContent)
 _CHUNK_FIELDS: Final = (
@@ -65,8 +68,8 @@ class ChunkVectors:
     """The vectors of chunks.
 
     Attributes:
-        model: The model of the vectors.
-        by_chunk: The vectors by chunk id. A chunk without one waits to be embedded.
+        model: The model that computed the vectors.
+        by_chunk: The vectors by chunk id. A chunk without a vector waits to be embedded.
     """
 
     model: str
@@ -79,8 +82,8 @@ class StoredNote:
 
     Attributes:
         note: The note.
-        snapshot: Its document. A write fails if the document has changed since.
-        chunks: The documents of its chunks, by id. A write fails if one has changed since.
+        snapshot: The note's document. A write fails if the document has changed since.
+        chunks: The chunks' documents, by id. A write fails if a document has changed since.
     """
 
     note: Note
@@ -89,16 +92,16 @@ class StoredNote:
 
     @property
     def is_moving(self) -> bool:
-        """Whether it is being forgotten or restored."""
+        """Whether the note is being forgotten or restored."""
         return MOVING in (self.snapshot.to_dict() or {})
 
-    def stored_chunks(self) -> list[Chunk]:
-        """Return its chunks."""
-        chunks = self.chunks.values()
-        return [documents.to_chunk(chunk.id, chunk.to_dict() or {}) for chunk in chunks]
+    def list_chunks(self) -> list[Chunk]:
+        """Return the chunks of the note."""
+        snapshots = self.chunks.values()
+        return [documents.to_chunk(snapshot.id, snapshot.to_dict() or {}) for snapshot in snapshots]
 
-    def to_embed(self, chunks: Iterable[Chunk]) -> list[Chunk]:
-        """Return those chunks of a new revision whose texts have no vector yet."""
+    def select_unembedded(self, chunks: Iterable[Chunk]) -> list[Chunk]:
+        """Return the chunks of a new revision for whose texts no vector is stored."""
         return [chunk for chunk in chunks if not self._has_vector(chunk)]
 
     def _has_vector(self, chunk: Chunk) -> bool:
@@ -108,14 +111,14 @@ class StoredNote:
 
 
 class Notes:
-    """The notes, and the writes that change them."""
+    """Reads notes, and builds the writes that change them."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
+        """Store the database client."""
         self._database = database
 
     async def get(self, source_id: str) -> StoredNote | None:
-        """Load a note with its chunks. Return None if there is no such note.
+        """Load a note with its chunks. Return None if the note does not exist.
 
         Costs one round trip.
         """
@@ -129,11 +132,11 @@ class Notes:
             return None
         return StoredNote(note, snapshot, {chunk.id: chunk for chunk in chunks})
 
-    async def remains(self, stored: StoredNote, chunks: Iterable[Chunk]) -> Snapshots:
-        """Load what is left of those chunks, if anything, that were forgotten or deleted.
+    async def load_remains(self, stored: StoredNote, chunks: Iterable[Chunk]) -> Snapshots:
+        """Load the documents that remain of chunks that were forgotten or deleted.
 
-        They stay until the index job has removed them from the postings. Costs one round trip, or
-        none if the note has all of the chunks.
+        Such documents remain until the job `index` has removed the chunks from the postings. Costs
+        one round trip, or none if the note contains all of the chunks.
         """
         references = [
             self._database.document(CHUNKS, chunk.chunk_id)
@@ -145,10 +148,11 @@ class Notes:
 
     async def get_revision(self, source_id: str, number: int, now: datetime) -> NoteContent | None:
         """Load a former revision that can still be brought back. Costs one round trip."""
-        data = (await self._database.get(self._get_revision_reference(source_id, number))).to_dict()
+        snapshot = await self._database.get(self._get_revision_reference(source_id, number))
+        data = snapshot.to_dict()
         return _REVISION.load(data) if data and data["purge_at"] > now else None
 
-    def create(
+    def creation_writes(
         self, note: ChunkedSource, saved_by: str, vectors: ChunkVectors, now: datetime
     ) -> list[Write]:
         """Build the writes that store and index a new note."""
@@ -165,7 +169,7 @@ class Notes:
             *self._build_chunk_writes(note.chunks, {}, {}, vectors, now),
         ]
 
-    def update(
+    def update_writes(
         self,
         stored: StoredNote,
         note: ChunkedSource,
@@ -173,25 +177,25 @@ class Notes:
         remains: Snapshots,
         now: datetime,
     ) -> list[Write]:
-        """Build the writes that replace a note, and keep its former revision."""
+        """Build the writes that replace a note and save its former revision."""
         former = stored.note
         data = source_document(note, now) | removed_fields(note.source)
         data |= {"text": note.source.text, "revision": former.revision + 1}
         return [
             put_if_unchanged(stored.snapshot, data),
-            *self.keep_revision(stored.snapshot, now),
+            *self.revision_writes(stored.snapshot, now),
             *self._build_chunk_writes(note.chunks, stored.chunks, remains, vectors, now),
         ]
 
-    def keep_revision(self, snapshot: DocumentSnapshot[Any], now: datetime) -> list[Write]:
-        """Build the write that keeps a note as it is before a change; none for another source."""
+    def revision_writes(self, snapshot: DocumentSnapshot[Any], now: datetime) -> list[Write]:
+        """Build the write that saves a note's content before a change, or none if it is no note."""
         note = _to_note(snapshot)
         if note is None:
             return []
         revision = self._get_revision_reference(note.source_id, note.revision)
-        kept = _REVISION.write(note.content)
-        kept |= {"written_at": note.updated_at, "purge_at": now + REVISION_RETENTION}
-        return [lambda batch: batch.set(revision, kept)]
+        fields = _REVISION.write(note.content)
+        fields |= {"written_at": note.updated_at, "purge_at": now + REVISION_RETENTION}
+        return [lambda batch: batch.set(revision, fields)]
 
     def _build_chunk_writes(
         self,
@@ -201,7 +205,7 @@ class Notes:
         vectors: ChunkVectors,
         now: datetime,
     ) -> Iterator[Write]:
-        """Build the writes of chunks, of obsolete ones, and of their postings."""
+        """Build the writes that store chunks, delete obsolete ones, and update the postings."""
         differences = []
         obsolete = dict(stored)
         for chunk in chunks:
@@ -209,10 +213,10 @@ class Notes:
             vector = vectors.by_chunk.get(chunk.chunk_id)
             if snapshot is None:
                 fields = vector_fields(vector, vectors.model) if vector else {}
-                rest = remains.get(chunk.chunk_id)
-                write, difference = self._build_creation(chunk, rest, fields, now)
+                remainder = remains.get(chunk.chunk_id)
+                write, difference = self._build_creation(chunk, remainder, fields, now)
             else:
-                write, difference = _build_replacement(chunk, snapshot, vector, vectors.model, now)
+                write, difference = _build_update(chunk, snapshot, vector, vectors.model, now)
             differences.append(difference)
             yield write
         for snapshot in obsolete.values():
@@ -225,23 +229,24 @@ class Notes:
     def _build_creation(
         self,
         chunk: Chunk,
-        rest: DocumentSnapshot[Any] | None,
+        remainder: DocumentSnapshot[Any] | None,
         vector: dict[str, Any],
         now: datetime,
     ) -> tuple[Write, IndexDifference]:
-        """Build the write of a new chunk, over what is left of a deleted one, if anything."""
+        """Build the write that stores a new chunk, over the remaining document of a deleted one."""
         state = indexed_state(replace(chunk, dated_at=now))
         steps = ("card", "extract", "cluster" if vector else "embed")
         data = documents.new_document(chunk, now) | vector
         data |= {"pending": dict.fromkeys(steps, now), "indexed": state.document()}
         data |= {"facets": vector_index_entries(state.facets)}
-        before = read_indexed_state((rest and rest.to_dict()) or {})
+        before = read_indexed_state((remainder and remainder.to_dict()) or {})
         difference = IndexDifference(chunk.chunk_id, before, state)
-        if rest:
-            return put_if_unchanged(rest, data), difference
-        new = {name: value for name, value in data.items() if value is not DELETE_FIELD}
+        if remainder:
+            return put_if_unchanged(remainder, data), difference
+        # Only an update may contain DELETE_FIELD.
+        fields = {name: value for name, value in data.items() if value is not DELETE_FIELD}
         reference = self._database.document(CHUNKS, chunk.chunk_id)
-        return (lambda batch: batch.create(reference, new)), difference
+        return (lambda batch: batch.create(reference, fields)), difference
 
     def _get_reference(self, source_id: str) -> AsyncDocumentReference:
         return self._database.document(COLLECTION, source_id)
@@ -251,18 +256,18 @@ class Notes:
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, to prove that each has its index."""
+    """Yield every shape of query this module builds, to prove that each has its index."""
     yield of_source_query(client, "a", 1, 1)
 
 
-def _build_replacement(
+def _build_update(
     chunk: Chunk, snapshot: DocumentSnapshot[Any], vector: Vector | None, model: str, now: datetime
 ) -> tuple[Write, IndexDifference]:
-    """Build the write of a chunk whose text stays, with its difference in the index."""
+    """Build the write that updates a stored chunk, with the difference to its postings."""
     data = snapshot.to_dict() or {}
     former = documents.to_chunk(snapshot.id, data)
-    by_jobs = {name: getattr(former, name) for name in documents.BY_JOBS}
-    state = indexed_state(replace(chunk, **by_jobs))
+    job_fields = {name: getattr(former, name) for name in documents.BY_JOBS}
+    state = indexed_state(replace(chunk, **job_fields))
     update = documents.edit_update(chunk, data, now) | documents.step_done("index")
     update |= {"indexed": state.document(), "facets": vector_index_entries(state.facets)}
     if vector:
@@ -285,6 +290,6 @@ def _build_deletion(snapshot: DocumentSnapshot[Any], now: datetime) -> Write:
 
 
 def _to_note(snapshot: DocumentSnapshot[Any]) -> Note | None:
-    """Read a note from its document, or return None if that is missing or another source."""
+    """Read a note from its document. Return None if the document is missing or no note."""
     data = snapshot.to_dict() or {}
     return _NOTE.read(snapshot.id, data) if "saved_by" in data else None

@@ -32,7 +32,7 @@ from shared.extractions.extracted_chunks import (
     removal_writes,
     topic_count_writes,
 )
-from shared.extractions.model import ExtractionType, facets
+from shared.extractions.model import ExtractionType, build_facets
 from shared.firestore.database import CommitTooLarge, WriteConflict
 from shared.firestore.writes import combine_writes, put_if_unchanged
 from shared.index.embedding_space import EmbeddingSpace
@@ -700,7 +700,7 @@ def _make_visible(extraction: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a duplicate that becomes an original."""
     kind, topics = ExtractionType(extraction["type"]), extraction["topics"]
     visible = {name: value for name, value in extraction.items() if name != "duplicate_of"}
-    return visible | {"facets": facets(kind, topics, extraction["source_id"])}
+    return visible | {"facets": build_facets(kind, topics, extraction["source_id"])}
 
 
 def _make_entry_visible(entry: Mapping[str, Any], extraction: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Changes tasks. A change is written only if no other call changed the task, and has an undo."""
+"""Changes tasks, and tells the caller how to undo each change.
+
+A change is written only if no other call has changed the task since it was read.
+"""
 
 from __future__ import annotations
 
@@ -44,10 +47,9 @@ class TaskOperation:
     """The change that a tool makes to a task.
 
     Attributes:
-        require: The check of the stored task, `require_active` or `require_existing`.
-        apply: A function that returns the changed task, or the same one if nothing changes.
-        undo: A function of the previous and the changed task, which returns the call that restores
-            the previous one.
+        require: Checks the stored task: `require_active` or `require_existing`.
+        apply: Returns the changed task, or the same task if nothing changes.
+        undo: Returns the call that restores the previous task, given that and the changed task.
     """
 
     require: Requirement
@@ -57,7 +59,7 @@ class TaskOperation:
     def run(
         self, stored: StoredTask | None, number: int, now: datetime
     ) -> tuple[ChangedTask, Task | None]:
-        """Change a task, and return the result and the task to store.
+        """Apply the change, and return the result and the task to store.
 
         The task to store is None if nothing changed.
 
@@ -66,24 +68,24 @@ class TaskOperation:
         """
         before = self.require(stored, number, now).task
         after = self.apply(before, now)
-        fields = changed_fields(before, after)
+        fields = list_changed_fields(before, after)
         undo = self.undo(before, after) if fields else None
         result = ChangedTask(task=TaskView.of_task(after), changed=fields, undo=undo)
         return result, after if fields else None
 
 
 async def change_task(number: int, operation: TaskOperation, ctx: Context) -> ChangedTask:
-    """Change one task and return it. See `change_task_as`."""
+    """Change one task, and return it with the undo. See `change_task_as`."""
     return await change_task_as(lambda result: result, number, operation, ctx)
 
 
 async def change_task_as(
     to_result: Callable[[ChangedTask], ResultT], number: int, operation: TaskOperation, ctx: Context
 ) -> ResultT:
-    """Change one task in two round trips, which are the read of the task and the commit.
+    """Change one task. Costs two round trips: the read of the task and the commit.
 
     Args:
-        to_result: A function that returns the tool's result, which is stored for repeated calls.
+        to_result: Returns the tool's result, which is stored for repeated calls.
         number: The number of the task.
         operation: The change.
         ctx: The context of the call.
@@ -100,18 +102,18 @@ async def change_task_as(
         result = to_result(changed_task)
         if not stored or not after:
             return result
-        return await ctx.commit([tasks.update(stored, after)], result)
+        return await ctx.commit([tasks.update_write(stored, after)], result)
 
     return await ctx.database.retry_on_conflict(attempt)
 
 
-def changed_fields(before: Task, after: Task) -> list[str]:
-    """Return the names of the fields, except times, in which two states of a task differ."""
+def list_changed_fields(before: Task, after: Task) -> list[str]:
+    """List the names of the fields, except times, that differ before and after a change."""
     return [name for name in CHANGEABLE_FIELDS if getattr(before, name) != getattr(after, name)]
 
 
-def undo_call(tool: str, number: int, **arguments: Any) -> Undo:
-    """Return an undo that calls a tool on a task."""
+def build_undo(tool: str, number: int, **arguments: Any) -> Undo:
+    """Build the undo that calls a tool on a task with these arguments."""
     json_arguments = {name: to_jsonable_python(value) for name, value in arguments.items()}
     return Undo(tool=tool, arguments={"task_id": str(number), **json_arguments})
 
@@ -147,7 +149,7 @@ def require_active(stored: StoredTask | None, number: int, now: datetime) -> Sto
 
 
 def parse_item(schema: type[ArgumentsT], item: Any, tool: str) -> ArgumentsT | TaskItemResult:
-    """Validate one of several items. Return a failed result if the item is not valid."""
+    """Validate one of a call's tasks. Return a failed result if its arguments are not valid."""
     if not isinstance(item, dict):
         fields = ", ".join(schema.model_fields)
         return failed_item(InvalidInput("", details={"item": f"must be an object with {fields}"}))
@@ -158,12 +160,12 @@ def parse_item(schema: type[ArgumentsT], item: Any, tool: str) -> ArgumentsT | T
 
 
 def completed_item(changed: ChangedTask) -> TaskItemResult:
-    """Return the result of an item that succeeded."""
+    """Return the result of one of a call's tasks that succeeded."""
     return TaskItemResult(success=True, error=None, **dict(changed))
 
 
 def failed_item(error: CarrelError) -> TaskItemResult:
-    """Return the result of a failed item, whose message lists the invalid fields."""
+    """Return the result of one of a call's tasks that failed. The message lists invalid fields."""
     fields = ENVELOPE.error(WireError.model_validate(error.to_wire()))
     if isinstance(error, InvalidInput):
         fields["message"] = "; ".join(f"{name}: {reason}" for name, reason in error.details.items())

@@ -1,4 +1,4 @@
-"""A task of a user's to-do list, and the changes of its state."""
+"""A task on a user's to-do list, and how its status changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Priority(StrEnum):
 
 
 class TaskStatus(StrEnum):
-    """The state of a task."""
+    """The status of a task."""
 
     OPEN = "open"
     COMPLETED = "completed"
@@ -34,20 +34,20 @@ class TaskStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """An entry of a to-do list.
+    """A task on a to-do list.
 
-    A method that changes a task returns a new task, or the same one if there is nothing to change.
+    Methods that change a task return a new task, or the same task if there is nothing to change.
 
     Attributes:
         number: The number of the task, counted from 1 for each user and never reused.
-        title: The thing to do, in one line.
+        title: What is to be done, in one line.
         description: The details, if any.
         priority: The importance.
         due_date: The last day on which the task is not overdue.
-        created_at: The time at which the task was added.
-        updated_at: The time of the last change.
-        completed_at: The time of completion, or None while the task is open.
-        deleted_at: The time of deletion, if any. A deleted task keeps its `completed_at`.
+        created_at: When the task was added.
+        updated_at: When the task last changed.
+        completed_at: When the task was completed, or None while it is open.
+        deleted_at: When the task was deleted, or None. A deleted task keeps its `completed_at`.
     """
 
     number: int
@@ -62,14 +62,14 @@ class Task:
 
     @property
     def status(self) -> TaskStatus:
-        """The state of the task."""
+        """The status that follows from the times of completion and deletion."""
         if self.deleted_at:
             return TaskStatus.DELETED
         return TaskStatus.COMPLETED if self.completed_at else TaskStatus.OPEN
 
     @property
     def purge_at(self) -> datetime | None:
-        """The time from which a deleted task can no longer be restored, or None."""
+        """When a deleted task can no longer be restored, or None if the task is not deleted."""
         return self.deleted_at and self.deleted_at + RESTORE_PERIOD
 
     def is_expired(self, now: datetime) -> bool:
@@ -82,10 +82,10 @@ class Task:
         return is_late and self.status is TaskStatus.OPEN
 
     def contains(self, words: Iterable[str]) -> bool:
-        """Return whether the title and description contain all these words.
+        """Return whether the title and description together contain all these words.
 
         Args:
-            words: Folded words or parts of words.
+            words: Words or parts of words, folded by `fold`.
         """
         text = fold(f"{self.title}\n{self.description or ''}")
         return all(word in text for word in words)
@@ -108,5 +108,5 @@ class Task:
 
 
 def fold(text: str) -> str:
-    """Return a text for comparisons that ignore case and width."""
+    """Return a text without differences of case and width, to compare it."""
     return unicodedata.normalize("NFKC", text).casefold()

@@ -54,7 +54,7 @@ class TaskCounter:
 
 @dataclass(frozen=True, slots=True)
 class TaskFilter:
-    """The conditions for the tasks to list. A task must meet all of them.
+    """Which tasks to list. A task must meet all conditions.
 
     Attributes:
         statuses: The accepted statuses, at least one.
@@ -79,7 +79,7 @@ class Tasks:
         self._counters = f"users/{user_id}/counters"
 
     async def get_all(self, numbers: Iterable[int]) -> dict[int, StoredTask]:
-        """Load the existing tasks among these, including deleted ones, by number.
+        """Load those of these tasks that exist, including deleted ones, by number.
 
         Costs one Firestore round trip.
         """
@@ -94,7 +94,7 @@ class Tasks:
         snapshot = await self._database.get(self._database.document(self._counters, "tasks"))
         return TaskCounter(snapshot.get("last") if snapshot.exists else 0, snapshot)
 
-    async def page(self, task_filter: TaskFilter, size: int, after: int | None) -> list[Task]:
+    async def load_page(self, task_filter: TaskFilter, size: int, after: int | None) -> list[Task]:
         """Load the newest tasks, or those that are older than the task with the number `after`.
 
         Costs one Firestore round trip.
@@ -103,24 +103,24 @@ class Tasks:
         query = page_query(client, self._collection, task_filter, size, after)
         return [_to_task(snapshot) for snapshot in await self._database.find(query)]
 
-    def create(self, counter: TaskCounter, tasks: Sequence[Task]) -> list[Write]:
-        """Build the writes that store new tasks, whose numbers follow the counter's."""
+    def creation_writes(self, counter: TaskCounter, tasks: Sequence[Task]) -> list[Write]:
+        """Build the writes that store new tasks and advance the counter to the last number."""
         return [
             put_if_unchanged(counter.snapshot, {"last": counter.last + len(tasks)}),
-            *(self._create(task) for task in tasks),
+            *(self._build_creation(task) for task in tasks),
         ]
 
-    def update(self, stored: StoredTask, task: Task) -> Write:
+    def update_write(self, stored: StoredTask, task: Task) -> Write:
         """Build the write that replaces a task."""
         return put_if_unchanged(stored.snapshot, _to_fields(task))
 
-    def _create(self, task: Task) -> Write:
+    def _build_creation(self, task: Task) -> Write:
         reference = self._database.document(self._collection, str(task.number))
         return lambda batch: batch.create(reference, _to_fields(task))
 
 
 def _to_fields(task: Task) -> dict[str, Any]:
-    """Return the stored fields of a task, including those for queries and for expiry."""
+    """Return the stored fields of a task, with those for queries and for the purge."""
     return _CODEC.write(task) | {"state": task.status.value, "purge_at": task.purge_at}
 
 
@@ -133,18 +133,18 @@ def page_query(
 ) -> AsyncQuery:
     """Query tasks by descending number.
 
-    Numbers are unique, so the second order, by date, has no effect. With it, the same indexes serve
-    queries with and without a range of dates.
+    Ordering by due date as well has no effect, because numbers are unique, but lets the same
+    indexes serve queries with and without a range of dates.
     """
     states = [status.value for status in task_filter.statuses]
     query = client.collection(collection).where(filter=FieldFilter("state", "in", states))
-    for path, comparison, value in (
+    for path, comparison, operand in (
         ("priority", "==", task_filter.priority and task_filter.priority.value),
         ("due_date", ">=", task_filter.due_from and task_filter.due_from.isoformat()),
         ("due_date", "<=", task_filter.due_to and task_filter.due_to.isoformat()),
     ):
-        if value:
-            query = query.where(filter=FieldFilter(path, comparison, value))
+        if operand:
+            query = query.where(filter=FieldFilter(path, comparison, operand))
     query = query.order_by("number", direction=_DESCENDING)
     query = query.order_by("due_date", direction=_DESCENDING)
     if after is not None:

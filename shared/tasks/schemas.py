@@ -1,4 +1,4 @@
-"""The arguments, results and error codes that the tools of the to-do list share."""
+"""The arguments, results and error codes that the task tools share."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _to_date(value: Any) -> date:
         if isinstance(value, str) and _DATE.fullmatch(value):
             return date.fromisoformat(value)
     except ValueError:
-        pass  # the format is right, but the calendar has no such day
+        pass  # the text has the right format, but the calendar has no such day
     raise validation_error("must be a calendar date as YYYY-MM-DD, such as 2026-03-31")
 
 
@@ -106,14 +106,14 @@ TaskDescription = Annotated[
     AfterValidator(_validate_description),
     _make_string_schema(maxLength=MAX_DESCRIPTION_LENGTH),
 ]
-"""The description of a task. A blank one becomes None."""
+"""The description of a task. A blank text becomes None."""
 PriorityName = Annotated[
     Priority,
     BeforeValidator(_to_priority),
     _make_string_schema(maxLength=40, examples=list(Priority)),
 ]
-"""A priority in upper or lower case. The schema does not declare it as an enumeration, because then
-clients would reject a wrong priority before the tool can answer with its error code."""
+"""A priority in upper or lower case. The schema does not enumerate the priorities, because clients
+would then reject a wrong one before the tool can answer with its error code."""
 CalendarDate = Annotated[
     date,
     BeforeValidator(_to_date),
@@ -139,14 +139,14 @@ class TaskView(Result):
 
     @classmethod
     def of_task(cls, task: Task, **extra_fields: Any) -> Self:
-        """Build the view of a task."""
+        """Convert a task to the view."""
         return cls.of(
             task, task_id=str(task.number), restorable_until=task.purge_at, **extra_fields
         )
 
 
 class TaskOutcome(Result):
-    """The effect of a call on a task."""
+    """What a call did to a task."""
 
     task: TaskView | None = Field(description="The task as it is stored now.")
     changed: list[str] | None = Field(
@@ -167,7 +167,7 @@ class ChangedTask(TaskOutcome):
 
 
 class ItemError(Result):
-    """The reason why one of several items failed."""
+    """Why one of a call's tasks failed."""
 
     code: ErrorCode = Field(description="The kind of error.")
     message: str = Field(description="What is wrong, and what to do.")
@@ -175,7 +175,7 @@ class ItemError(Result):
 
 
 class TaskItemResult(TaskOutcome):
-    """The result of one of several items."""
+    """The result of one of a call's tasks."""
 
     success: bool = Field(description="Whether it was done.")
     error: ItemError | None = Field(description="Why it was not done.")
@@ -185,11 +185,11 @@ class TaskResults(TaskOutcome):
     """The result of a call with one task or several."""
 
     results: list[TaskItemResult] | None = Field(
-        description="Of a call with several tasks: the result of each, in order."
+        description="After a call with several tasks: the result of each, in order."
     )
     failed: int | None = Field(
-        description="Of a call with several tasks: how many failed. The call itself succeeds even"
-        " if tasks fail; see the success of each result."
+        description="After a call with several tasks: how many failed. The call itself succeeds"
+        " even if tasks fail; see the success of each result."
     )
 
     @classmethod

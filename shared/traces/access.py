@@ -1,4 +1,4 @@
-"""Access checks for traces."""
+"""Loads traces that the caller may read or change."""
 
 from __future__ import annotations
 

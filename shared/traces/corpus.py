@@ -1,4 +1,4 @@
-"""Traces as a searchable corpus: their index entries, and the selections of searches."""
+"""Makes traces searchable: the corpus, the filter by tags, and the index entries."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 MAX_TERMS: Final = 500
-"""At most this many of a trace's most frequent terms are indexed, because each costs a write."""
+"""Only this many of a trace's most frequent terms are indexed, because each costs a write."""
 SUGGESTION_POOL: Final = 100
-"""A misspelt tag is compared with this many tags to suggest a similar one."""
+"""A misspelt tag is compared with this many existing tags to suggest similar ones."""
 
 
 def trace_corpus(database: Database) -> DatedCorpus[Trace]:
-    """Return the corpus of all traces."""
+    """Return the corpus of all searchable traces."""
     return DatedCorpus(Traces(database), InvertedIndex(database, TRACES))
 
 
 @dataclass(frozen=True)
 class TraceSelection(Selection):
-    """The traces that a search may return, by their tags.
+    """The traces that a search may return, selected by tags and by whether they are flagged.
 
     Attributes:
         include_flagged: Whether flagged traces are included.
@@ -49,7 +49,7 @@ class TraceSelection(Selection):
     include_flagged: bool = False
 
     def admits(self, document: Searchable) -> bool:
-        """Return whether a trace is in the selection, judged by its own fields."""
+        """Return whether the selection contains a trace, judged by the trace's own fields."""
         is_flagged = isinstance(document, Trace) and document.status is TraceStatus.FLAGGED
         return (self.include_flagged or not is_flagged) and super().admits(document)
 
@@ -61,7 +61,7 @@ def select_by_tags(tags: Sequence[str], *, include_flagged: bool = False) -> Tra
 
 
 async def describe_unknown_tags(tags: Sequence[str], ctx: Context) -> list[str]:
-    """Return a message for each tag, which says that no trace has it and suggests similar tags.
+    """Return a message for each tag that no trace has. The messages suggest similar tags.
 
     Costs one Firestore round trip, or none without tags.
     """
@@ -72,8 +72,8 @@ async def describe_unknown_tags(tags: Sequence[str], ctx: Context) -> list[str]:
     return [unknown_name_message("tag", tag, names) for tag in tags]
 
 
-async def index_entry(trace: Trace, ctx: Context) -> TraceIndexEntry:
-    """Embed a trace and count its terms.
+async def build_index_entry(trace: Trace, ctx: Context) -> TraceIndexEntry:
+    """Embed a trace and count its terms, for the index.
 
     Costs one Firestore round trip, or two if nothing was ever embedded.
 
@@ -84,12 +84,12 @@ async def index_entry(trace: Trace, ctx: Context) -> TraceIndexEntry:
     [vector], _, indexed_state = await asyncio.gather(
         ctx.embedder.embed([trace.content.embedding_text], Purpose.DOCUMENT),
         EmbeddingSpace(ctx.database).claim(ctx.embedder),
-        asyncio.to_thread(trace_indexed_state, trace),
+        asyncio.to_thread(build_indexed_state, trace),
     )
     return TraceIndexEntry(vector, ctx.embedder.model, indexed_state)
 
 
-def trace_indexed_state(trace: Trace) -> IndexedState:
+def build_indexed_state(trace: Trace) -> IndexedState:
     """Return the terms, facets and date by which a trace is indexed."""
     complete = indexed_state(trace)
     return replace(complete, terms=dict(Counter(complete.terms).most_common(MAX_TERMS)))

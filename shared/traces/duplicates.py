@@ -1,4 +1,4 @@
-"""Finds stored traces that say the same as a new one, or solve a similar problem."""
+"""Finds stored traces that duplicate a new trace, or solve a similar problem."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from shared.traces.repository import TraceIndexEntry
 
 MIN_PROBLEM_RESEMBLANCE: Final = 0.1
-"""Problems with at least this resemblance may be the same. Those of all near-duplicates have it."""
+"""Problems with at least this resemblance may be the same. All near-duplicates reach it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class SimilarTraces:
     """Stored traces that are similar to another trace, the nearest first.
 
     Attributes:
-        duplicates: The traces that say the same.
+        duplicates: The near-duplicates of the trace.
         related: The traces whose problem may be the same, including the duplicates.
     """
 
@@ -51,7 +51,7 @@ async def require_no_duplicate(trace: Trace, entry: TraceIndexEntry, ctx: Contex
     """Reject a change that would make a trace a duplicate. Costs one Firestore round trip.
 
     Raises:
-        Conflict: Another trace already says the same.
+        Conflict: Another trace is a near-duplicate of the changed trace.
     """
     duplicates = (await find_similar_traces(trace, entry, ctx)).duplicates
     if duplicates:

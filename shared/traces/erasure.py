@@ -1,9 +1,9 @@
-"""Permanent erasure of a trace, with its votes and earlier revisions.
+"""Erases traces permanently, with their votes and earlier revisions.
 
-The first commit deletes the trace and writes `trace_erasures/{trace_id}`, which records that its
+The first commit deletes the trace and writes `trace_erasures/{trace_id}`, which records that the
 votes and revisions must still be deleted. From then on no user can read the trace, vote on it or
-restore it. A later run that finds the record continues the erasure. The votes still count in the
-contributor's record, so that withdrawing a trace does not clear a bad record.
+restore it. A later run that finds the record continues the erasure. The contributor's record keeps
+counting the votes, so that withdrawing a trace does not clear a bad record.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ ERASURES: Final = "trace_erasures"
 ERASED_FIELDS: Final = {VoteType.UP: "erased_up", VoteType.DOWN: "erased_down"}
 """These fields of a contributor count the votes on the contributor's erased traces."""
 PAGE_SIZES: Final = {VOTES: 200, REVISIONS: 20}
-"""One commit deletes at most this many documents. Firestore limits the size of a commit, including
-deleted contents, and a revision has up to 100,000 characters."""
+"""One commit deletes at most this many documents. Firestore limits the size of a commit, which
+includes deleted contents, and a revision has up to 100,000 characters."""
 MAX_FOLLOWERS: Final = 100
-"""At most this many superseding traces are read and updated at a time."""
+"""One query reads at most this many of the traces that supersede a trace."""
 
 
 class TraceErasure:
-    """Finds traces withdrawn long ago, and erases them."""
+    """Finds traces that were withdrawn long ago, and erases them."""
 
     def __init__(self, database: Database) -> None:
         """Store the database to work on."""
         self._database = database
 
-    async def withdrawn(self, before: datetime, limit: int) -> list[str]:
+    async def list_withdrawn(self, before: datetime, limit: int) -> list[str]:
         """Load the ids of traces that were withdrawn before a time.
 
         Costs one Firestore round trip.
@@ -61,7 +61,7 @@ class TraceErasure:
         """Count the traces that were withdrawn before a time. Costs one Firestore round trip."""
         return await self._database.count(withdrawn_query(self._database.client, before))
 
-    async def unfinished(self, limit: int) -> list[str]:
+    async def list_unfinished(self, limit: int) -> list[str]:
         """Load the ids of traces whose erasure has begun and is not finished.
 
         Costs one Firestore round trip.
@@ -69,8 +69,8 @@ class TraceErasure:
         query = names_query(self._database.client, ERASURES, limit)
         return [snapshot.id for snapshot in await self._database.find(query)]
 
-    async def followers(self, trace_id: str) -> list[DocumentSnapshot[Any]]:
-        """Load the contributors of traces that supersede this one.
+    async def load_followers(self, trace_id: str) -> list[DocumentSnapshot[Any]]:
+        """Load the traces that supersede a trace, with only the field `contributor`.
 
         Costs one Firestore round trip.
         """
@@ -85,7 +85,7 @@ class TraceErasure:
         Args:
             stored_trace: The trace.
             other_writes: Additional writes for the same commit.
-            now: The time to store in the record.
+            now: When the erasure begins, which the record stores.
 
         Raises:
             WriteConflict: The trace or the document of another write has changed. Nothing was
@@ -99,14 +99,16 @@ class TraceErasure:
             [
                 lambda batch: batch.delete(stored_trace.snapshot.reference, option),
                 lambda batch: batch.set(record, {"begun_at": now}),
-                *self._credit(trace.contributor, await self._count_votes(trace.trace_id)),
+                *self._build_record_writes(
+                    trace.contributor, await self._count_votes(trace.trace_id)
+                ),
                 *postings_writes(self._database, TRACES, [difference]),
                 *other_writes,
             ]
         )
 
     async def finish(self, trace_id: str) -> AsyncIterator[Counter[str]]:
-        """Delete votes and revisions, and yield the number of deleted documents of each commit."""
+        """Delete a trace's votes and revisions, and yield each commit's number of deletions."""
         for kind, size in PAGE_SIZES.items():
             query = names_query(self._database.client, f"{COLLECTION}/{trace_id}/{kind}", size)
             while page := await self._database.find(query):
@@ -118,29 +120,30 @@ class TraceErasure:
     async def _count_votes(self, trace_id: str) -> Mapping[VoteType, int]:
         """Count the votes of each type.
 
-        A vote that is cast in the meantime changes the trace, and then the commit fails.
+        A vote that is cast in the meantime changes the trace, so that the commit fails.
         """
         client = self._database.client
         queries = [votes_query(client, trace_id, kind) for kind in VoteType]
         counts = await asyncio.gather(*map(self._database.count, queries))
         return dict(zip(VoteType, counts, strict=True))
 
-    def _credit(self, contributor: str, counts: Mapping[VoteType, int]) -> list[Write]:
-        data = {ERASED_FIELDS[kind]: Increment(count) for kind, count in counts.items() if count}
+    def _build_record_writes(self, contributor: str, counts: Mapping[VoteType, int]) -> list[Write]:
+        """Build the write, if any, that adds erased votes to the contributor's record."""
+        fields = {ERASED_FIELDS[kind]: Increment(count) for kind, count in counts.items() if count}
         reference = self._database.document(CONTRIBUTORS, contributor)
-        return [lambda batch: batch.set(reference, data, merge=True)] if data else []
+        return [lambda batch: batch.set(reference, fields, merge=True)] if fields else []
 
     def _get_record_reference(self, trace_id: str) -> Any:
         return self._database.document(ERASURES, trace_id)
 
 
-def set_superseded_by(snapshot: DocumentSnapshot[Any], trace_id: str) -> Write:
-    """Build the write that marks a trace, which is not in the index, as superseded by another."""
+def superseded_by_write(snapshot: DocumentSnapshot[Any], trace_id: str) -> Write:
+    """Build the write that marks a trace outside the index as superseded by another."""
     return put_if_unchanged(snapshot, {"superseded_by": trace_id})
 
 
-def set_supersedes(snapshot: DocumentSnapshot[Any], trace_id: str | None) -> Write:
-    """Build the write that stores the id of the trace that another one supersedes, or None."""
+def supersedes_write(snapshot: DocumentSnapshot[Any], trace_id: str | None) -> Write:
+    """Build the write that stores which trace a trace supersedes, or None."""
     return put_if_unchanged(snapshot, {"supersedes": trace_id})
 
 
@@ -164,7 +167,7 @@ def votes_query(client: AsyncClient, trace_id: str, kind: VoteType) -> AsyncQuer
 
 
 def names_query(client: AsyncClient, collection: str, limit: int) -> AsyncQuery:
-    """Query the documents of a collection without their fields."""
+    """Query the first documents of a collection, without their fields."""
     return client.collection(collection).select(["__name__"]).limit(limit)
 
 

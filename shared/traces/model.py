@@ -23,15 +23,15 @@ def _join_lines(text: str) -> str:
 TraceTitle = Annotated[
     str, StringConstraints(min_length=1, max_length=200), AfterValidator(_join_lines)
 ]
-"""A title, in which each run of white space is replaced by one space."""
+"""A title on one line. Each run of white space becomes one space."""
 TraceText = Annotated[
     str, StringConstraints(min_length=1, max_length=50_000), AfterValidator(validate_prose)
 ]
-"""The text of a problem or of a solution."""
+"""The description of a problem or of a solution."""
 
 PROBLEM_LEAD_CHARACTERS: Final = 400
-"""In the text that is embedded, this many characters of the problem precede the solution.
-`benchmarks.trace_duplicates` measured the number."""
+"""In the embedded text, this many characters of the problem precede the solution.
+`benchmarks.trace_duplicates` measured which number works best."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class TraceContent:
         title: The problem in one line.
         context_text: The problem, and where it occurred.
         solution_text: The solution that worked.
-        tags: The normalized tags in the contributor's order, without duplicates.
+        tags: The normalized and distinct tags, in the contributor's order.
     """
 
     title: str
@@ -52,10 +52,10 @@ class TraceContent:
 
     @property
     def embedding_text(self) -> str:
-        """The text that is embedded.
+        """The embedded text.
 
         The solution follows the first characters of the problem, so that a model that truncates
-        its input reads both.
+        its input still reads part of both.
         """
         lead = self.context_text[:PROBLEM_LEAD_CHARACTERS]
         remainder = self.context_text[PROBLEM_LEAD_CHARACTERS:]
@@ -75,14 +75,14 @@ class Trace:
         trace_id: The document's id.
         content: The texts and tags.
         contributor: The id of the user who contributed the trace, which other users never see.
-        created_at: The time of the contribution.
-        updated_at: The time of the last amendment.
+        created_at: When the trace was contributed.
+        updated_at: When the trace was contributed or last amended.
         revision: The number of the current revision, from 1.
         text_revision: The revision that last changed the title, the problem or the solution.
         tally: The sums of the votes that count.
         supersedes: The id of the trace that this one replaces, according to its contributor.
         superseded_by: The id of the trace by the same contributor that replaced this one.
-        withdrawn_at: The time at which the contributor withdrew the trace.
+        withdrawn_at: When the contributor withdrew the trace, or None.
     """
 
     trace_id: str
@@ -109,7 +109,7 @@ class Trace:
 
     @property
     def dated_at(self) -> datetime:
-        """The date by which traces are listed."""
+        """The time by which traces are ordered in lists."""
         return self.updated_at
 
     @property
@@ -117,17 +117,17 @@ class Trace:
         """The facets by which search filters, with their names."""
         return self.content.facets
 
-    def counts(self, vote: Vote, revision: int) -> bool:
+    def counts_vote(self, vote: Vote, revision: int) -> bool:
         """Return whether a vote on a revision counts.
 
-        An upvote only counts for the texts that the voter read. A downvote counts until its voter
-        changes it, because otherwise a trivial edit would clear a warning.
+        An upvote counts only while the texts are those that the voter read. A downvote counts until
+        the voter changes it, because otherwise a trivial edit would clear a warning.
         """
         return vote.type is VoteType.DOWN or revision == self.text_revision
 
     @property
     def is_listed(self) -> bool:
-        """Whether searches include the trace, which is then neither withdrawn nor superseded."""
+        """Whether searches include the trace: it is neither withdrawn nor superseded."""
         return self.withdrawn_at is None and self.superseded_by is None
 
     @property

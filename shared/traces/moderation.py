@@ -1,4 +1,4 @@
-"""Moderation, which ranks the better one of two about equally relevant traces first.
+"""Moderates search scores by votes: of two about equally relevant traces, the better ranks first.
 
     moderated = relevance * (1 + 0.10 (trust - doubt) + 0.05 validated - 0.05 age)
     relevance = 1 - (1 - score) * min(1, spread / 0.2)
@@ -9,9 +9,9 @@ Trust and doubt are between 0 and 1 (`shared.traces.trust`), and at most one of 
 after two years. So the factor is between 0.85 and 1.15, and a trace that is 1.36 times as relevant
 as another always ranks before it, whatever the votes. A new trace without votes has a factor of 1.
 
-Search scores are scaled to the range from 0 to 1, even if all hits are about equally similar to the
-query. If the similarities of all hits are within a spread of less than 0.2, differences in score
-count proportionally less, so that votes can decide between two traces that fit equally well.
+Search scales scores to the range from 0 to 1, even if all hits are about equally similar to the
+query. If the similarities of all hits spread over less than 0.2, differences in score count
+proportionally less, so that votes can decide between two traces that fit equally well.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def moderate_scores(
     Args:
         hits: All hits of a search. The spread of their similarities scales the scores.
         traces: The traces to score, by id. Hits whose trace is missing get no score.
-        now: The time at which age is measured.
+        now: The current time, from which ages are measured.
     """
     similarities = [hit.similarity for hit in hits if hit.similarity is not None]
     spread = max(similarities) - min(similarities) if similarities else FULL_SPREAD

@@ -1,6 +1,5 @@
-"""Decides whether two traces are near-duplicates, which say the same.
+"""Decides whether two traces are near-duplicates: the same solution of the same problem.
 
-Another solution of the same problem is no duplicate, nor is the same solution of another problem.
 A false positive loses a contributor's work, so the rule prefers to miss duplicates. Two traces are
 compared by the resemblance of their sets of terms,
 
@@ -14,8 +13,8 @@ of shingles. A near-duplicate is
   common, the solutions have a resemblance of at least 0.25, and the problems of at least 0.1.
 
 A name is a word that every author spells the same: `asyncio.to_thread`, `--import-mode`, `E0499`,
-`PATH`. A rewording changes the prose around the names; another solution changes the names. The rule
-finds, among pairs around 48 traces:
+`PATH`. A rewording changes the prose around the names; another solution changes the names. Among
+the pairs that 48 traces and their variants form, the rule finds:
 
 | | odd | even | held out | resemblance of solutions: min, median, max |
 |---|---|---|---|---|
@@ -24,22 +23,22 @@ finds, among pairs around 48 traces:
 | confusable, not duplicates | 0 of 74 | 0 of 61 | 0 of 43 | 0.01, 0.14, 0.53 |
 | same field, not duplicates | 0 of 3,132 | 0 of 2,759 | 0 of 2,583 | 0, 0.02, 0.17 |
 
-A first rule was chosen on the odd half and confirmed on the even half. With containment of names at
-0.75, it found 9 and 10 rewordings and nothing else. But it mistook two of ten held-out confusable
-traces, which share names with their neighbours on purpose, for duplicates. Resemblance of names at
-0.7 mistakes none of them: where three names are shared, the highest value is 0.63. The current rule
-has therefore been chosen with knowledge of all the data.
+A first rule, which required names to have a containment of 0.75, was chosen on the odd half and
+confirmed on the even half. It found 9 and 10 rewordings and no false positives. But it mistook two
+of ten held-out confusable traces, which share names with their neighbours on purpose, for
+duplicates. A resemblance of 0.7 excludes these: where three names are shared, the highest value is
+0.63. So the current rule was chosen with knowledge of all the data.
 
-Embeddings only select candidates. For 47 of 49 rewordings the original is the nearest trace, and
-for all of them it is among the nearest five. With all-MiniLM-L6-v2, rewordings have a cosine of
-0.70 to 0.95 (median 0.85), and other solutions of the same problem have one of 0.53 to 0.91 (median
-0.81). A threshold of 0.9 finds 9 of the 49 with two false positives, and one of 0.8 finds 41 with
-40. Other models have other scales. Terms without names find 3 at a threshold without false
-positives. Weighting terms by idf is no better.
+Embeddings only select candidates. The original is the nearest trace to 47 of 49 rewordings, and
+among the nearest five to all of them. With all-MiniLM-L6-v2, rewordings have a cosine of 0.70 to
+0.95 (median 0.85), and other solutions of the same problem 0.53 to 0.91 (median 0.81). A threshold
+of 0.9 would find 9 of the 49 with 2 false positives, and one of 0.8 would find 41 with 40. Other
+models have other scales. Terms without names find 3 at a threshold without false positives.
+Weighting terms by idf is no better.
 
-The rule does not recognize a negation (stop words are no terms) or one changed value in a long
-text: both look like copies. It misses reworded translations and rewordings without names. Therefore
-a contributor must be able to share a trace that was mistaken for a duplicate.
+The rule does not notice a negation (stop words are no terms) or a single changed value in a long
+text: such traces look like copies. It misses reworded translations, and rewordings without
+names. So a contributor must be able to share a trace that was mistaken for a duplicate.
 
 To measure again: `python -m benchmarks.trace_duplicates`.
 """
@@ -88,7 +87,7 @@ class TraceTerms:
 
 
 def is_near_duplicate(trace: TraceTerms, other_trace: TraceTerms) -> bool:
-    """Return whether two traces say the same. The order of the arguments does not matter."""
+    """Return whether two traces are near-duplicates. The order of the arguments does not matter."""
     solutions = resemblance(trace.solution, other_trace.solution)
     problems = resemblance(trace.problem, other_trace.problem)
     if min(solutions, problems) >= MIN_COPY:

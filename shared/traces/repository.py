@@ -3,8 +3,11 @@
 The documents are `traces/{trace_id}`, with `revisions` and `votes` as subcollections, and
 `contributors/{user_id}`.
 
-The commit that writes a trace also writes its postings. So search finds the trace at once, without
-a queue. A withdrawn trace keeps its text, but has no postings.
+The commit that writes a trace also writes its postings, so that search finds the trace at once. A
+withdrawn trace keeps its text, but has no postings.
+
+The methods and functions named `*_write` and `*_writes` only build writes, for the caller to commit
+together.
 """
 
 from __future__ import annotations
@@ -51,7 +54,7 @@ TRACE: Final = Codec(
     Trace, "trace_id", readers={"tally": Codec(VoteTally).load}, inline={"content": _CONTENT}
 )
 READ_FIELDS: Final = TRACE.stored_names
-"""Queries read these fields: all fields of a trace without its vector and its indexed state."""
+"""Queries read these fields: all fields of a trace except its vector and its indexed state."""
 to_trace: Final = TRACE.read
 """A function that converts the stored fields of a document to a trace."""
 VOTE: Final = Codec(
@@ -62,11 +65,11 @@ RECORD: Final = Codec(ContributorRecord)
 
 @dataclass(frozen=True, slots=True)
 class TraceIndexEntry:
-    """The index data of a trace.
+    """What the index stores of a trace.
 
     Attributes:
         vector: The embedding.
-        model: The model of the embedding.
+        model: The model that computed the embedding.
         indexed: The terms, facets and date.
     """
 
@@ -74,7 +77,7 @@ class TraceIndexEntry:
     model: str
     indexed: IndexedState
 
-    def fields(self, trace: Trace) -> dict[str, Any]:
+    def to_fields(self, trace: Trace) -> dict[str, Any]:
         """Return the stored fields that search reads."""
         return vector_fields(self.vector, self.model) | {
             "facets": vector_index_entries(self.indexed.facets),
@@ -123,7 +126,7 @@ class Feedback:
         tag: The reason for the vote.
         text: The voter's words.
         revision: The revision of the trace that the user voted on.
-        given_at: The time of the vote.
+        given_at: When the user voted.
     """
 
     tag: FeedbackTag
@@ -147,8 +150,8 @@ class Traces(Documents[Trace]):
         data = snapshot.to_dict() or {}
         return StoredTrace(to_trace(trace_id, data), read_indexed_state(data), snapshot)
 
-    async def of_contributor(self, user_id: str, limit: int, after: str | None) -> list[Trace]:
-        """Load traces of a contributor by id, withdrawn ones included. Costs one round trip."""
+    async def list_by_contributor(self, user_id: str, limit: int, after: str | None) -> list[Trace]:
+        """Load a contributor's traces, withdrawn ones included, by id. Costs one round trip."""
         query = contributor_query(self._database.client, user_id).select(READ_FIELDS).limit(limit)
         if after:
             query = query.start_after({"__name__": self._get_reference(after)})
@@ -168,7 +171,7 @@ class Traces(Documents[Trace]):
         vote = VOTE.load(data) if data else None
         return StoredVote(vote, data.get("text"), data.get("revision", 0), snapshot)
 
-    async def latest_feedback(self, trace_id: str, limit: int) -> list[Feedback]:
+    async def list_latest_feedback(self, trace_id: str, limit: int) -> list[Feedback]:
         """Load the latest feedback on any revision of a trace. Costs one Firestore round trip."""
         query = feedback_query(self._database.client, trace_id, limit)
         return [_read_feedback(snapshot) for snapshot in await self._database.find(query)]
@@ -178,14 +181,14 @@ class Traces(Documents[Trace]):
         snapshot = await self._database.get(self._database.document(CONTRIBUTORS, user_id))
         return RECORD.load(snapshot.to_dict() or {})
 
-    def create(self, trace: Trace, entry: TraceIndexEntry) -> list[Write]:
+    def creation_writes(self, trace: Trace, entry: TraceIndexEntry) -> list[Write]:
         """Build the writes that store and index a new trace."""
         reference = self._get_reference(trace.trace_id)
-        data = TRACE.write(trace) | entry.fields(trace)
+        data = TRACE.write(trace) | entry.to_fields(trace)
         postings = self._build_postings_writes(trace, NOT_INDEXED, entry.indexed)
         return [lambda batch: batch.create(reference, data), *postings]
 
-    def update(
+    def update_writes(
         self, stored: StoredTrace, trace: Trace, entry: TraceIndexEntry | None
     ) -> list[Write]:
         """Build the writes that replace a trace and its postings.
@@ -193,26 +196,26 @@ class Traces(Documents[Trace]):
         Args:
             stored: The trace as it was read.
             trace: The new trace.
-            entry: The new index data, or None to remove the trace from the index.
+            entry: The new index entry, or None to remove the trace from the index.
         """
-        index_fields = entry.fields(trace) if entry else _UNINDEXED_FIELDS
+        index_fields = entry.to_fields(trace) if entry else _UNINDEXED_FIELDS
         indexed = entry.indexed if entry else NOT_INDEXED
         return [
             put_if_unchanged(stored.snapshot, TRACE.write(trace) | index_fields),
             *self._build_postings_writes(trace, stored.indexed, indexed),
         ]
 
-    def keep_revision(self, stored: StoredTrace) -> Write:
+    def revision_write(self, stored: StoredTrace) -> Write:
         """Build the write that saves the current content of a trace as an earlier revision."""
         data = _CONTENT.write(stored.trace.content) | {"written_at": stored.trace.updated_at}
         reference = self._get_revision_reference(stored.trace.trace_id, stored.trace.revision)
         return lambda batch: batch.set(reference, data)
 
-    def set_tally(self, stored: StoredTrace, tally: VoteTally) -> Write:
+    def tally_write(self, stored: StoredTrace, tally: VoteTally) -> Write:
         """Build the write that stores the sums of the votes on a trace."""
         return put_if_unchanged(stored.snapshot, {"tally": asdict(tally)})
 
-    def set_vote(
+    def vote_write(
         self, stored: StoredVote, vote: Vote, text: str | None, revision: int, now: datetime
     ) -> Write:
         """Build the write that replaces a vote.
@@ -222,23 +225,23 @@ class Traces(Documents[Trace]):
             vote: The new vote.
             text: The voter's reason in words.
             revision: The revision of the trace that the user votes on.
-            now: The time to store.
+            now: When the user votes.
         """
         data = VOTE.write(vote) | {"text": text, "revision": revision, "given_at": now}
-        # Only votes down with words have this field, by which feedback is queried: it is shown as a
-        # warning, which praise must not displace.
+        # The feedback query orders by this field, so it finds only votes that have the field.
+        # Feedback is shown as a warning, which praise must not displace.
         if text and vote.type is VoteType.DOWN:
             data["said_at"] = now
         elif stored.snapshot.exists:
             data["said_at"] = DELETE_FIELD
         return put_if_unchanged(stored.snapshot, data)
 
-    def delete_vote(self, stored: StoredVote) -> Write:
+    def vote_deletion_write(self, stored: StoredVote) -> Write:
         """Build the write that deletes a vote."""
         option = LastUpdateOption(stored.snapshot.update_time)
         return lambda batch: batch.delete(stored.snapshot.reference, option)
 
-    def credit(self, user_id: str, before: Vote | None, after: Vote | None) -> list[Write]:
+    def credit_writes(self, user_id: str, before: Vote | None, after: Vote | None) -> list[Write]:
         """Build the write, if any, that updates the contributor's record after a vote changed."""
         changes = {
             kind.value: (after is not None and after.type is kind)
@@ -272,7 +275,7 @@ _UNINDEXED_FIELDS: Final = {
 
 
 def feedback_query(client: AsyncClient, trace_id: str, limit: int) -> AsyncQuery:
-    """Query the votes down with words on a trace, the latest first."""
+    """Query the downvotes on a trace that explain themselves in words, the latest first."""
     votes = client.collection(f"{COLLECTION}/{trace_id}/{VOTES}")
     return votes.order_by("said_at", direction=BaseQuery.DESCENDING).limit(limit)
 
@@ -292,7 +295,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]
 
 
 def _read_listed_trace(trace_id: str, data: dict[str, Any]) -> Trace | None:
-    """Read a trace from its document, or return None if it is no longer in the index."""
+    """Read a trace from its document. Return None if search no longer includes the trace."""
     trace = to_trace(trace_id, data)
     return trace if trace.is_listed else None
 

@@ -1,4 +1,4 @@
-"""Normalizes tags of traces to lower case, with hyphens for white space."""
+"""Normalizes the tags of traces: lower case, with hyphens in place of white space."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MAX_TAGS: Final = 20
 """A trace has at most this many tags."""
 MAX_TAG_INPUTS: Final = 100
-"""An argument may contain this many tags, because several may be equal after normalization."""
+"""An argument may contain this many tags, since several may normalize to the same tag."""
 MAX_TAG_LENGTH: Final = 60
 """A tag has at most this many characters."""
 
@@ -28,16 +28,16 @@ TagInput = Annotated[str, StringConstraints(max_length=MAX_TAG_LENGTH)]
 
 
 def normalize_tag(text: str) -> str:
-    """Normalize a tag or the beginning of a tag, such as `Google Cloud` to `google-cloud`.
+    """Normalize a tag or the beginning of one, such as `Google Cloud` to `google-cloud`.
 
-    A result that is too long for a tag is cut to one character more than the limit.
+    A tag that is too long is cut to one character more than the limit, so that it stays too long.
     """
     tag = "-".join(unicodedata.normalize("NFKC", text).casefold().split())
     return tag[: MAX_TAG_LENGTH + 1]
 
 
 def normalize_tags(texts: Iterable[str]) -> tuple[str, ...]:
-    """Normalize tags, in order and without duplicates.
+    """Normalize tags, keep their order, and drop duplicates.
 
     Raises:
         InvalidInput: A tag is not valid, or there are more than `MAX_TAGS`.

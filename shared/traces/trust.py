@@ -2,7 +2,7 @@
 
     W(part, total) = (p + z²/2n - z √(p(1-p)/n + z²/4n²)) / (1 + z²/n),  p = part/total, n = total
 
-is the lower bound of the Wilson score interval for a proportion observed `part` times in `total`:
+is the lower bound of the Wilson score interval for `part` successes in `total` trials:
 E. B. Wilson, "Probable Inference, the Law of Succession, and Statistical Inference", JASA 22
 (1927), 209. It is small while there are few votes, however good they are.
 
@@ -11,11 +11,11 @@ E. B. Wilson, "Probable Inference, the Law of Succession, and Statistical Infere
     alarm = W(a, a + weight up),  a the weight of downvotes for `spam` or `security_concern`
 
 A vote of weight w counts as w votes. A newcomer's vote counts as half a vote, and every vote as
-less than one, so that a single vote neither validates nor flags a trace. A trace is validated at a
-trust of 0.3, which takes four newcomers or two voters with a good record if nobody votes against
-it. A trace is flagged at an alarm of 0.2, which takes two voters, or at a doubt of 0.5, which takes
-eight newcomers, if nobody votes for it. Trust and status depend only on the votes and change with
-them. No vote against a trace improves its status.
+less than one, so that a single vote neither validates nor flags a trace. If nobody votes against a
+trace, four newcomers, or two voters with good records, give it the trust of 0.3 at which it is
+validated. If nobody votes for a trace, two voters can raise the alarm of 0.2 at which it is
+flagged, and eight newcomers the doubt of 0.5 that also flags it. Trust and status depend only on
+the votes and change with them. No vote against a trace improves its status.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ ALARM_TAGS: Final = frozenset({FeedbackTag.SECURITY_CONCERN, FeedbackTag.SPAM})
 
 
 def wilson(part: float, total: float) -> float:
-    """Return the lower bound of the Wilson score interval, or 0 if `total` is 0.
+    """Compute the lower bound of the Wilson score interval, or 0 if `total` is 0.
 
     Raises:
         ValueError: `part` is negative or larger than `total`.
@@ -155,7 +155,7 @@ class VoteTally:
 
     @property
     def is_possible(self) -> bool:
-        """Whether no sum is negative. A sum that is read while a vote changes may be negative."""
+        """Whether no sum is negative, as a sum may be that is read while a vote changes."""
         return min(self.upvotes, self.downvotes, self.up, self.down, self.alarm) >= 0
 
     @property

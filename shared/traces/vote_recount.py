@@ -1,8 +1,8 @@
 """Recounts votes, and corrects the tallies of traces and the records of contributors.
 
-A vote changes three documents in one commit: the vote, its trace and the contributor's record. A
-correction is written only if the trace or the record has not changed since before its votes were
-read. So it never undoes a vote that was cast in the meantime.
+A vote changes three documents in one commit: the vote, its trace and the contributor's record. The
+recount reads the trace or the record before its votes, and writes a correction only if that
+document has not changed since. So a correction never undoes a vote that was cast in the meantime.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class VoteRecount:
         """Store the database to work on."""
         self._database = database
 
-    async def next_contributor(self, user_id: str) -> str | None:
-        """Load the contributor who follows this one in the order of user ids.
+    async def find_next_contributor(self, user_id: str) -> str | None:
+        """Return the contributor who follows this one in the order of user ids, or None.
 
         Costs one Firestore round trip.
         """
@@ -79,8 +79,8 @@ class VoteRecount:
             for snapshot in page:
                 yield snapshot
 
-    async def traces(self, trace_ids: Sequence[str]) -> list[DocumentSnapshot[Any]]:
-        """Read the existing traces among these. Costs one Firestore round trip."""
+    async def load_traces(self, trace_ids: Sequence[str]) -> list[DocumentSnapshot[Any]]:
+        """Load those of these traces that exist. Costs one Firestore round trip."""
         references = [self._database.document(COLLECTION, trace_id) for trace_id in trace_ids]
         return await self._database.get_all(references, READ_FIELDS)
 
@@ -88,10 +88,10 @@ class VoteRecount:
         """Count the traces of contributors who follow this one. Costs one Firestore round trip."""
         return await self._database.count(contributors_query(self._database.client, user_id))
 
-    async def voted_since(self, since: datetime) -> AsyncIterator[dict[str, datetime]]:
-        """Read the votes since a time page by page, and yield the times of the votes by trace id.
+    async def iterate_votes_since(self, since: datetime) -> AsyncIterator[dict[str, datetime]]:
+        """Read the votes since a time page by page, and yield the latest vote's time by trace id.
 
-        The pages are in the order of the votes' times.
+        The earliest votes come first.
         """
         query = votes_since_query(self._database.client, since)
         async for page in self._iterate_pages(query, VOTES_PAGE_SIZE):
@@ -106,7 +106,7 @@ class VoteRecount:
             for data in (snapshot.to_dict() or {} for snapshot in page):
                 vote = VOTE.load(data)
                 by_type[vote.type] += 1
-                if trace.counts(vote, data["revision"]):
+                if trace.counts_vote(vote, data["revision"]):
                     tally = tally.plus(vote)
         return VoteCount(tally, by_type)
 
@@ -151,13 +151,13 @@ class VoteRecount:
             page = await self._database.find(query.start_after(page[-1]).limit(size))
 
 
-def expected_record(
+def compute_record(
     snapshot: DocumentSnapshot[Any], by_type: Counter[VoteType]
 ) -> ContributorRecord:
-    """Return the record that follows from the votes on existing traces and on erased ones.
+    """Add up the votes on a contributor's existing and erased traces.
 
     Args:
-        snapshot: The contributor's document, with the votes on erased traces.
+        snapshot: The contributor's document, which counts the votes on erased traces.
         by_type: The number of votes of each type on the contributor's existing traces.
     """
     data = snapshot.to_dict() or {}
@@ -165,7 +165,7 @@ def expected_record(
     return ContributorRecord(up=sums[VoteType.UP], down=sums[VoteType.DOWN])
 
 
-def stored_record(snapshot: DocumentSnapshot[Any]) -> ContributorRecord:
+def read_record(snapshot: DocumentSnapshot[Any]) -> ContributorRecord:
     """Return the record in a contributor's document."""
     return RECORD.load(snapshot.to_dict() or {})
 

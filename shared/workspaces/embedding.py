@@ -1,4 +1,4 @@
-"""Embeds the passages of uploaded documents during the call, or in a job if time runs out."""
+"""Embeds the passages of uploaded documents, during the call or later in a job."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from shared.workspaces.repository import Workspace
 
 BATCH_SIZE: Final = 32
-"""The number of passages that are embedded together, and stored together."""
+"""Passages are embedded and stored in batches of this many."""
 MAX_PASSAGES_PER_READ: Final = 320
 """One read checks at most this many passages for missing vectors."""
 MAX_PASSAGES_PER_COMMIT: Final = 250
 """One commit stores at most this many passages without vectors."""
 MAX_CHARACTERS_PER_COMMIT: Final = 300_000
-"""The passages without vectors in one commit have at most this many characters together."""
+"""One commit stores passages without vectors of at most this many characters in total."""
 
 
 class RejectedPassage(InvalidInput):
@@ -34,7 +34,7 @@ class RejectedPassage(InvalidInput):
     """
 
     def __init__(self, passage_id: str) -> None:
-        """Store the id, from which the caller can find the passage in the document."""
+        """Store the id, by which the caller finds the passage in the document."""
         super().__init__("The embedding model rejected a passage.")
         self.passage_id = passage_id
 
@@ -75,7 +75,7 @@ async def embed_stored_passages(  # noqa: PLR0913 - all are needed
     while remaining:
         block = remaining[:MAX_PASSAGES_PER_READ]
         remaining = remaining[MAX_PASSAGES_PER_READ:]
-        texts = await workspace.texts_without_vector(block, document.profile)
+        texts = await workspace.load_texts_without_vector(block, document.profile)
         vectors = await embed_passages(
             texts, document, workspace, ctx, has_time=has_time_for, on_embedded=on_embedded
         )
@@ -93,7 +93,7 @@ async def embed_passages(  # noqa: PLR0913 - all are needed
     has_time: Callable[[int], bool],
     on_embedded: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Vector]:
-    """Embed passages in batches. A batch is stored while the next one is embedded.
+    """Embed passages in batches. Each batch is stored while the next one is embedded.
 
     Args:
         texts: The cleaned texts by passage id.
@@ -114,7 +114,7 @@ async def embed_passages(  # noqa: PLR0913 - all are needed
     """
     vectors: dict[str, Vector] = {}
     remaining = list(texts)
-    storage_task = asyncio.create_task(asyncio.sleep(0))
+    storage_task = asyncio.create_task(asyncio.sleep(0))  # no batch is being stored yet
     try:
         while remaining and has_time(len(remaining)):
             batch = {passage_id: texts[passage_id] for passage_id in remaining[:BATCH_SIZE]}

@@ -1,8 +1,8 @@
 """Erases a workspace, children before parents, so that nothing is orphaned.
 
 The workspace's own document is marked first and deleted last. While it is marked, calls cannot
-upload to the workspace, and a later run continues an erasure that died. Every commit fails if the
-workspace is no longer marked.
+upload to the workspace, and a later run can continue an interrupted erasure. Every commit fails if
+the workspace is no longer marked.
 
 Documents and parts are deleted before passages. The commits of an upload or an answer fail if the
 document no longer exists, so a concurrent call cannot store passages after their deletion.
@@ -33,8 +33,8 @@ PAGE_SIZES: Final = {DOCUMENTS: 100, PARTS: 8, PASSAGES: 50, "answers": 8}
 """One commit deletes at most this many documents. Firestore rejects commits above 10 MiB, which
 includes the contents of deleted documents and their index entries."""
 _LONG_AGO: Final = from_microseconds(0)
-"""A workspace that is being erased has this time of last use, so that the purge job finds it if the
-run dies."""
+"""Marking a workspace sets its time of last use to this moment, so that the job `purge` finds the
+workspace if the run dies."""
 
 
 class WorkspaceErasure:
@@ -66,21 +66,21 @@ class WorkspaceErasure:
 
         return await self._database.retry_on_conflict(attempt)
 
-    async def pages(self) -> AsyncIterator[Counter[str]]:
-        """Delete a page at a time, and yield the numbers of deleted documents by kind.
+    async def delete_pages(self) -> AsyncIterator[Counter[str]]:
+        """Delete the workspace page by page, and yield the number of deleted documents by kind.
 
         `begin` must have marked the workspace. If another run finishes the erasure meanwhile,
         documents that are uploaded afterwards are kept.
         """
         database = self._database
-        replays = IdempotencyRecords(database, self._workspace.user_id)
+        answers = IdempotencyRecords(database, self._workspace.user_id)
         for kind in (DOCUMENTS, PARTS, PASSAGES):
             query = names_query(database.client, f"{self._workspace.path}/{kind}", PAGE_SIZES[kind])
             while snapshots := await database.find(query):
                 if not await self._delete(snapshots):
                     return
                 yield Counter({kind: len(snapshots)})
-        while snapshots := await replays.find_for(self._workspace.name, PAGE_SIZES["answers"]):
+        while snapshots := await answers.find_for(self._workspace.name, PAGE_SIZES["answers"]):
             if not await self._delete(snapshots):
                 return
             yield Counter(answers=len(snapshots))
@@ -91,7 +91,7 @@ class WorkspaceErasure:
         """Delete documents, or the workspace itself if there are none.
 
         Returns:
-            False if the workspace is not being erased. Nothing was deleted then.
+            False if the workspace is not being erased, so that nothing was deleted.
         """
 
         async def attempt() -> bool:

@@ -1,4 +1,4 @@
-"""Lists the workspaces of one user with their numbers of documents."""
+"""Lists one user's workspaces, and counts their documents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WorkspaceSummary:
 
     Attributes:
         task_id: The workspace's id.
-        touched_at: The time of the last use, to the hour.
+        touched_at: When the workspace was last used, to the hour.
         erasing: Whether the workspace is being erased, so that calls cannot use it.
     """
 
@@ -42,7 +42,7 @@ class UserWorkspaces:
         self._database = database
         self._path = f"users/{user_id}/{WORKSPACES}"
 
-    async def latest(self, limit: int) -> list[WorkspaceSummary]:
+    async def list_latest(self, limit: int) -> list[WorkspaceSummary]:
         """Load the most recently used workspaces, latest first. Costs one Firestore round trip."""
         query = latest_query(self._database.client, self._path, limit)
         fields = {
@@ -53,8 +53,8 @@ class UserWorkspaces:
             for task_id, data in fields.items()
         ]
 
-    async def document_counts(self, task_ids: Sequence[str]) -> list[int]:
-        """Count the documents of workspaces, including incomplete documents.
+    async def count_documents(self, task_ids: Sequence[str]) -> list[int]:
+        """Count the documents of each workspace, including incomplete documents.
 
         Costs one Firestore round trip.
         """

@@ -1,4 +1,4 @@
-"""Documents that a caller uploaded to a workspace, and their contents in parts.
+"""Documents that a caller uploaded to a workspace, and the parts that store their contents.
 
 The contents of a document are the positions and terms of its passages. They are stored in parts,
 which are separate Firestore documents. So a search by words costs a few reads per document instead
@@ -30,7 +30,7 @@ class DocumentStatus(StrEnum):
     """The state of a document's upload."""
 
     ARRIVING = "arriving"
-    """A call is storing the document, or died meanwhile. Another upload continues the work."""
+    """A call is storing the document, or died while doing so. Another upload continues the work."""
     WAITING = "waiting"
     """All of the text is stored, and a job computes the missing vectors."""
     READY = "ready"
@@ -48,7 +48,7 @@ class IndexProfile:
     Attributes:
         model: The embedding model.
         dimension: The length of the model's vectors.
-        analysis: The version of the terms, `shared.text.terms.ANALYSIS`.
+        analysis: The version of the analyzer, `shared.text.terms.ANALYZER_VERSION`.
     """
 
     model: str
@@ -62,20 +62,20 @@ class WorkspaceDocument:
 
     Attributes:
         document_id: A hash of the text.
-        upload_id: The id of the upload. A document that is erased and uploaded again has a new one.
+        upload_id: The id of the upload. Uploading an erased document again creates a new id.
         status: The state of the upload.
         profile: The versions with which the passages are indexed.
         passage_characters: The maximum length of a passage.
-        splitter: The version of the splitting, `shared.text.passages.CUTTING`.
+        splitter: The version of the passage splitter, `shared.text.passages.SPLITTER_VERSION`.
         characters: The length of the text.
-        passages: The number of different passages.
-        parts: The number of Firestore documents with the contents.
-        uploaded_at: The time of the upload.
+        passages: The number of distinct passages.
+        parts: The number of Firestore documents that store the contents.
+        uploaded_at: When the document was uploaded.
         prepaid: The id of a paid call that is not answered yet, or None.
-        reason: The reason why the upload failed, if it did.
-        leased_until: The time until which a call embeds the waiting passages, and others must not.
-        next_at: The time from which a job may continue, or None before the document waits.
-        tries: The number of failed attempts of a job since its last success.
+        reason: Why the upload failed, or None.
+        leased_until: Until when one call embeds the waiting passages, and other calls must not.
+        next_at: From when a job may embed the document, or None before the document waits.
+        tries: How often a job has failed to embed the document since the last success.
     """
 
     document_id: str
@@ -103,7 +103,7 @@ class WorkspacePassage:
         passage_id: A hash of the text.
         text: The cleaned text. Each run of white space is one space, and control characters are
             removed.
-        dated_at: The time of the latest upload with the passage, or None while it is unknown.
+        dated_at: When a document with the passage was last uploaded, or None while unknown.
     """
 
     passage_id: str
@@ -133,22 +133,22 @@ def content_id(text: str) -> str:
 
 
 def upload_facet(document: WorkspaceDocument) -> str:
-    """Return the entry in the `facets` of all passages that this upload of a document contains."""
+    """Return the facet that is stored with all passages of one upload of a document."""
     return f"document:{document.document_id}.{document.upload_id}"
 
 
 PART_BYTES: Final = 900_000
-"""A part has at most this size before compression, so that even incompressible text fits into a
+"""A part is at most this large before compression, so that even incompressible text fits into a
 Firestore document of 1 MiB."""
 _MAX_SPAN_BYTES: Final = 80
-"""A passage takes at most this many bytes in a part, besides its text and its terms."""
+"""A passage occupies at most this many bytes in a part, besides its text and its terms."""
 _MAX_POSTING_BYTES: Final = 20
-"""A term takes at most this many bytes for each passage, besides its letters."""
+"""A term occupies at most this many bytes for each passage, besides its letters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedPassage:
-    """A passage at its first occurrence in a document, with its terms.
+    """A passage where it first occurs in a document, with its terms.
 
     Attributes:
         passage_id: The id of the passage.
@@ -157,7 +157,7 @@ class ParsedPassage:
         end: The end of the passage.
         text: The original text, `document[start:end]`.
         cleaned: The text that is stored and embedded.
-        counts: The number of occurrences of each term in the passage.
+        counts: How often each term occurs in the passage.
     """
 
     passage_id: str
@@ -188,15 +188,15 @@ class PassageSpan:
 
 @dataclass(frozen=True, slots=True)
 class DocumentPart:
-    """Some passages of a document, in the order of their first occurrences.
+    """Some passages of a document, in the order in which they first occur.
 
     Attributes:
         ids: The ids of the passages.
         spans: The position, start and end of each passage.
         lengths: The number of terms of each passage, including repetitions.
         texts: The original texts that differ from the cleaned ones, by the passage's index.
-        terms: A list for each term, in which the index of a passage that contains the term and the
-            number of its occurrences alternate.
+        terms: A flat list for each term: the index of a passage that contains the term, how often
+            the term occurs there, the index of the next passage, and so on.
     """
 
     ids: list[str]
@@ -222,7 +222,7 @@ class DocumentPart:
             terms,
         )
 
-    def passage_spans(self) -> Iterator[tuple[str, PassageSpan]]:
+    def iterate_spans(self) -> Iterator[tuple[str, PassageSpan]]:
         """Yield the id and the span of each passage."""
         for index, (passage_id, span) in enumerate(zip(self.ids, self.spans, strict=True)):
             yield passage_id, PassageSpan(*span, self.texts.get(index))
@@ -242,31 +242,38 @@ def build_parts(passages: Sequence[ParsedPassage]) -> list[DocumentPart]:
     return parts
 
 
-def term_postings(
+def collect_postings(
     parts: Iterable[DocumentPart], terms: Iterable[str]
 ) -> tuple[dict[str, Postings], Totals]:
-    """Return the postings of the terms, and the totals of all passages.
+    """Collect the postings of the terms, and the totals of all passages, from parts.
 
     A passage that occurs in several documents is counted only once.
     """
     lengths: dict[str, int] = {}
-    entries: dict[str, dict[str, int]] = {term: {} for term in terms}
+    passages_by_term: dict[str, dict[str, int]] = {term: {} for term in terms}
     for part in parts:
         lengths.update(zip(part.ids, part.lengths, strict=True))
-        for term, passages in entries.items():
+        for term, passages in passages_by_term.items():
             numbers = iter(part.terms.get(term, ()))
+            # The iterator is zipped with itself to read pairs: a passage's index and a frequency.
             for index, tf in zip(numbers, numbers, strict=True):
                 passages[part.ids[index]] = pack(tf, part.lengths[index])
     postings = {
-        term: Postings(len(passages), passages) for term, passages in entries.items() if passages
+        term: Postings(len(passages), passages)
+        for term, passages in passages_by_term.items()
+        if passages
     }
     return postings, Totals(len(lengths), sum(lengths.values()))
 
 
-def rejection_message(parts: Iterable[DocumentPart], passage_id: str) -> str:
-    """Return a message about the characters of a document that the embedding model rejected."""
-    spans = (span for part in parts for name, span in part.passage_spans() if name == passage_id)
-    span = next(spans)
+def describe_rejection(parts: Iterable[DocumentPart], passage_id: str) -> str:
+    """Say which characters of a document the embedding model rejected."""
+    span = next(
+        span
+        for part in parts
+        for candidate_id, span in part.iterate_spans()
+        if candidate_id == passage_id
+    )
     return f"the embedding model rejected characters {span.start} to {span.end}"
 
 
@@ -282,7 +289,7 @@ def _add(passage: ParsedPassage, part: DocumentPart) -> None:
 
 
 def _bound_size_in_part(passage: ParsedPassage) -> int:
-    """Return an upper bound of the size of a passage in JSON, in bytes."""
+    """Return how many bytes a passage occupies in a part's JSON at most."""
     text_bytes = 0
     if passage.text != passage.cleaned:
         text_bytes = len(json.dumps(passage.text, ensure_ascii=False).encode())

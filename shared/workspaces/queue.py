@@ -1,4 +1,4 @@
-"""The documents and workspaces of all users that wait for a job to embed or purge them."""
+"""Finds documents to embed and workspaces to purge, across all users."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
 
 class WorkspaceQueue:
-    """The work of jobs on all users' documents and workspaces."""
+    """The documents and workspaces of all users that wait for a job."""
 
     def __init__(self, database: Database) -> None:
         """Store the database to read from."""
         self._database = database
 
-    async def due(self, now: datetime, limit: int) -> list[tuple[Workspace, WorkspaceDocument]]:
+    async def list_due(
+        self, now: datetime, limit: int
+    ) -> list[tuple[Workspace, WorkspaceDocument]]:
         """Load the documents that are due for embedding, the longest due first.
 
         Costs one Firestore round trip.
@@ -40,8 +42,8 @@ class WorkspaceQueue:
         """Count the documents that wait for vectors, due or not. Costs one Firestore round trip."""
         return await self._database.count(waiting_query(self._database.client))
 
-    async def idle(self, before: datetime, limit: int) -> list[Workspace]:
-        """Load the workspaces last used before a moment, or partly erased.
+    async def list_idle(self, before: datetime, limit: int) -> list[Workspace]:
+        """Load the workspaces that were last used before a time, or are partly erased.
 
         Costs one Firestore round trip.
         """
@@ -49,11 +51,11 @@ class WorkspaceQueue:
         return [self._to_workspace(snapshot) for snapshot in await self._database.find(query)]
 
     async def count_idle(self, before: datetime) -> int:
-        """Count the workspaces last used before a moment. Costs one Firestore round trip."""
+        """Count the workspaces that `list_idle` would find. Costs one Firestore round trip."""
         return await self._database.count(idle_query(self._database.client, before))
 
     def _to_workspace(self, snapshot: DocumentSnapshot[Any]) -> Workspace:
-        """Return the workspace of a Firestore document, which may be the workspace itself."""
+        """Return the workspace that a Firestore document belongs to, or is."""
         _, user_id, _, task_id, *_ = snapshot.reference.path.split("/")
         return Workspace(self._database, user_id, task_id)
 
@@ -70,7 +72,7 @@ def due_query(client: AsyncClient, now: datetime) -> AsyncQuery:
 
 
 def idle_query(client: AsyncClient, before: datetime) -> AsyncQuery:
-    """Query the workspaces last used before a moment, the longest unused first."""
+    """Query the workspaces that were last used before a time, the longest unused first."""
     is_idle = FieldFilter("touched_at", "<", before)
     return client.collection_group(WORKSPACES).where(filter=is_idle).order_by("touched_at")
 

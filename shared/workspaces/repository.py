@@ -6,12 +6,12 @@ user, so that no query reads the workspace of another user. A workspace has thre
 - `documents/{hash of the text}` stores the state of a document's upload. Its status is written
   last, so searches ignore a document until the status is `ready`.
 - `passages/{hash of the cleaned text}` is a passage, stored once for all documents that contain it.
-  Its `facets` list these documents. The content follows from the id, so that concurrent writers of
-  a passage write the same.
+  Its `facets` list these documents. The id determines the text, so concurrent writers of a passage
+  write the same text.
 - `parts/{document}.{upload}.{number}` contains the spans and the terms of passages, see
   `shared.workspaces.model`. `parts/{document}.{upload}` is an empty marker: all commits for the
-  document update it, and therefore fail after an erasure. So a late write neither leaves orphans
-  nor mixes with a later upload of the same text.
+  document update the marker, and therefore fail after an erasure. So a late write neither leaves
+  orphans nor mixes with a later upload of the same text.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class DocumentErased(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class StoredPassages:
-    """The stored data of some passages.
+    """What is stored of some passages.
 
     Attributes:
         vectors: The existing vectors by passage id.
@@ -109,7 +109,7 @@ class WorkspaceRecord:
     """A workspace as it was read.
 
     Attributes:
-        touched_at: The time of the last use, or None if the workspace is new.
+        touched_at: When the workspace was last used, or None if it is new.
         erasing: Whether the erasure of the workspace has begun.
         snapshot: The Firestore document of the workspace.
     """
@@ -126,7 +126,7 @@ class DocumentRecord:
     Attributes:
         workspace: The workspace.
         document: The document, or None if it is not stored.
-        snapshot: The Firestore document of the document.
+        snapshot: The Firestore document that stores it.
     """
 
     workspace: WorkspaceRecord
@@ -167,9 +167,9 @@ class Workspace:
     """The documents of one workspace.
 
     Attributes:
-        user_id: The user of the workspace.
-        name: The path of the workspace below the user.
-        path: The whole path of the workspace.
+        user_id: The user who owns the workspace.
+        name: The path of the workspace below its user.
+        path: The full path of the workspace.
     """
 
     def __init__(self, database: Database, user_id: str, task_id: str) -> None:
@@ -210,7 +210,7 @@ class Workspace:
     async def load_parts(
         self, documents: Sequence[WorkspaceDocument]
     ) -> dict[str, list[DocumentPart]]:
-        """Load the existing parts of documents by document id.
+        """Load the parts of documents that exist, by document id.
 
         Costs one Firestore round trip.
         """
@@ -221,9 +221,9 @@ class Workspace:
             for name in names
         ]
         snapshots = await self._get_all(references, ["data"])
-        data = {snapshot.id: snapshot.get("data") for snapshot in snapshots}
+        encoded = {snapshot.id: snapshot.get("data") for snapshot in snapshots}
         parts = await asyncio.to_thread(
-            lambda: {name: DocumentPart.from_bytes(value) for name, value in data.items()}
+            lambda: {name: DocumentPart.from_bytes(stored) for name, stored in encoded.items()}
         )
         return {
             document_id: [parts[name] for name in names if name in parts]
@@ -246,26 +246,32 @@ class Workspace:
     async def load_stored_passages(
         self, passage_ids: Sequence[str], document: WorkspaceDocument
     ) -> StoredPassages:
-        """Load the stored data of a document's passages.
+        """Load the vectors of a document's passages, and which passages its upload has stored.
 
         Costs one Firestore round trip.
         """
-        # The exact vectors, because a call that continues an upload must rank its passages as one
-        # that has uploaded all of them.
+        # Exact vectors are loaded, because a call that continues an upload must rank passages like
+        # one that uploads all of them.
         fields = await self._load_passages(passage_ids, ["embedding", "embedding_model", "facets"])
         facet = upload_facet(document)
         profile = document.profile
         vectors = {
-            name: tuple(data["embedding"])
-            for name, data in fields.items()
+            passage_id: tuple(data["embedding"])
+            for passage_id, data in fields.items()
             if "embedding" in data and data.get("embedding_model") == profile.model
         }
         return StoredPassages(
-            {name: vector for name, vector in vectors.items() if len(vector) == profile.dimension},
-            frozenset(name for name, data in fields.items() if facet in data.get("facets", ())),
+            {
+                passage_id: vector
+                for passage_id, vector in vectors.items()
+                if len(vector) == profile.dimension
+            },
+            frozenset(
+                passage_id for passage_id, data in fields.items() if facet in data.get("facets", ())
+            ),
         )
 
-    async def texts_without_vector(
+    async def load_texts_without_vector(
         self, passage_ids: Sequence[str], profile: IndexProfile
     ) -> dict[str, str]:
         """Load the texts of the passages that still need a vector, by passage id.
@@ -274,12 +280,16 @@ class Workspace:
         """
         fields = await self._load_passages(passage_ids, ["text", *COMPACT_FIELDS])
         vectors = await self._load_vectors(fields, profile)
-        return {name: data["text"] for name, data in fields.items() if name not in vectors}
+        return {
+            passage_id: data["text"]
+            for passage_id, data in fields.items()
+            if passage_id not in vectors
+        }
 
     def upload_writes(
         self, record: DocumentRecord, document: WorkspaceDocument, now: datetime
     ) -> list[Write]:
-        """Build the writes that begin an upload. They are rejected if the document has changed."""
+        """Build the writes that begin an upload. They fail if the document has changed."""
         workspace = {"touched_at": now}
         if record.workspace.touched_at is None:
             workspace["created_at"] = now
@@ -289,37 +299,39 @@ class Workspace:
             put_if_unchanged(record.snapshot, _CODEC.write(document)),
             lambda batch: batch.create(marker, {"kept_at": now}),
         ]
-        if previous := record.document:  # without its marker, the previous upload cannot continue
+        if previous := record.document:  # deleting its marker stops the previous upload
             parts = [self._get_reference(PARTS, name) for name in part_names(previous)]
             obsolete = [self._get_marker(previous), *parts]
             writes += [_build_deletion(reference) for reference in obsolete[:MAX_DELETED_PARTS]]
         return writes
 
     def touch_writes(self, workspace: WorkspaceRecord, now: datetime) -> list[Write]:
-        """Build the write that records the use of the workspace, unless a recent use is stored."""
+        """Build the write that records a use of the workspace, unless a recent use is stored."""
         if workspace.touched_at is None or now - workspace.touched_at < TOUCH_INTERVAL:
             return []
         return [put_if_unchanged(workspace.snapshot, {"touched_at": now})]
 
     def lease_write(self, record: DocumentRecord, until: datetime) -> Write:
         """Build the write that lets a call take over the embedding, unless another was faster."""
-        return _put(record, leased_until=until)
+        return _build_update(record, leased_until=until)
 
     def defer_write(self, record: DocumentRecord, payment: str, now: datetime) -> Write:
         """Build the write that leaves the embedding to a job, and stores which call has paid."""
         status = DocumentStatus.WAITING
-        return _put(record, status=status, next_at=now, tries=0, reason=None, prepaid=payment)
+        return _build_update(
+            record, status=status, next_at=now, tries=0, reason=None, prepaid=payment
+        )
 
     def spend_prepayment_write(self, record: DocumentRecord) -> Write:
-        """Build the write that records that the paid call was answered. It succeeds only once."""
-        return _put(record, prepaid=None)
+        """Build the write that records the answer to the paid call. It succeeds only once."""
+        return _build_update(record, prepaid=None)
 
     async def mark_failed(self, record: DocumentRecord, reason: str) -> None:
         """Record that a document cannot be embedded, unless the document has changed.
 
         Costs one Firestore round trip.
         """
-        write = _put(record, status=DocumentStatus.FAILED, reason=reason)
+        write = _build_update(record, status=DocumentStatus.FAILED, reason=reason)
         await self._database.commit_skipping_conflicts([write])
 
     async def store_passages(
@@ -341,7 +353,7 @@ class Workspace:
             fields: dict[str, Any] = {"text": text, "facets": ArrayUnion([facet])}
             if vector := vectors.get(passage_id):
                 fields |= vector_fields(vector, document.profile.model)
-            writes.append(_merge(self._get_reference(PASSAGES, passage_id), fields))
+            writes.append(_build_merge(self._get_reference(PASSAGES, passage_id), fields))
         await self._commit(document, writes)
 
     async def store_parts(self, document: WorkspaceDocument, parts: Sequence[DocumentPart]) -> None:
@@ -350,16 +362,16 @@ class Workspace:
         Raises:
             DocumentErased: The document has since been erased.
         """
-        data = await asyncio.to_thread(lambda: [part.to_bytes() for part in parts])
+        encoded = await asyncio.to_thread(lambda: [part.to_bytes() for part in parts])
         writes = [
-            _merge(self._get_reference(PARTS, name), {"data": value})
-            for name, value in zip(part_names(document), data, strict=True)
+            _build_merge(self._get_reference(PARTS, name), {"data": part})
+            for name, part in zip(part_names(document), encoded, strict=True)
         ]
         for start in range(0, len(writes), MAX_WRITTEN_PARTS):
             await self._commit(document, writes[start : start + MAX_WRITTEN_PARTS])
 
     async def update(self, document: WorkspaceDocument, **changes: Any) -> WorkspaceDocument:
-        """Change fields of a document, and return the new document. Costs one round trip.
+        """Change fields of a document, and return the changed document. Costs one round trip.
 
         Raises:
             DocumentErased: The document has since been erased.
@@ -375,7 +387,7 @@ class Workspace:
         return lambda batch: batch.update(marker, {"kept_at": SERVER_TIMESTAMP})
 
     async def all_exist(self, documents: Sequence[WorkspaceDocument]) -> bool:
-        """Return whether all documents exist completely.
+        """Return whether all documents and their markers exist.
 
         Costs one Firestore round trip.
         """
@@ -414,22 +426,22 @@ class Workspace:
         self, passage_ids: Sequence[str], fields: Sequence[str]
     ) -> dict[str, dict[str, Any]]:
         """Load the fields of existing passages, by passage id."""
-        references = [self._get_reference(PASSAGES, name) for name in passage_ids]
+        references = [self._get_reference(PASSAGES, passage_id) for passage_id in passage_ids]
         snapshots = await self._get_all(references, fields)
         return {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
 
     async def _load_vectors(
         self, fields: Mapping[str, dict[str, Any]], profile: IndexProfile
     ) -> dict[str, Vector]:
-        """Return the vectors of this profile among those of these passages, by passage id."""
-        of_model = {
-            name: data
-            for name, data in fields.items()
+        """Load the compact vectors that passages have under this profile, by passage id."""
+        same_model = {
+            passage_id: data
+            for passage_id, data in fields.items()
             if data.get("embedding_model") == profile.model
         }
         collection = f"{self.path}/{PASSAGES}"
-        compact = await load_compact(of_model, collection, self._database, profile.dimension)
-        return {name: from_compact(data) for name, data in compact.items()}
+        compact = await load_compact(same_model, collection, self._database, profile.dimension)
+        return {passage_id: from_compact(data) for passage_id, data in compact.items()}
 
     async def _get_all(
         self, references: Sequence[AsyncDocumentReference], fields: Sequence[str]
@@ -448,7 +460,7 @@ class Workspace:
 
 
 def to_document(snapshot: DocumentSnapshot[Any]) -> WorkspaceDocument:
-    """Convert a Firestore document to a document of a workspace."""
+    """Read a workspace document from the Firestore document that stores it."""
     return _CODEC.load(snapshot.to_dict() or {})
 
 
@@ -486,8 +498,8 @@ def _to_passage(passage_id: str, data: dict[str, Any]) -> WorkspacePassage:
     return WorkspacePassage(passage_id, data["text"])
 
 
-def _put(record: DocumentRecord, **changes: Any) -> Write:
-    """Build a write of some fields that is rejected if the document has changed since."""
+def _build_update(record: DocumentRecord, **changes: Any) -> Write:
+    """Build the write that changes fields. It fails if the document has changed since."""
     return put_if_unchanged(record.snapshot, _to_stored_fields(changes))
 
 
@@ -500,5 +512,5 @@ def _build_deletion(reference: AsyncDocumentReference) -> Write:
     return lambda batch: batch.delete(reference)
 
 
-def _merge(reference: AsyncDocumentReference, fields: dict[str, Any]) -> Write:
+def _build_merge(reference: AsyncDocumentReference, fields: dict[str, Any]) -> Write:
     return lambda batch: batch.set(reference, fields, merge=True)

@@ -21,7 +21,7 @@ from shared.extractions.model import (
     Pattern,
     Pitfall,
     Step,
-    extraction_id,
+    compute_extraction_id,
 )
 from shared.extractions.repository import Extractions
 from shared.knowledge.queue import ChunkQueue
@@ -69,7 +69,7 @@ def methodology(name: str = "Baking", **fields: Any) -> Methodology:
 def make_extraction(chunk: Chunk, content: Content, *topics: str, **fields: Any) -> Extraction:
     """Return an extraction from a chunk about these topics. `fields` override the defaults."""
     defaults: dict[str, Any] = {
-        "extraction_id": extraction_id(chunk.chunk_id, content),
+        "extraction_id": compute_extraction_id(chunk.chunk_id, content),
         "content": content,
         "topics": topics,
         "quote": chunk.content[:20],
@@ -98,7 +98,9 @@ async def replace_extractions(
     texts = [extraction.content.text for extraction in extractions]
     vectors = await ctx.embedder.embed(texts, Purpose.DOCUMENT) if texts else []
     new_extractions = list(zip(extractions, vectors, strict=True))
-    step_result = Extractions(ctx.database).replacement(chunk, new_extractions, ctx.embedder.model)
+    step_result = Extractions(ctx.database).build_replacement(
+        chunk, new_extractions, ctx.embedder.model
+    )
     return await ChunkQueue(ctx.database).complete("extract", [step_result])
 
 

@@ -135,7 +135,7 @@ async def _run_order(order: dict[str, Any], app: App) -> None:
         database = app.context(caller, Meter()).database
         erasure = WorkspaceErasure(database, Workspace(database, order["user"], order["erase"]))
         await erasure.begin()
-        async for _ in erasure.pages():
+        async for _ in erasure.delete_pages():
             pass
         return
     tool = tool_named(order.get("tool", "extract_key_info"))

@@ -53,5 +53,5 @@ async def fetch_due(ctx: Context, server: DocumentServer) -> Report:
 
 async def only_link(ctx: Context) -> Link:
     """Return the only link that is stored."""
-    [link] = await SavedLinks(ctx.database).newest(2)
+    [link] = await SavedLinks(ctx.database).list_newest(2)
     return link

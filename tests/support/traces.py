@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.traces.corpus import index_entry
+from shared.traces.corpus import build_index_entry
 from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import Traces
 from tests.support.tool_calls import ANNA, STRANGER, call_result, make_call_request, tool_named
@@ -69,8 +69,8 @@ async def store_trace(app: App, title: str) -> str:
         created_at=ctx.clock(),
         updated_at=ctx.clock(),
     )
-    entry = await index_entry(trace, ctx)
-    await ctx.database.commit(Traces(ctx.database).create(trace, entry))
+    entry = await build_index_entry(trace, ctx)
+    await ctx.database.commit(Traces(ctx.database).creation_writes(trace, entry))
     return trace.trace_id
 
 

@@ -61,7 +61,7 @@ async def erase(ctx: Context, task: str, user: str = "reader") -> None:
     """Erase a workspace completely."""
     erasure = make_erasure(ctx, task, user)
     assert await erasure.begin()
-    async for _ in erasure.pages():
+    async for _ in erasure.delete_pages():
         pass
 
 

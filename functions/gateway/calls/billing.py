@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from shared.accounts.account import format_dollars
-from shared.accounts.call_record import SUCCESS, Bill, CallEntry, CallRecord, argument_sizes
+from shared.accounts.call_record import SUCCESS, Bill, CallEntry, CallRecord, measure_arguments
 from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.calls import CallRecords
 from shared.core.errors import PlatformFault, Unauthorized, Unavailable
@@ -166,7 +166,7 @@ def make_bill(tool: Declaration, request: CallRequest, now: datetime) -> Bill:
         writes=tool.effect is not Effect.READ,
         entry=CallEntry(
             started_at=now,
-            arguments=argument_sizes(request.arguments, properties),
+            arguments=measure_arguments(request.arguments, properties),
             task=request.caller.task,
         ),
     )

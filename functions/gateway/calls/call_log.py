@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from shared.accounts.call_record import argument_sizes
+from shared.accounts.call_record import measure_arguments
 from shared.core.errors import InvalidInput
 from shared.core.log import log
 
@@ -94,7 +94,7 @@ def hash_task(task: str, user_id: str | None, keyring: Keyring) -> str:
 
 
 def _measure_arguments(tool: Declaration, request: CallRequest) -> dict[str, int]:
-    return argument_sizes(request.arguments, tool.input_schema.get("properties", {}))
+    return measure_arguments(request.arguments, tool.input_schema.get("properties", {}))
 
 
 def _name_invalid_arguments(tool: Declaration, answer: CallAnswer) -> list[str]:

@@ -80,7 +80,7 @@ class ExternalBilling:
     async def settle(self, reservation: Reservation, cost: int, entry: CallEntry) -> int:
         """Charge a call. If the service fails, the record stays `reserved`."""
         record = reservation.record
-        charge = record.charge(cost, entry)
+        charge = record.compute_charge(cost, entry)
         if record.is_open and not await self._try("settle", reservation, charge):
             await self._records.leave_open(reservation, entry)
             return 0

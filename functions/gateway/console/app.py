@@ -36,7 +36,9 @@ def console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -> Rou
         passage_map.PATH: passage_map.show,
         "/clusters/{cluster_id}": clusters.show,
     }
+    # Pages are not compressed: they hold the token of forms beside text that others may choose.
     points = GZipMiddleware(request_response(visits.data(passage_map.send_points)))
+    static_files = GZipMiddleware(request_response(serve_static_file))
     return Router(
         [
             *(Route(path, visits.page(show), methods=["GET"]) for path, show in pages.items()),
@@ -48,7 +50,7 @@ def console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -> Rou
             Route("/you", visits.form(account.change), methods=["POST"]),
             Route(KEY_PATH, visits.form(keys.begin), methods=["POST"]),
             *visits.session_routes(),
-            Route("/static/{name}", serve_static_file, methods=["GET"]),
+            Route("/static/{name}", static_files, methods=["GET"]),
         ],
         default=visits.answer_not_found,
         redirect_slashes=False,

@@ -100,7 +100,7 @@ class PassageReader:
             neighbours = await asyncio.gather(*map(self._find_neighbours, extractions))
             await wait_for_turn()
             extractions = list(map(self._mark_duplicate, extractions, neighbours))
-        return Extractions(self._context.database).replacement(
+        return Extractions(self._context.database).build_replacement(
             chunk, extractions, self._context.embedder.model
         )
 
@@ -145,7 +145,7 @@ class PassageReader:
     async def _find_neighbours(self, embedded_extraction: Embedded) -> list[Similar]:
         """Return the similar extractions in the database, without those about to be replaced."""
         extraction, vector = embedded_extraction
-        neighbours = await Extractions(self._context.database).nearest_above(
+        neighbours = await Extractions(self._context.database).find_similar(
             vector,
             extraction.type,
             MAX_CANDIDATES + len(self._order.replaced),

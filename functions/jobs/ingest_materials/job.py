@@ -13,7 +13,7 @@ from shared.index.embedding_space import EmbeddingSpace
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Failure, Job, Report
 from shared.workspaces.embedding import RejectedPassage, embed_stored_passages
-from shared.workspaces.model import DocumentStatus, rejection_message
+from shared.workspaces.model import DocumentStatus, describe_rejection
 from shared.workspaces.queue import WorkspaceQueue
 from shared.workspaces.repository import DocumentErased
 
@@ -45,7 +45,7 @@ async def ingest_materials(ctx: Context, budget: Budget) -> Report:
     report = Report()
     # Vectors of two models must never be mixed in one database.
     await EmbeddingSpace(ctx.database).claim(ctx.embedder)
-    while due := await WorkspaceQueue(ctx.database).due(ctx.clock(), PAGE_SIZE):
+    while due := await WorkspaceQueue(ctx.database).list_due(ctx.clock(), PAGE_SIZE):
         for workspace, document in due:
             try:
                 await _process(workspace, document, ctx, budget, report)
@@ -65,7 +65,7 @@ async def _process(
         status = await _embed(workspace, document, ctx, budget, report)
     except RejectedPassage as error:
         parts = await workspace.load_contents(document)
-        await _give_up(workspace, document, rejection_message(parts, error.passage_id), report)
+        await _give_up(workspace, document, describe_rejection(parts, error.passage_id), report)
     except (DocumentErased, LeaseLost):
         # Both are Carrel's errors, too, but neither is a failure of the document.
         raise

@@ -43,7 +43,7 @@ async def erase_idle(ctx: Context, budget: Budget, report: Report) -> None:
 async def _load_idle_workspaces(
     cutoff: datetime, failed_paths: Collection[str], ctx: Context
 ) -> list[Workspace]:
-    page = await WorkspaceQueue(ctx.database).idle(cutoff, PAGE_SIZE + len(failed_paths))
+    page = await WorkspaceQueue(ctx.database).list_idle(cutoff, PAGE_SIZE + len(failed_paths))
     return [workspace for workspace in page if workspace.path not in failed_paths]
 
 
@@ -53,7 +53,7 @@ async def _erase(
     erasure = WorkspaceErasure(ctx.database, workspace)
     if not await erasure.begin(idle_since=cutoff):
         return
-    async for deleted in erasure.pages():
+    async for deleted in erasure.delete_pages():
         report.counts += deleted
         if budget.spent:
             return

@@ -66,7 +66,7 @@ async def delete_orphaned_extractions(ctx: Context, budget: Budget, report: Repo
     upkeep = ExtractionUpkeep(ctx.database)
 
     async def process(position: str) -> str | None:
-        page = await upkeep.page(position)
+        page = await upkeep.load_page(position)
         deleted = await upkeep.delete_orphans(await upkeep.find_orphans(page))
         report.counts += Counter(extractions=deleted)
         return page[-1].id if page else None

@@ -11,8 +11,8 @@ from shared.pipeline.worker import run_isolated
 from shared.traces.erasure import (
     MAX_FOLLOWERS,
     TraceErasure,
-    set_superseded_by,
-    set_supersedes,
+    superseded_by_write,
+    supersedes_write,
 )
 from shared.traces.repository import Traces
 
@@ -37,7 +37,7 @@ async def erase_withdrawn(ctx: Context, budget: Budget, report: Report) -> None:
     A trace that is restored during the run stays.
     """
     erasure = TraceErasure(ctx.database)
-    for trace_id in await erasure.unfinished(PAGE_SIZE):
+    for trace_id in await erasure.list_unfinished(PAGE_SIZE):
         await run_isolated(
             f"traces/{trace_id}", _finish(trace_id, ctx, budget, report), ctx, report
         )
@@ -57,7 +57,7 @@ async def erase_withdrawn(ctx: Context, budget: Budget, report: Report) -> None:
 
 async def _load_withdrawn(before: datetime, failed: Collection[str], ctx: Context) -> list[str]:
     erasure = TraceErasure(ctx.database)
-    page = await erasure.withdrawn(before, PAGE_SIZE + len(failed))
+    page = await erasure.list_withdrawn(before, PAGE_SIZE + len(failed))
     return [trace_id for trace_id in page if trace_id not in failed]
 
 
@@ -85,12 +85,12 @@ async def _begin(trace_id: str, before: datetime, ctx: Context) -> bool:
     erasure, stored = TraceErasure(ctx.database), await Traces(ctx.database).get(trace_id)
     if stored is None or not _was_withdrawn_before(stored, before):
         return False
-    followers = await erasure.followers(trace_id)
-    links = [set_supersedes(trace, _choose_predecessor(trace, stored)) for trace in followers]
+    followers = await erasure.load_followers(trace_id)
+    links = [supersedes_write(trace, _choose_predecessor(trace, stored)) for trace in followers]
     while len(followers) == MAX_FOLLOWERS:
         await ctx.database.commit(links)
-        followers = await erasure.followers(trace_id)
-        links = [set_supersedes(trace, _choose_predecessor(trace, stored)) for trace in followers]
+        followers = await erasure.load_followers(trace_id)
+        links = [supersedes_write(trace, _choose_predecessor(trace, stored)) for trace in followers]
     await erasure.begin(
         stored, [*links, *await _build_predecessor_writes(stored, ctx)], ctx.clock()
     )
@@ -125,12 +125,12 @@ async def _build_predecessor_writes(deleted: StoredTrace, ctx: Context) -> list[
     if predecessor is None or predecessor.trace.superseded_by != deleted.trace.trace_id:
         return []
     if deleted.trace.superseded_by:
-        return [set_superseded_by(predecessor.snapshot, deleted.trace.superseded_by)]
-    from shared.traces.corpus import index_entry
+        return [superseded_by_write(predecessor.snapshot, deleted.trace.superseded_by)]
+    from shared.traces.corpus import build_index_entry
 
     trace = replace(predecessor.trace, superseded_by=None)
-    entry = await index_entry(trace, ctx) if trace.is_listed else None
-    return Traces(ctx.database).update(predecessor, trace, entry)
+    entry = await build_index_entry(trace, ctx) if trace.is_listed else None
+    return Traces(ctx.database).update_writes(predecessor, trace, entry)
 
 
 async def _count(ctx: Context) -> int:

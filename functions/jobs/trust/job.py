@@ -11,7 +11,7 @@ from shared.pipeline.worker import run_isolated
 from shared.runtime.job import Job, Report
 from shared.traces.repository import to_trace
 from shared.traces.trust import VoteType
-from shared.traces.vote_recount import VoteRecount, expected_record, stored_record
+from shared.traces.vote_recount import VoteRecount, compute_record, read_record
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -57,11 +57,11 @@ async def _recount_latest(
 ) -> None:
     """Recount traces with votes since the last run. The weekly round recounts records."""
     recount, until = VoteRecount(ctx.database), since
-    async for latest_votes in recount.voted_since(since):
+    async for latest_votes in recount.iterate_votes_since(since):
         if budget.spent and until > since:
             report.finished = False
             break
-        for snapshot in await recount.traces(list(latest_votes)):
+        for snapshot in await recount.load_traces(list(latest_votes)):
             work = _recount_trace(snapshot, Counter(), ctx, report)
             await run_isolated(f"traces/{snapshot.id}", work, ctx, report)
         until = min(max(latest_votes.values()), start - MAX_CLOCK_SKEW)
@@ -74,7 +74,7 @@ async def _recount_all(ctx: Context, budget: Budget, report: Report) -> None:
     recount, progress = VoteRecount(ctx.database), SweepProgress(ctx.database, NAME)
     position, recounted_contributors = await progress.due(ROUND, ctx.clock(), ROUND_INTERVAL), 0
     while position is not None:
-        user_id = await recount.next_contributor(position)
+        user_id = await recount.find_next_contributor(position)
         if user_id is None:
             if position:
                 await progress.complete(ROUND, ctx.clock())
@@ -97,8 +97,8 @@ async def _recount_contributor(user_id: str, ctx: Context, budget: Budget, repor
         work = _recount_trace(trace, by_type, ctx, report)
         is_complete &= await run_isolated(f"traces/{trace.id}", work, ctx, report)
         budget.progress(1)
-    record = expected_record(snapshot, by_type)
-    if is_complete and record != stored_record(snapshot):
+    record = compute_record(snapshot, by_type)
+    if is_complete and record != read_record(snapshot):
         was_corrected = await recount.correct_record(snapshot, record)
         report.counts += Counter(records=was_corrected, busy=not was_corrected)
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from infra.local.sample.knowledge import FOLDER, chunks_by_highlight
 from shared.ai.embedding import Purpose
-from shared.extractions.model import CONTENTS, Extraction, ExtractionType, extraction_id
+from shared.extractions.model import CONTENTS, Extraction, ExtractionType, compute_extraction_id
 from shared.extractions.repository import Extractions
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
@@ -53,7 +53,7 @@ class SampleExtraction(BaseModel):
         """Build the stored form of this extraction for a chunk."""
         content = CONTENTS[self.type].model_validate(self.content)
         return Extraction(
-            extraction_id=extraction_id(chunk.chunk_id, content),
+            extraction_id=compute_extraction_id(chunk.chunk_id, content),
             content=content,
             topics=self.topics,
             quote=self.quote,
@@ -124,7 +124,7 @@ async def _has_other_sample_extractions(
     """Return whether a chunk's extractions differ from the expected ones and are all samples."""
     if set(chunk.extracted) == {extraction.extraction_id for extraction in expected}:
         return False
-    stored = await Extractions(ctx.database).load_of_chunk(chunk)
+    stored = await Extractions(ctx.database).load_by_chunk(chunk)
     return all(extraction.model == MODEL for extraction in stored)
 
 
@@ -136,7 +136,7 @@ async def _store(
     texts = [item.content.text for _, extractions in changes for item in extractions]
     vectors = iter(await embedder.embed(texts, Purpose.DOCUMENT) if texts else [])
     replacements = [
-        Extractions(ctx.database).replacement(
+        Extractions(ctx.database).build_replacement(
             chunk, [(item, next(vectors)) for item in extractions], embedder.model
         )
         for chunk, extractions in changes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
-from shared.traces.corpus import index_entry
+from shared.traces.corpus import build_index_entry
 from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import Traces
 
@@ -26,7 +26,9 @@ async def share_traces(ctx: Context, budget: Budget) -> Report:
     report = Report()
     for trace in sample_traces(ctx):
         if not await Traces(ctx.database).get(trace.trace_id):
-            writes = Traces(ctx.database).create(trace, await index_entry(trace, ctx))
+            writes = Traces(ctx.database).creation_writes(
+                trace, await build_index_entry(trace, ctx)
+            )
             await ctx.database.commit(writes)
             report.counts["shared"] += 1
         budget.progress(1)

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from shared.firestore.database import Connection
 
 READ_TIMEOUT_SECONDS: Final = 5.0
-"""How long a call waits for this database, at most, before its tool runs."""
+"""A call waits at most this long for this database before its tool runs."""
 
 
 class AccessStore:
-    """The repositories of the database `access`, which are imported when they are first used."""
+    """The repositories of the database `access`. Each is imported when it is first used."""
 
     def __init__(self, connection: Connection, meter: Meter | None = None) -> None:
         """Store the connection, and count reads and writes in `meter`."""

@@ -34,11 +34,11 @@ class Accounts:
         self._database = database
 
     async def get(self, user_id: str) -> Account:
-        """Load a user's account, or an empty one if nothing was ever stored."""
+        """Load a user's account, or return an empty account if none is stored."""
         return to_account(await self._database.get(self._get_reference(user_id)))
 
     async def credit(self, user_id: str, amount: int, now: datetime) -> Account:
-        """Add micro-dollars to a balance or withdraw some, and return the account.
+        """Add micro-dollars to a balance, or withdraw a negative amount. Return the account.
 
         The commit also writes a document below the account. If the response is lost, this document
         shows that the commit succeeded.
@@ -81,21 +81,21 @@ class Accounts:
         """Set a user's role, or remove it with None, so that the deployment's default applies."""
         await self._set(user_id, {"role": role and role.value})
 
-    async def server_time(self) -> datetime:
+    async def get_server_time(self) -> datetime:
         """Return the database's time, because a laptop's clock may be hours wrong."""
         snapshot = await self._database.get(self._get_reference("nobody"), [])
         read_time: datetime = snapshot.read_time
         return read_time
 
     async def revoke(self, user_id: str, until: datetime) -> None:
-        """Invalidate all of a user's credentials that were created until the given time."""
+        """Invalidate all of a user's credentials that were created up to the given time."""
         await self._set(user_id, {"revoked_before": until})
 
     async def end_grant_write(self, user_id: str, grant_id: str) -> Write:
-        """Return the write that invalidates a grant's access tokens, to commit when the grant ends.
+        """Build the write that invalidates a grant's access tokens, to commit when the grant ends.
 
-        The write also removes earlier grants whose last access tokens have expired. It uses the
-        database's clock, because an instance with a wrong clock would make tokens valid again.
+        The write also removes earlier grants whose last access tokens have expired. The time is the
+        database's, because an instance with a wrong clock would make tokens valid again.
         """
         snapshot = await self._database.get(self._get_reference(user_id))
         now = snapshot.read_time
@@ -120,15 +120,15 @@ class Accounts:
 _HOLD: Final = Codec(Hold)
 
 
-def _holds(data: Mapping[str, Any]) -> dict[str, Hold]:
+def _read_holds(data: Mapping[str, Any]) -> dict[str, Hold]:
     return {call_id: _HOLD.load(hold) for call_id, hold in data.items()}
 
 
-_CODEC: Final = Codec(Account, "user_id", readers={"held": _holds, "role": Role})
+_CODEC: Final = Codec(Account, "user_id", readers={"held": _read_holds, "role": Role})
 
 
 def to_account(snapshot: DocumentSnapshot[Any]) -> Account:
-    """Convert a document to an account."""
+    """Read an account from its document."""
     return _CODEC.read(snapshot.id, snapshot.to_dict() or {})
 
 

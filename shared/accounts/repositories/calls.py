@@ -42,10 +42,18 @@ COLLECTION: Final = "calls"
 
 
 class CallRecords:
-    """The repository of call records, and of accounts unless an external service manages them."""
+    """The repository of call records, and of accounts unless an external service manages them.
+
+    A method that changes a record costs two round trips.
+    """
 
     def __init__(self, database: Database, *, with_accounts: bool = True) -> None:
-        """Store the database client."""
+        """Store the database client.
+
+        Args:
+            database: The database `access`.
+            with_accounts: Whether this database stores the accounts, and calls change them.
+        """
         self._database = database
         self._with_accounts = with_accounts
 
@@ -55,10 +63,7 @@ class CallRecords:
         return _to_record(snapshot) if snapshot.exists else None
 
     async def record(self, bill: Bill, now: datetime) -> None:
-        """Store the record of a free call, unless a successful one is already stored.
-
-        Like all methods below, this costs two round trips.
-        """
+        """Store the record of a free call, unless the record of a success is already stored."""
 
         async def attempt() -> None:
             snapshot = await self._database.get(self._get_reference(bill.call_id))
@@ -70,7 +75,7 @@ class CallRecords:
         await self._database.retry_on_conflict(attempt)
 
     async def reserve(self, bill: Bill, holder: str, now: datetime) -> CallRecord:
-        """Set money aside for a call, and return its record. The call may already be paid.
+        """Set money aside for a call, unless it is already paid, and return its record.
 
         Raises:
             PaymentRequired: The account does not cover the price, and nothing was written.
@@ -90,13 +95,13 @@ class CallRecords:
         return record.state is PaymentState.CANCELLED
 
     async def update_entry(self, bill: Bill, now: datetime) -> None:
-        """Update the audit entry of a call whose money stays set aside."""
+        """Update the audit entry of a call whose money stays on hold."""
         await self._change(bill, now, lambda ledger: ledger.update_entry(bill.entry))
 
     async def count_by_day(self, user_id: str, days: Sequence[date]) -> list[int]:
         """Count the recorded calls of a user on each day in UTC.
 
-        Costs one round trip, and a read for each day with up to 1,000 calls.
+        Costs one round trip, and at least one read for each day: one for every 1,000 calls.
         """
         queries = [day_query(self._database.client, user_id, day) for day in days]
         return await asyncio.gather(*map(self._database.count, queries))

@@ -21,7 +21,7 @@ _CODEC: Final = Codec(OAuthClient)
 
 
 class OAuthClients:
-    """The repository of registrations."""
+    """The repository of registered programs."""
 
     def __init__(self, database: Database) -> None:
         """Store the database client."""

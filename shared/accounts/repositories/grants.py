@@ -46,20 +46,20 @@ class OAuthGrants:
     async def get(self, grant_id: str) -> Grant | None:
         """Load a grant, even if it is not valid, or return None if it does not exist."""
         snapshot = await self._database.get(self._get_reference(grant_id))
-        return _grant(snapshot)
+        return _to_grant(snapshot)
 
     async def find_active(self, field: str, value: str) -> list[Grant]:
-        """Load the grants with this value that have not been ended, even if they are unused."""
+        """Load the grants with this value in a field that have not been ended, even if expired."""
         query = active_query(self._database.client, field, value)
-        grants = [_grant(snapshot) for snapshot in await self._database.find(query)]
+        grants = [_to_grant(snapshot) for snapshot in await self._database.find(query)]
         return [grant for grant in grants if grant]
 
     async def change(self, grant_id: str, decide: Callable[[Grant], Grant]) -> Grant | None:
         """Replace a grant by the result of `decide`, safely under concurrent changes.
 
-        When a grant ends, the same commit writes it to the user's account. Every call reads the
-        account, so the grant's access tokens end too. Costs one read. A change adds a commit, and
-        the end of a grant another read.
+        When a grant ends, the same commit adds it to the user's account. Every call reads the
+        account, so the grant's access tokens end too. Costs one read. A change also costs a commit,
+        and ending a grant another read.
 
         Returns:
             The new grant, or None if the grant does not exist.
@@ -71,7 +71,7 @@ class OAuthGrants:
 
     async def _attempt(self, grant_id: str, decide: Callable[[Grant], Grant]) -> Grant | None:
         snapshot = await self._database.get(self._get_reference(grant_id))
-        before = _grant(snapshot)
+        before = _to_grant(snapshot)
         if before is None:
             return None
         after = decide(before)
@@ -93,7 +93,7 @@ _CODEC: Final = Codec(
 
 
 def active_query(client: AsyncClient, field: str, value: str) -> AsyncQuery:
-    """Build the query for grants with a value that have not been ended."""
+    """Query the grants with a value in a field that have not been ended."""
     return (
         client.collection(COLLECTION)
         .where(filter=FieldFilter(field, "==", value))
@@ -108,5 +108,5 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
         yield active_query(client, field, "")
 
 
-def _grant(snapshot: DocumentSnapshot[Any]) -> Grant | None:
+def _to_grant(snapshot: DocumentSnapshot[Any]) -> Grant | None:
     return _CODEC.read(snapshot.id, snapshot.to_dict() or {}) if snapshot.exists else None

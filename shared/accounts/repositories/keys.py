@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
 MAX_LISTED_KEYS: Final = 1_000
-"""A list contains at most this many keys."""
+"""A query returns at most this many keys."""
 
 
 class AccessKeys:
@@ -83,11 +83,11 @@ class AccessKeys:
 
 
 def keys_query(client: AsyncClient, user_id: str | None) -> AsyncQuery:
-    """Build the query for all keys, newest first, or for those of one user in any order."""
+    """Query all keys, newest first, or those of one user in any order."""
     query = client.collection("keys").limit(MAX_LISTED_KEYS)
     if user_id is None:
         return query.order_by("created_at", direction=AsyncQuery.DESCENDING)
-    # The caller sorts them, because a user has too few keys to justify a composite index.
+    # `list_keys` sorts a user's keys, which are too few to justify a composite index.
     return query.where(filter=FieldFilter("user_id", "==", user_id))
 
 

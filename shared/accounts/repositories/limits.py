@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
 _FULL_AT: Final = "expires_at"
-"""`full_at` is stored under this name. The document may expire, as a full bucket is like a new
-one."""
+"""`full_at` is stored under this name. The document may expire then, because a full bucket equals a
+new one."""
 
 
 class Limits:
@@ -31,7 +31,7 @@ class Limits:
         """Lease a block of tokens, or fewer if the bucket has fewer.
 
         Costs one read and at most one write. If the response is lost, another block is leased, and
-        the lost one is not returned.
+        the tokens of the lost block are not returned.
         """
         reference = self._database.document("limits", limit_id)
         return await self._database.retry_on_conflict(lambda: self._attempt(reference, rate, now))

@@ -1,4 +1,4 @@
-"""Revokes a key, or all keys and sign-ins of a user.
+"""Revokes a key with its sign-ins, or all keys and sign-ins of a user.
 
 Grants are ended by id rather than by time, because an instance's clock may be wrong.
 """
@@ -20,34 +20,34 @@ _MAX_CONCURRENT: Final = 10
 
 
 async def revoke_key(store: AccessStore, key_id: str) -> tuple[AccessKey, int]:
-    """Revoke a key and end its sign-ins, and return the key and the number of sign-ins.
+    """Revoke a key and end its sign-ins. Return the key and the number of sign-ins.
 
     Raises:
         NotFound: The key does not exist.
     """
-    now = await store.accounts.server_time()
+    now = await store.accounts.get_server_time()
     key = await store.keys.revoke(key_id, now)
     grants = await store.grants.find_active("proof.key_id", key_id)
-    await _end(store, grants, now)
+    await _end_grants(store, grants, now)
     return key, len(grants)
 
 
 async def revoke_user(store: AccessStore, user_id: str) -> tuple[int, int]:
-    """Revoke all keys and end all sign-ins of a user, and return their numbers.
+    """Revoke all keys and end all sign-ins of a user. Return the numbers of both.
 
-    The account stores the time, which also invalidates credentials that are created meanwhile.
+    The account also stores the time, so that credentials created in the meantime are not valid.
     """
-    now = await store.accounts.server_time()
+    now = await store.accounts.get_server_time()
     await store.accounts.revoke(user_id, now)
     keys = [key for key in await store.keys.list_keys(user_id) if key.revoked_at is None]
     grants = await store.grants.find_active("user_id", user_id)
     for key in keys:
         await store.keys.revoke(key.key_id, now)
-    await _end(store, grants, now)
+    await _end_grants(store, grants, now)
     return len(keys), len(grants)
 
 
-async def _end(store: AccessStore, grants: Iterable[Grant], now: datetime) -> None:
+async def _end_grants(store: AccessStore, grants: Iterable[Grant], now: datetime) -> None:
     semaphore = asyncio.Semaphore(_MAX_CONCURRENT)
 
     async def end(grant: Grant) -> None:

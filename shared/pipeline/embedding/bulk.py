@@ -185,8 +185,8 @@ class BulkRun:
             if task.rows and task.job is None:
                 job = await self._services.vertex.submit(
                     task.name,
-                    self._services.files.address(f"{task.name}/input.jsonl"),
-                    self._services.files.address(f"{task.name}/output"),
+                    self._services.files.get_address(f"{task.name}/input.jsonl"),
+                    self._services.files.get_address(f"{task.name}/output"),
                 )
                 task = await self._save(replace(task, job=job))
         except LeaseLost:
@@ -221,7 +221,9 @@ class BulkRun:
 
     def _build_request(self, chunk: PendingChunk) -> bytes:
         """Make the request for a vector. Its key has the passage's id and the hash of its text."""
-        return self._services.vertex.request(f"{chunk.content_hash}:{chunk.chunk_id}", chunk.text)
+        return self._services.vertex.make_request_line(
+            f"{chunk.content_hash}:{chunk.chunk_id}", chunk.text
+        )
 
     async def _finish(self, task: BulkTask) -> bool:
         """Wait for the job and store its vectors, if there is time; abandon a failed job."""
@@ -269,11 +271,11 @@ class BulkRun:
         pending.
         """
         output = _JobOutput()
-        names = await self._services.files.names(f"{task.name}/output")
+        names = await self._services.files.list_names(f"{task.name}/output")
         for name in names:
             if not name.endswith(".jsonl"):
                 continue
-            async for lines in self._services.files.lines(name):
+            async for lines in self._services.files.iterate_lines(name):
                 if self._budget.spent:
                     self._report.finished = False
                     return None

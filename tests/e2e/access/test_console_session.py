@@ -99,7 +99,7 @@ def test_a_session_ends_after_30_days(url: str, make_key: MakeKey, realm: str) -
     async def move_expiry(store: AccessStore) -> timedelta:
         grant = await store.grants.get(grant_id)
         assert grant
-        now = await store.accounts.server_time()
+        now = await store.accounts.get_server_time()
         await store.grants.change(grant_id, lambda current: replace(current, expires_at=now))
         return grant.expires_at - now
 

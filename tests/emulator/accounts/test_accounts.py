@@ -118,7 +118,7 @@ async def test_balance_budget_and_revocation_are_independent(store: AccessStore)
     account = await store.accounts.get(ANNA)
     assert account.balance == 100
     assert account.monthly_budget == 90
-    assert account.available(NOON) == 70
+    assert account.compute_available(NOON) == 70
     assert account.revoked_before == NOON
 
 

@@ -58,7 +58,7 @@ def store(access: Connection, meter: Meter) -> AccessStore:
 async def money(store: AccessStore, now: datetime = SOON) -> tuple[int, int]:
     """Return Anna's balance and the part of it that is available."""
     account = await store.accounts.get(ANNA)
-    return account.balance, account.available(now)
+    return account.balance, account.compute_available(now)
 
 
 async def state(store: AccessStore, call_id: str = "c1") -> PaymentState | None:

@@ -101,7 +101,7 @@ async def test_a_grant_ends_together_with_its_access_tokens(
     [until] = account.ended_grants.values()
     assert (
         timedelta()
-        <= await store.accounts.server_time() + MAX_TOKEN_REMAINDER - until
+        <= await store.accounts.get_server_time() + MAX_TOKEN_REMAINDER - until
         < timedelta(minutes=1)
     )
     assert account.balance == 5

@@ -18,7 +18,7 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from shared.traces.corpus import index_entry
+from shared.traces.corpus import build_index_entry
 from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import Traces
 from tests.support.knowledge import BAKING, SAILING, store_sources
@@ -206,7 +206,9 @@ async def contribute_other_trace(ctx: Context) -> None:
     trace = Trace(
         trace_id=OTHER_TRACE, content=content, contributor="anna", created_at=now, updated_at=now
     )
-    await ctx.database.commit(Traces(ctx.database).create(trace, await index_entry(trace, ctx)))
+    await ctx.database.commit(
+        Traces(ctx.database).creation_writes(trace, await build_index_entry(trace, ctx))
+    )
 
 
 def listed_traces() -> set[str]:

@@ -56,7 +56,9 @@ async def delete_extractions(ctx: Context, extraction: Extraction) -> None:
 
 
 async def list_visible(ctx: Context) -> list[str]:
-    extractions = await Extractions(ctx.database).page(ExtractionType.DECISION, None, None, 9)
+    extractions = await Extractions(ctx.database).list_by_confidence(
+        ExtractionType.DECISION, None, None, 9
+    )
     return [extraction.extraction_id for extraction in extractions]
 
 
@@ -147,7 +149,7 @@ async def test_an_extraction_its_chunk_does_not_list_is_deleted(
 ) -> None:
     first, _, _, surest = duplicated
     upkeep = ExtractionUpkeep(ctx.database)
-    page = await upkeep.page("")
+    page = await upkeep.load_page("")
     assert await upkeep.find_orphans(page) == []
     await set_fields(ctx, f"chunks/{surest.chunk_id}", {"source_id": "sailing"})
     await ctx.database.document("chunks", first.chunk_id).delete()
@@ -166,7 +168,7 @@ async def test_an_orphan_that_changed_since_it_was_read_stays(
     ctx: Context, duplicated: list[Extraction]
 ) -> None:
     upkeep = ExtractionUpkeep(ctx.database)
-    page = await upkeep.page("")
+    page = await upkeep.load_page("")
     await ctx.database.document("chunks", duplicated[0].chunk_id).delete()
     await set_fields(ctx, f"extractions/{duplicated[0].extraction_id}", {"quote": "New."})
     assert await upkeep.delete_orphans(await upkeep.find_orphans(page)) == 1
@@ -174,8 +176,8 @@ async def test_an_orphan_that_changed_since_it_was_read_stays(
 
 
 async def test_a_page_starts_after_the_last_id(ctx: Context, duplicated: list[Extraction]) -> None:
-    page = await ExtractionUpkeep(ctx.database).page("")
-    second_page = await ExtractionUpkeep(ctx.database).page(page[1].id)
+    page = await ExtractionUpkeep(ctx.database).load_page("")
+    second_page = await ExtractionUpkeep(ctx.database).load_page(page[1].id)
     assert [snapshot.id for snapshot in page[2:]] == [snapshot.id for snapshot in second_page]
     assert len(duplicated) + 1 == len(page)
 

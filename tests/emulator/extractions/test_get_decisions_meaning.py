@@ -121,7 +121,7 @@ async def test_paging_ends_at_the_most_neighbours(
     pages_walked = await all_pages(app, "get_decisions", query="rye", limit=limit // 10)
     assert len(result_ids(pages_walked)) == limit
     assert len(set(result_ids(pages_walked))) == limit
-    assert "narrow by topic" in pages_walked[-1]["metadata"]["message"]
+    assert "filter by topic" in pages_walked[-1]["metadata"]["message"]
     assert not any("message" in page["metadata"] for page in pages_walked[:-1])
 
 

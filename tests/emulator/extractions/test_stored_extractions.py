@@ -61,7 +61,7 @@ async def stored_ids(ctx: Context) -> set[str]:
 
 async def page(ctx: Context, **filters: Any) -> list[Extraction]:
     arguments = {"topic": None, "source_id": None, "limit": 9} | filters
-    return await Extractions(ctx.database).page(DECISION, **arguments)
+    return await Extractions(ctx.database).list_by_confidence(DECISION, **arguments)
 
 
 def questions(extractions: Sequence[Extraction]) -> list[str]:
@@ -297,7 +297,7 @@ async def test_the_nearest_come_first(ctx: Context, chunks: list[Chunk], meter: 
     )
     [vector] = await ctx.embedder.embed(["rye It."], Purpose.DOCUMENT)
     read = meter.documents_read
-    neighbours = await Extractions(ctx.database).nearest(vector, WARNING, "a", "baking", 2)
+    neighbours = await Extractions(ctx.database).find_nearest(vector, WARNING, "a", "baking", 2)
     assert extractions[0] == neighbours[0].extraction
     assert neighbours[0].similarity == pytest.approx(1.0)
     assert len(neighbours) == 2
@@ -317,9 +317,9 @@ async def test_only_similar_extractions_of_the_type_are_found(
     vectors = Extractions(ctx.database)
     [vector] = await ctx.embedder.embed([extraction.content.text], Purpose.DOCUMENT)
     assert [
-        neighbour.extraction for neighbour in await vectors.nearest_above(vector, WARNING, 5, 0.9)
+        neighbour.extraction for neighbour in await vectors.find_similar(vector, WARNING, 5, 0.9)
     ] == [extraction]
-    assert await vectors.nearest_above(vector, DECISION, 5, 0.9) == []
+    assert await vectors.find_similar(vector, DECISION, 5, 0.9) == []
 
 
 async def test_a_duplicate_is_stored_but_not_visible_or_counted(
@@ -333,7 +333,7 @@ async def test_a_duplicate_is_stored_but_not_visible_or_counted(
     assert {first.extraction_id, extraction.extraction_id} == await stored_ids(ctx)
     assert await topic_counts(ctx) == {"bread": {"decision": 1, "total": 1}}
     [vector] = await ctx.embedder.embed([first.content.text], Purpose.DOCUMENT)
-    neighbours = await Extractions(ctx.database).nearest(vector, DECISION, None, None, 9)
+    neighbours = await Extractions(ctx.database).find_nearest(vector, DECISION, None, None, 9)
     assert [neighbour.extraction for neighbour in neighbours] == [first]
 
 
@@ -342,7 +342,7 @@ async def make_results(ctx: Context, first: Extraction, duplicate: Extraction) -
     vectors = await ctx.embedder.embed([first.content.text] * 2, Purpose.DOCUMENT)
     read = [await pending_chunk(ctx, extraction.chunk_id) for extraction in (first, duplicate)]
     return [
-        Extractions(ctx.database).replacement(chunk, [(extraction, vector)], "words")
+        Extractions(ctx.database).build_replacement(chunk, [(extraction, vector)], "words")
         for chunk, extraction, vector in zip(read, (first, duplicate), vectors, strict=True)
     ]
 

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.gateway.calls.billing import LedgerBilling, Reservation
-from shared.accounts.call_record import PAID_LIFETIME, Bill, CallEntry, PaymentState, argument_sizes
+from shared.accounts.call_record import (
+    PAID_LIFETIME,
+    Bill,
+    CallEntry,
+    PaymentState,
+    measure_arguments,
+)
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.errors import PaymentRequired, Unauthorized
 from shared.firestore.database import Connection
@@ -80,7 +86,7 @@ async def test_an_unknown_outcome_keeps_the_money_on_hold(
     await billing.leave_open(await billing.reserve(BILL), UNKNOWN)
     account = await AccessStore(access).accounts.get(ANNA)
     assert account.balance == 100
-    assert account.available(NOON) == 70
+    assert account.compute_available(NOON) == 70
     assert await state(access) is PaymentState.RESERVED
 
 
@@ -197,4 +203,4 @@ async def test_a_bill_that_cannot_be_written_is_only_logged(
 def test_arguments_are_recorded_by_name_and_size_only() -> None:
     arguments = {"query": "Grüße", "limit": 10, "my diary": "dear", "": None}
     expected = {"query": 17, "limit": 2, "(unknown)": 10}
-    assert argument_sizes(arguments, {"query": {}, "limit": {}}) == expected
+    assert measure_arguments(arguments, {"query": {}, "limit": {}}) == expected

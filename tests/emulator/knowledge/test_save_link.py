@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shared.core.caller import Caller, Role
 from shared.core.settings import Settings
-from shared.links.model import expected_by
+from shared.links.model import compute_expected_by
 from shared.runtime.context import App
 from tests.support.fakes.cloud_scheduler import JOB, FakeCloudScheduler
 from tests.support.links import EDITOR, ESSAY, OWNER, SITE, fetch_due, only_link, serve_site
@@ -120,7 +120,7 @@ async def test_a_laptop_fetches_at_once(app: App) -> None:
 
 @given(st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1), timezones=st.just(UTC)))  # noqa: DTZ001 - hypothesis adds the zone
 def test_the_next_full_hour_is_after_the_call(now: datetime) -> None:
-    fetched_at = expected_by(now).replace(minute=0)
+    fetched_at = compute_expected_by(now).replace(minute=0)
     assert 0 < (fetched_at - now).total_seconds() <= 3600
 
 

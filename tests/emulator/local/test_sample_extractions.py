@@ -27,7 +27,7 @@ from shared.core.meter import Meter
 from shared.extractions.deduplication import compute_similarities, drop_duplicates, find_original
 from shared.extractions.model import CONTENTS, ExtractionType, Pattern
 from shared.extractions.quotes import find_code, find_quote
-from shared.extractions.topic_names import canonical_topics
+from shared.extractions.topic_names import canonicalize_topics
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue, PendingChunk
 from shared.knowledge.source import Source
@@ -117,7 +117,7 @@ def test_every_extraction_passes_the_jobs_checks(chunk_id: str, row: SampleExtra
     text = CHUNKS[chunk_id].content
     assert len(text) >= MIN_CHARACTERS
     assert row.quote == find_quote(row.quote, text)
-    assert row.topics == canonical_topics(row.topics, {})
+    assert row.topics == canonicalize_topics(row.topics, {})
     assert 0.6 <= row.confidence <= 0.95
     content = CONTENTS[row.type].model_validate(row.content)
     assert _drop_empty(row.content) == _drop_empty(

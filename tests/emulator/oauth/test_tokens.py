@@ -260,7 +260,7 @@ async def test_old_ended_grants_are_deleted_when_a_sign_in_ends(
 ) -> None:
     assert ACCESS_TOKEN_LIFETIME < MAX_TOKEN_REMAINDER
     store = server.store
-    now = await server.store.accounts.server_time()
+    now = await server.store.accounts.get_server_time()
     ended = {"over": now - timedelta(seconds=1), "recent": now + timedelta(minutes=30)}
     reference = store.database.document("accounts", PERSON.user_id)
     await store.database.commit([lambda batch: batch.set(reference, {"ended_grants": ended})])

@@ -9,7 +9,7 @@ import pytest
 
 from functions.jobs.index.job import index
 from shared.core.dates import utc_now
-from shared.extractions.extracted_chunks import extracted_map, topic_count_writes
+from shared.extractions.extracted_chunks import summarize_extractions, topic_count_writes
 from shared.extractions.model import Decision, Extraction, Pitfall
 from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources, with_chunks
@@ -45,7 +45,7 @@ def make_extraction(
 
 async def store_extractions(ctx: Context, chunk: Chunk, *extractions: Extraction) -> None:
     """Store these extractions with a chunk."""
-    summaries = extracted_map(extractions)
+    summaries = summarize_extractions(extractions)
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"extracted": summaries})
     for extraction in extractions:
         await set_fields(

@@ -11,7 +11,7 @@ import pytest
 from functions.jobs.index.job import index
 from functions.jobs.purge.job import purge
 from functions.jobs.purge.sweep import ROUND_INTERVAL
-from shared.extractions.extracted_chunks import extracted_map, topic_count_writes
+from shared.extractions.extracted_chunks import summarize_extractions, topic_count_writes
 from shared.extractions.model import Extraction, Pitfall
 from shared.extractions.repository import to_fields
 from shared.extractions.upkeep import PAGE_SIZE
@@ -74,7 +74,7 @@ def make_extraction(name: str, chunk: Chunk, **more: Any) -> Extraction:
 async def store_extractions(ctx: Context, *extractions: Extraction) -> None:
     """Store one extraction for each chunk."""
     for make_extraction in extractions:
-        summaries = extracted_map([make_extraction])
+        summaries = summarize_extractions([make_extraction])
         await set_fields(ctx, f"chunks/{make_extraction.chunk_id}", {"extracted": summaries})
         await set_fields(
             ctx,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.dates import utc_now
-from shared.traces.corpus import index_entry
+from shared.traces.corpus import build_index_entry
 from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import Traces
 from shared.traces.trust import TraceStatus, VoteTally
@@ -32,8 +32,8 @@ async def store_trace(ctx: Context, name: str, text: str, tally: VoteTally) -> N
         updated_at=now,
     )
     trace_with_votes = replace(trace, tally=tally)
-    entry = await index_entry(trace_with_votes, ctx)
-    await ctx.database.commit(Traces(ctx.database).create(trace_with_votes, entry))
+    entry = await build_index_entry(trace_with_votes, ctx)
+    await ctx.database.commit(Traces(ctx.database).creation_writes(trace_with_votes, entry))
 
 
 @pytest.mark.parametrize("tags", [[], ["python"]])

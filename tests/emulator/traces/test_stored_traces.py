@@ -12,7 +12,7 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.firestore.database import WriteConflict
 from shared.index.indexed_state import read_indexed_state
-from shared.traces.corpus import MAX_TERMS, trace_indexed_state
+from shared.traces.corpus import MAX_TERMS, build_indexed_state
 from shared.traces.repository import Traces, to_trace
 from tests.support.stored_traces import assert_postings_exact
 from tests.support.tool_calls import call, call_result
@@ -154,7 +154,7 @@ async def test_most_frequent_terms_of_a_long_text_are_indexed(app: App) -> None:
     terms = data["indexed"]["terms"]
     assert len(terms) == MAX_TERMS
     assert terms["anchor"] == 2
-    assert trace_indexed_state(to_trace(trace_id, data)) == read_indexed_state(data)
+    assert build_indexed_state(to_trace(trace_id, data)) == read_indexed_state(data)
     await call_result(app, "withdraw_trace", trace_id=trace_id)
     await assert_postings_exact(app)
 
@@ -176,8 +176,8 @@ async def test_write_based_on_a_stale_read_is_refused(app: App) -> None:
     assert stored_trace
     await vote(app, trace_id, "ben")
     for write in (
-        Traces(database).set_tally(stored_trace, stored_trace.trace.tally),
-        Traces(database).update(stored_trace, stored_trace.trace, None)[0],
+        Traces(database).tally_write(stored_trace, stored_trace.trace.tally),
+        Traces(database).update_writes(stored_trace, stored_trace.trace, None)[0],
     ):
         with pytest.raises(WriteConflict):
             await database.commit([write])
@@ -195,7 +195,7 @@ async def test_concurrent_vote_is_not_overwritten(app: App) -> None:
     assert current.vote
     with pytest.raises(WriteConflict):
         await database.commit(
-            [Traces(database).set_vote(stored_vote, current.vote, None, 1, app.clock())]
+            [Traces(database).vote_write(stored_vote, current.vote, None, 1, app.clock())]
         )
 
 

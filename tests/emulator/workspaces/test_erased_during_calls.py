@@ -152,7 +152,7 @@ async def test_an_overtaken_erasure_deletes_no_later_upload(app: App, commits: i
     ctx = job_context(app)
     erasure = make_erasure(ctx, "notes")
     assert await erasure.begin()
-    pages = aiter(erasure.pages())
+    pages = aiter(erasure.delete_pages())
     for _ in range(commits):
         await anext(pages)
     result = await upload_text(app, "notes", idempotency_key="two")

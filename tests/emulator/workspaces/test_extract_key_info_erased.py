@@ -86,7 +86,7 @@ async def erase(app: App, task: str = "default") -> None:
     database = app.context(READER, Meter()).database
     erasure = WorkspaceErasure(database, Workspace(database, str(READER.user_id), task))
     if await erasure.begin():
-        async for _ in erasure.pages():
+        async for _ in erasure.delete_pages():
             pass
 
 

@@ -27,7 +27,7 @@ FUNDED_ACCOUNT = Account(user_id="anna@example.com", balance=10 * MICROS_PER_DOL
 
 def test_held_money_is_not_available() -> None:
     account = FUNDED_ACCOUNT.reserve("a", 4 * MICROS_PER_DOLLAR, NOON)
-    assert account.available(NOON) == 6 * MICROS_PER_DOLLAR
+    assert account.compute_available(NOON) == 6 * MICROS_PER_DOLLAR
     assert account.balance == 10 * MICROS_PER_DOLLAR
 
 
@@ -35,7 +35,7 @@ def test_call_is_charged_its_cost_and_the_rest_is_released() -> None:
     account = FUNDED_ACCOUNT.reserve("a", 4 * MICROS_PER_DOLLAR, NOON).settle(
         "a", MICROS_PER_DOLLAR, MINUTE_LATER
     )
-    assert account.available(MINUTE_LATER) == 9 * MICROS_PER_DOLLAR
+    assert account.compute_available(MINUTE_LATER) == 9 * MICROS_PER_DOLLAR
     assert account.spent == MICROS_PER_DOLLAR
     assert account.held == {}
 
@@ -49,14 +49,14 @@ def test_a_call_is_charged_once() -> None:
 
 def test_a_cancelled_call_costs_nothing() -> None:
     account = FUNDED_ACCOUNT.reserve("a", MICROS_PER_DOLLAR, NOON).cancel("a", MINUTE_LATER)
-    assert account.available(MINUTE_LATER) == FUNDED_ACCOUNT.balance
+    assert account.compute_available(MINUTE_LATER) == FUNDED_ACCOUNT.balance
     assert account.settle("a", MICROS_PER_DOLLAR, MINUTE_LATER) == account
 
 
 def test_a_lost_hold_blocks_the_money_for_an_hour() -> None:
     account = FUNDED_ACCOUNT.reserve("a", 10 * MICROS_PER_DOLLAR, NOON)
     before_expiry = HOLD_EXPIRY - timedelta(microseconds=1)
-    assert [account.available(now) for now in (before_expiry, HOLD_EXPIRY)] == [
+    assert [account.compute_available(now) for now in (before_expiry, HOLD_EXPIRY)] == [
         0,
         10 * MICROS_PER_DOLLAR,
     ]
@@ -108,7 +108,7 @@ def test_a_budget_is_for_a_calendar_month_of_utc() -> None:
     tokyo = timezone(timedelta(hours=9))
     end_of_may = datetime(2024, 6, 1, 8, 59, tzinfo=tokyo)
     start_of_june = datetime(2024, 6, 1, 9, 0, tzinfo=tokyo)
-    assert [account.budget_left(now) for now in (end_of_may, start_of_june)] == [0, 10_000]
+    assert [account.compute_budget_left(now) for now in (end_of_may, start_of_june)] == [0, 10_000]
     account = account.reserve("b", 10_000, start_of_june).settle("b", 10_000, start_of_june)
     assert account.month == "2024-06"
     assert account.spent == 10_000
@@ -119,7 +119,7 @@ def test_late_clock_does_not_reopen_a_past_month() -> None:
     june = datetime(2024, 6, 1, tzinfo=UTC)
     account = Account(user_id="anna", balance=MICROS_PER_DOLLAR, monthly_budget=10_000)
     account = account.reserve("a", 10_000, june).settle("a", 10_000, june)
-    assert account.budget_left(june - timedelta(seconds=1)) == 0
+    assert account.compute_budget_left(june - timedelta(seconds=1)) == 0
 
 
 def test_a_call_that_spans_two_months_is_charged_to_the_second() -> None:
@@ -133,12 +133,12 @@ def test_a_call_that_spans_two_months_is_charged_to_the_second() -> None:
 
 def test_budget_below_the_spending_leaves_nothing() -> None:
     account = Account(user_id="a", monthly_budget=1, month="2024-05", spent=5)
-    assert account.budget_left(NOON) == 0
+    assert account.compute_budget_left(NOON) == 0
 
 
 def test_without_a_budget_the_balance_is_the_limit() -> None:
-    assert FUNDED_ACCOUNT.budget_left(NOON) is None
-    assert FUNDED_ACCOUNT.reserve("a", 10 * MICROS_PER_DOLLAR, NOON).available(NOON) == 0
+    assert FUNDED_ACCOUNT.compute_budget_left(NOON) is None
+    assert FUNDED_ACCOUNT.reserve("a", 10 * MICROS_PER_DOLLAR, NOON).compute_available(NOON) == 0
 
 
 def test_credit_changes_the_balance_both_ways() -> None:
@@ -158,7 +158,7 @@ def test_money_of_an_expired_hold_can_be_withdrawn() -> None:
     account = FUNDED_ACCOUNT.reserve("a", 4 * MICROS_PER_DOLLAR, NOON).credit(
         -7 * MICROS_PER_DOLLAR, HOLD_EXPIRY
     )
-    assert account.available(HOLD_EXPIRY) == 3 * MICROS_PER_DOLLAR
+    assert account.compute_available(HOLD_EXPIRY) == 3 * MICROS_PER_DOLLAR
     assert account.settle("a", 4 * MICROS_PER_DOLLAR, MINUTE_LATER).balance == 3 * MICROS_PER_DOLLAR
 
 
@@ -213,13 +213,13 @@ class Bookkeeping(RuleBasedStateMachine):
 
     @rule(call_id=CALL_IDS, amount=AMOUNTS)
     def reserve(self, call_id: str, amount: int) -> None:
-        available_before = self.account.available(self.now)
+        available_before = self.account.compute_available(self.now)
         renews_hold = call_id in self.account.held
         try:
             self.account = self.account.reserve(call_id, amount, self.now)
         except PaymentRequired:
             return
-        assert renews_hold or available_before - amount == self.account.available(self.now)
+        assert renews_hold or available_before - amount == self.account.compute_available(self.now)
 
     @rule(call_id=CALL_IDS, cost=AMOUNTS)
     def settle(self, call_id: str, cost: int) -> None:
@@ -246,7 +246,7 @@ class Bookkeeping(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_negative(self) -> None:
-        assert self.account.available(self.now) >= 0
+        assert self.account.compute_available(self.now) >= 0
         assert self.account.balance >= 0
 
     @invariant()
@@ -255,7 +255,7 @@ class Bookkeeping(RuleBasedStateMachine):
 
     @invariant()
     def all_is_given_back_in_the_end(self) -> None:
-        assert self.account.available(self.now + HOLD_LIFETIME) == self.account.balance
+        assert self.account.compute_available(self.now + HOLD_LIFETIME) == self.account.balance
 
 
 def test_money_is_conserved_in_random_histories() -> None:

@@ -34,7 +34,7 @@ END_BY_HOLDER = st.fixed_dictionaries(
 def balances(ledger: Ledger, now: datetime = NOON) -> tuple[int, int]:
     """Return the balance of the account, and the part of it that is not on hold."""
     assert ledger.account
-    return ledger.account.balance, ledger.account.available(now)
+    return ledger.account.balance, ledger.account.compute_available(now)
 
 
 def end_call(ledger: Ledger, holder: str, end: str) -> Ledger:

@@ -29,20 +29,20 @@ CALLS = st.lists(
 
 def make_empty_bucket(rate: Rate) -> TokenBucket:
     bucket = TokenBucket(rate)
-    while bucket.tokens(NOON):
+    while bucket.count_tokens(NOON):
         _, bucket = bucket.lease(NOON)
     return bucket
 
 
 def test_an_unused_bucket_is_full() -> None:
-    assert TokenBucket(SIXTY_A_MINUTE).tokens(NOON) == 60
+    assert TokenBucket(SIXTY_A_MINUTE).count_tokens(NOON) == 60
 
 
 @pytest.mark.parametrize(("capacity", "block_size"), [(60, 10), (20, 3), (10, 1), (5, 1), (1, 1)])
 def test_a_lease_is_a_sixth_of_the_bucket_and_at_least_one(capacity: int, block_size: int) -> None:
     lease, bucket = TokenBucket(Rate(capacity, MINUTE)).lease(NOON)
     assert lease.tokens == block_size
-    assert bucket.tokens(NOON) == capacity - block_size
+    assert bucket.count_tokens(NOON) == capacity - block_size
 
 
 def test_empty_bucket_returns_the_waiting_time() -> None:
@@ -54,7 +54,7 @@ def test_a_token_comes_back_after_its_interval() -> None:
     bucket = make_empty_bucket(SIXTY_A_MINUTE)
     before_interval = NOON + timedelta(seconds=1) - timedelta(microseconds=1)
     moments = [before_interval, NOON + timedelta(seconds=1), NOON + MINUTE, NOON + 2 * MINUTE]
-    assert [bucket.tokens(now) for now in moments] == [0, 1, 60, 60]
+    assert [bucket.count_tokens(now) for now in moments] == [0, 1, 60, 60]
 
 
 def test_remainder_smaller_than_a_block_is_leased() -> None:
@@ -65,9 +65,9 @@ def test_remainder_smaller_than_a_block_is_leased() -> None:
 def test_late_clock_adds_no_tokens() -> None:
     _, bucket = TokenBucket(SIXTY_A_MINUTE).lease(NOON)
     five_seconds_ago = NOON - timedelta(seconds=5)
-    assert bucket.tokens(five_seconds_ago) == 45
+    assert bucket.count_tokens(five_seconds_ago) == 45
     _, bucket = bucket.lease(five_seconds_ago)
-    assert bucket.tokens(NOON) == 40
+    assert bucket.count_tokens(NOON) == 40
 
 
 def test_idle_lease_expires() -> None:
@@ -81,7 +81,7 @@ def test_idle_lease_expires() -> None:
 def test_a_bucket_is_never_full_sooner_than_its_period(rate: Rate) -> None:
     assert rate.capacity * rate.interval >= rate.period
     assert (
-        make_empty_bucket(rate).tokens(NOON + rate.period - timedelta(microseconds=1))
+        make_empty_bucket(rate).count_tokens(NOON + rate.period - timedelta(microseconds=1))
         < rate.capacity
     )
 
@@ -127,7 +127,7 @@ def test_lone_instance_gets_all_tokens_of_the_bucket(
             lease, leased_bucket = leased_bucket.lease(now)
             local_tokens.add(lease, now)
             is_admitted = local_tokens.spend(now, IDLE)
-        reference_admits = reference_bucket.tokens(now) > 0
+        reference_admits = reference_bucket.count_tokens(now) > 0
         assert is_admitted or not reference_admits
         if reference_admits:
             reference_bucket = TokenBucket(rate, max(reference_bucket.full_at, now) + rate.interval)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from shared.ai.answer_schema import answer_schema
+from shared.ai.answer_schema import build_answer_schema
 
 
 class Kind(StrEnum):
@@ -31,12 +31,12 @@ class Plant(BaseModel):
 
 
 def fields() -> dict[str, Any]:
-    properties: dict[str, Any] = answer_schema(Plant)["properties"]
+    properties: dict[str, Any] = build_answer_schema(Plant)["properties"]
     return properties
 
 
 def test_a_schema_has_the_shapes_name_and_description() -> None:
-    schema = answer_schema(Plant)
+    schema = build_answer_schema(Plant)
     assert schema["title"] == "Plant"
     assert schema["description"] == "A plant."
     assert schema["type"] == "object"
@@ -44,7 +44,7 @@ def test_a_schema_has_the_shapes_name_and_description() -> None:
 
 
 def test_definitions_are_inlined() -> None:
-    assert "$" not in str(answer_schema(Plant))
+    assert "$" not in str(build_answer_schema(Plant))
     assert fields()["kind"] == {
         "type": "string",
         "enum": ["fruit", "nut"],

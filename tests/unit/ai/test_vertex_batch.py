@@ -11,7 +11,7 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.oauth2.credentials import Credentials
 
-from shared.ai._vertex_batch import address
+from shared.ai._vertex_batch import get_address
 from shared.ai.batch_files import MAX_LINES, BatchFiles
 from shared.ai.vertex_batch import BatchProgress, BatchRow, BatchState, VertexBatch
 from shared.ai.vertex_client import VertexEndpoint
@@ -115,7 +115,7 @@ async def written(*blocks: bytes) -> AsyncIterator[bytes]:
 
 
 async def read_lines(files: BatchFiles, name: str) -> list[bytes]:
-    return [line async for lines in files.lines(name) for line in lines]
+    return [line async for lines in files.iterate_lines(name) for line in lines]
 
 
 def answer(**fields: Any) -> bytes:
@@ -244,7 +244,7 @@ async def test_an_unreachable_service_is_unavailable(storage: FakeCloudStorage) 
 )
 def test_a_location_has_its_address(location: str, base_url: str | None, expected: str) -> None:
     endpoint = VertexEndpoint(project="p", location=location, base_url=base_url)
-    assert address(endpoint) == expected
+    assert get_address(endpoint) == expected
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ async def test_a_job_is_cancelled(batch: VertexBatch, vertex: FakeVertexBatch) -
 
 
 def test_a_request_has_its_key_and_configuration(offline: VertexBatch) -> None:
-    line = json.loads(offline.request("hash:chunk", "Brot\nund Wein"))
+    line = json.loads(offline.make_request_line("hash:chunk", "Brot\nund Wein"))
     config = {
         "task_type": "RETRIEVAL_DOCUMENT",
         "output_dimensionality": 4,
@@ -313,7 +313,7 @@ def test_a_request_has_its_key_and_configuration(offline: VertexBatch) -> None:
     content = {"parts": [{"text": "Brot\nund Wein"}]}
     request = {"content": content, "embed_content_config": config}
     assert line == {"key": "hash:chunk", "request": request}
-    assert offline.request("k", "a\nb").count(b"\n") == 1
+    assert offline.make_request_line("k", "a\nb").count(b"\n") == 1
 
 
 def test_an_answers_vector_is_scaled_to_length_one(offline: VertexBatch) -> None:
@@ -367,13 +367,13 @@ async def test_a_file_is_written_and_read_in_blocks(
     assert storage.names("bulk") == ["work/task/input.jsonl"]
     assert storage.calls["upload"] == 4  # the session and three pieces
     assert await read_lines(files, "task/input.jsonl") == [line] * 10
-    assert files.address("task/input.jsonl") == "gs://bulk/work/task/input.jsonl"
+    assert files.get_address("task/input.jsonl") == "gs://bulk/work/task/input.jsonl"
 
 
 async def test_lines_are_yielded_in_groups(files: BatchFiles, storage: FakeCloudStorage) -> None:
     lines = [b"%d\n" % number for number in range(2 * MAX_LINES)] + [b"an end without a break"]
     storage.put("bulk", "work/a", b"".join(lines))
-    assert [group async for group in files.lines("a")] == [
+    assert [group async for group in files.iterate_lines("a")] == [
         lines[:MAX_LINES],
         lines[MAX_LINES:-1],
         lines[-1:],
@@ -401,7 +401,7 @@ async def test_transient_failures_are_retried(
     for operation in ("list", "download", "upload", "delete"):
         storage.faults[operation].append(fault)
     await files.write("task/output/a.jsonl", written(b'{"a": 1}\n{"b": 2}\n'))
-    assert await files.names("task/output") == ["task/output/a.jsonl"]
+    assert await files.list_names("task/output") == ["task/output/a.jsonl"]
     assert await read_lines(files, "task/output/a.jsonl") == [b'{"a": 1}\n', b'{"b": 2}\n']
     await files.delete("task")
     assert storage.names("bulk") == []
@@ -413,7 +413,7 @@ async def test_storage_that_stays_down_is_unavailable(
     for operation in ("list", "upload"):
         storage.always[operation] = STORAGE_BROKEN
     with pytest.raises(Unavailable):
-        await files.names("task")
+        await files.list_names("task")
     with pytest.raises(Unavailable):
         await files.write("task/input.jsonl", written(b"x"))
 
@@ -424,7 +424,7 @@ async def test_a_denied_bucket_is_logged_with_advice(
     for operation in ("list", "upload"):
         storage.always[operation] = FORBIDDEN
     with pytest.raises(PlatformFault, match=r"roles/storage\.objectUser"):
-        await files.names("task")
+        await files.list_names("task")
     with pytest.raises(PlatformFault, match="403"):
         await files.write("task/input.jsonl", written(b"x"))
 

@@ -24,7 +24,7 @@ from shared.extractions.model import (
     Pattern,
     Pitfall,
     Step,
-    extraction_id,
+    compute_extraction_id,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ MODEL = LocalEmbedder.model
 
 def make_extraction(content: Content, confidence: float = 0.9) -> Extraction:
     return Extraction(
-        extraction_id=extraction_id("c", content),
+        extraction_id=compute_extraction_id("c", content),
         content=content,
         topics=("keys",),
         quote="q",

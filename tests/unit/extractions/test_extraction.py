@@ -7,7 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from shared.extractions.model import CONTENTS, ExtractionType, Methodology, extraction_id, facet
+from shared.extractions.model import (
+    CONTENTS,
+    ExtractionType,
+    Methodology,
+    build_facet,
+    compute_extraction_id,
+)
 from tests.support.extractions import decision, make_extraction, methodology, pattern, warning
 from tests.support.knowledge import BAKING, with_chunks
 
@@ -23,9 +29,9 @@ def test_each_type_has_its_own_content() -> None:
 def test_ids_differ_unless_chunk_and_content_are_equal() -> None:
     chunks = (CHUNK.chunk_id, OTHER_CHUNK.chunk_id)
     contents = (*ALL_CONTENTS, decision("Which oven?"), decision(options=("rye",)))
-    ids = [extraction_id(chunk, content) for chunk in chunks for content in contents]
+    ids = [compute_extraction_id(chunk, content) for chunk in chunks for content in contents]
     recomputed_ids = [
-        extraction_id(chunk, type(content).model_validate(content.model_dump()))
+        compute_extraction_id(chunk, type(content).model_validate(content.model_dump()))
         for chunk in chunks
         for content in contents
     ]
@@ -35,7 +41,9 @@ def test_ids_differ_unless_chunk_and_content_are_equal() -> None:
 
 def test_an_id_names_the_type_and_is_valid_in_firestore() -> None:
     for content in ALL_CONTENTS:
-        assert re.fullmatch(f"{content.type}-[0-9a-f]{{20}}", extraction_id("chunk", content))
+        assert re.fullmatch(
+            f"{content.type}-[0-9a-f]{{20}}", compute_extraction_id("chunk", content)
+        )
 
 
 def test_an_extraction_has_a_facet_for_each_matching_filter() -> None:
@@ -58,9 +66,11 @@ def test_a_duplicate_has_no_facets() -> None:
 
 
 def test_a_topic_cannot_be_mistaken_for_a_source() -> None:
-    misleading_facet = facet(ExtractionType.DECISION, "rag source:baking")
-    assert misleading_facet != facet(ExtractionType.DECISION, "rag", "baking")
-    assert facet(ExtractionType.DECISION, "100%25") != facet(ExtractionType.DECISION, "100%")
+    misleading_facet = build_facet(ExtractionType.DECISION, "rag source:baking")
+    assert misleading_facet != build_facet(ExtractionType.DECISION, "rag", "baking")
+    assert build_facet(ExtractionType.DECISION, "100%25") != build_facet(
+        ExtractionType.DECISION, "100%"
+    )
 
 
 @pytest.mark.parametrize(

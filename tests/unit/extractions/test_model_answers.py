@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
-from shared.ai.answer_schema import answer_schema
+from shared.ai.answer_schema import build_answer_schema
 from shared.extractions.model import Decision, ExtractionType, Pattern
 from shared.extractions.prompt import Findings, passage_prompt
 from shared.extractions.quotes import build_extractions, count_findings
@@ -154,7 +154,7 @@ def test_an_answer_of_another_shape_is_refused(answer: Any) -> None:
 
 
 def test_the_schema_for_the_model_has_no_references() -> None:
-    schema = answer_schema(Findings)
+    schema = build_answer_schema(Findings)
     assert "$ref" not in str(schema)
     assert list(schema["properties"]) == ["decisions", "patterns", "warnings", "methodologies"]
     fields = schema["properties"]["warnings"]["items"]["properties"]

@@ -13,8 +13,8 @@ from shared.extractions import topic_names
 from shared.extractions.topic_names import (
     MAX_CHARACTERS,
     MAX_TOPICS,
-    canonical_topic,
-    canonical_topics,
+    canonicalize_topic,
+    canonicalize_topics,
     fold,
 )
 
@@ -53,50 +53,52 @@ names = st.one_of(
     ],
 )
 def test_a_topic_has_one_canonical_name(name: str, expected: str) -> None:
-    assert canonical_topic(name, {}) == expected
+    assert canonicalize_topic(name, {}) == expected
 
 
 @pytest.mark.parametrize("name", ["\ufdfa" * 200, "x" * 81, "x" * 80 + " y", "x " * 200])
 def test_a_name_that_is_too_long_is_no_topic(name: str) -> None:
-    topic = canonical_topic(name, {})
+    topic = canonicalize_topic(name, {})
     assert MAX_CHARACTERS < len(topic) <= MAX_CHARACTERS + 2
-    assert canonical_topic(topic, {}) == topic
-    assert canonical_topics([name], {}) == ()
+    assert canonicalize_topic(topic, {}) == topic
+    assert canonicalize_topics([name], {}) == ()
 
 
 def test_configured_aliases_take_precedence() -> None:
-    assert [canonical_topic(name, CONFIGURED_ALIASES) for name in ("k 8S", "BREAD", "baking")] == [
+    assert [
+        canonicalize_topic(name, CONFIGURED_ALIASES) for name in ("k 8S", "BREAD", "baking")
+    ] == [
         "kubernetes",
         "baking",
         "baking",
     ]
-    assert canonical_topic("k8s", {"Kubernetes": "Clusters"}) == "clusters"
-    assert canonical_topic("RAG", {"rag": "rag-time"}) == "rag time"
+    assert canonicalize_topic("k8s", {"Kubernetes": "Clusters"}) == "clusters"
+    assert canonicalize_topic("RAG", {"rag": "rag-time"}) == "rag time"
 
 
 def test_a_cycle_of_aliases_is_one_topic() -> None:
-    assert {canonical_topic(name, CONFIGURED_ALIASES) for name in "abc"} == {"a"}
+    assert {canonicalize_topic(name, CONFIGURED_ALIASES) for name in "abc"} == {"a"}
 
 
 @given(names)
 def test_a_canonical_topic_is_its_own_canonical_form(name: str) -> None:
     for aliases in ({}, CONFIGURED_ALIASES):
-        canonical_name = canonical_topic(name, aliases)
-        assert canonical_topic(canonical_name, aliases) == canonical_name
+        canonical_name = canonicalize_topic(name, aliases)
+        assert canonicalize_topic(canonical_name, aliases) == canonical_name
 
 
 @given(names)
 def test_case_hyphens_and_white_space_do_not_matter(name: str) -> None:
     assert fold(f" {name}\t") == fold(name)
-    assert canonical_topic(fold(name).replace(" ", "_-"), CONFIGURED_ALIASES) == canonical_topic(
-        name, CONFIGURED_ALIASES
-    )
+    assert canonicalize_topic(
+        fold(name).replace(" ", "_-"), CONFIGURED_ALIASES
+    ) == canonicalize_topic(name, CONFIGURED_ALIASES)
 
 
 @pytest.mark.parametrize("topic", TABLE)
 def test_built_in_names_are_folded_and_no_aliases(topic: str) -> None:
     assert [fold(name) for name in (topic, *TABLE[topic])] == [topic, *TABLE[topic]]
-    assert {canonical_topic(name, {}) for name in (topic, *TABLE[topic])} == {topic}
+    assert {canonicalize_topic(name, {}) for name in (topic, *TABLE[topic])} == {topic}
 
 
 def test_an_alias_belongs_to_one_topic() -> None:
@@ -117,5 +119,5 @@ def test_the_first_different_topics_are_used() -> None:
         "Yeast",
     ]
     expected = ("large language models", "rye", "wheat", "oats", "salt")
-    assert canonical_topics(answer, {}) == expected
+    assert canonicalize_topics(answer, {}) == expected
     assert len(expected) == MAX_TOPICS

@@ -11,8 +11,8 @@ from shared.workspaces.model import (
     DocumentPart,
     ParsedPassage,
     build_parts,
+    collect_postings,
     content_id,
-    term_postings,
 )
 
 MIB: Final = 1024 * 1024
@@ -46,13 +46,13 @@ def test_parts_hold_every_span_and_every_word() -> None:
     assert {
         passage_id: (span.position, span.start, span.end, span.text)
         for part in parts
-        for passage_id, span in part.passage_spans()
+        for passage_id, span in part.iterate_spans()
     } == {
         passage.passage_id: (passage.position, passage.start, passage.end, passage.text)
         for passage in passages
     }
     word = next(iter(passages[-1].counts))
-    postings, totals = term_postings(parts, [word, "nowhere"])
+    postings, totals = collect_postings(parts, [word, "nowhere"])
     assert postings.keys() == {word}
     assert unpack(postings[word].entries[passages[-1].passage_id]) == (1, 60)
     assert totals.documents == 600
@@ -61,6 +61,6 @@ def test_parts_hold_every_span_and_every_word() -> None:
 
 def test_a_passage_of_several_documents_counts_once() -> None:
     passages = make_passages(3, 5)
-    _, totals = term_postings([*build_parts(passages), *build_parts(passages[:2])], [])
+    _, totals = collect_postings([*build_parts(passages), *build_parts(passages[:2])], [])
     assert totals.documents == 3
     assert totals.length == 15

@@ -45,15 +45,6 @@
     return `${count}. The closer in meaning, the closer on the map.${placed}`;
   }
 
-<<<<<<< HEAD
-  function describeHits({ chunk_ids: chunkIds, matches, has_more: hasMore, message }, litCount) {
-    if (!chunkIds.length) return message ?? "No passage passes this. Try other words.";
-    const missing = chunkIds.length - litCount;
-    const verb = litCount === 1 ? "stands" : "stand";
-    return [
-      matches ? "" : "Nothing here is likely to answer this. The nearest:",
-      `${format(litCount, "passage")} ${verb} out${hasMore ? ", the first of more" : ""}.`,
-=======
   function describeHits(hits, litCount, isRanked) {
     const { chunk_ids: chunkIds, matches, has_more: hasMore, message } = hits;
     if (!chunkIds.length) return message ?? "No passage passes this. Try other words.";
@@ -63,7 +54,6 @@
     return [
       matches ? "" : "Nothing here is likely to answer this. The nearest:",
       `${format(litCount, "passage")} ${verb} out${best}.${hasMore ? " There are more." : ""}`,
->>>>>>> map-page
       missing ? `${missing.toLocaleString()} more ${missing === 1 ? "is" : "are"} not on the map yet.` : "",
     ].join(" ");
   }
@@ -84,13 +74,8 @@
       const hits = filters.length === 1 && filters[0][0] === "cluster"
         ? { chunk_ids: map.passagesOf(filters[0][1]), matches: true, has_more: false }
         : await fetchJson(`/map/hits?${query}`);
-<<<<<<< HEAD
-      map.light(hits.chunk_ids);
-      status.textContent = describeHits(hits, map.litCount);
-=======
       map.light(hits.chunk_ids, { ranked: query.has("q") });
       status.textContent = describeHits(hits, map.litCount, query.has("q"));
->>>>>>> map-page
     } catch (error) {
       status.textContent = error.message;
     }

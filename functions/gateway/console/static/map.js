@@ -109,13 +109,10 @@ class PassageMap {
   static NAME_GAP = 10; // CSS pixels between two names
   static NAME_ROOM = 5; // a cluster this many times as large as its name has it in the middle
   static MAX_RADIUS = 8; // CSS pixels
-<<<<<<< HEAD
-=======
   static BEST = [10, 30, Infinity]; // ranks from which points are drawn smaller
   static TOP_LEVEL = 3;
   static LEVEL_SIZES = [1, 1, 1.4, 2]; // radii of points at each level, compared with all alike
   static LEVEL_RADII = [0, 2.5, 3.5, 5]; // the smallest, in CSS pixels
->>>>>>> map-page
   static RIM_FROM = 2.5; // the radius from which a rim parts points that overlap
   static DRAG_PX = 5; // a pointer that moves less has clicked
 
@@ -143,11 +140,7 @@ class PassageMap {
   #names = []; // of clusters, wrapped and measured
   #placement = { scale: 0, names: [] }; // the names for which there is room at a scale
   #raster = null;
-<<<<<<< HEAD
-  #lit = null; // a flag for each point, or null if none stands out
-=======
   #levels = null; // of each point: 0 for those in the background, null if all are alike
->>>>>>> map-page
   #litCount = 0;
   #litClusters = new Set();
   #highlighted = -1; // a cluster
@@ -211,14 +204,6 @@ class PassageMap {
     return this.#data.chunk_ids.filter((_, point) => this.#data.cluster[point] === cluster);
   }
 
-<<<<<<< HEAD
-  /** Make passages stand out until the next call; null shows all alike. */
-  light(chunkIds) {
-    const ids = chunkIds && new Set(chunkIds);
-    this.#lit = ids && Uint8Array.from(this.#data.chunk_ids, (id) => ids.has(id));
-    this.#litCount = ids ? this.#lit.reduce((sum, flag) => sum + flag, 0) : 0;
-    this.#litClusters = new Set(this.#data.cluster.filter((_, point) => this.#lit?.[point]));
-=======
   /**
    * Make passages stand out until the next call; null shows all alike. If they are ranked, best
    * first, the best are the largest points.
@@ -233,7 +218,6 @@ class PassageMap {
       this.#litCount = this.#levels.reduce((count, value) => count + (value > 0), 0);
     }
     this.#litClusters = new Set(this.#data.cluster.filter((_, point) => this.#levels?.[point]));
->>>>>>> map-page
     this.#draw();
   }
 
@@ -417,11 +401,7 @@ class PassageMap {
   }
 
   get #rasterMargin() {
-<<<<<<< HEAD
-    return Math.ceil(2 * PassageMap.MAX_RADIUS * this.#ratio);
-=======
     return Math.ceil((2 * PassageMap.MAX_RADIUS + 2) * this.#ratio);
->>>>>>> map-page
   }
 
   /** Read colours and font from the style sheet, which knows light, dark and forced colours. */
@@ -455,25 +435,6 @@ class PassageMap {
   /** Whether a point stands out: it is of the cluster, or lit, or all are alike. */
   #standsOut(point) {
     if (this.#cluster >= 0) return this.#data.cluster[point] === this.#cluster;
-<<<<<<< HEAD
-    return this.#lit === null || this.#lit[point] === 1;
-  }
-
-  #drawPoints() {
-    const radius = this.#radius;
-    const isSearch = this.#cluster < 0 && this.#lit !== null;
-    const litRadius = isSearch ? Math.max(radius * 1.4, 3.5) : radius; // few among many
-    const flags = Uint8Array.from(this.#order, (point) => this.#standsOut(point));
-    this.#raster.clear(this.#theme.background);
-    if (isSearch || this.#cluster >= 0) this.#drawDots(radius, flags, 0, () => PassageMap.DIM);
-    this.#drawDots(litRadius, flags, 1, (point) => this.#pointColours[point]);
-    this.#raster.copyTo(this.#context);
-    if (this.#hovered.point >= 0) this.#drawRing(this.#hovered.point, litRadius + 3);
-  }
-
-  /** Draw the points whose flag has a value. */
-  #drawDots(radius, flags, value, colourOf) {
-=======
     return this.#levels === null || this.#levels[point] > 0;
   }
 
@@ -503,7 +464,6 @@ class PassageMap {
   #drawDots(levels, level, colourOf) {
     if (!levels.includes(level)) return;
     const radius = this.#radiusOf(level);
->>>>>>> map-page
     const { x, y } = this.#data;
     const [width, height] = [this.#canvas.width, this.#canvas.height];
     const scale = this.#scale() * this.#ratio;
@@ -513,13 +473,8 @@ class PassageMap {
     const { palette, background } = this.#theme;
     const stamps = this.#raster.makeStamps(radius * this.#ratio, rim, palette, background);
     const reach = Math.ceil(radius * this.#ratio + rim);
-<<<<<<< HEAD
-    for (let place = 0; place < flags.length; place++) {
-      if (flags[place] !== value) continue;
-=======
     for (let place = 0; place < levels.length; place++) {
       if (levels[place] !== level) continue;
->>>>>>> map-page
       const point = this.#order[place];
       const left = Math.round(x[point] * scale + offsetX);
       const top = Math.round(y[point] * scale + offsetY);
@@ -529,12 +484,8 @@ class PassageMap {
     }
   }
 
-<<<<<<< HEAD
-  #drawRing(point, radius) {
-=======
   #drawRing(point) {
     const radius = this.#radiusOf(this.#levelOf(point)) + 3;
->>>>>>> map-page
     const { x, y } = this.#project(this.#data.x[point], this.#data.y[point]);
     this.#withCssPixels((context) => {
       context.strokeStyle = this.#theme.ink;
@@ -649,11 +600,7 @@ class PassageMap {
   #drawNames() {
     const { paper, accent, nameColours } = this.#theme;
     const standsOut = (cluster) => this.#cluster < 0
-<<<<<<< HEAD
-      ? this.#lit === null || this.#litClusters.has(cluster)
-=======
       ? this.#levels === null || this.#litClusters.has(cluster)
->>>>>>> map-page
       : this.#cluster === cluster;
     this.#withCssPixels((context) => {
       Object.assign(context, { textAlign: "center", textBaseline: "middle", lineJoin: "round" });

@@ -52,7 +52,7 @@ async def fetch_links(
     fetch = fetch or SafeFetch(FETCH_RULES)
     links = SavedLinks(ctx.database)
     while True:
-        due = await links.due(ctx.clock(), _BATCH_SIZE)
+        due = await links.list_due(ctx.clock(), _BATCH_SIZE)
         for stored in due:
             if budget.spent:
                 report.finished = False
@@ -100,7 +100,7 @@ async def _process(stored: StoredLink, ctx: Context, report: Report, fetch: Safe
         case _:
             link = stored.link.give_up(_shorten(error))
     # If the user saved or cancelled the link meanwhile, that counts.
-    await ctx.database.commit_skipping_conflicts([stored.put(link)])
+    await ctx.database.commit_skipping_conflicts([stored.update_write(link)])
 
 
 async def _store_page(
@@ -137,7 +137,7 @@ async def _fetch_and_save(link: Link, ctx: Context, report: Report, fetch: SafeF
 
 
 async def _load_dead_letters(ctx: Context, limit: int) -> list[Failure]:
-    links = await SavedLinks(ctx.database).dead_letters(limit)
+    links = await SavedLinks(ctx.database).list_dead_letters(limit)
     return [Failure(link.url, link.error or "") for link in links]
 
 

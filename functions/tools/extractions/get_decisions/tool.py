@@ -30,6 +30,6 @@ TOOL = lookup_tool(
     ),
     input=In,
     output=Out,
-    kind=DecisionResult,
-    item_name="question",
+    result_type=DecisionResult,
+    name_field="question",
 )

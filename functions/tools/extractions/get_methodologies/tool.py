@@ -29,6 +29,6 @@ TOOL = lookup_tool(
     ),
     input=In,
     output=Out,
-    kind=MethodologyResult,
-    item_name="name",
+    result_type=MethodologyResult,
+    name_field="name",
 )

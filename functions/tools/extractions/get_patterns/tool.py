@@ -30,6 +30,6 @@ TOOL = lookup_tool(
     ),
     input=In,
     output=Out,
-    kind=PatternResult,
-    item_name="name",
+    result_type=PatternResult,
+    name_field="name",
 )

@@ -30,6 +30,6 @@ TOOL = lookup_tool(
     ),
     input=In,
     output=Out,
-    kind=WarningResult,
-    item_name="title",
+    result_type=WarningResult,
+    name_field="title",
 )

@@ -9,7 +9,7 @@ from pydantic import AliasChoices, Field, TypeAdapter
 
 from shared.core.caller import Tier
 from shared.extractions.model import ExtractionType
-from shared.extractions.topic_names import canonical_topic, fold
+from shared.extractions.topic_names import canonicalize_topic, fold
 from shared.extractions.topics import Topics, topic_key
 from shared.runtime.pagination import (
     CursorCount,
@@ -32,12 +32,12 @@ NO_TOPICS: Final = (
 )
 NO_MATCH: Final = "No topic starts with this prefix. Leave prefix out to list all topics."
 MAX_WITH_PREFIX: Final = 300
-"""The most topics with one prefix that are sorted here."""
+"""At most this many topics with a prefix are sorted. Others are left out."""
 TRUNCATED: Final = (
     "Only the first 300 topics by name that start with this prefix are listed. Use a longer prefix."
 )
 _CURSOR: Final = TypeAdapter(tuple[CursorCount, DocumentId])
-"""The count and the document id of the last topic of the page before."""
+"""The cursor contains the count and the document id of the previous page's last topic."""
 
 
 class In(PagedArguments):
@@ -70,26 +70,30 @@ class Out(Result):
     next_cursor: str | None = Field(
         description="Send it as cursor for the next page; missing on the last page."
     )
-    message: str | None = Field(description="What to know of this list, if anything.")
+    message: str | None = Field(description="A note on this list, if any.")
 
 
 async def list_topics(args: In, ctx: Context) -> Out:
-    """List topics. One round trip that reads limit + 1 documents; with a prefix, up to 300."""
+    """List topics. Costs one round trip.
+
+    Reads limit + 1 topics. With a prefix, reads up to 301 topics that start with it, and as many
+    that start with the name of which the prefix is an alias.
+    """
     after = decode_cursor(args, args.cursor, _CURSOR)
     has_prefix = bool(args.prefix.strip())
     is_truncated = False
     if has_prefix:
         topics, is_truncated = await _load_by_prefix(args, after, ctx)
     else:
-        topics = await Topics(ctx.database).most_frequent(args.limit + 1, args.kind, after)
+        topics = await Topics(ctx.database).list_most_frequent(args.limit + 1, args.kind, after)
     page = fit_page([_to_result(topic) for topic in topics[: args.limit]], args.max_tokens)
-    last = topics[len(page) - 1] if len(page) < len(topics) else None
+    last_listed = topics[len(page) - 1] if len(page) < len(topics) else None
     message = TRUNCATED if is_truncated else None
     if not topics and not args.cursor:
         message = message or (NO_MATCH if has_prefix else NO_TOPICS)
     return Out(
         topics=page,
-        next_cursor=encode_cursor(args, topic_key(last, args.kind)) if last else None,
+        next_cursor=encode_cursor(args, topic_key(last_listed, args.kind)) if last_listed else None,
         message=message,
     )
 
@@ -97,15 +101,15 @@ async def list_topics(args: In, ctx: Context) -> Out:
 async def _load_by_prefix(
     args: In, after: TopicKey | None, ctx: Context
 ) -> tuple[list[Topic], bool]:
-    """Find the topics with a prefix, and a topic of which the prefix is an alias.
+    """Load the topics that start with a prefix, or with the name of which the prefix is an alias.
 
     Returns:
-        The topics that follow the key `after`, in order, and whether some are missing because too
-        many have the prefix.
+        The topics that follow the key `after`, in order, and whether topics are missing because too
+        many start with the prefix.
     """
-    names = {fold(args.prefix), canonical_topic(args.prefix, ctx.settings.topic_aliases)} - {""}
+    names = {fold(args.prefix), canonicalize_topic(args.prefix, ctx.settings.topic_aliases)} - {""}
     blocks = await asyncio.gather(
-        *(Topics(ctx.database).with_prefix(name, MAX_WITH_PREFIX + 1) for name in names)
+        *(Topics(ctx.database).list_with_prefix(name, MAX_WITH_PREFIX + 1) for name in names)
     )
     topics = {topic.name: topic for block in blocks for topic in block[:MAX_WITH_PREFIX]}
     topics_of_kind = [topic for topic in topics.values() if topic.count(args.kind)]

@@ -131,7 +131,7 @@ async def _edit(args: In, ctx: Context) -> Out:
     if not changed:
         return _build_result(before, before, [])
     now = ctx.clock()
-    writes = Notes(ctx.database).keep_revision(stored.snapshot, now)
+    writes = Notes(ctx.database).revision_writes(stored.snapshot, now)
     writes += editing.writes(stored, after, now)
     return await ctx.commit(writes, _build_result(before, after, changed))
 

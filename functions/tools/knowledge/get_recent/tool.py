@@ -136,7 +136,7 @@ async def _load_links(args: In, ctx: Context) -> Sequence[Link]:
     # An address that a user saved is not public before its page is stored.
     if args.cursor or ctx.caller.user_id is None:
         return ()
-    return await SavedLinks(ctx.database).newest(MAX_LINKS)
+    return await SavedLinks(ctx.database).list_newest(MAX_LINKS)
 
 
 def _to_recent_link(link: Link) -> RecentLink:

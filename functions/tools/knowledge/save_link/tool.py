@@ -18,7 +18,7 @@ from shared.knowledge.schemas import Tag, Title, distinct_tags
 from shared.knowledge.source import may_edit
 from shared.knowledge.source_repository import Sources
 from shared.links.fetch_start import start_fetching
-from shared.links.model import Link, LinkState, derive_link_source_id, expected_by
+from shared.links.model import Link, LinkState, compute_expected_by, derive_link_source_id
 from shared.links.repository import SavedLinks
 from shared.runtime.capabilities import Capability
 from shared.runtime.schemas import IdempotentArguments, Result, Undo
@@ -122,7 +122,7 @@ async def _queue(args: In, url: PublicUrl, ctx: Context) -> Out:
     else:
         undo = Undo(tool="save_link", arguments={"url": link.url, "cancel": True})
         out = _build_result(link, ctx, stored_before=source is not None, undo=undo)
-        out = await ctx.commit([stored.put(link)], out)
+        out = await ctx.commit([stored.update_write(link)], out)
     ctx.require(Capability.INGEST_START)
     start_url = ctx.settings.ingest_start_url
     started = start_url is not None and await start_fetching(start_url)
@@ -178,7 +178,7 @@ async def _cancel(url: PublicUrl, ctx: Context) -> Out:
         arguments["tags"] = list(link.tags)
     out = _build_result(link, ctx, undo=Undo(tool="save_link", arguments=arguments))
     out = out.model_copy(update={"state": "cancelled", "expected_by": None})
-    return await ctx.commit([stored.delete()], out)
+    return await ctx.commit([stored.deletion_write()], out)
 
 
 def _build_result(
@@ -191,7 +191,7 @@ def _build_result(
         state=link.state.value,
         title=link.title,
         tags=list(link.tags),
-        expected_by=None if is_local else f"{expected_by(ctx.clock()):%Y-%m-%dT%H:%M:%SZ}",
+        expected_by=None if is_local else f"{compute_expected_by(ctx.clock()):%Y-%m-%dT%H:%M:%SZ}",
         started=False,
         stored_before=stored_before,
         undo=undo,

@@ -56,7 +56,7 @@ async def save_note(args: In, ctx: Context) -> Out:
 async def _save_new(args: In, ctx: Context) -> Out:
     content = args.new_content()
     await _screen(content)
-    note = await asyncio.to_thread(content.chunked, f"note-{secrets.token_hex(8)}")
+    note = await asyncio.to_thread(content.to_chunked_source, f"note-{secrets.token_hex(8)}")
     vectors, _ = await asyncio.gather(
         embed_chunks(note.chunks, ctx), _require_passage(args.chunk_id, ctx)
     )
@@ -70,7 +70,7 @@ async def _store(note: ChunkedSource, vectors: ChunkVectors, args: In, ctx: Cont
         if duplicate:
             return duplicate_result(duplicate, ctx)
     user_id = str(ctx.caller.user_id)
-    writes = Notes(ctx.database).create(note, user_id, vectors, ctx.clock())
+    writes = Notes(ctx.database).creation_writes(note, user_id, vectors, ctx.clock())
     waiting = len(note.chunks) - len(vectors.by_chunk)
     return await ctx.commit(writes, note_result(note, 1, ctx, waiting=waiting))
 
@@ -88,13 +88,13 @@ async def _change(source_id: str, args: In, ctx: Context) -> Out:
     if not changed:
         return duplicate_result(note, ctx)
     await _screen(content)
-    chunked = await asyncio.to_thread(content.chunked, source_id)
-    missing = note.to_embed(chunked.chunks)
+    chunked = await asyncio.to_thread(content.to_chunked_source, source_id)
+    missing = note.select_unembedded(chunked.chunks)
     notes = Notes(ctx.database)
     vectors, remains = await asyncio.gather(
-        embed_chunks(missing, ctx), notes.remains(note, chunked.chunks)
+        embed_chunks(missing, ctx), notes.load_remains(note, chunked.chunks)
     )
-    writes = notes.update(note, chunked, vectors, remains, ctx.clock())
+    writes = notes.update_writes(note, chunked, vectors, remains, ctx.clock())
     waiting = len(missing) - len(vectors.by_chunk)
     revision = note.note.revision + 1
     return await ctx.commit(

@@ -10,7 +10,7 @@ from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
 from shared.runtime.schemas import Arguments, IdempotentArguments
 from shared.runtime.tool import Effect, Tool
-from shared.tasks.changes import CHANGEABLE_FIELDS, completed_item, parse_item, undo_call
+from shared.tasks.changes import CHANGEABLE_FIELDS, build_undo, completed_item, parse_item
 from shared.tasks.model import Priority, Task
 from shared.tasks.schemas import (
     ENVELOPE,
@@ -59,11 +59,11 @@ class NewTask(TaskFields):
 
 
 _Item = Annotated[Any, WithJsonSchema(NewTask.model_json_schema())]
-"""An item is validated by itself, so that an invalid one does not fail the others."""
+"""Each task is validated by itself, so that an invalid task does not fail the others."""
 
 
 class In(TaskFields, IdempotentArguments):
-    """One task, or several."""
+    """The fields of one task, or several tasks."""
 
     tasks: list[_Item] | None = Field(
         default=None,
@@ -74,13 +74,13 @@ class In(TaskFields, IdempotentArguments):
 
     @property
     def has_task_fields(self) -> bool:
-        """Whether a field of a single task is given; some clients send nulls and defaults."""
+        """Whether a field of a single task is given. Some clients send nulls and defaults."""
         fields = TaskFields.model_fields.items()
         return any(getattr(self, name) not in (None, field.default) for name, field in fields)
 
 
 async def add_task(args: In, ctx: Context) -> TaskResults:
-    """Add tasks in two round trips, which read the counter and commit all tasks."""
+    """Add tasks. Costs two round trips: the read of the counter and the commit of all tasks."""
     if args.tasks is None:
         return await _add([_to_new_task(args)], ctx, lambda results: TaskResults.one(results[0]))
     if args.has_task_fields:
@@ -122,7 +122,7 @@ async def _add(
             for number, new_task in enumerate(new_tasks, counter.last + 1)
         ]
         result = to_result([_to_changed_task(task) for task in tasks])
-        return await ctx.commit(repository.create(counter, tasks), result)
+        return await ctx.commit(repository.creation_writes(counter, tasks), result)
 
     return await ctx.database.retry_on_conflict(attempt)
 
@@ -142,14 +142,14 @@ def _build_task(new_task: NewTask, number: int, now: datetime) -> Task:
 def _to_changed_task(task: Task) -> ChangedTask:
     fields = [name for name in CHANGEABLE_FIELDS if getattr(task, name) is not None]
     return ChangedTask(
-        task=TaskView.of_task(task), changed=fields, undo=undo_call("delete_task", task.number)
+        task=TaskView.of_task(task), changed=fields, undo=build_undo("delete_task", task.number)
     )
 
 
 def _merge_in_order(
     items: Sequence[NewTask | TaskItemResult], added_tasks: Iterable[ChangedTask]
 ) -> list[TaskItemResult]:
-    """Merge the failures of invalid items with the results of added tasks, in the items' order."""
+    """Merge the failures of invalid tasks with the results of added tasks, in the call's order."""
     remaining = iter(added_tasks)
     return [
         item if isinstance(item, TaskItemResult) else completed_item(next(remaining))

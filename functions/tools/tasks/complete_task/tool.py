@@ -12,12 +12,12 @@ from shared.runtime.schemas import Arguments, IdempotentArguments
 from shared.runtime.tool import Effect, Tool
 from shared.tasks.changes import (
     TaskOperation,
+    build_undo,
     change_task_as,
     completed_item,
     failed_item,
     parse_item,
     require_active,
-    undo_call,
 )
 from shared.tasks.model import Task, TaskStatus
 from shared.tasks.schemas import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class TaskRef(Arguments):
-    """One of several tasks."""
+    """The id of one of several tasks."""
 
     task_id: TaskId = Field(description="The task's id.")
 
@@ -47,7 +47,7 @@ class TaskRef(Arguments):
 _UncheckedTaskId = Annotated[
     Any, WithJsonSchema(TaskRef.model_json_schema()["properties"]["task_id"])
 ]
-"""An id that the handler validates by itself, so that an invalid one does not fail the others."""
+"""An id that the handler validates by itself, so that an invalid id does not fail the others."""
 
 
 class In(IdempotentArguments):
@@ -64,9 +64,9 @@ class In(IdempotentArguments):
 
 
 async def complete_task(args: In, ctx: Context) -> TaskResults:
-    """Complete or reopen tasks in two round trips, which read all tasks and commit all changes."""
+    """Complete or reopen tasks. Costs two round trips: the read of all tasks and the commit."""
     transition = Task.complete if args.completed else Task.reopen
-    operation = TaskOperation(require=require_active, apply=transition, undo=_undo)
+    operation = TaskOperation(require=require_active, apply=transition, undo=_build_undo)
     match args.task_id, args.task_ids:
         case int(task_id), None:
             return await change_task_as(TaskResults.one, task_id, operation, ctx)
@@ -81,7 +81,7 @@ async def complete_task(args: In, ctx: Context) -> TaskResults:
 async def _change_many(
     task_ids: Sequence[Any], operation: TaskOperation, ctx: Context
 ) -> TaskResults:
-    """Change several tasks in one commit. Ids that are invalid or unknown fail alone."""
+    """Change several tasks in one commit. An invalid or unknown id fails alone."""
     repository = get_own_tasks(ctx)
     refs = [parse_item(TaskRef, {"task_id": task_id}, TOOL.name) for task_id in task_ids]
     valid_ids = {ref.task_id for ref in refs if isinstance(ref, TaskRef)}
@@ -98,7 +98,7 @@ async def _change_many(
             [item_results[ref.task_id] if isinstance(ref, TaskRef) else ref for ref in refs]
         )
         writes = [
-            repository.update(stored_tasks[task_id], task)
+            repository.update_write(stored_tasks[task_id], task)
             for task_id, (_, task) in outcomes.items()
             if task
         ]
@@ -110,7 +110,7 @@ async def _change_many(
 def _change(
     operation: TaskOperation, stored_task: StoredTask | None, task_id: int, now: datetime
 ) -> tuple[TaskItemResult, Task | None]:
-    """Change one of several tasks. Return its result, and the task to store if it changed.
+    """Change one of several tasks. Return its result, and the task to store if the task changed.
 
     A task that does not exist or was deleted fails alone. Any other error fails the whole call.
     """
@@ -121,9 +121,9 @@ def _change(
     return completed_item(change), changed_task
 
 
-def _undo(before: Task, _after: Task) -> Undo:
+def _build_undo(before: Task, _after: Task) -> Undo:
     was_completed = before.status is TaskStatus.COMPLETED
-    return undo_call("complete_task", before.number, completed=was_completed)
+    return build_undo("complete_task", before.number, completed=was_completed)
 
 
 TOOL = Tool(

@@ -1,4 +1,4 @@
-"""Delete a task of the caller's to-do list; it can be restored for 30 days."""
+"""Delete a task from the caller's to-do list, where it can be restored for 30 days."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 from shared.core.caller import Tier
 from shared.runtime.schemas import IdempotentArguments
 from shared.runtime.tool import Effect, Tool
-from shared.tasks.changes import TaskOperation, change_task, require_active, undo_call
+from shared.tasks.changes import TaskOperation, build_undo, change_task, require_active
 from shared.tasks.model import Task
 from shared.tasks.schemas import ENVELOPE, ChangedTask, TaskId
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 class In(IdempotentArguments):
-    """Which task."""
+    """Which task to delete."""
 
     task_id: TaskId = Field(description="From list_tasks.")
 
 
 async def delete_task(args: In, ctx: Context) -> ChangedTask:
-    """Delete a task in two round trips, which read the task and commit the change."""
+    """Delete a task. Costs two round trips: the read of the task and the commit."""
     operation = TaskOperation(
         require=require_active,
         apply=Task.delete,
-        undo=lambda before, _: undo_call("restore_task", before.number),
+        undo=lambda before, _: build_undo("restore_task", before.number),
     )
     return await change_task(args.task_id, operation, ctx)
 

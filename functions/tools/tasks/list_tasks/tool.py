@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from shared.tasks.model import Task
 
 BATCH_SIZE: Final = 100
-"""How many tasks are read at a time if not all that are read may be shown."""
+"""This many tasks are read at a time if some conditions are checked only after the read."""
 MAX_READS: Final = 300
-"""How many tasks one call reads at most."""
+"""One call reads at most this many tasks."""
 NOTHING_YET: Final = "No task matches so far, but not all were checked: call again with the cursor."
 _POSITION: Final = TypeAdapter(tuple[CursorCount])
-"""A cursor contains the number of the last task that was shown or checked."""
+"""The cursor contains the number of the last task that was listed or checked."""
 
 
 class StatusFilter(StrEnum):
@@ -85,7 +85,7 @@ _ZoneName = Annotated[
 
 
 class In(PagedArguments):
-    """Which tasks. A task must meet all conditions."""
+    """Which tasks to list. A task must meet all conditions."""
 
     status: _StatusName = Field(
         default=StatusFilter.ALL,
@@ -130,34 +130,34 @@ class Out(Result):
 
 
 async def list_tasks(args: In, ctx: Context) -> Out:
-    """List tasks in one round trip that reads limit + 1 documents.
+    """List tasks. Costs one round trip, which reads limit + 1 tasks.
 
-    A filter that the database cannot apply (words, not overdue, deleted) takes up to three round
-    trips and 300 documents.
+    A condition that the database cannot check (query, overdue false, status deleted) costs up to
+    three round trips and 300 reads.
     """
     zone = args.time_zone or ctx.settings.time_zone
     today = ctx.clock().astimezone(time_zone(zone)).date()
-    tasks, end = await _read(args, today, ctx)
+    tasks, last_number = await _read_page(args, today, ctx)
     page = fit_page(
         [ListedTask.of_task(task, overdue=task.is_overdue(today)) for task in tasks],
         args.max_tokens,
     )
     if len(page) < len(tasks):
-        end = tasks[len(page) - 1].number
+        last_number = tasks[len(page) - 1].number
     return Out(
         tasks=page,
-        next_cursor=encode_cursor(args, [end]) if end else None,
-        message=NOTHING_YET if end and not page else None,
+        next_cursor=encode_cursor(args, [last_number]) if last_number else None,
+        message=NOTHING_YET if last_number and not page else None,
         today=today,
         time_zone=zone,
     )
 
 
-async def _read(args: In, today: date, ctx: Context) -> tuple[Sequence[Task], int | None]:
+async def _read_page(args: In, today: date, ctx: Context) -> tuple[Sequence[Task], int | None]:
     """Read the tasks of a page.
 
     Returns:
-        The tasks, and the number of the task after which the next page begins, or None if this is
+        The tasks, and the number of the last task that was listed or checked, or None if this is
         the last page.
     """
     repository = get_own_tasks(ctx)
@@ -168,12 +168,12 @@ async def _read(args: In, today: date, ctx: Context) -> tuple[Sequence[Task], in
     words = fold(args.query or "").split()
     now = ctx.clock()
     not_overdue = args.overdue is False
-    # The database cannot apply these conditions, so more tasks are read than the page has.
-    filters_here = bool(words) or not_overdue or args.status is StatusFilter.DELETED
-    size = BATCH_SIZE if filters_here else args.limit + 1
+    # The database cannot check these conditions, so more tasks are read than the page contains.
+    filters_after_read = bool(words) or not_overdue or args.status is StatusFilter.DELETED
+    size = BATCH_SIZE if filters_after_read else args.limit + 1
     tasks: list[Task] = []
     for _ in range(0, MAX_READS, size):
-        batch = await repository.page(task_filter, size, after)
+        batch = await repository.load_page(task_filter, size, after)
         tasks += [
             task
             for task in batch
@@ -190,7 +190,7 @@ async def _read(args: In, today: date, ctx: Context) -> tuple[Sequence[Task], in
 
 
 def _build_task_filter(args: In, today: date) -> TaskFilter:
-    """Return the conditions that the database applies.
+    """Build the filter that the database applies.
 
     Raises:
         InvalidInput: `due_from` is later than `due_to`.

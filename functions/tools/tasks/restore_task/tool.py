@@ -9,7 +9,7 @@ from pydantic import Field
 from shared.core.caller import Tier
 from shared.runtime.schemas import IdempotentArguments
 from shared.runtime.tool import Effect, Tool
-from shared.tasks.changes import TaskOperation, change_task, require_existing, undo_call
+from shared.tasks.changes import TaskOperation, build_undo, change_task, require_existing
 from shared.tasks.model import Task
 from shared.tasks.schemas import ENVELOPE, ChangedTask, TaskId
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 class In(IdempotentArguments):
-    """Which task."""
+    """Which task to restore."""
 
     task_id: TaskId = Field(description="From list_tasks, with status deleted.")
 
 
 async def restore_task(args: In, ctx: Context) -> ChangedTask:
-    """Restore a task in two round trips, which read the task and commit the change."""
+    """Restore a task. Costs two round trips: the read of the task and the commit."""
     operation = TaskOperation(
         require=require_existing,
         apply=Task.restore,
-        undo=lambda before, _: undo_call("delete_task", before.number),
+        undo=lambda before, _: build_undo("delete_task", before.number),
     )
     return await change_task(args.task_id, operation, ctx)
 

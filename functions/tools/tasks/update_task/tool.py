@@ -14,10 +14,10 @@ from shared.runtime.tool import Effect, Tool
 from shared.tasks.changes import (
     EDITABLE_FIELDS,
     TaskOperation,
+    build_undo,
     change_task,
-    changed_fields,
+    list_changed_fields,
     require_active,
-    undo_call,
 )
 from shared.tasks.schemas import (
     ENVELOPE,
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 
 def _default_to_none() -> Any:
-    """Return the value of a field that is not given; `In.changes` leaves such fields out."""
+    """Return a placeholder for a field that is not given. `In.changes` leaves such fields out."""
     return None
 
 
 class In(IdempotentArguments):
-    """Which task, and its new fields; fields that are left out stay as they are."""
+    """Which task to change, and its new fields. Fields that are left out do not change."""
 
     task_id: TaskId = Field(description="From list_tasks.")
     title: TaskTitle = Field(
@@ -70,7 +70,7 @@ class In(IdempotentArguments):
 
 
 async def update_task(args: In, ctx: Context) -> ChangedTask:
-    """Change a task in two round trips, which read the task and commit the change."""
+    """Change a task. Costs two round trips: the read of the task and the commit."""
     if not args.changes:
         raise InvalidInput(
             "update_task was not run: there is nothing to change. Give one or more of"
@@ -82,13 +82,13 @@ async def update_task(args: In, ctx: Context) -> ChangedTask:
         edited = replace(task, **args.changes)
         return edited if edited == task else replace(edited, updated_at=now)
 
-    operation = TaskOperation(require=require_active, apply=edit, undo=_undo)
+    operation = TaskOperation(require=require_active, apply=edit, undo=_build_undo)
     return await change_task(args.task_id, operation, ctx)
 
 
-def _undo(before: Task, after: Task) -> Undo:
-    former_values = {name: getattr(before, name) for name in changed_fields(before, after)}
-    return undo_call("update_task", before.number, **former_values)
+def _build_undo(before: Task, after: Task) -> Undo:
+    former_values = {name: getattr(before, name) for name in list_changed_fields(before, after)}
+    return build_undo("update_task", before.number, **former_values)
 
 
 TOOL = Tool(

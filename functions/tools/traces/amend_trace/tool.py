@@ -13,7 +13,7 @@ from shared.runtime.capabilities import Capability
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.access import get_own_trace
-from shared.traces.corpus import index_entry
+from shared.traces.corpus import build_index_entry
 from shared.traces.duplicates import require_no_duplicate
 from shared.traces.model import TraceText, TraceTitle
 from shared.traces.repository import Traces
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 _FIELDS: Final = ("title", "context_text", "solution_text", "tags")
 _TEXTS: Final = frozenset({"title", "context_text", "solution_text"})
-"""The fields that votes judge: a change of one resets the votes for the trace."""
+"""Votes judge these fields. Changing one of them resets the votes for the trace."""
 
 
 class In(IdempotentArguments):
-    """What to change; fields that are left out stay as they are."""
+    """What to change. Fields that are left out do not change."""
 
     trace_id: DocumentId = Field(description="A trace that you contributed.")
     title: TraceTitle | None = Field(default=None, description="The problem in one line.")
@@ -68,16 +68,16 @@ class Out(Result):
 
 
 async def amend_trace(args: In, ctx: Context) -> Out:
-    """Store and index the new revision, and keep the previous one.
+    """Store and index a new revision of a trace, and keep the previous one.
 
-    A change of text resets the votes for the trace, which were for another text. Votes against the
-    trace stay. A call takes up to five round trips, which read the trace, a revision to restore,
-    the embedding space and possible duplicates, and commit the changes.
+    Changing a text resets the votes for the trace, which judged the former text. Votes against the
+    trace stay. Costs up to five round trips: the reads of the trace, of a revision to restore, of
+    the embedding space and of possible duplicates, and the commit.
 
     Raises:
         NotFound: The trace or the revision does not exist.
         Forbidden: Someone else contributed the trace.
-        Conflict: The trace is withdrawn or superseded, or another already says the same.
+        Conflict: The trace is withdrawn or superseded, or would duplicate another trace.
         InvalidInput: There is nothing to change, or a text contains a secret.
     """
     new_fields = [name for name in _FIELDS if getattr(args, name) is not None]
@@ -102,10 +102,10 @@ async def _attempt(args: In, ctx: Context) -> Out:
     await require_shareable(content)
     trace = _make_next_revision(stored.trace, content, changed, ctx.clock())
     traces = Traces(ctx.database)
-    entry = await index_entry(trace, ctx)
+    entry = await build_index_entry(trace, ctx)
     if _TEXTS & set(changed):
         await require_no_duplicate(trace, entry, ctx)
-    writes = [*traces.update(stored, trace, entry), traces.keep_revision(stored)]
+    writes = [*traces.update_writes(stored, trace, entry), traces.revision_write(stored)]
     return await ctx.commit(writes, _build_out(trace, changed))
 
 

@@ -16,7 +16,7 @@ from shared.runtime.capabilities import Capability
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.access import caller_contributed, get_readable_trace
-from shared.traces.corpus import index_entry
+from shared.traces.corpus import build_index_entry
 from shared.traces.duplicates import find_similar_traces
 from shared.traces.model import Trace, TraceContent, TraceText, TraceTitle
 from shared.traces.repository import Traces
@@ -60,7 +60,7 @@ class SimilarTrace(Result):
 
 
 class Out(Result):
-    """The stored trace, or the existing one that says the same."""
+    """The stored trace, or the existing duplicate."""
 
     trace_id: str = Field(description="Its id; of a duplicate, the id of the existing trace.")
     status: TraceStatus = Field(description="pending until others have voted for it.")
@@ -98,7 +98,7 @@ async def contribute_trace(args: In, ctx: Context) -> Out:
         updated_at=now,
         supersedes=args.supersedes,
     )
-    entry = await index_entry(trace, ctx)
+    entry = await build_index_entry(trace, ctx)
     return await ctx.database.retry_on_conflict(lambda: _attempt(trace, entry, ctx))
 
 
@@ -108,20 +108,20 @@ async def _attempt(trace: Trace, entry: TraceIndexEntry, ctx: Context) -> Out:
     )
     if existing := _find_blocking_duplicate(similar.duplicates, superseded, ctx):
         return _build_out(existing, [], ctx, duplicate=True)
-    writes = Traces(ctx.database).create(trace, entry)
+    writes = Traces(ctx.database).creation_writes(trace, entry)
     if superseded and caller_contributed(superseded, ctx):
         replaced = replace(superseded.trace, superseded_by=trace.trace_id)
-        writes += Traces(ctx.database).update(superseded, replaced, None)
+        writes += Traces(ctx.database).update_writes(superseded, replaced, None)
     return await ctx.commit(writes, _build_out(trace, similar.related, ctx, duplicate=False))
 
 
 def _find_blocking_duplicate(
     duplicates: Sequence[Trace], superseded: StoredTrace | None, ctx: Context
 ) -> Trace | None:
-    """Return the duplicate, if any, for which the new trace is not stored.
+    """Return the duplicate, if any, because of which the new trace is not stored.
 
-    With `supersedes` a duplicate is stored, unless the duplicate is the caller's own flagged trace:
-    a copy would clear the warnings.
+    A trace that supersedes another is stored despite duplicates, unless a duplicate is the caller's
+    own flagged trace, because a copy would clear the warnings.
     """
     own_flagged = [
         trace
@@ -136,8 +136,9 @@ async def _load_superseded(trace: Trace, ctx: Context) -> StoredTrace | None:
     """Load the trace that this one supersedes, which must be in the index.
 
     Raises:
-        NotFound: It does not exist, or was withdrawn by someone else.
-        Conflict: It is superseded or withdrawn, or it is the caller's own and flagged.
+        NotFound: The superseded trace does not exist, or another user withdrew it.
+        Conflict: The superseded trace is itself superseded or withdrawn, or is flagged and the
+            caller's own.
     """
     if trace.supersedes is None:
         return None
@@ -180,17 +181,9 @@ def _build_out(trace: Trace, related: list[Trace], ctx: Context, *, duplicate: b
 def in_words(out: Out) -> str:
     """Return the result as text."""
     if out.duplicate:
-        next_step = (
-            "Voters warn of that trace: read why with get_trace before you contribute it again."
-            if out.status is TraceStatus.FLAGGED
-            else "If yours is better, change that one with amend_trace."
-            if out.yours
-            else "Read it with get_trace, and vote for it with vote_trace if it helped. If yours is"
-            f' better, send it again with "supersedes": "{out.trace_id}".'
-        )
         return (
             f"Nothing was stored: a trace already says the same, {json.dumps(out.title)} (ID:"
-            f" {out.trace_id}), status {out.status}. {next_step}"
+            f" {out.trace_id}), status {out.status}. {_advise_on_duplicate(out)}"
         )
     summary = (
         f"Trace submitted successfully (ID: {out.trace_id}). Status: {out.status} — it will be"
@@ -202,6 +195,18 @@ def in_words(out: Out) -> str:
         *(["These may solve the same problem:", *similar] if similar else []),
     ]
     return "\n".join(lines)
+
+
+def _advise_on_duplicate(out: Out) -> str:
+    """Say what to do about an existing trace because of which nothing was stored."""
+    if out.status is TraceStatus.FLAGGED:
+        return "Voters warn of that trace: read why with get_trace before you contribute it again."
+    if out.yours:
+        return "If yours is better, change that one with amend_trace."
+    return (
+        "Read it with get_trace, and vote for it with vote_trace if it helped. If yours is"
+        f' better, send it again with "supersedes": "{out.trace_id}".'
+    )
 
 
 TOOL = Tool(

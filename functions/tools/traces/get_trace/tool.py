@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from shared.traces.repository import Feedback, StoredTrace, StoredVote
 
 MAX_CHARACTERS: Final = 30_000
-"""The most characters of problem and solution in one answer: clients truncate longer answers."""
+"""An answer contains at most this many characters of the problem and the solution, because clients
+truncate longer answers."""
 MAX_FEEDBACK: Final = 5
-"""How many of the latest feedback texts are shown."""
+"""An answer contains at most this many feedback texts, the latest ones."""
 
 
 class In(Arguments):
-    """Which trace."""
+    """Which trace to read."""
 
     trace_id: DocumentId = Field(description="From search_traces.")
     offset: int = Field(
@@ -70,10 +71,10 @@ class Out(TraceSummary):
 
 
 async def get_trace(args: In, ctx: Context) -> Out:
-    """Load the trace, its latest feedback and the caller's own vote in one round trip."""
+    """Load a trace, its latest feedback and the caller's vote. Costs one round trip."""
     stored, feedback, vote = await asyncio.gather(
         get_readable_trace(args.trace_id, ctx),
-        Traces(ctx.database).latest_feedback(args.trace_id, MAX_FEEDBACK),
+        Traces(ctx.database).list_latest_feedback(args.trace_id, MAX_FEEDBACK),
         _load_own_vote(args.trace_id, ctx),
     )
     return _build_out(stored, feedback, vote, args.offset, ctx)
@@ -97,7 +98,7 @@ def _build_out(
     context = trace.content.context_text
     solution = trace.content.solution_text
     end = offset + MAX_CHARACTERS
-    counts = own_vote and vote and trace.counts(vote, own_vote.revision)
+    vote_counts = own_vote and vote and trace.counts_vote(vote, own_vote.revision)
     return build_trace_view(
         Out,
         trace,
@@ -106,15 +107,15 @@ def _build_out(
         next_offset=end if end < len(context) + len(solution) else None,
         created_at=f"{trace.created_at:%Y-%m-%d}",
         yours=caller_contributed(stored, ctx),
-        your_vote=vote.type if counts and vote else None,
+        your_vote=vote.type if vote_counts and vote else None,
         feedback=[
             FeedbackView(
-                feedback_tag=item.tag,
-                feedback_text=item.text,
-                date=f"{item.given_at:%Y-%m-%d}",
-                earlier=item.revision < trace.text_revision,
+                feedback_tag=remark.tag,
+                feedback_text=remark.text,
+                date=f"{remark.given_at:%Y-%m-%d}",
+                earlier=remark.revision < trace.text_revision,
             )
-            for item in feedback
+            for remark in feedback
         ],
     )
 
@@ -151,7 +152,7 @@ def _iterate_notes(out: Out) -> Iterator[str]:
 
 
 def _format_feedback(feedback: FeedbackView) -> str:
-    """Feedback on one line, so that it cannot pass for a part of the trace."""
+    """Format feedback on one line, so that it cannot pass for a part of the trace."""
     date = f"{feedback.date}, on an earlier text" if feedback.earlier else feedback.date
     return f"- {feedback.feedback_tag} ({date}): {' '.join(feedback.feedback_text.split())}"
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 _CURSOR: Final = TypeAdapter(tuple[Annotated[str, StringConstraints(max_length=MAX_TAG_LENGTH)]])
-"""A cursor contains the last tag of its page."""
+"""The cursor contains the previous page's last tag."""
 
 
 class In(PagedArguments):
-    """Which tags."""
+    """Which tags to list."""
 
     prefix: str = Field(
         default="",
@@ -49,7 +49,7 @@ class Out(Result):
 
 
 async def list_tags(args: In, ctx: Context) -> Out:
-    """Read a page of tags, and count all tags, in one round trip."""
+    """Read a page of tags, and count all tags. Costs one round trip."""
     position = decode_cursor(args, args.cursor, _CURSOR)
     prefix = normalize_tag(args.prefix)
     index = InvertedIndex(ctx.database, TRACES)

@@ -1,4 +1,4 @@
-"""A page of traces: by relevance to a query, or by date."""
+"""Loads a page of traces, ordered by relevance to a query or by date."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     Fit = Callable[[list["TraceHit"]], list["TraceHit"]]
 
 DATE_POSITION: Final = TypeAdapter(tuple[CursorCount, CursorMoment, DocumentId])
-"""A cursor by date: how many traces were shown, and the date and the id of the last one."""
+"""A cursor by date contains the number of traces on previous pages, and the date and the id of the
+last of them."""
 MAX_NEAREST: Final = 3
-"""How many traces are shown, for the caller to judge, if none matches."""
+"""If no trace matches, this many nearest traces are shown for the caller to judge."""
 MAX_LEXICAL_READS: Final = 60
-"""How many traces that only their words found are read at most: each costs a read."""
+"""At most this many traces that only their words found are read, because each costs a read."""
 MAX_EXCERPT: Final = 200
-"""The most characters of the problem and of the solution in a hit."""
+"""A hit contains at most this many characters of the problem, and of the solution."""
 _WORDS_ONLY: Final = (
     f"Only words were searched, and at most {MAX_LEXICAL_READS} traces can be shown."
 )
@@ -68,9 +69,9 @@ class TracePage:
 
     Attributes:
         hits: The hits in order.
-        position: Where the next page begins; None on the last page.
+        position: The cursor of the next page, or None on the last page.
         matches: Whether any hit fits, as far as the scores can tell.
-        notes: Sentences on what limited the search.
+        notes: Sentences that say what limited the search.
     """
 
     hits: list[TraceHit]
@@ -79,20 +80,20 @@ class TracePage:
     notes: Sequence[str] = ()
 
 
-async def page_by_date(
+async def load_page_by_date(
     selection: Selection,
     position: DatePosition | None,
     limit: int,
     fit: Fit,
     ctx: Context,
 ) -> TracePage:
-    """List traces, the latest first, in two round trips, or three if a tag does not exist."""
+    """List traces, the latest first. Costs two round trips, or three if a tag does not exist."""
     count_before, after = (position[0], position[1:]) if position else (0, None)
     listing = await list_newest(selection, limit, after, trace_corpus(ctx.database))
     ranks = count(count_before + 1)
     hits = fit([_build_hit(trace, next(ranks)) for trace in listing.documents])
-    cut = len(hits) < len(listing.documents)
-    following = listing.cursors[len(hits) - 1] if cut else listing.next
+    is_cut = len(hits) < len(listing.documents)
+    following = listing.cursors[len(hits) - 1] if is_cut else listing.next
     return TracePage(
         hits=hits,
         position=(count_before + len(hits), *following) if following else None,
@@ -101,22 +102,22 @@ async def page_by_date(
     )
 
 
-async def page_by_relevance(
+async def load_page_by_relevance(
     query: SearchQuery,
     previous: Sequence[str],
     limit: int,
     fit: Fit,
     ctx: Context,
 ) -> TracePage:
-    """Rank traces by relevance, votes and age, and take the best that were not shown yet.
+    """Rank traces by relevance, votes and age, and return the best that are not on earlier pages.
 
-    This takes at most three round trips: those of `rank`, and one more if only words found a trace,
-    or a tag does not exist.
+    Costs at most three round trips: those of `rank`, and one more if only words found a trace, or a
+    tag does not exist.
 
     Args:
         query: The query.
         previous: The fingerprints of hits on earlier pages.
-        limit: How many hits at most.
+        limit: The maximum number of hits.
         fit: Returns as many of the first hits as fit into an answer.
         ctx: The context of the call.
     """
@@ -142,7 +143,7 @@ async def page_by_relevance(
 
 
 def format_hit(hit: TraceHit) -> str:
-    """Return a hit as text."""
+    """Format a hit as text."""
     scores = [f"score: {hit.score:.2f}"] if hit.score is not None else []
     scores += [f"trust: {hit.trust:.2f}", format_votes(hit)]
     scores += [hit.status] if hit.status != "pending" else []
@@ -158,7 +159,7 @@ def format_hit(hit: TraceHit) -> str:
 def _moderate(
     candidates: Sequence[Candidate[Trace]], ctx: Context
 ) -> list[tuple[Candidate[Trace], Trace]]:
-    """Order candidates by their moderated scores. Those that were not read are left out."""
+    """Order candidates by their moderated scores. Candidates that were not read are left out."""
     traces = {match.id: match.document for match in candidates if match.document}
     scores = moderate_scores(candidates, traces, ctx.clock())
     pairs = [(match, traces[match.id]) for match in candidates if match.id in traces]

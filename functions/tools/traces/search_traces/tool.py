@@ -11,8 +11,8 @@ from functions.tools.traces.search_traces.pages import (
     DATE_POSITION,
     TraceHit,
     format_hit,
-    page_by_date,
-    page_by_relevance,
+    load_page_by_date,
+    load_page_by_relevance,
 )
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
@@ -62,7 +62,7 @@ class Out(Result):
 
 
 async def search_traces(args: In, ctx: Context) -> Out:
-    """Search by meaning and words among the traces with these tags: three round trips at most.
+    """Search the traces with these tags by meaning and words. Costs at most three round trips.
 
     Raises:
         InvalidInput: There is neither a query nor a tag.
@@ -75,10 +75,10 @@ async def search_traces(args: In, ctx: Context) -> Out:
     if args.query:
         previous = decode_cursor(args, args.cursor, FINGERPRINTS) or []
         query = SearchQuery(args.query, Mode.HYBRID, selection)
-        page = await page_by_relevance(query, previous, args.limit, fit, ctx)
+        page = await load_page_by_relevance(query, previous, args.limit, fit, ctx)
     else:
         position = decode_cursor(args, args.cursor, DATE_POSITION)
-        page = await page_by_date(selection, position, args.limit, fit, ctx)
+        page = await load_page_by_date(selection, position, args.limit, fit, ctx)
     return _build_out(args, page)
 
 

@@ -39,7 +39,7 @@ def _validate_text(text: str) -> str | None:
 
 
 def _drop_blank(tag: Any) -> Any:
-    """Read a blank tag as none: some clients send a string for every argument."""
+    """Treat a blank tag as missing, because some clients send a string for every argument."""
     return None if isinstance(tag, str) and not tag.strip() else tag
 
 
@@ -73,12 +73,12 @@ class Out(TraceSummary):
 async def vote_trace(args: In, ctx: Context) -> Out:
     """Replace the caller's vote, the tally and the contributor's record in one commit.
 
-    A call takes two round trips: the first reads the trace, the vote and the caller's own record,
-    the second commits. Both are repeated while others vote at the same moment.
+    Costs two round trips: the read of the trace, of the vote and of the caller's own record, and
+    the commit. Both are repeated if others vote at the same moment.
 
     Raises:
         NotFound: The trace does not exist.
-        Forbidden: The caller contributed it.
+        Forbidden: The caller contributed the trace.
         InvalidInput: The feedback does not fit the vote, or contains a secret.
     """
     _require_fitting_feedback(args)
@@ -90,7 +90,7 @@ async def vote_trace(args: In, ctx: Context) -> Out:
 async def _attempt(args: In, ctx: Context) -> Out:
     voter = str(ctx.caller.user_id)
     traces = Traces(ctx.database)
-    stored, own, record = await asyncio.gather(
+    stored, own_vote, record = await asyncio.gather(
         get_readable_trace(args.trace_id, ctx),
         traces.get_vote(args.trace_id, voter),
         traces.get_record(voter),
@@ -100,26 +100,28 @@ async def _attempt(args: In, ctx: Context) -> Out:
         raise Forbidden(
             "You contributed this trace, so you cannot vote on it. You may amend or withdraw it."
         )
-    before = own.vote if own.vote and trace.counts(own.vote, own.revision) else None
+    former_vote = own_vote.vote
+    is_counted = former_vote and trace.counts_vote(former_vote, own_vote.revision)
+    before = former_vote if is_counted else None
     after = _build_vote(args, record)
-    # A vote on an earlier text can be given again on this one, or withdrawn from the record.
-    is_outdated = own.vote is not None and own.revision < trace.text_revision
-    is_same = _is_same(before, after) and (after is None or args.feedback_text == own.text)
+    # A vote on an earlier text can be repeated for this text, or withdrawn from the record.
+    is_outdated = former_vote is not None and own_vote.revision < trace.text_revision
+    is_same = _is_same(before, after) and (after is None or args.feedback_text == own_vote.text)
     if is_same and not is_outdated:
         return _build_out(stored, before, after, None)
     tally = _replace_vote(trace.tally, before, after)
     if not tally.is_possible:
-        raise WriteConflict("The tally was read before the vote that it is to be reduced by.")
+        raise WriteConflict("The tally was read before the vote that is to be subtracted from it.")
     writes = [
-        traces.set_vote(own, after, args.feedback_text, trace.text_revision, ctx.clock())
+        traces.vote_write(own_vote, after, args.feedback_text, trace.text_revision, ctx.clock())
         if after
-        else traces.delete_vote(own),
-        traces.set_tally(stored, tally),
+        else traces.vote_deletion_write(own_vote),
+        traces.tally_write(stored, tally),
         # The contributor's record counts each voter of a trace once, whatever the revision.
-        *traces.credit(trace.contributor, own.vote, after),
+        *traces.credit_writes(trace.contributor, former_vote, after),
     ]
     with_vote = replace(stored, trace=replace(trace, tally=tally))
-    undo = _undo(args.trace_id, before, own.text)
+    undo = _build_undo(args.trace_id, before, own_vote.text)
     return await ctx.commit(writes, _build_out(with_vote, before, after, undo))
 
 
@@ -146,15 +148,15 @@ def _build_vote(args: In, record: ContributorRecord) -> Vote | None:
 
 
 def _is_same(before: Vote | None, after: Vote | None) -> bool:
-    """Return whether two votes say the same, whatever the voter's weight was."""
+    """Return whether two votes are the same, apart from their weights."""
     if before is None or after is None:
         return before is after
     return before.type is after.type and before.tag is after.tag
 
 
 def _replace_vote(tally: VoteTally, before: Vote | None, after: Vote | None) -> VoteTally:
-    others = tally.minus(before) if before else tally
-    return others.plus(after) if after else others
+    reduced = tally.minus(before) if before else tally
+    return reduced.plus(after) if after else reduced
 
 
 def _build_out(
@@ -170,7 +172,7 @@ def _build_out(
     )
 
 
-def _undo(trace_id: str, before: Vote | None, text: str | None) -> Undo:
+def _build_undo(trace_id: str, before: Vote | None, text: str | None) -> Undo:
     vote_type = before.type if before else VoteChoice.NONE
     arguments: dict[str, str] = {"trace_id": trace_id, "vote_type": vote_type}
     if before and before.tag:

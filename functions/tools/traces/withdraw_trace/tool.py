@@ -13,7 +13,7 @@ from shared.runtime.capabilities import Capability
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.access import caller_contributed, get_own_trace
-from shared.traces.corpus import index_entry
+from shared.traces.corpus import build_index_entry
 from shared.traces.duplicates import require_no_duplicate
 from shared.traces.repository import Traces
 from shared.traces.trust import TraceStatus
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class In(IdempotentArguments):
-    """Which trace, and whether to withdraw or to restore it."""
+    """Which trace, and whether to withdraw or restore it."""
 
     trace_id: DocumentId = Field(description="A trace that you contributed.")
     withdrawn: bool = Field(default=True, description="false restores a trace that you withdrew.")
@@ -46,14 +46,14 @@ class Out(Result):
 async def withdraw_trace(args: In, ctx: Context) -> Out:
     """Remove a trace from the index, or restore it.
 
-    The texts and votes of a withdrawn trace stay stored, and its contributor can read them. A call
-    takes up to five round trips, which read the trace, the one it superseded, the embedding space
-    and possible duplicates, and commit the changes.
+    The texts and votes of a withdrawn trace stay stored, and its contributor can read them. Costs
+    up to five round trips: the reads of the trace, of the trace that it superseded, of the
+    embedding space and of possible duplicates, and the commit.
 
     Raises:
         NotFound: The trace does not exist.
-        Forbidden: Someone else contributed it.
-        Conflict: It is to be restored, and another trace says the same by now.
+        Forbidden: Another user contributed the trace.
+        Conflict: The trace is to be restored, but would duplicate a newer trace.
     """
     return await ctx.database.retry_on_conflict(lambda: _attempt(args, ctx))
 
@@ -73,17 +73,17 @@ async def _attempt(args: In, ctx: Context) -> Out:
 
 
 async def _build_update(stored: StoredTrace, trace: Trace, ctx: Context) -> list[Write]:
-    entry = await index_entry(trace, ctx) if trace.is_listed else None
+    entry = await build_index_entry(trace, ctx) if trace.is_listed else None
     if entry and stored.trace.withdrawn_at:
         await require_no_duplicate(trace, entry, ctx)
-    return Traces(ctx.database).update(stored, trace, entry)
+    return Traces(ctx.database).update_writes(stored, trace, entry)
 
 
 async def _load_superseded(stored: StoredTrace, args: In, ctx: Context) -> StoredTrace | None:
-    """Load the caller's own trace that this one supersedes, if its `superseded_by` changes too.
+    """Load the caller's own trace that this one supersedes, if its `superseded_by` must change.
 
-    While a trace is withdrawn, search finds the trace that it superseded again. The exception is a
-    withdrawn trace that is superseded itself: its successor replaces both.
+    While a trace is withdrawn, search finds the trace that it superseded again, unless the
+    withdrawn trace is superseded itself: then its successor replaces both.
 
     Raises:
         Conflict: The restored trace would hide a flagged trace.
@@ -95,8 +95,9 @@ async def _load_superseded(stored: StoredTrace, args: In, ctx: Context) -> Store
         return None
     if superseded.trace.status is TraceStatus.FLAGGED and not superseded.trace.superseded_by:
         raise Conflict(
-            f"It would replace your trace {superseded.trace.trace_id}, which voters warn of. Amend"
-            " that one, so that they can change their votes. Nothing was changed.",
+            "Nothing was changed: the restored trace would replace your trace"
+            f" {superseded.trace.trace_id}, which voters warn of. Amend that trace instead, so that"
+            " they can change their votes.",
             details={"supersedes": superseded.trace.trace_id},
         )
     if superseded.trace.superseded_by in (None, stored.trace.trace_id):

@@ -1,4 +1,4 @@
-"""The arguments of `extract_key_info`, and the request they make."""
+"""The arguments of `extract_key_info`, and the request that they make."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 DEFAULT_TASK: Final = "default"
-"""The workspace of calls that name none."""
+"""Calls that name no workspace use this one."""
 MAX_TEXT: Final = 16 * 1024 * 1024
-"""The most characters of a text; the default limit of a request's size is lower."""
+"""A text has at most this many characters. The default limit on the size of requests is lower."""
 
 DocumentHash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$", max_length=32)]
 
@@ -35,7 +35,7 @@ class SearchScope(StrEnum):
     TASK = "task"
 
 
-def _has_words(text: str) -> str:
+def _require_words(text: str) -> str:
     if is_blank(text):
         raise validation_error("must contain more than white space")
     return text
@@ -47,7 +47,7 @@ class In(IdempotentArguments):
     query: Annotated[
         str,
         StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000),
-        AfterValidator(_has_words),
+        AfterValidator(_require_words),
     ] = Field(description="The question that the passages should answer.")
     materials: Annotated[str, StringConstraints(max_length=MAX_TEXT)] | None = Field(
         default=None,
@@ -77,7 +77,7 @@ class In(IdempotentArguments):
 
     @model_validator(mode="before")
     @classmethod
-    def _one_spelling(cls, arguments: Any) -> Any:
+    def _require_one_spelling(cls, arguments: Any) -> Any:
         if isinstance(arguments, dict) and {"top_k", "topK"} <= arguments.keys():
             raise validation_error("top_k and topK are one parameter: send one of them")
         return arguments
@@ -89,11 +89,11 @@ class Request:
 
     Attributes:
         query: The question.
-        top_k: How many passages to return at most.
+        top_k: The maximum number of passages in the answer.
         max_tokens: The maximum length of the answer.
         scope: Which documents to search.
-        text: The text to search; None if the call sent none.
-        document_id: The id of that text, or of a stored one; None to search the whole workspace.
+        text: The text that the call sent to search, or None.
+        document_id: The id of this text or of a stored one, or None to search the whole workspace.
         task_id: The id of the workspace.
         workspace: The workspace.
     """
@@ -109,18 +109,18 @@ class Request:
 
 
 def read_request(args: In, ctx: Context) -> Request:
-    """Validate the arguments, and open the workspace they name.
+    """Validate the arguments, and open the workspace that they name.
 
     Raises:
         InvalidInput: An argument is not valid, or contradicts another one.
     """
     text = args.materials
     if text is not None and args.document:
-        raise invalid("document", "is sent instead of materials: send one of the two")
+        raise argument_error("document", "is sent instead of materials: send one of the two")
     if text is not None and not text.strip():
-        raise invalid("materials", "must contain more than white space")
+        raise argument_error("materials", "must contain more than white space")
     if text is None and not args.document and args.scope is not SearchScope.TASK:
-        raise invalid("materials", "required unless you send document, or scope is task")
+        raise argument_error("materials", "required unless you send document, or scope is task")
     task_id = choose_task_id(args, ctx.caller)
     return Request(
         query=args.query,
@@ -134,14 +134,14 @@ def read_request(args: In, ctx: Context) -> Request:
     )
 
 
-def invalid(field: str, problem: str) -> InvalidInput:
-    """Return an argument that `extract_key_info` cannot work with."""
+def argument_error(field: str, problem: str) -> InvalidInput:
+    """Make the error for an argument that `extract_key_info` cannot accept."""
     message = f"extract_key_info was not run. {field}: {problem}. Correct this and call it again."
     return InvalidInput(message, details={field: problem})
 
 
 def choose_task_id(args: In, caller: Caller) -> str:
-    """Return the id of the workspace: of the arguments, else of the caller's key, else the default.
+    """Choose the workspace that the arguments name, else the caller's key, else the default.
 
     Raises:
         InvalidInput: The name is blank.
@@ -151,7 +151,7 @@ def choose_task_id(args: In, caller: Caller) -> str:
     try:
         return safe_id(args.task_id)
     except ValueError:
-        raise invalid("task_id", "must contain more than white space") from None
+        raise argument_error("task_id", "must contain more than white space") from None
 
 
 def _resolve_top_k(args: In, ctx: Context) -> int:
@@ -159,5 +159,5 @@ def _resolve_top_k(args: In, ctx: Context) -> int:
     if args.top_k is None:
         return ctx.settings.extract_top_k
     if args.top_k > limit:
-        raise invalid("top_k", f"must be at most {limit}")
+        raise argument_error("top_k", f"must be at most {limit}")
     return args.top_k

@@ -1,6 +1,6 @@
-"""The documents of a workspace as a corpus to search: in memory just after upload, or stored.
+"""Makes documents of a workspace searchable: in memory just after their upload, or as stored.
 
-One search ranks both, by the same postings, so a new document is ranked as it will be later.
+The same search ranks both by the same postings, so later calls rank a new document the same way.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from shared.index.postings import SearchPostings
 from shared.index.stored_vector import from_compact, to_compact
 from shared.index.vector_index import CountedDocument, compare, distance_key
 from shared.search.corpus import Corpus
-from shared.workspaces.model import WorkspacePassage, term_postings
+from shared.workspaces.model import WorkspacePassage, collect_postings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -33,8 +33,8 @@ class PassageLocation:
     """Where a passage is.
 
     Attributes:
-        document: The document that contains it.
-        span: Its place in the document.
+        document: The document that contains the passage.
+        span: The location of the passage in the document.
     """
 
     document: WorkspaceDocument
@@ -42,12 +42,12 @@ class PassageLocation:
 
 
 class WorkspaceCorpus:
-    """Documents to search, as a corpus and as the texts that passages are quoted from.
+    """Documents to search, and the locations from which their passages are quoted.
 
     Attributes:
-        corpus: Their passages and postings.
+        corpus: The passages and postings of the documents.
         documents: The documents, the latest first.
-        note: What the caller should know of this selection; None if nothing.
+        note: What the caller should know of this selection, or None.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class WorkspaceCorpus:
         *,
         note: str | None = None,
     ) -> None:
-        """Search these documents.
+        """Store the documents to search.
 
         Args:
             documents: The documents, the latest first.
-            passages: Their passages.
-            load_contents: Loads the contents of the documents; called once.
-            note: What the caller should know of this selection.
+            passages: Reads the passages of the documents.
+            load_contents: Loads the contents of the documents. It is called once for a search.
+            note: What the caller should know of this selection, or None.
         """
         self.corpus = Corpus(passages, self)
         self.documents = documents
@@ -79,47 +79,57 @@ class WorkspaceCorpus:
         """
         self._contents = await self._load_contents()
         parts = [part for parts in self._contents.values() for part in parts]
-        postings, totals = term_postings(parts, terms)
+        postings, totals = collect_postings(parts, terms)
         return SearchPostings(postings, {}, totals)
 
     @property
     def is_complete(self) -> bool:
-        """Whether all contents of the documents were found. Only valid after a search."""
+        """Whether the search found all contents of the documents. Only valid after a search."""
         return all(
             len(self._contents[document.document_id]) == document.parts
             for document in self.documents
         )
 
-    def locations(self, passage_ids: Sequence[str]) -> dict[str, PassageLocation]:
-        """Where these passages first occur in the latest document. Only valid after a search."""
+    def locate(self, passage_ids: Sequence[str]) -> dict[str, PassageLocation]:
+        """Return where each passage first occurs in the latest document that contains it.
+
+        Only valid after a search.
+        """
         ids = set(passage_ids)
         locations = dict[str, PassageLocation]()
         for document in self.documents:
             for part in self._contents[document.document_id]:
-                for passage_id, span in part.passage_spans():
+                for passage_id, span in part.iterate_spans():
                     if passage_id in ids:
                         locations.setdefault(passage_id, PassageLocation(document, span))
         return locations
 
 
 class PassagesInMemory:
-    """Passages and their vectors in memory. Their postings are complete: no terms are counted."""
+    """Passages and their vectors in memory.
+
+    No terms are counted here, because the postings are complete.
+    """
 
     def __init__(self, texts: Mapping[str, str], vectors: Mapping[str, Vector]) -> None:
-        """Search these texts and vectors, by passage id."""
+        """Store the texts and vectors to search, by passage id."""
         self._texts = texts
         self._vectors = vectors
 
     async def get_all(self, ids: Sequence[str]) -> list[WorkspacePassage]:
-        """Return the passages of these ids that exist, in this order."""
-        return [WorkspacePassage(name, self._texts[name]) for name in ids if name in self._texts]
+        """Return those of these passages that exist, in this order."""
+        return [
+            WorkspacePassage(passage_id, self._texts[passage_id])
+            for passage_id in ids
+            if passage_id in self._texts
+        ]
 
     async def get_all_counted(
         self,
         ids: Sequence[str],
         terms: Sequence[str],  # noqa: ARG002 - not counted
     ) -> list[CountedDocument[WorkspacePassage]]:
-        """Return the passages of these ids that exist, in this order."""
+        """Return those of these passages that exist, in this order."""
         return [CountedDocument(passage) for passage in await self.get_all(ids)]
 
     async def nearest(
@@ -129,7 +139,7 @@ class PassagesInMemory:
         facets: Sequence[str] = (),  # noqa: ARG002 - workspaces are searched without filters
         terms: Sequence[str] = (),  # noqa: ARG002 - not counted
     ) -> list[Neighbour[WorkspacePassage]]:
-        """Return the nearest passages, best first."""
+        """Return the nearest passages, nearest first."""
         return self._compare(vector, self._vectors)[:limit]
 
     async def similarities(
@@ -138,43 +148,44 @@ class PassagesInMemory:
         ids: Sequence[str],
         terms: Sequence[str] = (),  # noqa: ARG002 - not counted
     ) -> list[Neighbour[WorkspacePassage]]:
-        """Return the passages of these ids, compared with a vector, best first."""
-        # Stored passages are compared by compact vectors. With the same precision here, a later
-        # call has the same answer.
-        return self._compare(
-            vector, {name: from_compact(to_compact(self._vectors[name])) for name in ids}
-        )
+        """Compare these passages with a vector, and return them nearest first."""
+        # Stored passages are compared by compact vectors. The same precision here makes a later
+        # call give the same answer.
+        compact = {
+            passage_id: from_compact(to_compact(self._vectors[passage_id])) for passage_id in ids
+        }
+        return self._compare(vector, compact)
 
     def _compare(
         self, vector: Vector, vectors: Mapping[str, Vector]
     ) -> list[Neighbour[WorkspacePassage]]:
         neighbours = [
-            compare(WorkspacePassage(name, self._texts[name]), vector, other)
-            for name, other in vectors.items()
+            compare(WorkspacePassage(passage_id, self._texts[passage_id]), vector, other_vector)
+            for passage_id, other_vector in vectors.items()
         ]
         return sorted(neighbours, key=distance_key)
 
 
-def corpus_in_memory(
+def make_memory_corpus(
     document: WorkspaceDocument,
     parts: Sequence[DocumentPart],
     texts: Mapping[str, str],
     vectors: Mapping[str, Vector],
 ) -> WorkspaceCorpus:
-    """Return a document that was just uploaded: it is searched without a round trip."""
+    """Make the corpus of a document that was just uploaded. Searching it costs no round trip."""
 
-    async def contents() -> Contents:
+    async def load_contents() -> Contents:
         return {document.document_id: parts}
 
-    return WorkspaceCorpus([document], PassagesInMemory(texts, vectors), contents)
+    return WorkspaceCorpus([document], PassagesInMemory(texts, vectors), load_contents)
 
 
-def stored_corpus(
+def make_stored_corpus(
     documents: Sequence[WorkspaceDocument], workspace: Workspace, *, note: str | None = None
 ) -> WorkspaceCorpus:
-    """Stored documents, the latest first."""
+    """Make the corpus of stored documents, the latest first."""
 
-    async def contents() -> Contents:
+    async def load_contents() -> Contents:
         return await workspace.load_parts(documents)
 
-    return WorkspaceCorpus(documents, workspace.passage_index(documents), contents, note=note)
+    return WorkspaceCorpus(documents, workspace.passage_index(documents), load_contents, note=note)

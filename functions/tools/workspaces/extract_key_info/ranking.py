@@ -1,4 +1,4 @@
-"""Rank the passages of some documents by how well they answer a question."""
+"""Ranks the passages of some documents by how well they answer a question."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class RankedPassage:
     """A passage of the answer.
 
     Attributes:
-        hit: Its scores.
-        location: Where it is.
-        text: Its original text.
+        hit: The scores of the passage.
+        location: Where the passage is.
+        text: The original text of the passage.
     """
 
     hit: Candidate[WorkspacePassage]
@@ -52,9 +52,9 @@ class RankedPassages:
 
     Attributes:
         passages: The best passages, best first.
-        considered: How many passages were searched.
-        matches: Whether any of them is likely to answer the question.
-        message: What the caller should know of the ranking; None if nothing.
+        considered: The number of passages that were searched.
+        matches: Whether any passage is likely to answer the question.
+        message: What the caller should know of the ranking, or None.
     """
 
     passages: list[RankedPassage]
@@ -66,9 +66,9 @@ class RankedPassages:
 async def rank_passages(
     query: str, searched: WorkspaceCorpus, top_k: int, ctx: Context
 ) -> RankedPassages:
-    """Rank passages. Two round trips, none if the corpus is in memory.
+    """Rank passages. Costs two round trips, or none if the corpus is in memory.
 
-    Of equal scores, passages of the latest document come first, then by their order in the text.
+    Passages with equal scores are ordered by document, the latest first, and then as in the text.
 
     Raises:
         DocumentErased: A document has since been erased.
@@ -78,22 +78,23 @@ async def rank_passages(
     question = SearchQuery(query, Mode.HYBRID, Selection(), weight, may_be_far=True)
     ranking = await rank(question, searched.corpus, ctx)
     outage = _WITHOUT_MEANING.get(ranking.degradation) if ranking.degradation else None
-    locations = searched.locations([hit.id for hit in ranking.hits])
+    locations = searched.locate([hit.id for hit in ranking.hits])
     hits = [hit for hit in ranking.hits if hit.id in locations]
-    best = sorted(hits, key=lambda hit: _order(hit, locations[hit.id]))[:top_k]
-    if outage and best:  # the scores are plain BM25
+    best = sorted(hits, key=lambda hit: _sort_key(hit, locations[hit.id]))[:top_k]
+    if outage and best:  # the scores are plain BM25, without an upper limit
         best = [replace(hit, score=hit.score / best[0].score) for hit in best]
     texts = await _load_texts(best, searched)
-    near = DENSE_POOL if outage else sum(hit.is_neighbour for hit in hits)
+    # Fewer neighbours than the documents should have show that passages were erased.
+    neighbours = DENSE_POOL if outage else sum(hit.is_neighbour for hit in hits)
     is_complete = searched.is_complete and all(hit.id in texts for hit in best)
-    if not is_complete or near < min(DENSE_POOL, ranking.documents):
+    if not is_complete or neighbours < min(DENSE_POOL, ranking.documents):
         raise DocumentErased("The document was erased during the search. Upload it again.")
     return RankedPassages(
         passages=[
             RankedPassage(hit, locations[hit.id], locations[hit.id].span.text or texts[hit.id])
             for hit in best
         ],
-        considered=ranking.documents or len(hits),  # unknown if the search by words was late
+        considered=ranking.documents or len(hits),  # unknown if the search by words timed out
         matches=ranking.matches,
         message=_RANKED_BY_WORDS.format(outage) if outage else ranking.timeout_message,
     )
@@ -102,12 +103,14 @@ async def rank_passages(
 async def _load_texts(
     hits: Sequence[Candidate[WorkspacePassage]], searched: WorkspaceCorpus
 ) -> dict[str, str]:
-    """Load the cleaned texts of passages. One round trip for those that only words found."""
+    """Load the cleaned texts of passages. Costs one round trip if only words found some of them."""
     texts = {hit.id: hit.document.text for hit in hits if hit.document}
     missing = [hit.id for hit in hits if hit.id not in texts]
     passages = await searched.corpus.documents.get_all(missing)
     return texts | {passage.id: passage.text for passage in passages}
 
 
-def _order(hit: Candidate[WorkspacePassage], location: PassageLocation) -> tuple[float, float, int]:
+def _sort_key(
+    hit: Candidate[WorkspacePassage], location: PassageLocation
+) -> tuple[float, float, int]:
     return -hit.score, -location.document.uploaded_at.timestamp(), location.span.position

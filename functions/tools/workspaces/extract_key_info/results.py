@@ -25,7 +25,7 @@ class PassageResult(Result):
 
     document: str = Field(description="The id of the text that contains it.")
     start: int = Field(description="Where it starts in that text, in Unicode code points.")
-    end: int = Field(description="Where it ends: contexts holds exactly materials[start:end].")
+    end: int = Field(description="Where it ends: contexts contains exactly materials[start:end].")
     position: int = Field(description="Its number among the passages of the text, from 1.")
     score: float = Field(
         description="What the passages are ranked by, 0 to 1: the weighted sum of similarity and"
@@ -40,7 +40,7 @@ class PassageResult(Result):
 
 
 class Out(Result):
-    """The passages that answer."""
+    """The passages that answer the question."""
 
     status: AnswerStatus = Field(
         description="ready, or pending while the text is being embedded: there is no answer yet."
@@ -64,11 +64,11 @@ class Out(Result):
         description="Whether the text was in the workspace before this call."
     )
     ask_again_after: int | None = Field(description="If pending: how many seconds to wait.")
-    message: str | None = Field(description="What else to know of this answer, if anything.")
+    message: str | None = Field(description="A note on this answer, if any.")
 
 
-def passage_result(passage: RankedPassage) -> PassageResult:
-    """Return a passage as the answer shows it."""
+def to_passage_result(passage: RankedPassage) -> PassageResult:
+    """Convert a ranked passage to its result in the answer."""
     hit, location = passage.hit, passage.location
     return PassageResult(
         document=location.document.document_id,

@@ -1,4 +1,4 @@
-"""Turn ranked passages into the outcome of a call: its answer, its price, and its repetition."""
+"""Settles a call: builds its answer, sets the price, and stores the answer for repeated calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from functions.tools.workspaces.extract_key_info.results import (
     AnswerStatus,
     Out,
-    passage_result,
+    to_passage_result,
 )
 from shared.firestore.database import WriteConflict
 from shared.runtime.outcome import Outcome
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from shared.workspaces.repository import DocumentRecord
 
 MIN_RETRY_SECONDS: Final = 10
-"""The shortest time to wait before asking again."""
+"""A caller is asked to wait at least this long before asking again."""
 MAX_RETRY_SECONDS: Final = 60
-"""The longest time to wait before asking again. Short, since every call continues the embedding."""
+"""A caller is asked to wait at most this long, because every call continues the embedding."""
 
 
 async def settle_answer(
@@ -42,36 +42,13 @@ async def settle_answer(
     request: Request,
     ctx: Context,
 ) -> Outcome[Out]:
-    """Return the outcome of an answered call.
+    """Return the outcome of a call that gets an answer.
 
-    It is free if an earlier call paid for the document without getting an answer. It is stored for
-    repetition only while the quoted documents exist.
+    The call is free if an earlier call paid for the document without getting an answer. The answer
+    is stored for repeated calls only if all quoted documents still exist.
     """
     passages = _fit_passages(ranked.passages, request.max_tokens)
-    omitted = len(ranked.passages) - len(passages)
-    omission = f"max_tokens left out the last {omitted} of the passages." if omitted else None
-    messages = [ranked.message, note, omission]
-    document_id = requested.document.document_id if requested else None
-    out = Out(
-        status=AnswerStatus.READY,
-        contexts=[passage.text for passage in passages],
-        passages=[passage_result(passage) for passage in passages],
-        matches=ranked.matches,
-        task_id=request.task_id,
-        document=document_id,
-        considered=ranked.considered,
-        known=requested.was_stored if requested else None,
-        ask_again_after=None,
-        message=" ".join(message for message in messages if message) or None,
-    )
-    facts = {
-        "passages": ranked.considered,
-        "known": bool(out.known),
-        "scores": [round(passage.hit.score, 4) for passage in passages],
-    }
-    outcome = _build_outcome(
-        out, facts | ({"document": document_id} if document_id else {}), request
-    )
+    outcome = _build_answer(ranked, passages, note, requested, request)
     locations = [passage.location for passage in passages]
     by_id = {location.document.document_id: location.document for location in locations}
     quoted = list(by_id.values())
@@ -85,6 +62,38 @@ async def settle_answer(
     return outcome
 
 
+def _build_answer(
+    ranked: RankedPassages,
+    passages: Sequence[RankedPassage],
+    note: str | None,
+    requested: RequestedDocument | None,
+    request: Request,
+) -> Outcome[Out]:
+    """Build the outcome with the passages that fit, and with the facts for the audit."""
+    omitted = len(ranked.passages) - len(passages)
+    omission = f"max_tokens left out the last {omitted} of the passages." if omitted else None
+    messages = [ranked.message, note, omission]
+    document_id = requested.document.document_id if requested else None
+    out = Out(
+        status=AnswerStatus.READY,
+        contexts=[passage.text for passage in passages],
+        passages=[to_passage_result(passage) for passage in passages],
+        matches=ranked.matches,
+        task_id=request.task_id,
+        document=document_id,
+        considered=ranked.considered,
+        known=requested.was_stored if requested else None,
+        ask_again_after=None,
+        message=" ".join(message for message in messages if message) or None,
+    )
+    facts = {
+        "passages": ranked.considered,
+        "known": bool(out.known),
+        "scores": [round(passage.hit.score, 4) for passage in passages],
+    }
+    return _build_outcome(out, facts | ({"document": document_id} if document_id else {}), request)
+
+
 def _fit_passages(
     passages: Sequence[RankedPassage], max_tokens: int | None
 ) -> Sequence[RankedPassage]:
@@ -92,7 +101,7 @@ def _fit_passages(
     if max_tokens is None:
         return passages
     sizes = [
-        len(json.dumps(passage.text)) + len(passage_result(passage).model_dump_json())
+        len(json.dumps(passage.text)) + len(to_passage_result(passage).model_dump_json())
         for passage in passages
     ]
     return passages[: max(count_fitting(sizes, compute_byte_budget(max_tokens)), 1)]
@@ -105,12 +114,12 @@ async def _spend_prepayment(
     request: Request,
     ctx: Context,
 ) -> bool:
-    """Commit a free answer; False if a quoted document was erased or the prepayment is spent."""
+    """Commit a free answer. Return False if a quoted document was erased, or payment is spent."""
     record = requested.record
 
     async def attempt() -> bool:
         nonlocal record
-        # The loaded record serves the first attempt; after a lost race it is read again.
+        # The first attempt uses the loaded record. After a lost race, the record is read again.
         latest = record or await request.workspace.load_document(requested.document.document_id)
         record = None
         if not latest.document or latest.document.prepaid != requested.document.prepaid:
@@ -123,7 +132,7 @@ async def _spend_prepayment(
 async def _try_commit(
     outcome: Outcome[Out], quoted: Sequence[WorkspaceDocument], request: Request, ctx: Context
 ) -> bool:
-    """Commit an answer; False if a quoted document was erased."""
+    """Commit an answer. Return False if a quoted document was erased."""
     return await ctx.database.retry_on_conflict(lambda: _commit(outcome, quoted, request, ctx))
 
 
@@ -134,7 +143,7 @@ async def _commit(
     ctx: Context,
     prepaid: DocumentRecord | None = None,
 ) -> bool:
-    """Commit an answer once; False if a quoted document was erased.
+    """Try to commit an answer. Return False if a quoted document was erased.
 
     Raises:
         WriteConflict: Another writer was faster.
@@ -155,10 +164,11 @@ async def _commit(
 async def defer(
     requested: RequestedDocument, request: Request, ctx: Context
 ) -> Outcome[Out] | None:
-    """Leave the remaining passages to a job. Return None if they are embedded by now.
+    """Leave the remaining passages to a job. Return None if they have been embedded by now.
 
     One commit marks the document as waiting and records which call has paid. The call that defers
-    it pays, and one later answer is free. Calls that find it deferred pay nothing.
+    the document pays, and one later answer is free. Calls that find it already deferred pay
+    nothing.
 
     Raises:
         DocumentErased: The document was erased during the call.

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Final
 from functions.tools.workspaces.extract_key_info.arguments import (
     In,
     SearchScope,
+    argument_error,
     choose_task_id,
-    invalid,
     read_request,
 )
-from functions.tools.workspaces.extract_key_info.corpus import corpus_in_memory, stored_corpus
+from functions.tools.workspaces.extract_key_info.corpus import (
+    make_memory_corpus,
+    make_stored_corpus,
+)
 from functions.tools.workspaces.extract_key_info.ranking import rank_passages
 from functions.tools.workspaces.extract_key_info.results import Out
 from functions.tools.workspaces.extract_key_info.settlement import defer, settle_answer
-from functions.tools.workspaces.extract_key_info.upload import current_profile, resume, upload
+from functions.tools.workspaces.extract_key_info.upload import get_current_profile, resume, upload
 from shared.core.caller import Tier
 from shared.core.errors import NotFound, ToolFailure
 from shared.runtime.capabilities import Capability
@@ -35,17 +38,17 @@ if TYPE_CHECKING:
     from shared.workspaces.repository import DocumentRecord, WorkspaceRecord
 
 MAX_DOCUMENTS: Final = 200
-"""The most documents that one call searches: the latest of the workspace."""
+"""One call searches at most this many documents, the latest in the workspace."""
 _TRUNCATED: Final = f"Only the latest {MAX_DOCUMENTS} texts of the workspace were searched."
 
 
 async def extract_key_info(args: In, ctx: Context) -> Outcome[Out]:
     """Find the passages that answer a question.
 
-    A stored document takes two or three round trips: the first reads its record, the second its
+    A stored document costs two or three round trips: the first reads its record, the second its
     terms and the nearest passages, the third the texts of passages that only words found. Scope
-    task takes one or two more. A new document is ranked in memory. It takes about seven round
-    trips, and one for each 32 passages. Most of them happen during the embedding.
+    task costs one or two more. A new document is ranked in memory, and costs about seven round
+    trips and one for each 32 passages, most of them during the embedding.
 
     Raises:
         InvalidInput: The arguments name no text, or one that cannot be embedded.
@@ -74,7 +77,7 @@ async def _answer(request: Request, ctx: Context) -> Outcome[Out]:
 
 
 async def _load_or_upload(request: Request, ctx: Context) -> RequestedDocument | None:
-    """Return the document, stored before or uploaded now. Return None if the call names none."""
+    """Return the document that was stored before or is uploaded now, or None if none is named."""
     if request.document_id is None:
         return None
     record = await request.workspace.load_document(request.document_id)
@@ -82,7 +85,7 @@ async def _load_or_upload(request: Request, ctx: Context) -> RequestedDocument |
     if request.text is not None and not _can_reuse(document, ctx):
         return await upload(request.text, record, request.workspace, ctx)
     if document and document.status is DocumentStatus.FAILED:
-        raise invalid("materials", document.reason or "the embedding model refuses the text")
+        raise argument_error("materials", document.reason or "the embedding model refuses the text")
     if document is None or document.status is DocumentStatus.ARRIVING:
         problem = f"is not in the workspace {request.task_id}: not uploaded completely, or erased"
         message = f"The document {problem}. Send the text as materials, or the right task_id."
@@ -93,7 +96,7 @@ async def _load_or_upload(request: Request, ctx: Context) -> RequestedDocument |
 def _get_current_document(record: DocumentRecord, ctx: Context) -> WorkspaceDocument | None:
     """Return the stored document, unless it is being erased or its vectors are outdated."""
     document = record.document
-    if record.workspace.erasing or document is None or document.profile != current_profile(ctx):
+    if record.workspace.erasing or document is None or document.profile != get_current_profile(ctx):
         return None
     return document
 
@@ -101,7 +104,7 @@ def _get_current_document(record: DocumentRecord, ctx: Context) -> WorkspaceDocu
 def _can_reuse(document: WorkspaceDocument | None, ctx: Context) -> bool:
     """Return whether a stored document serves a call that sent its text.
 
-    A failed upload is retried.
+    After a failed upload it does not, so that the upload is retried.
     """
     return (
         document is not None
@@ -114,30 +117,30 @@ def _can_reuse(document: WorkspaceDocument | None, ctx: Context) -> bool:
 async def _load_corpus(
     requested: RequestedDocument | None, request: Request, ctx: Context
 ) -> WorkspaceCorpus:
-    """Return the documents to search: the requested one, or all of the workspace."""
+    """Return the corpus of the requested document, or of the whole workspace."""
     record = requested.record if requested else None
     if requested is None or request.scope is SearchScope.TASK:
         workspace = record.workspace if record else await request.workspace.load()
         return await _load_whole_workspace(workspace, request, ctx)
     if contents := requested.contents:
-        return corpus_in_memory(
+        return make_memory_corpus(
             requested.document, contents.parts, contents.texts, contents.vectors
         )
     if record:
         await _touch(record.workspace, request, ctx)
-    return stored_corpus([requested.document], request.workspace)
+    return make_stored_corpus([requested.document], request.workspace)
 
 
 async def _load_whole_workspace(
     workspace: WorkspaceRecord, request: Request, ctx: Context
 ) -> WorkspaceCorpus:
-    """Return all documents of the workspace, up to `MAX_DOCUMENTS`.
+    """Return the corpus of the workspace's latest documents, up to `MAX_DOCUMENTS`.
 
     Raises:
-        NotFound: None of them can be searched.
+        NotFound: No document can be searched.
     """
     documents, waiting = await asyncio.gather(
-        request.workspace.list_ready(current_profile(ctx), MAX_DOCUMENTS + 1),
+        request.workspace.list_ready(get_current_profile(ctx), MAX_DOCUMENTS + 1),
         request.workspace.count_waiting(),
     )
     if workspace.erasing:
@@ -152,7 +155,7 @@ async def _load_whole_workspace(
     await _touch(workspace, request, ctx)
     truncated = _TRUNCATED if len(documents) > MAX_DOCUMENTS else ""
     note = f"{truncated} {embedding}".strip() or None
-    return stored_corpus(documents[:MAX_DOCUMENTS], request.workspace, note=note)
+    return make_stored_corpus(documents[:MAX_DOCUMENTS], request.workspace, note=note)
 
 
 async def _touch(workspace: WorkspaceRecord, request: Request, ctx: Context) -> None:

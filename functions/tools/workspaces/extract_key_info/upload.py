@@ -1,7 +1,7 @@
-"""Upload a document: split it, embed its new passages, store it, and let one last write publish it.
+"""Uploads a document: splits it, embeds and stores new passages, and publishes it by a last write.
 
-Every step is idempotent. A call that died leaves passages that no search finds; uploading the same
-text again continues where it stopped.
+Every step is idempotent. A call that dies leaves passages that no search finds. Uploading the same
+text again continues where that call stopped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from functions.tools.workspaces.extract_key_info.arguments import invalid
+from functions.tools.workspaces.extract_key_info.arguments import argument_error
 from shared.core.errors import CarrelError
 from shared.firestore.database import WriteConflict
 from shared.index.embedding_space import EmbeddingSpace
@@ -36,7 +36,7 @@ from shared.workspaces.model import (
     WorkspaceDocument,
     build_parts,
     content_id,
-    rejection_message,
+    describe_rejection,
 )
 from shared.workspaces.repository import StoredPassages
 
@@ -50,25 +50,25 @@ if TYPE_CHECKING:
 
 
 MAX_PASSAGES: Final = 10_000
-"""The most different passages of one text; each of them is embedded and stored."""
+"""A text has at most this many distinct passages, each of which is embedded and stored."""
 MAX_SPANS: Final = 100_000
-"""The most passages of one text, repeats included."""
+"""A text has at most this many passages, repetitions included."""
 WARM_UP_SECONDS: Final = 1.0
-"""How long to embed before measuring the speed: the model may have to be loaded first."""
+"""The speed is not judged during this time, because the model may have to be loaded first."""
 RESERVED_SHARE: Final = 0.2
-"""The share of a call's time that is reserved for storing and ranking."""
+"""This share of a call's time is reserved for storing and ranking."""
 DEFAULT_SECONDS: Final = 0.08
-"""The assumed time to embed a passage before it is measured: about that of the local model."""
+"""Until the speed is measured, a passage is assumed to take this long, as with the local model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a document contains, in memory.
+    """The contents of a document in memory.
 
     Attributes:
-        parts: Its spans and terms.
-        texts: The cleaned texts of its passages, by passage id.
-        vectors: The vectors of all passages, or of as many as there was time for.
+        parts: The spans and terms of the passages.
+        texts: The cleaned texts of the passages, by passage id.
+        vectors: The vectors by passage id, of as many passages as there was time for.
     """
 
     parts: Sequence[DocumentPart]
@@ -82,9 +82,9 @@ class RequestedDocument:
 
     Attributes:
         document: The document as it is now.
-        record: The document as it is stored; None if this call uploaded it.
-        contents: The contents if this call uploaded it; None if it was stored before.
-        seconds_left: How long embedding the remaining passages may take.
+        record: The stored document, or None if this call uploaded it.
+        contents: The contents if this call uploaded the document, or None if it was stored before.
+        seconds_left: The estimated seconds to embed the remaining passages.
     """
 
     document: WorkspaceDocument
@@ -94,18 +94,18 @@ class RequestedDocument:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can be searched: as it was uploaded, or as it is stored."""
+        """Whether all passages have vectors, so that the document can be searched."""
         if self.contents:
             return len(self.contents.vectors) == len(self.contents.texts)
         return self.document.status is DocumentStatus.READY
 
     @property
     def was_stored(self) -> bool:
-        """Whether it was stored before this call."""
+        """Whether the document was stored before this call."""
         return self.contents is None
 
 
-def current_profile(ctx: Context) -> IndexProfile:
+def get_current_profile(ctx: Context) -> IndexProfile:
     """Return the profile with which passages are indexed now."""
     return IndexProfile(
         model=ctx.embedder.model,
@@ -117,20 +117,21 @@ def current_profile(ctx: Context) -> IndexProfile:
 async def upload(
     text: str, record: DocumentRecord, workspace: Workspace, ctx: Context
 ) -> RequestedDocument:
-    """Store a document, and embed its new passages if there is time. Otherwise a job does.
+    """Store a document, and embed its new passages if there is time. Otherwise a job embeds them.
 
     Costs six round trips and one for each 32 passages, most of them during the embedding.
 
     Args:
         text: The text of the document.
-        record: What is stored of it so far.
-        workspace: The workspace to store it in.
-        ctx: Provides the embedding model.
+        record: What is stored of the document so far.
+        workspace: The workspace to store the document in.
+        ctx: The context, which provides the embedding model.
 
     Raises:
-        InvalidInput: The text is empty, has too many passages, or one that the model refuses.
-        Unavailable: The embedding provider or the database is down. What is done stays stored.
-        Conflict: The document has since been erased, or the base is embedded with another model.
+        InvalidInput: The text is empty, has too many passages, or has one that the model rejects.
+        Unavailable: The embedding provider or the database is down. Finished batches are stored.
+        Conflict: The document has since been erased, or the knowledge base is embedded with another
+            model.
     """
     characters = ctx.settings.extract_passage_characters
     passages = await asyncio.to_thread(parse_passages, text, characters)
@@ -140,7 +141,7 @@ async def upload(
         document_id=content_id(text),
         upload_id=secrets.token_hex(8),
         status=DocumentStatus.ARRIVING,
-        profile=current_profile(ctx),
+        profile=get_current_profile(ctx),
         passage_characters=characters,
         splitter=SPLITTER_VERSION,
         characters=len(text),
@@ -163,31 +164,32 @@ async def upload(
 async def resume(
     record: DocumentRecord, document: WorkspaceDocument, workspace: Workspace, ctx: Context
 ) -> RequestedDocument:
-    """Embed what a job has not embedded yet, as far as time allows; one call at a time does so.
+    """Embed the passages that a job has not embedded yet, as far as time allows.
 
-    It works from the end, since the job works from the beginning. A ready document stays as it is.
+    One call at a time does so. It starts at the end, because the job starts at the beginning. A
+    ready document is returned unchanged.
 
     Raises:
-        InvalidInput: The model refuses a passage.
-        Unavailable: The embedding provider or the database is down. What is done stays stored.
+        InvalidInput: The model rejects a passage.
+        Unavailable: The embedding provider or the database is down. Finished batches are stored.
         DocumentErased: The document has since been erased.
     """
     if document.status is DocumentStatus.READY:
         return RequestedDocument(document=document, record=record)
     parts = await workspace.load_contents(document)
-    passage_ids = [name for part in reversed(parts) for name in reversed(part.ids)]
+    passage_ids = [passage_id for part in reversed(parts) for passage_id in reversed(part.ids)]
     timer = EmbeddingTimer(len(passage_ids), ctx.deadline)
     if await _lease(record, document, workspace, ctx):
         try:
             with _locate_rejected_passage(parts):
-                complete = await embed_stored_passages(
+                is_complete = await embed_stored_passages(
                     passage_ids, document, workspace, ctx, has_time=timer.has_time_for_batch
                 )
         except CarrelError:
-            with suppress(CarrelError):  # the lease expires with the call in any case
+            with suppress(CarrelError):  # the lease expires when the call ends, in any case
                 await workspace.update(document, leased_until=None)
             raise
-        changes = {"status": DocumentStatus.READY} if complete else {}
+        changes = {"status": DocumentStatus.READY} if is_complete else {}
         document = await workspace.update(document, leased_until=None, **changes)
     if document.status is DocumentStatus.READY:
         record = await workspace.load_document(document.document_id)
@@ -197,7 +199,7 @@ async def resume(
 async def _lease(
     record: DocumentRecord, document: WorkspaceDocument, workspace: Workspace, ctx: Context
 ) -> bool:
-    """Take over the embedding for the time of this call, unless another call has it."""
+    """Lease the embedding for the rest of this call, unless another call has leased it."""
     now = ctx.clock()
     if document.leased_until and now < document.leased_until:
         return False
@@ -206,7 +208,7 @@ async def _lease(
     try:
         await ctx.database.commit([workspace.lease_write(record, until)])
     except WriteConflict:
-        # Another call was faster, or this one's first attempt succeeded unnoticed.
+        # Another call was faster, or this call's first attempt succeeded and its response was lost.
         latest = (await workspace.load_document(document.document_id)).document
         return latest is not None and latest.leased_until == until
     return True
@@ -218,16 +220,16 @@ def _locate_rejected_passage(parts: Sequence[DocumentPart]) -> Iterator[None]:
     try:
         yield
     except RejectedPassage as error:
-        raise invalid("materials", rejection_message(parts, error.passage_id)) from None
+        raise argument_error("materials", describe_rejection(parts, error.passage_id)) from None
 
 
 async def _begin(
     document: WorkspaceDocument, record: DocumentRecord, workspace: Workspace, ctx: Context
 ) -> tuple[bool, WorkspaceDocument]:
-    """Register the upload unless an equal one has begun; finish an erasure that has begun.
+    """Register the upload, unless the same upload has begun. Finish an erasure that has begun.
 
     Returns:
-        Whether the workspace is new, and the document as it is registered.
+        Whether the workspace is new, and the registered document.
     """
     first_record: DocumentRecord | None = record
 
@@ -251,7 +253,7 @@ async def _begin(
         latest, registered = await ctx.database.retry_on_conflict(attempt)
         if not latest.workspace.erasing:
             return latest.workspace.touched_at is None, registered
-        async for _ in WorkspaceErasure(ctx.database, workspace).pages():
+        async for _ in WorkspaceErasure(ctx.database, workspace).delete_pages():
             pass
 
 
@@ -298,9 +300,9 @@ async def _embed(
 
 
 def parse_passages(text: str, max_characters: int) -> list[ParsedPassage]:
-    """Split a text into passages of at most `max_characters`. A repeated passage occurs once.
+    """Split a text into passages of at most `max_characters`, and drop repetitions.
 
-    It takes about 0.1 s for each 100,000 characters.
+    Takes about 0.1 s for each 100,000 characters.
 
     Raises:
         InvalidInput: The text is empty, or has too many passages.
@@ -319,13 +321,13 @@ def parse_passages(text: str, max_characters: int) -> list[ParsedPassage]:
             )
             _require_at_most(MAX_PASSAGES, len(passages))
     if not passages:
-        raise invalid("materials", "contain no text, only white space or control characters")
+        raise argument_error("materials", "contain no text, only white space or control characters")
     return list(passages.values())
 
 
-def _require_at_most(limit: int, passages: int) -> None:
-    if passages > limit:
-        raise invalid(
+def _require_at_most(limit: int, count: int) -> None:
+    if count > limit:
+        raise argument_error(
             "materials",
             f"have more than {limit:,} passages (blank lines separate them): split the text over"
             " several calls with one task_id, then ask with scope task",
@@ -336,7 +338,7 @@ class EmbeddingTimer:
     """Estimates whether there is time to embed the remaining passages.
 
     Attributes:
-        seconds_left: How long the remaining passages will take, as far as is known.
+        seconds_left: The estimated seconds to embed the remaining passages.
     """
 
     def __init__(self, passages: int, deadline: float | None) -> None:
@@ -344,7 +346,7 @@ class EmbeddingTimer:
 
         Args:
             passages: The number of passages to embed.
-            deadline: The end of the call in Unix time; None if there is none.
+            deadline: When the call ends, in Unix time, or None if it has no deadline.
         """
         self.seconds_left = passages * DEFAULT_SECONDS
         self._started = time.monotonic()
@@ -366,7 +368,7 @@ class EmbeddingTimer:
         return now + BATCH_SIZE * per_passage < self._end
 
     def _measure(self) -> tuple[float, float]:
-        """Return the time, and how long a passage takes. Call this once before each batch."""
+        """Return the time and the average seconds per passage. Call this once before each batch."""
         now = time.monotonic()
         embedded = self._batches * BATCH_SIZE
         self._batches += 1
