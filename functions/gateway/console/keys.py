@@ -127,7 +127,7 @@ class KeyPages:
         self, requested: RequestedKey, grant: Grant, visit: Visit
     ) -> tuple[str, AccessKey]:
         store = AccessStore(self._access.connection)
-        now = await store.accounts.server_time()
+        now = await store.accounts.get_server_time()
         text, key = new_key(
             self._access.keyring,
             grant.user_id,

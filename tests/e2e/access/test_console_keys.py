@@ -197,7 +197,7 @@ def test_nobody_has_more_than_100_keys(url: str, make_key: MakeKey, realm: str) 
     person = ask(Person(url).sign_in(key))
 
     async def add_keys(store: AccessStore) -> None:
-        now = await store.accounts.server_time()
+        now = await store.accounts.get_server_time()
         keyring = Keyring([SecretStr(SECRET)])
         for number in range(99):
             _, other = new_key(keyring, "makes.many", f"k{number}", READ_AND_WRITE, created_at=now)
@@ -211,7 +211,7 @@ def test_nobody_has_more_than_100_keys(url: str, make_key: MakeKey, realm: str) 
 
 def test_a_key_does_not_outlast_the_proof(url: str, realm: str) -> None:
     async def add_key(store: AccessStore) -> str:
-        now = await store.accounts.server_time()
+        now = await store.accounts.get_server_time()
         text, key = new_key(
             Keyring([SecretStr(SECRET)]),
             "makes.brief",
