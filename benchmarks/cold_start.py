@@ -36,6 +36,14 @@ GATEWAY_FLOOR: Final = "import mcp, google.cloud.firestore, functions_framework"
 _HIDE_DEVELOPMENT_PACKAGES: Final = "import sys; sys.modules.update(rich=None, attr=None)\n"
 _KEEP_COLLECTOR_ON: Final = "import gc; gc.disable = gc.freeze = gc.enable = int; "
 _EXIT_WITHOUT_TEARDOWN: Final = "\nimport os; os._exit(0)"
+_WITHOUT_CONSOLE: Final = "import os; os.environ['CONSOLE'] = 'false'\n"
+_FIRST_PAGE: Final = """
+import asyncio, functions.gateway.console.app
+from functions.gateway.console.rendering import html_page
+html_page("error.html", title="", error=None, visit=None)
+functions.gateway.console.rendering._templates().get_template("home.html")
+"""
+"""The first page without the calls of its tools: imports, templates, style sheet and script."""
 _OWN_PACKAGES: Final = ("shared", "functions")
 
 
@@ -119,6 +127,30 @@ def _import_report(code: str) -> dict[str, int]:
     }
 
 
+async def compare_console(gateway: str, rounds: int) -> None:
+    """Measure the gateway with the console, without it, and with its first page.
+
+    The console adds routes to a cold start, and its code is imported with the first page.
+    """
+    durations = await interleaved(
+        {
+            label: import_seconds(code + _EXIT_WITHOUT_TEARDOWN)
+            for label, code in {
+                "CONSOLE=false": _WITHOUT_CONSOLE + gateway,
+                "CONSOLE=true": gateway,
+                "CONSOLE=true, with the first page": gateway + _FIRST_PAGE,
+            }.items()
+        },
+        rounds,
+    )
+    baseline = durations["CONSOLE=false"]
+    rows = [
+        [label, milliseconds(seconds), f"{ratio(seconds, baseline):.2f}"]
+        for label, seconds in durations.items()
+    ]
+    print_table("The gateway and the console", ["CPU time", "ms", "ratio"], rows)
+
+
 async def main(rounds: int) -> None:
     """Measure tools, the gateway and jobs."""
     codes: defaultdict[str, dict[str, str]] = defaultdict(dict)
@@ -127,6 +159,7 @@ async def main(rounds: int) -> None:
         codes[function.kind][function.name] = prefix + function.main
     await compare("Tools", FUNCTION_FLOOR, codes["tool"], rounds)
     await compare("Gateway", GATEWAY_FLOOR, codes["gateway"], rounds)
+    await compare_console(codes["gateway"]["gateway"], rounds)
     await compare("Jobs, for information", FUNCTION_FLOOR, codes["job"], rounds)
 
 

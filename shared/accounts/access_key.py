@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import secrets
 from dataclasses import dataclass
@@ -48,10 +49,15 @@ class AccessKey:
 
 
 KEY_PREFIX: Final = "carrel_"
-_SECRET_BYTES: Final = 32
+_ID_LENGTH: Final = 12
+_REQUEST_BYTES: Final = 32
 _CHECKSUM_LENGTH: Final = 8
 _KEY_FORMAT: Final = re.compile(r"carrel_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
-_HASH_PURPOSE, _CHECKSUM_PURPOSE = "access key", "access key check"
+_HASH_PURPOSE, _CHECKSUM_PURPOSE, _SECRET_PURPOSE = (
+    "access key",
+    "access key check",
+    "access key secret",
+)
 
 
 def new_key(  # noqa: PLR0913 - a key has this many independent fields
@@ -62,13 +68,25 @@ def new_key(  # noqa: PLR0913 - a key has this many independent fields
     *,
     created_at: datetime,
     expires_at: datetime | None = None,
+    request_id: str | None = None,
 ) -> tuple[str, AccessKey]:
     """Create a key, and return its text, to show once, and its record, to store.
 
     The text ends with a signature, so that a guessed key is rejected without a database read.
+
+    Args:
+        keyring: The deployment's secrets.
+        user_id: The user on whose behalf the key acts.
+        name: The owner's name for the key.
+        scopes: The scopes of the key.
+        created_at: The present time.
+        expires_at: When the key expires, or None if it never does.
+        request_id: Names the request for a key, with enough randomness that nobody else can. If it
+            is repeated, the text and the id are the same. By default, they are random.
     """
-    key_id = secrets.token_hex(6)
-    body = f"{KEY_PREFIX}{key_id}_{secrets.token_urlsafe(_SECRET_BYTES)}"
+    secret = keyring.sign(_SECRET_PURPOSE, request_id or secrets.token_urlsafe(_REQUEST_BYTES))
+    key_id = hashlib.sha256(secret.encode()).hexdigest()[:_ID_LENGTH]
+    body = f"{KEY_PREFIX}{key_id}_{secret}"
     text = body + keyring.sign(_CHECKSUM_PURPOSE, body)[:_CHECKSUM_LENGTH]
     key = AccessKey(
         key_id=key_id,

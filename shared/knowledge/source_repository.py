@@ -154,6 +154,14 @@ class Sources:
         """Load the source of this id, or None. Costs one round trip."""
         return next(iter(await self._load([source_id], _CODEC.stored_names)), None)
 
+    async def get_with_note(self, source_id: str) -> tuple[StoredSource | None, NoteFields | None]:
+        """Load the source of this id, with what makes it a note. Costs one round trip."""
+        fields = {*_CODEC.stored_names, *_NOTE.stored_names}
+        snapshots = await self._database.get_all(
+            [self._database.document(COLLECTION, source_id)], sorted(fields)
+        )
+        return next(map(_to_source_with_note, snapshots), (None, None))
+
     async def get_all(self, source_ids: Sequence[str]) -> list[StoredSource]:
         """Load these sources in this order, without missing ones. Costs one round trip."""
         return await self._load(source_ids, _LISTED)

@@ -16,7 +16,7 @@ from mcp.shared.inbound import X_MCP_HEADER_KEY
 
 from functions.gateway.mcp.resource_links import variable
 from infra.build import generated
-from infra.build.discovery import package_name, tools
+from infra.build.discovery import ROOT, package_name, tools
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
 from shared.core.json_schema import inline_references
@@ -260,6 +260,14 @@ def test_a_completing_tool_takes_a_kind_and_a_prefix(tool: Tool[Any, Any]) -> No
         assert set(tool.completes) <= set(inputs["properties"]["kind"]["enum"])
         assert {"names", "total"} <= outputs["properties"].keys()
         assert {"name", "id"} <= item_fields(outputs, "names").keys()
+
+
+@every_tool
+def test_an_internal_tool_is_called_by_the_gateway(tool: Tool[Any, Any]) -> None:
+    """It completes names, or a page of the console shows what it returns."""
+    console = ROOT / "functions" / "gateway" / "console"
+    called = any(f'"{tool.name}"' in path.read_text() for path in console.glob("*.py"))
+    assert not tool.internal or tool.completes or called
 
 
 @every_tool

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.support.gateway_process import Library, RunningGateway
 
 MAX_PAGE_BYTES = 60_000
-PATHS = ("/", "/?q=bread", "/sources", "/sources/baking", "/map")
+PATHS = ("/", "/?q=bread", "/sources", "/sources/baking", "/map", "/forgotten")
 
 
 def get(gateway: RunningGateway, path: str, **headers: str) -> httpx2.Response:
@@ -88,6 +88,19 @@ def test_a_chip_narrows_a_search_and_leaves_it(inline: RunningGateway) -> None:
     assert [(field.name, field.value) for field in hidden] == [("author", "Ida Loaf")]
 
 
+def test_chips_say_what_they_count(inline: RunningGateway) -> None:
+    home = get_page(inline, "/")
+    assert "Numbers count passages." in texts(home, "aside p")
+    path = next(c.attrib["href"] for c in select(home, ".chip") if read_text(c) == "food 3")
+    assert len(select(get_page(inline, path), ".hit")) == 3
+    results = get_page(inline, "/?q=warm")
+    hits = len(select(results, ".hit"))
+    assert f"Numbers count the {hits} passages on this page." in texts(results, "aside p")
+    chips = dict(text.rsplit(" ", 1) for text in texts(results, ".chip"))
+    authors = [author for author in texts(results, ".hit p") if author.startswith("Ida Loaf")]
+    assert int(chips["Ida Loaf"]) == len(authors)
+
+
 def test_filters_without_words_list_passages_by_date(inline: RunningGateway) -> None:
     page = get_page(inline, "/?tag=food")
     assert len(select(page, ".hit")) == 3
@@ -141,16 +154,16 @@ def test_no_page_is_stored_framed_or_scripted(inline: RunningGateway, path: str)
 @pytest.mark.parametrize(
     ("path", "status", "text"),
     [
-        ("/sources/unknown", 404, "There is no source unknown"),
+        ("/sources/unknown", 404, "There is nothing at this address"),
         ("/sources/a%2Fb", 404, "There is no such page"),
-        ("/sources/%00", 400, "source_id"),
-        ("/sources/baking?cursor=x", 400, "cursor"),
-        ("/passages/unknown", 404, "There is no chunk unknown"),
-        ("/clusters/unknown", 404, "There is no cluster unknown"),
+        ("/sources/%00", 400, "is not valid"),
+        ("/sources/baking?cursor=x", 400, "is not valid"),
+        ("/passages/unknown", 404, "There is nothing at this address"),
+        ("/clusters/unknown", 404, "There is nothing at this address"),
         ("/clusters", 404, "There is no such page"),
-        ("/map?cursor=x", 400, "cursor"),
-        ("/sources?order=x", 400, "order"),
-        ("/?q=x&period=x", 400, "period"),
+        ("/map?cursor=x", 400, "is not valid"),
+        ("/sources?order=x", 400, "is not valid"),
+        ("/?q=x&period=x", 400, "is not valid"),
     ],
 )
 def test_an_error_is_a_page_that_says_what_is_wrong(
@@ -220,4 +233,4 @@ def test_a_deployed_gateway_shows_which_tools_it_reaches(
     assert len(select(home, "[role=alert]")) == 2
     response = get(small_functions, "/sources/baking")
     assert response.status_code == 500
-    assert "get_source is not deployed" in read_text(parse_page(response))
+    assert "Something went wrong" in read_text(parse_page(response))

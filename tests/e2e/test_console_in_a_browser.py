@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
@@ -48,6 +48,11 @@ WIDE = Source(
     tags=("Y" * 100,),
     sections=(Section(text=f"A wide passage {'Z' * 500}"),),
 )
+SCROLL_WIDTH = "document.documentElement.scrollWidth"
+IS_IN_VIEW = """element => {
+  const {top, bottom} = element.getBoundingClientRect();
+  return top >= 0 && bottom <= innerHeight;
+}"""
 PAGES = (
     "/",
     "/?q=bread",
@@ -56,6 +61,7 @@ PAGES = (
     "/sources/baking",
     "/map",
     "/you",
+    "/forgotten",
     "/sources/unknown",
 )
 
@@ -67,10 +73,14 @@ class Console:
     Attributes:
         url: Its URL.
         key: The key of its owner.
+        reader_key: The key of a reader.
+        project: The Google Cloud project of its database.
     """
 
     url: str
     key: str
+    reader_key: str
+    project: str
 
     async def sign_in(self, browser: Browser, path: str = "/") -> None:
         """Sign in on the way to a page."""
@@ -79,16 +89,28 @@ class Console:
         await browser.press("Sign in")
         await browser.arrive(self.url + path)
 
+    async def make_key(self, browser: Browser, name: str) -> str:
+        """Make a key on the page of the account, and return its text, which is shown."""
+        await browser.open(f"{self.url}/you")
+        await browser.page.get_by_text("Make a key", exact=True).click()
+        await browser.fill("Name", name)
+        await browser.press("Continue")
+        await browser.fill("Your access key", self.key)
+        await browser.press("Make the key")
+        await browser.wait_for_text("It is not shown again.")
+        return await browser.page.locator(".secret").inner_text()
+
 
 @pytest.fixture(scope="module")
 def console(local_embedder: LocalEmbedder, log: Path) -> Iterator[Console]:
     """A gateway with hostile and harmless sources."""
     project = f"console-{uuid.uuid4().hex[:16]}"
     asyncio.run(fill_project(project, local_embedder, BAKING, SAILING, WIDE, HOSTILE))
-    key = key_maker(project)("ada")
+    make_key = key_maker(project)
+    key, reader_key = make_key("ada"), make_key("rex")
     in_access(project, lambda store: store.accounts.set_role("ada", Role.OWNER))
     with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": project, **CLOUD}, log) as gateway:
-        yield Console(gateway.url, key)
+        yield Console(gateway.url, key, reader_key, project)
 
 
 async def test_one_searches_reads_corrects_and_leaves_without_scripts(
@@ -109,6 +131,8 @@ async def test_one_searches_reads_corrects_and_leaves_without_scripts(
         await browser.fill("Your thought about this passage", "Feed it on Sundays.")
         await browser.press("Save the note")
         await browser.wait_for_text("Saved. The note can be read by")
+        notice = browser.page.get_by_role("status")
+        assert await notice.evaluate(IS_IN_VIEW)
         assert "Feed it on Sundays." in await browser.page.locator("#related").inner_text()
         await browser.page.get_by_text("Forget this passage", exact=True).click()
         await browser.press("Forget the passage")
@@ -117,9 +141,75 @@ async def test_one_searches_reads_corrects_and_leaves_without_scripts(
         await browser.press("Undo")
         await browser.wait_for_text("Restored a passage of")
         assert await browser.page.locator(".passage").count() == 3
+        await browser.page.locator("#related a").filter(has_text="Feed it").first.click()
+        await browser.page.get_by_text("Edit", exact=True).click()
+        await browser.fill("Text", "Feed it on Mondays.")
+        await browser.press("Save")
+        await browser.wait_for_text("Changed the title and text.")
+        await browser.page.get_by_text("Forget", exact=True).click()
+        await browser.press("Forget the source")
+        await browser.page.get_by_role("link", name="All that is forgotten").click()
+        await browser.press("Restore Feed it on Mondays.")
+        await browser.wait_for_text("Restored “Feed it on Mondays.”")
+        assert await browser.page.locator(".row").count() == 0
         await browser.press("Sign out")
         await browser.wait_for_text("Your access key")
         assert browser.console_errors == []
+
+
+async def test_one_who_may_only_read_finds_nothing_to_change(
+    browser: Browser, console: Console
+) -> None:
+    await replace(console, key=console.reader_key).sign_in(browser, "/?q=bread")
+    await browser.page.locator(".hit [data-hit]").first.click()
+    await browser.page.locator(".passage.open").wait_for()
+    assert await browser.page.locator("main form, main summary").count() == 0
+    await browser.open(f"{console.url}/forgotten")
+    await browser.wait_for_text("Your role or your sign-in does not allow this.")
+    await browser.page.get_by_role("link", name="Back to search").click()
+    await browser.wait_for_text("Search what you have read")
+
+
+async def test_an_expired_session_leads_back_after_sign_in(
+    browser: Browser, console: Console
+) -> None:
+    await console.sign_in(browser, "/sources/baking")
+    await browser.page.get_by_text("Edit", exact=True).click()
+    await browser.page.context.clear_cookies(name="carrel-session")
+    await browser.press("Save")
+    await browser.wait_for_text("You are not signed in")
+    await browser.page.get_by_role("link", name="Sign in", exact=True).click()
+    await browser.fill("Your access key", console.key)
+    await browser.press("Sign in")
+    await browser.arrive(f"{console.url}/sources/baking")
+
+
+async def test_a_limit_says_when_to_go_on(browser: Browser, console: Console, log: Path) -> None:
+    environment = {"GOOGLE_CLOUD_PROJECT": console.project, **CLOUD, "READS_PER_MINUTE": "6"}
+    with run_gateway(INLINE, environment, log) as gateway:
+        await replace(console, url=gateway.url).sign_in(browser, "/?q=bread")
+        while await browser.open(f"{gateway.url}/?q=bread") == 200:
+            pass
+        alert = await browser.page.get_by_role("alert").inner_text()
+        assert re.fullmatch(
+            r"You have reached the limit .* in a minute\. Try again in \d+ s\.", alert
+        )
+        assert await browser.page.get_by_role("searchbox").input_value() == "bread"
+
+
+async def test_a_tool_that_is_down_says_so_and_the_page_stands(
+    browser: Browser, console: Console, log: Path
+) -> None:
+    environment = {
+        "GOOGLE_CLOUD_PROJECT": console.project,
+        **CLOUD,
+        "DISABLED_TOOLS": '["get_stats"]',
+    }
+    with run_gateway(INLINE, environment, log) as gateway:
+        await replace(console, url=gateway.url).sign_in(browser)
+        assert await browser.page.get_by_role("alert").count() == 1
+        await browser.page.locator(".rows [data-hit]").first.click()
+        await browser.page.locator(".passage").first.wait_for()
 
 
 async def test_keys_lead_from_the_box_to_the_reader(browser: Browser, console: Console) -> None:
@@ -138,6 +228,35 @@ async def test_keys_lead_from_the_box_to_the_reader(browser: Browser, console: C
     await keyboard.press("Enter")
     await browser.arrive(f"{console.url}/sources/")
     assert browser.console_errors == []
+
+
+async def test_one_makes_a_key_which_going_back_does_not_show(
+    browser: Browser, console: Console
+) -> None:
+    await console.sign_in(browser, "/you")
+    await browser.page.get_by_text("Make a key", exact=True).click()
+    await browser.fill("Name", "Backup script")
+    await browser.page.get_by_label("It may").select_option(
+        "search, read, and save notes and tasks"
+    )
+    await browser.page.get_by_label("It is valid").select_option("a year")
+    await browser.press("Continue")
+    await browser.wait_for_text("Make the key “Backup script”")
+    await browser.fill("Your access key", console.key)
+    await browser.press("Make the key")
+    await browser.wait_for_text("It is not shown again.")
+    text = await browser.page.locator(".secret").inner_text()
+    assert text.startswith("carrel_")
+    await browser.page.get_by_role("link", name="I have copied it").click()
+    await browser.wait_for_text("Backup script")
+    assert text not in await browser.page.content()
+    await browser.page.go_back()
+    await browser.wait_for_text("Carrel")
+    assert text not in await browser.page.content()
+    await browser.open(f"{console.url}/you")
+    row = browser.page.locator(".row").filter(has_text="Backup script")
+    await row.get_by_role("button", name="Revoke").click()
+    await browser.wait_for_text("Revoked the key “Backup script”")
 
 
 async def test_numbers_and_dates_follow_the_locale(browsers: Browsers, console: Console) -> None:
@@ -189,7 +308,7 @@ async def test_a_form_that_another_site_submits_changes_nothing(
     assert await browser.open(f"{console.url}/sources/sailing") == 200
 
 
-@pytest.mark.parametrize("width", [320, 390, 1024, 1280])
+@pytest.mark.parametrize("width", [320, 360, 1024, 1280])
 async def test_no_page_scrolls_sideways(browsers: Browsers, console: Console, width: int) -> None:
     async with browsers.window(width=width) as browser:
         await console.sign_in(browser)
@@ -197,8 +316,9 @@ async def test_no_page_scrolls_sideways(browsers: Browsers, console: Console, wi
             await browser.open(console.url + path)
             for summary in await browser.page.locator("summary").all():
                 await summary.click()
-            scroll_width = await browser.page.evaluate("document.documentElement.scrollWidth")
-            assert (path, scroll_width) == (path, width)
+            assert (path, await browser.page.evaluate(SCROLL_WIDTH)) == (path, width)
+        await console.make_key(browser, f"Width {width}")
+        assert await browser.page.evaluate(SCROLL_WIDTH) == width
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -219,4 +339,6 @@ async def test_axe_finds_nothing(
         await browser.page.locator(".hit [data-hit]").first.click()
         await browser.page.locator(".passage.open").wait_for()
         violations["opened passage"] = await find_violations(browser.page, axe)
+        await console.make_key(browser, "Axe")
+        violations["new key"] = await find_violations(browser.page, axe)
     assert {path: problems for path, problems in violations.items() if problems} == {}

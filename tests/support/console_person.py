@@ -37,8 +37,12 @@ class Person:
         return self.follow(self.http.get(path))
 
     def submit(self, button: str, **values: str) -> Self:
-        """Fill in the form with this button, and press it."""
-        [element] = [b for b in self.page.iter("button") if b.text_content().strip() == button]
+        """Fill in the form with the button of this name, and press it."""
+        [element] = [
+            element
+            for element in self.page.iter("button")
+            if element.get("aria-label", element.text_content().strip()) == button
+        ]
         form = next(element.iterancestors("form"))
         fields = {name: value or "" for name, value in form.form_values()} | values
         if element.get("name"):

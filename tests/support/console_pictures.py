@@ -1,13 +1,18 @@
 """Make the pictures of the console in `docs/pictures`, from a running Carrel with the sample.
 
 Run `make run`, and in another window `.venv/bin/python -m tests.support.console_pictures`. Another
-address and another folder may follow.
+address and another folder may follow. It forgets a source, and restores it.
+
+On a laptop nobody has an account. For the pictures of that page alone, run `make run
+ARGS=--sign-in`, make a key with `carrel keys create --user USER --name laptop`, and give it to this
+script in the environment variable CARREL_KEY.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
 
     from tests.support.browser import Browser
 
+KEY: Final = os.environ.get("CARREL_KEY")
+"""The key to sign in with, if people sign in there."""
 DEFAULTS: Final = ("http://localhost:8080", str(ROOT / "docs" / "pictures"))
 """The address of Carrel, and the folder of the pictures."""
 _PAGES: Final = {"home": "/", "results": "/?q=why+do+flaky+tests+hurt%3F", "map": "/map"}
@@ -60,7 +67,9 @@ async def make_pictures(url: str, folder: Path) -> None:
 
 
 async def _photograph_pages(browser: Browser, url: str) -> dict[str, bytes]:
-    pictures = {}
+    if KEY:
+        return {"you": await _photograph_account(browser, url, KEY)}
+    pictures = {"forgotten": await _photograph_forgotten(browser, url)}
     for name, path in _PAGES.items():
         await browser.open(url + path)
         if name == "map":
@@ -71,6 +80,27 @@ async def _photograph_pages(browser: Browser, url: str) -> dict[str, bytes]:
     await browser.page.wait_for_url("**/sources/**")
     pictures["reader"] = await browser.page.screenshot()
     return pictures
+
+
+async def _photograph_account(browser: Browser, url: str, key: str) -> bytes:
+    await browser.open(f"{url}/you")
+    await browser.fill("Your access key", key)
+    await browser.press("Sign in")
+    await browser.page.get_by_text("Make a key", exact=True).click()
+    return await browser.page.screenshot()
+
+
+async def _photograph_forgotten(browser: Browser, url: str) -> bytes:
+    await browser.open(f"{url}/sources?order=title")
+    await browser.page.locator("[data-hit]").first.click()
+    await browser.page.get_by_text("Forget", exact=True).click()
+    await browser.press("Forget the source")
+    await browser.page.get_by_role("link", name="All that is forgotten").click()
+    await browser.page.get_by_role("heading", name="Forgotten").wait_for()
+    picture = await browser.page.screenshot()
+    await browser.page.get_by_role("button", name="Restore").first.click()
+    await browser.wait_for_text("Restored")
+    return picture
 
 
 async def _convert(page: Page, png: bytes) -> bytes:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from functions.gateway.console.changes import Notice
+from functions.gateway.console.visits import Notice
 from functions.gateway.oauth.authorization import CONSOLE_CLIENT_ID
 from functions.gateway.oauth.clients import is_document_url
 from functions.gateway.oauth.consent_page import sanitize_name
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from shared.accounts.grant import Grant
 
 DAYS: Final = 30
+LIFETIMES: Final = {"90": "90 days", "365": "a year", "": "until it is revoked"}
+"""The choices of how long a new key is valid, in days."""
 BAR_HEIGHT: Final = 60
 """The height of the longest bar."""
 
@@ -73,7 +75,7 @@ class AccountPage:
 
     async def show(self, visit: Visit) -> Response:
         """Show the keys, the programs and the usage. Costs two round trips."""
-        user_id = self._require_signed_in(visit)
+        user_id = require_signed_in(visit, self._access)
         meter = Meter()
         store = AccessStore(self._access.connection, meter)
         now = self._access.clock()
@@ -96,7 +98,9 @@ class AccountPage:
             total=sum(counts),
             balance=format_dollars(account.balance) if account.balance else None,
             all_scopes=list(Scope),
-            may_revoke=Scope.WRITE in visit.caller.scopes,
+            own_scopes=[scope for scope in Scope if scope in visit.caller.scopes],
+            lifetimes=LIFETIMES,
+            may_change=Scope.WRITE in visit.caller.scopes,
         )
 
     async def change(self, visit: Visit, fields: dict[str, str]) -> Response:
@@ -107,9 +111,8 @@ class AccountPage:
             Forbidden: The session may not write.
             NotFound: The visitor has no such key or sign-in.
         """
-        user_id = self._require_signed_in(visit)
-        if Scope.WRITE not in visit.caller.scopes:
-            raise Forbidden("This session may only read: the key that started it has no more.")
+        user_id = require_signed_in(visit, self._access)
+        require_write(visit)
         store = AccessStore(self._access.connection)
         match fields.get("action"):
             case "revoke_key":
@@ -127,13 +130,6 @@ class AccountPage:
         now = self._access.clock()
         await store.grants.change(grant_id, lambda grant: grant.end(now))
         return Notice("Disconnected. The program has no access any more.")
-
-    def _require_signed_in(self, visit: Visit) -> str:
-        if visit.session.grant_id and visit.caller.user_id:
-            return visit.caller.user_id
-        if self._access.settings.local_user:
-            raise NotFound("Nobody signs in on this machine, so there are no keys to show.")
-        raise Unauthorized("Sign in to see your keys and programs.")
 
     async def _name_programs(
         self, grants: Sequence[Grant], visit: Visit, store: AccessStore
@@ -154,6 +150,30 @@ class AccountPage:
             )
             for grant in grants
         ]
+
+
+def require_signed_in(visit: Visit, access: Access) -> str:
+    """Return the user of a visit.
+
+    Raises:
+        NotFound: Nobody signs in on this machine.
+        Unauthorized: The visitor has not signed in.
+    """
+    if visit.session.grant_id and visit.caller.user_id:
+        return visit.caller.user_id
+    if access.settings.local_user:
+        raise NotFound("Nobody signs in on this machine, so there are no keys to show.")
+    raise Unauthorized("Sign in to see your keys and programs.")
+
+
+def require_write(visit: Visit) -> None:
+    """Check that a session may change what is its user's.
+
+    Raises:
+        Forbidden: It may only read.
+    """
+    if Scope.WRITE not in visit.caller.scopes:
+        raise Forbidden("This session may only read: the key that started it has no more.")
 
 
 async def _revoke_key(store: AccessStore, user_id: str, key_id: str) -> Notice:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route, Router, request_response
 
-from functions.gateway.console import clusters, passage_map, search, sources
+from functions.gateway.console import clusters, forgotten, passage_map, search, sources
 from functions.gateway.console.account import AccountPage
+from functions.gateway.console.keys import KeyPages
 from functions.gateway.console.rendering import serve_static_file
+from functions.gateway.console.sessions import KEY_PATH
 from functions.gateway.console.visits import Visits
 
 if TYPE_CHECKING:
@@ -22,12 +24,15 @@ def console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -> Rou
     """Make the ASGI app of the console."""
     visits = Visits(access, catalog, pipeline)
     account = AccountPage(access)
+    keys = KeyPages(access, visits.sessions)
     pages = {
         "/": search.show,
         "/sources": sources.show_list,
         "/sources/{source_id}": sources.show,
         "/passages/{chunk_id}": sources.show_passage,
+        "/forgotten": forgotten.show_list,
         "/you": account.show,
+        KEY_PATH: keys.complete,
         passage_map.PATH: passage_map.show,
         "/clusters/{cluster_id}": clusters.show,
     }
@@ -41,7 +46,9 @@ def console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -> Rou
             Route("/map/hits", visits.data(passage_map.send_hits), methods=["GET"]),
             Route("/map/passages/{chunk_id}", visits.data(passage_map.send_passage)),
             Route("/sources/{source_id}", visits.form(sources.change), methods=["POST"]),
+            Route("/forgotten", visits.form(forgotten.change), methods=["POST"]),
             Route("/you", visits.form(account.change), methods=["POST"]),
+            Route(KEY_PATH, visits.form(keys.begin), methods=["POST"]),
             *visits.session_routes(),
             Route("/static/{name}", static_files, methods=["GET"]),
         ],

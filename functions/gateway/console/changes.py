@@ -1,4 +1,4 @@
-"""The changes of the reader's forms: each is a call of a tool, whose result says how to undo it."""
+"""The changes of the console's forms: calls of tools, whose results say how to undo them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from functions.gateway.console.rendering import source_path
+from functions.gateway.console.visits import Notice
 from shared.core.errors import InvalidInput
 from shared.text.counts import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from functions.gateway.console.visits import Visit
+    from shared.runtime.messages import WireError
 
 _UNDOING_TOOLS: Final = frozenset({"edit_source", "forget", "save_note"})
 """The tools that undo what the forms do."""
@@ -29,24 +34,28 @@ class FormCall:
     arguments: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """What a change did, for the page that is shown next.
-
-    Attributes:
-        message: What happened.
-        undo: The arguments of the form that undoes it, or None if there is nothing to undo.
-    """
-
-    message: str
-    undo: dict[str, str] | None = None
-
-
-def parse_change(source_id: str, fields: dict[str, str]) -> FormCall:
-    """Return what a form asks for.
+async def apply_change(visit: Visit, source_id: str, fields: dict[str, str]) -> WireError | None:
+    """Do what a form asks for, and give the visit the notice of it, or return what went wrong.
 
     Raises:
-        InvalidInput: It is none of the reader's forms.
+        InvalidInput: It is none of the console's forms.
+    """
+    to_do = parse_change(source_id, fields)
+    if to_do is None:
+        visit.notice = Notice("Nothing changed: it is like that already.")
+        return None
+    key = fields.get("idempotency_key")
+    answer = await visit.call(to_do.tool, **{**to_do.arguments, "idempotency_key": key})
+    if answer.error is None:
+        visit.notice = make_notice(to_do.tool, answer.result or {})
+    return answer.error
+
+
+def parse_change(source_id: str, fields: dict[str, str]) -> FormCall | None:
+    """Return what a form asks for, or None if that is nothing.
+
+    Raises:
+        InvalidInput: It is none of the console's forms.
     """
     parse = _PARSERS.get(fields.get("action", ""))
     if parse is None:
@@ -54,8 +63,18 @@ def parse_change(source_id: str, fields: dict[str, str]) -> FormCall:
     return parse(source_id, fields)
 
 
-def _parse_edit(source_id: str, fields: dict[str, str]) -> FormCall:
-    """Return the edit of the fields that differ from those that the form showed."""
+def _parse_edit(source_id: str, fields: dict[str, str]) -> FormCall | None:
+    changes = _find_changes(fields)
+    revision = _parse_number(fields.get("revision", ""))
+    return (
+        FormCall("edit_source", {"source_id": source_id, "revision": revision, **changes})
+        if changes
+        else None
+    )
+
+
+def _find_changes(fields: dict[str, str]) -> dict[str, Any]:
+    """Return the fields that differ from those that the form showed."""
     values = {
         "title": fields.get("title", ""),
         "author": fields.get("author", ""),
@@ -66,19 +85,38 @@ def _parse_edit(source_id: str, fields: dict[str, str]) -> FormCall:
         "author": fields.get("former_author", ""),
         "tags": _parse_lines(fields.get("former_tags", "")),
     }
-    changed = {name: value for name, value in values.items() if value != former_values[name]}
+    return {name: value for name, value in values.items() if value != former_values[name]}
+
+
+def _parse_note_edit(source_id: str, fields: dict[str, str]) -> FormCall:
+    """Return the edit of a note: its text, and the other fields that differ from those shown.
+
+    A title that is left as it was follows the text, if it is its beginning.
+    """
     revision = _parse_number(fields.get("revision", ""))
-    return FormCall("edit_source", {"source_id": source_id, "revision": revision, **changed})
+    arguments = {"source_id": source_id, "revision": revision, "text": _parse_text(fields)}
+    return FormCall("save_note", {**arguments, **_find_changes(fields)})
+
+
+def _parse_reset(source_id: str, fields: dict[str, str]) -> FormCall:
+    revision = _parse_number(fields.get("revision", ""))
+    reset = [fields.get("field", "")]
+    return FormCall("edit_source", {"source_id": source_id, "revision": revision, "reset": reset})
 
 
 def _parse_note(_source_id: str, fields: dict[str, str]) -> FormCall:
-    text = fields.get("text", "").replace("\r\n", "\n")
-    return FormCall("save_note", {"text": text, "chunk_id": fields.get("chunk_id")})
+    chunk_id = fields.get("chunk_id")
+    return FormCall("save_note", {"text": _parse_text(fields), "chunk_id": chunk_id})
 
 
 def _parse_forgetting(source_id: str, fields: dict[str, str]) -> FormCall:
     chunk_id = fields.get("chunk_id")
     return FormCall("forget", {"chunk_id": chunk_id} if chunk_id else {"source_id": source_id})
+
+
+def _parse_restoring(source_id: str, fields: dict[str, str]) -> FormCall:
+    forgetting = _parse_forgetting(source_id, fields)
+    return FormCall("forget", {**forgetting.arguments, "forgotten": False})
 
 
 def _parse_undo(_source_id: str, fields: dict[str, str]) -> FormCall:
@@ -92,16 +130,23 @@ def _parse_undo(_source_id: str, fields: dict[str, str]) -> FormCall:
     return FormCall(tool, arguments)
 
 
-_PARSERS: Final[dict[str, Callable[[str, dict[str, str]], FormCall]]] = {
+_PARSERS: Final[dict[str, Callable[[str, dict[str, str]], FormCall | None]]] = {
     "edit": _parse_edit,
+    "edit_note": _parse_note_edit,
+    "reset": _parse_reset,
     "note": _parse_note,
     "forget": _parse_forgetting,
+    "restore": _parse_restoring,
     "undo": _parse_undo,
 }
 
 
 def _parse_lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _parse_text(fields: dict[str, str]) -> str:
+    return fields.get("text", "").replace("\r\n", "\n")
 
 
 def _parse_number(text: str) -> int:
@@ -114,18 +159,32 @@ def make_notice(tool: str, result: dict[str, Any]) -> Notice:
     """Say what a call did."""
     undo = result.get("undo")
     fields = undo and {"tool": undo["tool"], "arguments": json.dumps(undo["arguments"])}
-    return Notice(_MESSAGES[tool](result), fields)
+    return Notice(_MESSAGES[tool](result), _find_path(tool, result), fields)
+
+
+def _find_path(tool: str, result: dict[str, Any]) -> str | None:
+    """Return the address of a note that was saved, or of what was restored."""
+    if tool == "forget" and result["forgotten"]:
+        return None
+    chunk_id = result.get("chunk_id") if tool == "forget" else None
+    return source_path(result["source_id"], chunk_id)
 
 
 def _describe_edit(result: dict[str, Any]) -> str:
     if not result["changed"]:
         return "Nothing changed: it is like that already."
-    names = " and ".join(result["changed"])
     later = " Filters follow within 15 minutes." if result["waiting"] else ""
-    return f"Changed the {names}.{later}"
+    return f"Changed the {_join_words(result['changed'])}.{later}"
+
+
+def _join_words(words: list[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _describe_note(result: dict[str, Any]) -> str:
+    if result["changed"]:
+        return f"Changed the {_join_words(result['changed'])}."
     if result["duplicate"]:
         return f"Nothing was saved: the note “{result['title']}” already says that, or nearly."
     return f"Saved. The note can be read by {result['readable_by']}."

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.catalog import Catalog
 
-SECTIONS: Final = ("sources", "passages", "clusters", "map", "session", "static", "you")
+SECTIONS: Final = (
+    *("sources", "passages", "clusters", "map", "forgotten"),
+    *("session", "static", "you"),
+)
 """The first part of each path below `/` that is the console's."""
 
 

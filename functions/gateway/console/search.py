@@ -93,7 +93,9 @@ class Chip:
     Attributes:
         label: Its name for people.
         path: The address of the search with it, or without it.
-        count: How many passages have it, or None for a filter of the search.
+        count: How many passages have it, of the whole knowledge base or, where a search found them,
+            of those on the page; None for a filter of the search. A search by meaning ranks what it
+            finds, so that it has no total to count.
     """
 
     label: str

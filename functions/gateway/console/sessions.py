@@ -22,6 +22,7 @@ from functions.gateway.console.rendering import redirect
 from functions.gateway.oauth.authorization import (
     CONSENT_PATH,
     CONSOLE_CLIENT_ID,
+    KEY_CLIENT_ID,
     AuthorizationRequest,
     seal,
 )
@@ -30,22 +31,27 @@ from functions.gateway.oauth.routes import make_sign_ins
 from shared.accounts.grant import IDLE_LIFETIME
 from shared.core.base64url import to_base64url
 from shared.core.caller import FULL_ACCESS, Caller
-from shared.core.errors import Forbidden, Unauthorized
+from shared.core.errors import Forbidden, InvalidInput, Unauthorized
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
     from functions.gateway.access import Access
+    from shared.accounts.grant import Grant
+    from shared.core.caller import Scope
 
 ARRIVAL_PATH: Final = "/session"
 """Where the consent page sends the browser with the code."""
 SIGN_IN_PATH: Final = "/session/new"
+KEY_PATH: Final = "/you/key"
+"""Where the form for a key is sent, and where the consent page sends the browser with the proof."""
 MAX_PATH_LENGTH: Final = 1_000
 """A longer address is not returned to after sign-in."""
 _COOKIE_PURPOSE: Final = "console session"
 _CHALLENGE_PURPOSE: Final = "console sign-in"
 _FORM_PURPOSE: Final = "console form"
+_KEY_PURPOSE: Final = "console key"
 _COOKIE_FORMAT: Final = re.compile(r"([0-9a-f]{32})\.([A-Za-z0-9_-]{43})")
 _OWN_PATH: Final = re.compile(r"/([^/\\\s][^\\\s]*)?")
 _ANONYMOUS: Final = "anonymous"
@@ -100,20 +106,16 @@ class Sessions:
     def begin(self, request: Request, path: str) -> Response:
         """Send the browser to the sign-in page, from which it returns to a path of the console."""
         browser_id = self._browser_check.browser_id(request)
-        issuer = issuer_url(self._access.settings)
         authorization = AuthorizationRequest(
             client_id=CONSOLE_CLIENT_ID,
             client_name="Carrel's console",
-            redirect_uri=issuer + ARRIVAL_PATH,
+            redirect_uri=issuer_url(self._access.settings) + ARRIVAL_PATH,
             redirect_uri_given=True,
             scopes=FULL_ACCESS,
             state=_require_own_path(path),
-            code_challenge=self._make_challenge(browser_id),
+            code_challenge=self._make_challenge(_CHALLENGE_PURPOSE, browser_id),
         )
-        sealed_request = seal(self._access.keyring, authorization, self._access.clock)
-        response = redirect(f"{CONSENT_PATH}?{urlencode({'request': sealed_request})}")
-        self._browser_check.set_cookie(response, browser_id)
-        return response
+        return self._open_consent_page(authorization, browser_id)
 
     async def complete(self, request: Request) -> Response:
         """Start the session of a browser that returns with a code.
@@ -126,7 +128,7 @@ class Sessions:
         code = request.query_params.get("code", "")
         browser_id = self._browser_check.existing_id(request)
         grant = await self._sign_ins.find_by_code(code, CONSOLE_CLIENT_ID)
-        if grant and grant.code_challenge != self._make_challenge(browser_id):
+        if grant and grant.code_challenge != self._make_challenge(_CHALLENGE_PURPOSE, browser_id):
             raise Forbidden("This sign-in was started in another browser. Sign in again here.")
         grant = await self._sign_ins.redeem(code, CONSOLE_CLIENT_ID) if grant else None
         if grant is None or not grant.is_valid(self._access.clock()):
@@ -142,6 +144,61 @@ class Sessions:
             httponly=True,
             samesite="lax",
         )
+        return response
+
+    def request_proof(
+        self, request: Request, session: Session, *, name: str, scopes: frozenset[Scope], state: str
+    ) -> Response:
+        """Send the browser to the consent page, which asks for proof and returns to KEY_PATH.
+
+        Args:
+            request: The request.
+            session: Who asks for a key.
+            name: The name of the key, which the page shows.
+            scopes: The scopes of the key, which the page shows.
+            state: What comes back with the proof, unchanged.
+        """
+        authorization = AuthorizationRequest(
+            client_id=KEY_CLIENT_ID,
+            client_name=name,
+            redirect_uri=issuer_url(self._access.settings) + KEY_PATH,
+            redirect_uri_given=True,
+            scopes=scopes,
+            state=state,
+            code_challenge=self._make_challenge(_KEY_PURPOSE, f"{session.grant_id}.{state}"),
+        )
+        return self._open_consent_page(authorization, self._browser_check.browser_id(request))
+
+    async def verify_proof(self, session: Session, code: str, state: str) -> Grant:
+        """Use the code by which the consent page proves who asks for a key; return what it allows.
+
+        Raises:
+            InvalidInput: The code is not valid, or was used before.
+            Forbidden: Another session asked, or for another state, or another person proved it.
+            Unavailable: The database does not answer.
+        """
+        grant = await self._sign_ins.consume(code, KEY_CLIENT_ID)
+        if grant is None:
+            raise InvalidInput(
+                "This page was shown before, or its time is up. On the page of your account, revoke"
+                " a key that you did not copy, and make another."
+            )
+        if grant.code_challenge != self._make_challenge(
+            _KEY_PURPOSE, f"{session.grant_id}.{state}"
+        ):
+            raise Forbidden("Another browser asked for this key. Make the key again in this one.")
+        user_id = session.visitor.caller.user_id
+        if grant.user_id != user_id:
+            raise Forbidden(
+                f"You are signed in as {user_id}, but confirmed as {grant.user_id}. Make the key"
+                f" again, and confirm as {user_id}."
+            )
+        return grant
+
+    def _open_consent_page(self, authorization: AuthorizationRequest, browser_id: str) -> Response:
+        sealed_request = seal(self._access.keyring, authorization, self._access.clock)
+        response = redirect(f"{CONSENT_PATH}?{urlencode({'request': sealed_request})}")
+        self._browser_check.set_cookie(response, browser_id)
         return response
 
     async def end(self, session: Session) -> Response:
@@ -183,9 +240,9 @@ class Sessions:
     def _sign_form(self, subject: str) -> str:
         return self._access.keyring.sign(_FORM_PURPOSE, subject)
 
-    def _make_challenge(self, browser_id: str) -> str:
-        """Return the challenge of a sign-in, which only the browser that started it can meet."""
-        verifier = self._access.keyring.sign(_CHALLENGE_PURPOSE, browser_id)
+    def _make_challenge(self, purpose: str, subject: str) -> str:
+        """Return the challenge of a code, which nobody meets but the subject that it is for."""
+        verifier = self._access.keyring.sign(purpose, subject)
         return to_base64url(hashlib.sha256(verifier.encode()).digest())
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
-from functions.gateway.console.changes import make_notice, parse_change
+from functions.gateway.console.changes import apply_change
 from functions.gateway.console.rendering import redirect, source_path
 from shared.core.errors import NotFound
 
@@ -62,13 +62,8 @@ async def change(visit: Visit, fields: dict[str, str]) -> Response:
 
     If it fails, the page shows what was typed.
     """
-    to_do = parse_change(visit.request.path_params["source_id"], fields)
-    key = fields.get("idempotency_key")
-    answer = await visit.call(to_do.tool, **{**to_do.arguments, "idempotency_key": key})
-    if answer.error:
-        return await _show(visit, answer.error, fields)
-    visit.notice = make_notice(to_do.tool, answer.result or {})
-    return await _show(visit)
+    error = await apply_change(visit, visit.request.path_params["source_id"], fields)
+    return await _show(visit, error, fields if error else None)
 
 
 async def _show(
@@ -109,6 +104,7 @@ async def _show(
         error=error,
         draft=draft or {},
         source=source,
+        note_text=_get_note_text(source, visit),
         passage=passage,
         passage_error=passage_error,
         is_elsewhere=bool(passage)
@@ -117,6 +113,14 @@ async def _show(
         if next_cursor
         else None,
     )
+
+
+def _get_note_text(source: dict[str, Any], visit: Visit) -> str | None:
+    """Return the whole text of a note, or None of another source and of a later page."""
+    if source["category"] != "note" or "cursor" in visit.request.query_params:
+        return None
+    passages = [chunk["text"] for chunk in source["chunks"]]
+    return source.get("text") or next(iter(passages), None)
 
 
 async def show_passage(visit: Visit) -> Response:

@@ -11,6 +11,7 @@ from starlette.routing import Route, request_response
 
 from functions.gateway.auth.public_url import allowed_hosts, own_origins
 from functions.gateway.body_limits import BodyLimit
+from functions.gateway.console.messages import describe_error
 from functions.gateway.console.rendering import html_page, json_data
 from functions.gateway.console.sessions import ARRIVAL_PATH, SIGN_IN_PATH, Sessions
 from functions.gateway.http_errors import retry_after_header
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from functions.gateway.access import Access
     from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.catalog import Catalog
-    from functions.gateway.console.changes import Notice
     from functions.gateway.console.sessions import Session
     from shared.core.caller import Caller
     from shared.runtime.messages import WireError
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     Page = Callable[["Visit"], Awaitable[Response]]
     Form = Callable[["Visit", dict[str, str]], Awaitable[Response]]
     Handler = Callable[[Request], Awaitable[Response]]
-    AnswerError = Callable[[CarrelError], Response]
+    AnswerError = Callable[[CarrelError, str], Response]
 
 MAX_FORM_BYTES: Final = 256 * 1024
 """The largest form in bytes. A note has up to 8,000 characters, each up to 12 bytes in a form."""
@@ -69,6 +69,21 @@ _TITLES: Final = {
     Unavailable.code: "This does not answer right now",
 }
 _DEFAULT_TITLE: Final = "Something went wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What a change did, for the page that is shown next.
+
+    Attributes:
+        message: What happened.
+        path: The address of what changed, or None if it is this page or gone.
+        undo: The arguments of the form that undoes it, or None if there is nothing to undo.
+    """
+
+    message: str
+    path: str | None = None
+    undo: dict[str, str] | None = None
 
 
 @dataclass
@@ -105,8 +120,15 @@ class Visit:
     async def call(self, tool: str, **arguments: Any) -> CallAnswer:
         """Call a tool as the visitor, with the arguments that are not None.
 
-        An error, also that the visitor may not call the tool, becomes the answer.
+        An error, also that the visitor may not call the tool, becomes the answer, in words for
+        people.
         """
+        answer = await self._call(tool, arguments)
+        if answer.error is None:
+            return answer
+        return answer.model_copy(update={"error": describe_error(tool, answer.error)})
+
+    async def _call(self, tool: str, arguments: dict[str, Any]) -> CallAnswer:
         declaration = self.catalog.find_for_page(tool, self.caller)
         if declaration is None:
             return CallAnswer.failed(Forbidden(f"{tool} is not offered to you here."))
@@ -137,14 +159,18 @@ class Visit:
 
 
 class Visits:
-    """Turns requests into visits. Pages are answered under the public host only, as `/mcp` is."""
+    """Turns requests into visits. Pages are answered under the public host only, as `/mcp` is.
+
+    Attributes:
+        sessions: Finds who visits.
+    """
 
     def __init__(self, access: Access, catalog: Catalog, pipeline: CallPipeline) -> None:
         """Store the services."""
         self._access = access
         self._catalog = catalog
         self._pipeline = pipeline
-        self._sessions = Sessions(access)
+        self.sessions = Sessions(access)
         settings = access.settings
         self._security = TransportSecurityMiddleware(
             TransportSecuritySettings(
@@ -157,12 +183,12 @@ class Visits:
 
         async def handle(request: Request) -> Response:
             try:
-                session = await self._sessions.find(request)
+                session = await self.sessions.find(request)
             except Unauthorized:
                 if self._access.settings.local_user:
                     raise
                 url = request.url
-                return self._sessions.begin(request, f"{url.path}?{url.query}".rstrip("?"))
+                return self.sessions.begin(request, f"{url.path}?{url.query}".rstrip("?"))
             return await show(Visit(request, session, self._catalog, self._pipeline))
 
         return self._guard(handle)
@@ -171,7 +197,7 @@ class Visits:
         """Wrap the handler of a script's request, which is answered by JSON, errors too."""
 
         async def handle(request: Request) -> Response:
-            session = await self._sessions.find(request)
+            session = await self.sessions.find(request)
             return await send(Visit(request, session, self._catalog, self._pipeline))
 
         return self._guard(handle, _answer_script)
@@ -180,9 +206,9 @@ class Visits:
         """Wrap the handler of a form, which must come from a page of the visitor's session."""
 
         async def handle(request: Request) -> Response:
-            session = await self._sessions.find(request)
+            session = await self.sessions.find(request)
             fields = await read_parameters(request)
-            self._sessions.verify_form(request, session, fields.pop("form", ""))
+            self.sessions.verify_form(request, session, fields.pop("form", ""))
             return await apply(Visit(request, session, self._catalog, self._pipeline), fields)
 
         return BodyLimit(request_response(self._guard(handle)), lambda _: MAX_FORM_BYTES)
@@ -191,13 +217,13 @@ class Visits:
         """Make the routes by which people sign in and out."""
 
         async def begin(request: Request) -> Response:
-            return self._sessions.begin(request, request.query_params.get("to", ""))
+            return self.sessions.begin(request, request.query_params.get("to", ""))
 
         async def end(visit: Visit, _fields: dict[str, str]) -> Response:
-            return await self._sessions.end(visit.session)
+            return await self.sessions.end(visit.session)
 
         return [
-            Route(ARRIVAL_PATH, self._guard(self._sessions.complete), methods=["GET"]),
+            Route(ARRIVAL_PATH, self._guard(self.sessions.complete), methods=["GET"]),
             Route(SIGN_IN_PATH, self._guard(begin), methods=["GET"]),
             Route("/session/end", self.form(end), methods=["POST"]),
         ]
@@ -217,10 +243,10 @@ class Visits:
             try:
                 return await handle(request)
             except CarrelError as error:
-                return answer_error(error)
+                return answer_error(error, request.url.path)
             except Exception as error:  # noqa: BLE001 - the boundary: every error is answered
                 log.error("console_failed", **error_fields(error))
-                return answer_error(PlatformFault(INTERNAL_ERROR_MESSAGE))
+                return answer_error(PlatformFault(INTERNAL_ERROR_MESSAGE), request.url.path)
 
         return guarded
 
@@ -229,8 +255,13 @@ class Visits:
         error = NotFound("There is no such page. Search, or choose one above.")
         await self._answer_error(error)(scope, receive, send)
 
-    def _answer_error(self, error: CarrelError) -> Response:
-        """Make the page of an error that happened before or beside the calls of tools."""
+    def _answer_error(self, error: CarrelError, path: str = "/") -> Response:
+        """Make the page of an error that happened before or beside the calls of tools.
+
+        Args:
+            error: The error.
+            path: Where the visitor returns after signing in.
+        """
         may_sign_in = isinstance(error, Unauthorized | Forbidden)
         response = html_page(
             "error.html",
@@ -239,11 +270,12 @@ class Visits:
             title=_TITLES.get(error.code, _DEFAULT_TITLE),
             visit=None,
             offers_sign_in=may_sign_in and not self._access.settings.local_user,
+            path=path,
         )
         return _set_retry_after(response, error)
 
 
-def _answer_script(error: CarrelError) -> Response:
+def _answer_script(error: CarrelError, _path: str) -> Response:
     """Answer the request of a script with an error that happened before the calls of tools."""
     return _set_retry_after(json_data({"message": error.message}, error.status), error)
 

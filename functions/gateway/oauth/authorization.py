@@ -34,6 +34,10 @@ CONSENT_PATH: Final = "/consent"
 """The path of the consent page. Its parameter `request` is the sealed request."""
 CONSOLE_CLIENT_ID: Final = "console"
 """The client id of the web console, which is this server's own program: nobody can register it."""
+KEY_CLIENT_ID: Final = "console-key"
+"""The client id with which the console asks for proof before it makes a key.
+
+No code of it starts a session, and no code of a session makes a key."""
 REQUEST_LIFETIME: Final = timedelta(minutes=10)
 """How long a person has to decide."""
 _GRANT_ID_BYTES: Final = 16

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from starlette.responses import HTMLResponse
 
 from functions.gateway.http_errors import retry_after_header
-from functions.gateway.oauth.authorization import CONSOLE_CLIENT_ID
+from functions.gateway.oauth.authorization import CONSOLE_CLIENT_ID, KEY_CLIENT_ID
 from functions.gateway.oauth.redirect_uris import Destination
 from shared.core.caller import Scope
 
@@ -45,6 +45,8 @@ _MAX_COMBINING_MARKS: Final = 2
 STYLE: Final = Path(__file__).with_name("page.css").read_text("utf-8")
 """The style sheet, which the console shares."""
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+_OWN_PAGES: Final = {CONSOLE_CLIENT_ID: "sign_in.html", KEY_CLIENT_ID: "make_key.html"}
+"""The templates for the console, by client id."""
 _SCOPE_LABELS: Final = {
     Scope.READ: "search and read everything that you can read here, including your private data",
     Scope.WRITE: "create, change and delete data on your behalf",
@@ -74,9 +76,8 @@ def consent_page(
         InvalidInput: The redirect URI is not allowed.
     """
     destination = Destination.of(authorization.redirect_uri)
-    is_console = authorization.client_id == CONSOLE_CLIENT_ID
     html = _render(
-        "sign_in.html" if is_console else "consent.html",
+        _OWN_PAGES.get(authorization.client_id, "consent.html"),
         client=sanitize_name(authorization.client_name or "") or "An unnamed program",
         client_host=_get_client_host(authorization.client_id),
         destination=destination,

@@ -125,6 +125,19 @@ class SignInService:
         grant_id = parse_code(self._keyring, code, client_id)
         return await self._change(grant_id, lambda grant: grant.exchange_code(now))
 
+    async def consume(self, code: str, client_id: str) -> Grant | None:
+        """Use a code as a proof of identity alone: end its sign-in, and return what it was.
+
+        Costs three round trips, and one for a code that is not valid.
+
+        Raises:
+            Unavailable: The database does not answer.
+        """
+        grant = await self.find_by_code(code, client_id)
+        if grant is not None:
+            await self.end_grant(grant.grant_id)
+        return grant
+
     async def refresh(self, token: str, client_id: str, scopes: frozenset[Scope]) -> OAuthToken:
         """Exchange a refresh token for new tokens, by the rules of `Grant.refresh`.
 

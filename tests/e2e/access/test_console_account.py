@@ -76,7 +76,7 @@ def test_a_revoked_key_opens_nothing(url: str, make_key: MakeKey) -> None:
 def test_a_disconnected_program_has_no_access(url: str, make_key: MakeKey) -> None:
     key = make_key("owns.programs")
     other_browser = Person(url).sign_in(key)
-    person = Person(url).sign_in(key, "/you").submit("Disconnect")
+    person = Person(url).sign_in(key, "/you").submit("Disconnect The console")
     assert person.texts("[role=status] p") == ["Disconnected. The program has no access any more."]
     assert "Disconnect" not in person.buttons
     assert other_browser.open("/").texts("h1") == ["Sign in"]
@@ -128,4 +128,4 @@ def test_an_anonymous_visitor_is_asked_to_sign_in(realm: str, log: Path) -> None
     with run_gateway(INLINE, environment, log) as gateway:
         response = httpx2.get(f"{gateway.url}/you")
     assert response.status_code == 401
-    assert 'href="/session/new"' in response.text
+    assert 'href="/session/new?to=%2Fyou"' in response.text

@@ -14,6 +14,7 @@ from tests.e2e.access.conftest import CLOUD, in_access, key_maker
 from tests.support.console_person import Person
 from tests.support.gateway_process import INLINE, run_gateway
 from tests.support.knowledge import fill_project
+from tests.support.secret_samples import tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +36,19 @@ SOURCES = [
             Section(text=f"Anchor the boat for {name} well before the night and its winds."),
         ),
     )
-    for name in ("editing", "noting", "forgetting", "leaving", "reading", "racing", "repeating")
+    for name in (
+        "editing",
+        "noting",
+        "forgetting",
+        "leaving",
+        "reading",
+        "racing",
+        "repeating",
+        "resetting",
+        "listing",
+        "secret",
+        "kept",
+    )
 ]
 
 
@@ -76,6 +89,21 @@ def test_an_owner_edits_a_source_and_undoes_it(sign_in: SignIn) -> None:
     assert owner.open("/sources/editing").texts("[role=status]") == []
 
 
+def test_saving_a_form_as_it_was_changes_nothing(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER).open("/sources/editing").submit("Save")
+    assert owner.response.status_code == 200
+    assert owner.texts("[role=status] p") == ["Nothing changed: it is like that already."]
+
+
+def test_a_note_with_a_secret_is_explained_and_kept_in_the_form(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER)
+    text = f"The token is {next(iter(tokens().values()))}"
+    owner.open(passage_path(owner, "noting")).submit("Save the note", text=text)
+    assert owner.response.status_code == 400
+    assert owner.texts("[role=alert]")[0].startswith("Nothing was saved. The text seems to contain")
+    assert text in owner.texts("[name=text]")
+
+
 def test_all_tags_and_the_author_can_be_removed(sign_in: SignIn) -> None:
     owner = sign_in(Role.OWNER).open("/sources/editing")
     owner.submit("Save", author="", tags="")
@@ -96,6 +124,70 @@ def test_a_note_is_shown_at_its_passage_until_undone(sign_in: SignIn) -> None:
     owner.submit("Undo")
     assert not any("Ask the baker" in text for text in owner.texts("#related .row"))
     assert owner.open(note.get("href")).response.status_code == 404
+
+
+def test_the_text_of_a_note_is_edited_and_undone(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER)
+    owner.open(passage_path(owner, "noting")).submit("Save the note", text="Ask the miller.")
+    [note] = [link for link in owner.select("#related .row-title") if "mill" in link.text_content()]
+    owner.open(note.get("href"))
+    assert "Ask the miller." in owner.texts("[name=text]")
+    owner.submit("Save", text="Ask the miller\r\n\r\nabout rye.", tags="rye")
+    assert owner.texts("[role=status] p") == ["Changed the title, text and tags."]
+    assert owner.texts(".source h1") == ["Ask the miller about rye."]
+    assert owner.texts(".passage .text p") == ["Ask the miller", "about rye."]
+    owner.submit("Undo")
+    assert owner.texts(".source h1") == ["Ask the miller."]
+    assert owner.texts(".source .tag") == []
+    owner.submit("Save")
+    assert owner.texts("[role=status] p")[0].startswith("Nothing was saved")
+
+
+def test_a_long_note_is_edited_as_a_whole(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER)
+    text = "\n\n".join(
+        f"Paragraph {number}: {'bread and water ' * 20}".strip() for number in range(20)
+    )
+    owner.open(passage_path(owner, "noting")).submit("Save the note", text=text)
+    [note] = [
+        link for link in owner.select("#related .row-title") if "Paragraph 0" in link.text_content()
+    ]
+    owner.open(note.get("href"))
+    assert len(owner.select(".passage")) > 1
+    [field] = [field for field in owner.select("[name=text]") if field.get("id") == "note-text"]
+    assert field.text.strip() == text
+    owner.submit("Save", text=f"{text}\n\nThe end.")
+    assert "The end." in owner.texts(".passage")[-1]
+
+
+def test_who_did_not_save_a_note_does_not_edit_it(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER)
+    owner.open(passage_path(owner, "noting")).submit("Save the note", text="A note of the owner.")
+    path = next(
+        link.get("href")
+        for link in owner.select("#related .row-title")
+        if "of the owner" in link.text_content()
+    )
+    reader = sign_in(Role.READER).open(path)
+    assert reader.texts("summary") == []
+    editor = sign_in(Role.EDITOR).open(path).submit("Save", text="Mine now.")
+    assert editor.response.status_code == 403
+    assert editor.texts(".passage .text p") == ["A note of the owner."]
+    assert "Mine now." in editor.texts("[name=text]")
+
+
+def test_an_edit_is_reset_to_what_the_origin_says(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER).open("/sources/resetting")
+    assert "Reset the title" not in owner.buttons
+    owner.submit("Save", title="Another title", tags="other")
+    owner.submit("Reset the title")
+    assert owner.texts(".source h1") == ["A book for resetting"]
+    assert owner.texts(".source .tag") == ["other"]
+    assert "Reset the title" not in owner.buttons
+    owner.submit("Undo")
+    assert owner.texts(".source h1") == ["Another title"]
+    owner.submit("Reset the title").submit("Reset the tags")
+    assert owner.texts(".source .tag") == ["food", "made, by hand"]
 
 
 def test_a_passage_is_forgotten_and_comes_back(sign_in: SignIn) -> None:
@@ -127,6 +219,56 @@ def test_undoing_brings_a_forgotten_source_back(sign_in: SignIn) -> None:
     assert owner.texts(".source h1") == ["A book for repeating"]
 
 
+def test_what_was_forgotten_is_listed_and_restored(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER)
+    owner.open(passage_path(owner, "listing")).submit("Forget the passage")
+    text = "Knead the dough for listing"
+    row = next(text_ for text_ in owner.open("/forgotten").texts(".row") if text in text_)
+    user = owner.texts(".who a")[0]
+    assert row.startswith("A book for listing")
+    assert f"forgotten by {user} on" in row
+    assert "until" in row
+    owner.submit("Restore A book for listing")
+    assert owner.texts("[role=status] p") == ["Restored a passage of “A book for listing”. Open"]
+    assert text not in " ".join(owner.texts(".row"))
+    [link] = owner.select("[role=status] a")
+    assert text in owner.open(link.get("href").partition("#")[0]).texts(".passage.open")[0]
+    owner.submit("Forget the source")
+    assert "/forgotten" in [link.get("href") for link in owner.select("main a")]
+    owner.open("/forgotten").submit("Restore A book for listing").submit("Undo")
+    assert owner.texts("[role=status] p")[0].startswith("Forgot “A book for listing”")
+    assert owner.open("/sources/listing").response.status_code == 404
+
+
+def test_the_list_of_what_was_forgotten_is_for_who_may_restore(sign_in: SignIn) -> None:
+    owner, editor, reader = (sign_in(role) for role in (Role.OWNER, Role.EDITOR, Role.READER))
+    path = passage_path(owner, "secret")
+    owner.open("/sources/secret").submit("Forget the source")
+    editor.open(passage_path(editor, "noting")).submit("Save the note", text="Mine to forget.")
+    [note] = [n for n in editor.select("#related .row-title") if "Mine" in n.text_content()]
+    editor.open(note.get("href")).submit("Forget the source")
+    assert editor.open("/forgotten").texts(".row strong") == ["Mine to forget."]
+    assert "A book for secret" in owner.open("/forgotten").texts(".row strong")
+    assert "Mine to forget." in owner.texts(".row strong")
+    assert reader.open("/forgotten").response.status_code == 403
+    assert "/forgotten" not in reader.open("/sources").response.text
+    reading_owner = sign_in(Role.OWNER, frozenset({Scope.READ}))
+    assert reading_owner.open("/forgotten").response.status_code == 403
+    assert editor.open(path).response.status_code == 404
+
+
+def test_nobody_restores_what_is_anothers(sign_in: SignIn) -> None:
+    owner, editor = sign_in(Role.OWNER), sign_in(Role.EDITOR)
+    owner.open("/sources/kept").submit("Forget the source")
+    editor.open("/forgotten")
+    [token] = {field.get("value") for field in editor.select("[name=form]")}
+    url = str(editor.http.base_url).rstrip("/")
+    data = {"action": "restore", "source_id": "kept", "form": token}
+    response = editor.http.post("/forgotten", data=data, headers={"origin": url})
+    assert response.status_code == 403
+    assert owner.open("/sources/kept").response.status_code == 404
+
+
 def test_a_repeated_form_takes_effect_once(sign_in: SignIn) -> None:
     owner = sign_in(Role.OWNER)
     owner.open(passage_path(owner, "repeating")).submit("Save the note", text="Once is enough.")
@@ -143,7 +285,7 @@ def test_an_edit_of_an_older_revision_keeps_what_was_typed(sign_in: SignIn) -> N
     first.submit("Save", title="The first title")
     second.submit("Save", title="The second title")
     assert second.response.status_code == 409
-    assert "was edited since" in second.texts("[role=alert]")[0]
+    assert second.texts("[role=alert]")[0].startswith("Somebody changed this since")
     assert second.texts(".source h1") == ["The first title"]
     assert [field.get("value") for field in second.select("#title")] == ["The second title"]
     second.submit("Save")
@@ -191,6 +333,8 @@ def test_a_form_gives_nobody_more_rights(sign_in: SignIn, role: Role, status: in
         {"action": "delete"},
         {"action": "edit"},
         {"action": "edit", "revision": "-1"},
+        {"action": "edit_note", "revision": "0", "text": "x"},
+        {"action": "reset", "revision": "0", "field": "language"},
         {"action": "undo"},
         {"action": "undo", "tool": "delete_task", "arguments": "{}"},
         {"action": "undo", "tool": "forget", "arguments": "[" * 9_000},

@@ -225,6 +225,6 @@ def test_too_many_pages_are_too_many_calls(realm: str, log: Path, make_key: Make
         person = Person(gateway.url).sign_in(make_key("visits.often"), "/map")
         assert person.open("/map").response.status_code == 200
         assert person.open("/map").response.status_code == 429
-        assert person.texts("[role=alert]")[0].startswith("Rate limit reached: 2 calls")
+        assert person.texts("[role=alert]")[0].startswith("You have reached the limit")
         assert int(person.response.headers["retry-after"]) > 0
         assert person.texts(".who a") == ["visits.often"]

@@ -19,6 +19,8 @@ from tests.support.many_sources import (
     make_source,
     store_and_index,
 )
+from tests.support.notes import save
+from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
     from functions.tools.knowledge.get_source.tool import Out
@@ -77,6 +79,7 @@ async def test_a_source_and_its_passages_are_returned(ctx: Context) -> None:
         "revision": 0,
         "edited": [],
         "about_chunk_id": None,
+        "text": None,
         "notes": [],
         "links_to": [],
         "linked_from": [],
@@ -233,3 +236,18 @@ async def test_links_cost_a_round_trip_on_the_first_page_only(ctx: Context, app:
     second = await page(own, first.next_cursor)
     assert cost_of_read(meter) == (2, 1 + 2 + 4)
     assert (second.links_to, second.linked_from) == ([], [])
+
+
+async def test_a_long_note_is_returned_with_its_whole_text(app: App) -> None:
+    """Its passages may overlap, and so do not add up to its text."""
+    text = "\n\n".join(f"Paragraph {number}: " + "bread and water " * 20 for number in range(20))
+    long, short = await save(app, text.strip()), await save(app, "Salt slows yeast.")
+
+    async def read(note: dict[str, Any], **more: Any) -> dict[str, Any]:
+        return await call_result(app, "get_source", source_id=note["source_id"], **more)
+
+    assert (await read(long, detail="full"))["text"] == text.strip()
+    page = await read(long, detail="full", limit=1)
+    assert "text" not in await read(long, detail="full", limit=1, cursor=page["next_cursor"])
+    assert "text" not in await read(long)
+    assert "text" not in await read(short, detail="full")

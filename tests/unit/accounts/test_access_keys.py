@@ -29,6 +29,21 @@ def test_stored_key_does_not_contain_its_text() -> None:
     assert secret not in repr(KEY)
 
 
+def test_a_repeated_request_makes_the_same_key() -> None:
+    texts = [
+        new_key(keyring, "anna", "laptop", FULL_ACCESS, created_at=NOW, request_id=request_id)[0]
+        for keyring, request_id in (
+            (KEYRING, "r1"),
+            (KEYRING, "r1"),
+            (KEYRING, "r2"),
+            (Keyring([SecretStr("t" * 32)]), "r1"),
+        )
+    ]
+    assert texts[0] == texts[1]
+    assert len(set(texts)) == 3
+    assert parse_key_id(KEYRING, texts[0])
+
+
 def test_two_keys_differ() -> None:
     second_text, second_key = new_key(
         KEYRING, "anna@example.com", "laptop", FULL_ACCESS, created_at=NOW

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from functions.gateway.console.rendering import split_matches, web_address
-from tests.support.console_app import console_client, make_result, parse_page
+from tests.support.console_app import URL, console_client, make_result, parse_page
 from tests.support.fake_catalog import FakeDispatcher
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ PATHS = [
     "/map",
     "/map?q=x&cluster=c",
     "/clusters/c",
+    "/forgotten",
 ]
 ADDRESS_ATTRIBUTES = ("href", "src", "action", "formaction", "srcset", "poster", "data", "ping")
 ELEMENTS = set(
@@ -112,6 +113,49 @@ async def test_no_parameter_of_the_address_becomes_markup(payload: str) -> None:
             response = await client.get(path, params=dict.fromkeys(names, payload))
             assert_harmless(parse_page(response))
             assert "location" not in response.headers
+
+
+@pytest.mark.anyio
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.sampled_from(PAYLOADS) | st.text(max_size=5), min_size=1, max_size=4).map("".join),
+    st.sampled_from(PATHS),
+)
+async def test_no_mixture_of_payloads_becomes_markup(text: str, path: str) -> None:
+    async with console_client(answer_with(text)) as client:
+        response = await client.get(path)
+    assert response.status_code == 200
+    assert_harmless(parse_page(response))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("payload", PAYLOADS)
+async def test_no_result_of_a_change_becomes_markup(payload: str) -> None:
+    """Neither in the notice, nor in the form that undoes it, nor where a note is edited."""
+
+    def answer(tool: str, _arguments: dict[str, Any]) -> dict[str, Any]:
+        result = make_result(tool, payload)
+        return result | ({"category": "note"} if tool == "get_source" else {})
+
+    fields = {"revision": "1", "text": payload, "title": payload, "chunk_id": "c"}
+    async with console_client(FakeDispatcher(answer)) as client:
+        page = parse_page(await client.get("/sources/s?passage=c"))
+        assert_harmless(page)
+        assert page.xpath("//textarea[@id='note-text']")
+        token = page.xpath("//input[@name='form']")[0].get("value")
+        for path, action in (
+            ("/sources/s?passage=c", "edit_note"),
+            ("/sources/s?passage=c", "edit"),
+            ("/sources/s?passage=c", "note"),
+            ("/sources/s", "forget"),
+            ("/forgotten", "restore"),
+        ):
+            form = {**fields, "form": token, "action": action}
+            response = await client.post(path, data=form, headers={"origin": URL})
+            assert response.status_code == 200, (path, action)
+            page = parse_page(response)
+            assert_harmless(page)
+            assert page.xpath("//*[@role='status']")
 
 
 @given(st.text(), st.lists(st.text(max_size=8), max_size=5))

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.core.errors import NotFound, PlatformFault, RateLimited, Unavailable
+from functions.gateway.console.messages import describe_error
+from shared.core.errors import (
+    Conflict,
+    Forbidden,
+    InvalidInput,
+    NotFound,
+    PaymentRequired,
+    PlatformFault,
+    RateLimited,
+    ToolFailure,
+    Unauthorized,
+    Unavailable,
+    internal_error,
+)
+from shared.runtime.messages import WireError
 from tests.support.console_app import console_client, make_result, parse_page, select, texts
 from tests.support.fake_catalog import FakeDispatcher
+from tests.unit.console.test_escaping import PATHS
 
 if TYPE_CHECKING:
     from shared.core.errors import CarrelError
-
-pytestmark = pytest.mark.anyio
 
 OUTAGE = Unavailable("It is temporarily unreachable. Try again in 10 s.", retry_after=10)
 
@@ -35,12 +49,16 @@ def answer_but(tool_name: str, error: CarrelError) -> FakeDispatcher:
         ("get_source", "/sources/s", ".brand"),
         ("list_clusters", "/map", ".map"),
         ("get_cluster", "/clusters/c", ".brand"),
+        ("list_forgotten", "/forgotten", ".brand"),
     ],
 )
+@pytest.mark.anyio
 async def test_an_outage_is_shown_and_the_page_stands(tool: str, path: str, remains: str) -> None:
     async with console_client(answer_but(tool, OUTAGE)) as client:
         page = parse_page(await client.get(path))
-    assert texts(page, "[role=alert]") == [OUTAGE.message]
+    assert texts(page, "[role=alert]") == [
+        "A part of Carrel does not answer right now. Try again in 10 s."
+    ]
     assert select(page, remains)
 
 
@@ -53,6 +71,7 @@ async def test_an_outage_is_shown_and_the_page_stands(tool: str, path: str, rema
         (PlatformFault("get_source failed."), 500, None),
     ],
 )
+@pytest.mark.anyio
 async def test_an_error_of_the_main_tool_is_the_status(
     error: CarrelError, status: int, retry_after: str | None
 ) -> None:
@@ -60,9 +79,10 @@ async def test_an_error_of_the_main_tool_is_the_status(
         response = await client.get("/sources/s")
     assert response.status_code == status
     assert response.headers.get("retry-after") == retry_after
-    assert texts(parse_page(response), "[role=alert]") == [error.message]
+    assert len(texts(parse_page(response), "[role=alert]")) == 1
 
 
+@pytest.mark.anyio
 async def test_a_fault_of_the_console_reveals_nothing() -> None:
     dispatcher = FakeDispatcher(lambda *_: {"unexpected": "a private thought"})
     async with console_client(dispatcher) as client:
@@ -71,3 +91,69 @@ async def test_a_fault_of_the_console_reveals_nothing() -> None:
     [message] = texts(parse_page(response), "[role=alert]")
     assert message.startswith("Carrel has an internal error")
     assert "private" not in response.text
+
+
+FAILURES = [
+    InvalidInput("list_sources was not run. cursor: x. Call it again.", details={"cursor": "x"}),
+    InvalidInput("Pass at least one of title, author, tags and reset."),
+    NotFound("There is no chunk c. Pass its chunk_id to get_chunk.", details={"chunk_id": "c"}),
+    Conflict("Call get_source again without the cursor."),
+    Unauthorized("Sign in to call list_sources."),
+    Forbidden("Only an owner may call forget: carrel accounts role anna owner"),
+    PaymentRequired("The call of search_kb costs $0.01."),
+    RateLimited("Rate limit reached: 60 calls to tools.", retry_after=7),
+    Unavailable("get_source is not reachable."),
+    internal_error("get_source", "4711"),
+]
+TOOL_WORDS = re.compile(r"[a-z]+_[a-z]+|`|\bcalls?\b|\btools?\b|cursor|chunk", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("error", FAILURES, ids=lambda error: error.message)
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.anyio
+async def test_no_page_tells_people_what_models_should_do(path: str, error: CarrelError) -> None:
+    async with console_client(FakeDispatcher(lambda *_: error)) as client:
+        response = await client.get(path)
+    assert (response.status_code == error.status) is (path != "/")
+    messages = texts(parse_page(response), "[role=alert]")
+    assert messages
+    for message in messages:
+        assert TOOL_WORDS.search(message) is None, message
+        assert message.endswith(".")
+    assert ("4711" in messages[0]) is isinstance(error, PlatformFault)
+
+
+@pytest.mark.parametrize("kind", ToolFailure.__subclasses__(), ids=lambda kind: kind.code)
+@pytest.mark.parametrize("tool", ["edit_source", "save_note", "forget", "get_source"])
+def test_every_code_has_a_sentence_for_each_tool(tool: str, kind: type[ToolFailure]) -> None:
+    error = WireError.model_validate(kind("Call x_y.").to_wire())
+    described = describe_error(tool, error)
+    assert described.code == kind.code
+    assert described.message != describe_error(tool, _make_unknown()).message
+    assert TOOL_WORDS.search(described.message) is None
+
+
+def _make_unknown() -> WireError:
+    return WireError(code="NEW_CODE", message="", details={})
+
+
+@pytest.mark.parametrize(
+    ("details", "message"),
+    [
+        (
+            {"text": "line 2: AWS access key"},
+            "The text seems to contain a secret, which others could read: line 2: AWS access key.",
+        ),
+        (
+            {"tags.3": "must be one line.", "title": "required, but missing"},
+            "The tags: must be one line. The title: required, but missing.",
+        ),
+        (
+            {"source_id": "x"},
+            "The address or the form is not valid. Go back, reload, and try again.",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_field_is_said(details: dict[str, Any], message: str) -> None:
+    error = WireError(code=InvalidInput.code, message="x", details=details)
+    assert message in describe_error("save_note", error).message

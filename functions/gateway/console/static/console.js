@@ -33,3 +33,8 @@ for (const element of document.querySelectorAll("time[datetime]")) {
   const day = new Date(element.dateTime);
   if (!Number.isNaN(day.valueOf())) element.textContent = days.format(day);
 }
+
+// A key is shown once: the page that one goes back to, which browsers may keep, is without it.
+addEventListener("pagehide", () => {
+  for (const element of document.querySelectorAll("[data-secret]")) element.remove();
+});

@@ -32,6 +32,7 @@ from shared.text.snippets import snippet
 
 if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
+    from shared.knowledge.source import NoteFields
     from shared.knowledge.source_repository import StoredSource
     from shared.runtime.context import Context
 
@@ -87,6 +88,10 @@ class Out(SourceSummary):
         description="Fields that edit_source set, in place of what its file or library says."
     )
     about_chunk_id: str | None = Field(description="Of a note, the passage that it is about.")
+    text: str | None = Field(
+        description="Of a note of several passages, the whole text, which save_note changes; with"
+        " detail full, on the first page only."
+    )
     notes: list[NoteSummary] = Field(
         description="Notes about its passages, the newest first; on the first page only."
     )
@@ -106,8 +111,8 @@ async def get_source(args: In, ctx: Context) -> Out:
     and limit + 4 documents.
     """
     position = decode_cursor(args, args.cursor, _POSITION)
-    source, chunks, notes, linked_from = await asyncio.gather(
-        Sources(ctx.database).get(args.source_id),
+    (source, note), chunks, notes, linked_from = await asyncio.gather(
+        Sources(ctx.database).get_with_note(args.source_id),
         _load_chunks(args, position, ctx),
         _load_notes(args, ctx),
         _load_linked_from(args, ctx),
@@ -122,6 +127,7 @@ async def get_source(args: In, ctx: Context) -> Out:
         source,
         source=source.origin,
         revision=source.revision or 0,
+        text=_get_text(args, source, note),
         chunks=[],
         next_cursor=None,
         notes=note_summaries(notes),
@@ -135,6 +141,12 @@ async def get_source(args: In, ctx: Context) -> Out:
     )
     next_cursor = _encode_next_cursor(args, chunks, len(passages))
     return first_part.model_copy(update={"chunks": passages, "next_cursor": next_cursor})
+
+
+def _get_text(args: In, source: StoredSource, note: NoteFields | None) -> str | None:
+    """Return the whole text of a note whose passages do not show it: they may overlap."""
+    is_wanted = args.detail == "full" and not args.cursor and source.chunk_count > 1
+    return note.text if note and is_wanted else None
 
 
 async def _load_notes(args: In, ctx: Context) -> list[Chunk]:

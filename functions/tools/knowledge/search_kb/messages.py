@@ -24,8 +24,8 @@ EMPTY_MESSAGE: Final = (
 )
 NOTHING_MATCHES: Final = (
     "Nothing here matches strongly. The nearest passages follow: read them first, and if none of"
-    " them answers, try other words, or the language of the texts, before you say that the"
-    " knowledge base has nothing on it."
+    " them answers, try other words, or the language of the texts, before you conclude that there"
+    " is nothing on it."
 )
 NO_WORDS: Final = (
     "No passage has these words. Try others, or mode hybrid, which also searches by meaning."

@@ -1,0 +1,118 @@
+"""List what was forgotten and can still be restored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pydantic import Field, TypeAdapter
+
+from shared.core.caller import Role, Scope, Tier
+from shared.knowledge.source import may_edit
+from shared.pipeline.forgotten_list import list_restorable
+from shared.runtime.pagination import (
+    CursorMoment,
+    PagedArguments,
+    decode_cursor,
+    encode_cursor,
+    fit_page,
+)
+from shared.runtime.schemas import DocumentId, Result
+from shared.runtime.tool import Effect, Tool
+from shared.text.snippets import snippet
+
+if TYPE_CHECKING:
+    from shared.pipeline.forgotten_list import ForgottenItem
+    from shared.runtime.context import Context
+
+_POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId])
+"""The shape of a cursor: when the last item of a page expires, and the id of its document."""
+
+
+class In(PagedArguments):
+    """A page of the list."""
+
+    limit: int = Field(default=20, ge=1, le=50, description="Maximum number of items.")
+
+
+class Forgotten(Result):
+    """A source, or a passage that was forgotten alone."""
+
+    source_id: str = Field(description="The source.")
+    chunk_id: str | None = Field(description="The passage, if it was forgotten alone.")
+    title: str = Field(description="The source's title.")
+    snippet: str | None = Field(description="The beginning of the passage.")
+    chunk_count: int = Field(description="How many passages were forgotten.")
+    forgotten: str = Field(description="When: YYYY-MM-DD, in UTC.")
+    forgotten_by: str = Field(description="Who forgot it.")
+    reason: str | None = Field(description="Why, in their words.")
+    restorable_until: str = Field(description="The last day on which it can be restored.")
+    missing: bool = Field(
+        description="Whether it was forgotten because its origin no longer had it."
+    )
+
+
+class Out(Result):
+    """A page of what was forgotten."""
+
+    forgotten: list[Forgotten] = Field(description="The items, those forgotten last first.")
+    next_cursor: str | None = Field(
+        description="For the next page; missing on the last. A short page may not be the last."
+    )
+
+
+async def list_forgotten(args: In, ctx: Context) -> Out:
+    """List what the caller may restore: an owner everything, an editor the notes that they saved.
+
+    Costs one round trip, and up to limit + 1 sources and limit + 1 passages. An editor's page is
+    what is theirs of limit sources.
+    """
+    after = decode_cursor(args, args.cursor, _POSITION)
+    items = await list_restorable(
+        ctx.database,
+        ctx.clock(),
+        args.limit + 1,
+        tuple(after) if after else None,
+        with_chunks=ctx.caller.role.includes(Role.OWNER),
+    )
+    examined = items[: args.limit]
+    own = [item for item in examined if may_edit(item.saved_by, ctx.caller)]
+    page = fit_page([_to_result(item) for item in own], args.max_tokens)
+    last = own[len(page) - 1] if len(page) < len(own) else examined[-1] if examined else None
+    is_last = len(page) == len(own) and len(examined) == len(items)
+    return Out(
+        forgotten=page,
+        next_cursor=encode_cursor(args, last.cursor) if last and not is_last else None,
+    )
+
+
+def _to_result(item: ForgottenItem) -> Forgotten:
+    return Forgotten(
+        source_id=item.source_id,
+        chunk_id=item.chunk_id,
+        title=item.title,
+        snippet=snippet(item.text) if item.text else None,
+        chunk_count=item.chunk_count,
+        forgotten=f"{item.forgotten_at:%Y-%m-%d}",
+        forgotten_by=item.forgotten_by,
+        reason=item.reason,
+        restorable_until=f"{item.expires_at:%Y-%m-%d}",
+        missing=item.missing,
+    )
+
+
+TOOL = Tool(
+    name="list_forgotten",
+    title="List what was forgotten",
+    description=(
+        "List what was forgotten and can still be restored, to whom may restore it. The web"
+        " console shows it; models do not call it, because they shall not see what was forgotten."
+    ),
+    input=In,
+    output=Out,
+    run=list_forgotten,
+    effect=Effect.READ,
+    tier=Tier.REGISTERED,
+    role=Role.EDITOR,
+    required_scope=Scope.CURATE,
+    internal=True,
+)

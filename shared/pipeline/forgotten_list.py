@@ -1,0 +1,149 @@
+"""What was forgotten and can still be restored, the latest first."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from google.cloud.firestore import AsyncQuery
+from google.cloud.firestore_v1.base_query import FieldFilter
+
+from shared.core.dates import from_microseconds, to_microseconds, utc_now
+from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
+from shared.pipeline.forgetting import COLLECTION as FORGOTTEN_CHUNKS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from google.cloud.firestore import AsyncClient, DocumentSnapshot
+
+    from shared.firestore.database import Database
+
+    ForgottenCursor = tuple[int, str]
+    """The place of an item in the list: its expiry in microseconds, and the id of its document."""
+
+_RECORD: Final = ("forgotten_at", "forgotten_by", "reason", "expires_at")
+_FIELDS: Final = {
+    FORGOTTEN_SOURCES: (
+        *(*_RECORD, "missing"),
+        *(f"document.{name}" for name in ("title", "saved_by", "chunk_count")),
+    ),
+    FORGOTTEN_CHUNKS: (
+        *_RECORD,
+        *(f"document.{name}" for name in ("title", "source_id", "content")),
+    ),
+}
+"""The fields to read, by collection. A chunk's vector stays where it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgottenItem:
+    """A source, or a passage that was forgotten alone.
+
+    Attributes:
+        source_id: The source.
+        chunk_id: The passage, or None if the whole source was forgotten.
+        title: The title of the source.
+        text: The text of the passage.
+        chunk_count: How many passages were forgotten.
+        saved_by: The user who saved the source, if it is a note.
+        forgotten_at: When it was forgotten.
+        forgotten_by: Who forgot it.
+        reason: Why, in the user's words.
+        expires_at: Until when it can be restored.
+        missing: Whether ingest forgot it because its origin no longer had it.
+    """
+
+    source_id: str
+    chunk_id: str | None
+    title: str
+    text: str | None
+    chunk_count: int
+    saved_by: str | None
+    forgotten_at: datetime
+    forgotten_by: str
+    reason: str | None
+    expires_at: datetime
+    missing: bool
+
+    @property
+    def cursor(self) -> ForgottenCursor:
+        """The cursor after this item."""
+        return to_microseconds(self.expires_at), self.chunk_id or self.source_id
+
+
+async def list_restorable(
+    database: Database,
+    now: datetime,
+    limit: int,
+    after: ForgottenCursor | None = None,
+    *,
+    with_chunks: bool = True,
+) -> list[ForgottenItem]:
+    """Load what can be restored, the latest first. Passages of a forgotten source are no items.
+
+    Costs one round trip, and up to `limit` documents of each kind.
+
+    Args:
+        database: The database.
+        now: The present time.
+        limit: Maximum number of items.
+        after: The cursor of the last item of the previous page.
+        with_chunks: Whether to load passages that were forgotten alone, too.
+    """
+    collections = (FORGOTTEN_SOURCES, FORGOTTEN_CHUNKS) if with_chunks else (FORGOTTEN_SOURCES,)
+    pages = await asyncio.gather(
+        *(
+            database.find(restorable_query(database.client, name, now, limit, after))
+            for name in collections
+        )
+    )
+    items = [_to_item(snapshot) for snapshots in pages for snapshot in snapshots]
+    return sorted(items, key=lambda item: item.cursor, reverse=True)[:limit]
+
+
+def restorable_query(
+    client: AsyncClient,
+    collection: str,
+    now: datetime,
+    limit: int,
+    after: ForgottenCursor | None,
+) -> AsyncQuery:
+    """Query what expires after a moment, the latest first."""
+    restorable = FieldFilter("expires_at", ">", now)
+    query = client.collection(collection).where(filter=restorable).select(_FIELDS[collection])
+    for name in ("expires_at", "__name__"):
+        query = query.order_by(name, direction=AsyncQuery.DESCENDING)
+    if after:
+        reference = client.collection(collection).document(after[1])
+        moment = from_microseconds(after[0])
+        query = query.start_after({"expires_at": moment, "__name__": reference})
+    return query.limit(limit)
+
+
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
+    """Yield every query of this module, to prove that each has its index."""
+    for collection in _FIELDS:
+        for after in (None, (0, "a")):
+            yield restorable_query(client, collection, utc_now(), 1, after)
+
+
+def _to_item(snapshot: DocumentSnapshot[Any]) -> ForgottenItem:
+    data = snapshot.to_dict() or {}
+    document = data.get("document") or {}
+    is_source = snapshot.reference.parent.id == FORGOTTEN_SOURCES
+    return ForgottenItem(
+        source_id=snapshot.id if is_source else document["source_id"],
+        chunk_id=None if is_source else snapshot.id,
+        title=document["title"],
+        text=document.get("content"),
+        chunk_count=document["chunk_count"] if is_source else 1,
+        saved_by=document.get("saved_by"),
+        forgotten_at=data["forgotten_at"],
+        forgotten_by=data["forgotten_by"],
+        reason=data.get("reason"),
+        expires_at=data["expires_at"],
+        missing=bool(data.get("missing")),
+    )
