@@ -253,13 +253,13 @@ async def _load_sample_traces(ctx: Context) -> list[Trace]:
 
 async def _find_named_elsewhere(ctx: Context, request: _Request) -> list[str]:
     """Return the ids of the sources of the folder and of the sample."""
-    from functions.jobs.ingest.path import followed_source_ids
+    from functions.jobs.ingest.path import load_followed_source_ids
     from functions.jobs.ingest.readers.reading import read
     from shared.knowledge.source import Source
 
     source_ids: list[str] = []
     if request.folder:
-        source_ids = await followed_source_ids(request.folder, ctx.database)
+        source_ids = await load_followed_source_ids(request.folder, ctx.database)
         if not source_ids:
             raise NotFound(
                 f"Nothing is known to be ingested from {request.folder}. To see what is followed:"
