@@ -130,7 +130,7 @@ def generate(*, check: bool) -> None:
     """Write the files that are generated from declarations of tools, jobs and settings."""
     from infra.build import generated
 
-    stale_files = generated.stale_files()
+    stale_files = generated.find_stale_files()
     if check and stale_files:
         names = ", ".join(str(path) for path in stale_files)
         raise click.ClickException(f"Out of date: {names}. Run `make fix`.")
@@ -147,7 +147,7 @@ def stage() -> None:
     from infra.build.bundles import stage as write_bundles
     from infra.cloud.deployment import load_deployment
 
-    if generated.CATALOG in generated.stale_files():
+    if generated.CATALOG in generated.find_stale_files():
         raise click.ClickException("The gateway's catalog is out of date. Run `make fix`.")
     deployment = load_deployment()
     manifest = write_bundles(telemetry=bool(deployment and deployment.exports_spans))
