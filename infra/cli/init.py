@@ -26,10 +26,10 @@ _CLIENTS = {client.name: client for client in CLIENTS}
 def init(client: str, url: str, *, is_printed: bool) -> None:
     """Add Carrel to the configuration of CLIENT, for all projects of this user.
 
-    What is in the file stays, and the former file is kept beside it.
+    Other settings in the file stay, and a copy of the former file is kept beside it.
     """
     if url and not url.startswith(("http://", "https://")):
-        raise click.UsageError(f"{url!r} is no address, such as http://localhost:8080/mcp.")
+        raise click.UsageError(f"{url!r} is not an address such as http://localhost:8080/mcp.")
     chosen = _CLIENTS[client]
     program = "" if url else str(carrel_program())
     server = Server(program=program, url=url, variables={} if url else environment_variables())

@@ -32,10 +32,10 @@ _COMMANDS = {
     "smoke": "deploy",
     "sources": "tools",
 }
-"""The modules of commands in other files, which are imported when they are used: some take a second
-or two."""
+"""The module of each command in another file. A module is imported only when its command is used,
+because some imports take a second or two."""
 _CHECKOUT_COMMANDS = ("deploy", "destroy", "generate", "new-tool", "smoke", "stage")
-"""The commands that need files of the repository which the package lacks."""
+"""The commands that need files from the repository which the package does not contain."""
 _EMBEDDING_COMMANDS = ("ingest", "jobs")
 
 
@@ -114,7 +114,7 @@ def stdio() -> None:
     """Serve MCP over standard input and output, for Claude Desktop's configuration file.
 
     The server shares its database with `make run` and with the servers of other clients. The
-    database stops when none of them is left.
+    database stops when the last of them ends.
     """
     from infra.local.stdio import serve_stdio
     from shared.core.settings import Settings

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from infra.cloud.secret_values import ACCESS_SECRETS, SecretValues
 from infra.cloud.services import (
-    billing_account,
-    disabled_services,
-    link_billing_command,
-    needed_services,
+    find_billing_account,
+    find_disabled_services,
+    format_link_billing_command,
+    list_needed_services,
 )
 from infra.doctor.check import Check, CheckResult, failed, passed
 from infra.doctor.firestore import DATABASES, EXPIRY, INDEXES
@@ -35,14 +35,14 @@ def _check_project(live: LiveDeployment) -> CheckResult:
 
 def _check_billing(live: LiveDeployment) -> CheckResult:
     project = live.deployment.project
-    if account := billing_account(live.api, project):
+    if account := find_billing_account(live.api, project):
         return passed(f"billed to the account {account}")
-    return failed("no open billing account is linked", link_billing_command(project))
+    return failed("no open billing account is linked", format_link_billing_command(project))
 
 
 def _check_services(live: LiveDeployment) -> CheckResult:
-    services = needed_services(live.deployment)
-    disabled = disabled_services(live.api, live.deployment.project, services)
+    services = list_needed_services(live.deployment)
+    disabled = find_disabled_services(live.api, live.deployment.project, services)
     if not disabled:
         return passed(f"all {len(services)} are enabled")
     command = f"gcloud services enable {' '.join(disabled)} --project {live.deployment.project}"

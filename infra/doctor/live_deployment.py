@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from infra.cloud.errors import CommandFailed
-from infra.cloud.services import project_number
+from infra.cloud.services import look_up_project_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,7 @@ class LiveDeployment:
     @cached_property
     def number(self) -> str:
         """The project's number."""
-        return project_number(self.api, self.deployment.project)
+        return look_up_project_number(self.api, self.deployment.project)
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class LiveDeployment:
         Raises:
             CommandFailed: No release has passed yet.
         """
-        release = self.open_bucket().last_good_release()
+        release = self.open_bucket().load_last_good_release()
         if release is None:
             raise CommandFailed("No release has passed its smoke test yet. Next: carrel deploy")
         return release.manifest
