@@ -36,7 +36,7 @@ def export(ctx: click.Context, folder: Path, user: str | None) -> None:
     from functions.gateway.auth.visitor import LOCAL_USER
     from infra.cli.database import run_with_database
     from infra.export.exporting import FILES, export_all
-    from infra.export.replaced_folder import replaced_folder
+    from infra.export.replaced_folder import replace_folder
     from shared.core.caller import require_user_id
     from shared.knowledge.export_lines import MANIFEST
     from shared.knowledge.source_repository import Sources
@@ -52,7 +52,7 @@ def export(ctx: click.Context, folder: Path, user: str | None) -> None:
             return await export_all(database, new, user, bar.update)
 
     try:
-        with local_database.connected_database(), replaced_folder(folder, MANIFEST, FILES) as new:
+        with local_database.connected_database(), replace_folder(folder, MANIFEST, FILES) as new:
             report = run_with_database(lambda database: write(database, new))
     except OSError as error:
         reason = local_database.explain_os_error(error) or f"{folder}: {error.strerror}."

@@ -246,10 +246,10 @@ async def _select(ctx: Context, request: _Request) -> _Selection:
 
 async def _load_sample_traces(ctx: Context) -> list[Trace]:
     """Load the sample's traces that are stored."""
-    from infra.local.sample.traces import sample_traces
+    from infra.local.sample.traces import load_sample_traces
     from shared.traces.repository import Traces
 
-    stored = [await Traces(ctx.database).get(trace.trace_id) for trace in sample_traces(ctx)]
+    stored = [await Traces(ctx.database).get(trace.trace_id) for trace in load_sample_traces(ctx)]
     return [trace.trace for trace in stored if trace]
 
 
