@@ -64,7 +64,7 @@ def stage(
         telemetry: Whether to include the export of spans.
 
     Raises:
-        InvalidInput: A function imports something that is not declared or not installed.
+        InvalidInput: A function imports a package that is not declared or not installed.
     """
     target.mkdir(parents=True, exist_ok=True)
     with file_lock.hold_lock(target / "lock"):  # concurrent runs wait

@@ -148,19 +148,7 @@ def _print_preview(path: Path) -> bool:
     """Print the changes and what would be read; return whether everything can be read."""
     preview = run_with_database(lambda database: _load_preview(path, database))
     changes = preview.changes
-    groups = {
-        "new": _to_relative(changes.new, changes.scope),
-        "edited": _to_relative(changes.edited, changes.scope),
-        "renamed": [
-            f"{old} -> {new}"
-            for new, old in zip(
-                _to_relative(changes.renamed.keys(), changes.scope),
-                _to_relative(changes.renamed.values(), changes.scope),
-                strict=True,
-            )
-        ],
-        "missing": _to_relative(changes.missing, changes.scope),
-    }
+    groups = _group_names_by_change(changes)
     for kind, names in groups.items():
         if names:
             click.echo(f"{kind}: {format_count(len(names), 'file')}")
@@ -176,6 +164,22 @@ def _print_preview(path: Path) -> bool:
     contents.print_problems()
     _print_duration(contents)
     return not contents.failures
+
+
+def _group_names_by_change(changes: FolderChanges) -> dict[str, Sequence[str]]:
+    return {
+        "new": _to_relative(changes.new, changes.scope),
+        "edited": _to_relative(changes.edited, changes.scope),
+        "renamed": [
+            f"{old} -> {new}"
+            for new, old in zip(
+                _to_relative(changes.renamed.keys(), changes.scope),
+                _to_relative(changes.renamed.values(), changes.scope),
+                strict=True,
+            )
+        ],
+        "missing": _to_relative(changes.missing, changes.scope),
+    }
 
 
 def _print_duration(contents: PathContents) -> None:

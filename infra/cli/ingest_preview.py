@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from pathlib import PurePath
 
     from shared.ai.embedding import Embedder
+    from shared.knowledge.source import Source
 
 MAX_PROBLEMS: Final = 20
-"""At most this many problems are printed."""
+"""The maximum number of problems that are printed."""
 _SAMPLE_SIZE: Final = 8
 """The number of passages that are embedded to estimate the time for all."""
 _OTHER_STEPS: Final = 1.0
@@ -75,6 +76,24 @@ class PathContents:
     def passages(self) -> int:
         """The number of passages in all formats."""
         return sum(counts.passages for counts in self.counts.values())
+
+    def add_source(self, record: str, source: Source, counts: FormatCounts) -> None:
+        """Chunk a source, and count it and its passages, or add the problem.
+
+        Args:
+            record: The name of the record, for people.
+            source: The source.
+            counts: The numbers for the source's format.
+        """
+        try:
+            chunks = chunk_source(source).chunks
+        except Unreadable as error:
+            self.problems.append(InputProblem(record, str(error)))
+            return
+        counts.sources += 1
+        counts.passages += len(chunks)
+        missing = _SAMPLE_SIZE - len(self.sample)
+        self.sample += [chunk.embedding_text for chunk in islice(chunks, missing)]
 
     def print(self) -> None:
         """Print a table of the formats, and the numbers of files in other formats."""
@@ -127,15 +146,7 @@ def read_contents(listing: FileListing, unchanged: Collection[PurePath] = ()) ->
             contents.problems += [
                 InputProblem(record, warning, kept=True) for warning in entry.warnings
             ]
-            try:
-                chunks = chunk_source(entry).chunks
-            except Unreadable as error:
-                contents.problems.append(InputProblem(record, str(error)))
-                continue
-            counts.sources += 1
-            counts.passages += len(chunks)
-            missing = _SAMPLE_SIZE - len(contents.sample)
-            contents.sample += [chunk.embedding_text for chunk in islice(chunks, missing)]
+            contents.add_source(record, entry, counts)
     return contents
 
 

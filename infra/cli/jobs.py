@@ -135,7 +135,7 @@ def _get_job(name: str) -> Job:
 
 
 def _confirm(job: Job) -> Job:
-    """Return the job in a form that forgets missing texts without confirmation, if it has one."""
+    """Return the job with its confirmed variant, if any, which forgets texts without asking."""
     return replace(job, run=job.run_confirmed) if job.run_confirmed else job
 
 

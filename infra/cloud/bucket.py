@@ -101,7 +101,8 @@ class Bucket:
     def load_last_good_release(self) -> Release | None:
         """Load the last release that passed its smoke test, or return None.
 
-        Manifest and deployment are one object, so that a crash cannot mix those of two releases.
+        The manifest and the deployment are stored as one object, so that a crash cannot mix two
+        releases.
         """
         text = self._read(LAST_GOOD)
         if text is None:

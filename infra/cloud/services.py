@@ -88,7 +88,7 @@ def list_needed_services(deployment: Deployment) -> tuple[str, ...]:
 
 
 def find_disabled_services(api: GoogleApi, project: str, services: Iterable[str]) -> list[str]:
-    """Return those of the given services that are disabled."""
+    """Return the disabled services among the given ones."""
     sorted_services = sorted(services)
     disabled: list[str] = []
     for start in range(0, len(sorted_services), _MAX_SERVICES_PER_REQUEST):

@@ -52,7 +52,7 @@ def main() -> None:
     is_dev = sys.argv[1:] == ["dev"]
     arguments = ["-c", str(CONSTRAINTS), "-e", f"{ROOT}[dev]" if is_dev else str(ROOT)]
     purpose = "to test and check Carrel" if is_dev else "to run Carrel"
-    print(f"Installing into .venv what is needed {purpose} ...", flush=True)  # noqa: T201
+    print(f"Installing the packages {purpose} into .venv ...", flush=True)  # noqa: T201
     try:
         if not _run_uv(arguments):
             _run_pip(arguments, count_distributions(is_dev=is_dev))
@@ -79,7 +79,7 @@ def _run_uv(arguments: list[str]) -> bool:
     is_installed = not subprocess.run([*command, *arguments], check=False).returncode  # noqa: S603 - uv
     if not is_installed:
         # pip may be configured with a proxy, a mirror or a certificate that uv does not know.
-        print("uv failed, as it says above. Trying pip ...", flush=True)  # noqa: T201
+        print("uv failed, see above. Trying pip ...", flush=True)  # noqa: T201
     return is_installed
 
 

@@ -92,7 +92,7 @@ def make_checkout_program(
 
     Args:
         source: The path of the function's `main.py`.
-        environment: The environment variables that are added to those of this process.
+        environment: The environment variables to add to this process's own.
         excluded: The names of the environment variables that the function does not inherit.
     """
     inherited = {**os.environ, "PYTHONPATH": str(ROOT), **environment}

@@ -91,7 +91,7 @@ def serve_tools(
 
     Args:
         names: The names of the tools.
-        environment: The environment variables that are added to those of this process.
+        environment: The environment variables to add to this process's own.
         log: The file for the tools' output, by default the output of this process.
 
     Raises:

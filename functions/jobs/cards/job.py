@@ -1,4 +1,4 @@
-"""Makes a knowledge card for every chunk that is waiting for one."""
+"""Makes a knowledge card for every chunk that waits for its card."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _choose_model(content: str, ctx: Context) -> str:
 
 
 def _choose_generator(content: str, ctx: Context) -> Generator | None:
-    """Return the language model; None if there is none or the chunk is too short for one."""
+    """Return the language model; None if none is configured, or if the chunk is too short."""
     return ctx.generator if len(content.strip()) >= MIN_LENGTH else None
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SET_SIZE: Final = 20
 """The number of queries that the job chooses."""
 MAX_QUERIES: Final = 25
-"""The maximum number of queries in a night, including those of the user."""
+"""The maximum number of queries in a night, including the user's own queries."""
 MAX_EXTRA_SAMPLES: Final = 10
 """The number of additional samples, because all chunks of a sample may be in use already."""
 MIN_TERMS: Final = 3

@@ -82,7 +82,7 @@ class FolderChanges:
 
     @property
     def missing_counts(self) -> MissingCounts:
-        """How much is missing."""
+        """The numbers of missing files and sources, and of all files and sources."""
         return MissingCounts(
             len(self.missing), self.file_count, len(self.missing_ids), self.source_count
         )
@@ -97,7 +97,7 @@ class FolderChanges:
         }
 
     def without_books(self) -> FolderChanges:
-        """Return the changes without missing Readwise books, which are left to their library."""
+        """Move missing Readwise books to `ignored_ids`, because the library itself is followed."""
         books = frozenset(filter(is_book, self.missing_ids))
         return replace(self, missing_ids=self.missing_ids - books, ignored_ids=books)
 

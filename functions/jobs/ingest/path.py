@@ -254,10 +254,10 @@ async def _adopt_former_name(
 async def _filter_by_files(
     moves: Sequence[Registration], listing: FileListing, database: Database
 ) -> list[Registration]:
-    """Return the moves that keep the folder's name, and those of folders with the same files.
+    """Drop the moves in which a folder with other files would have been renamed.
 
-    At least half of a sample of the files must have been in the former folder, and the folder must
-    have at least half as many files.
+    A renamed folder has the same files if at least half of a sample of its files were in the former
+    folder, and if it contains at least half as many files as the former folder.
     """
     same_name = [move for move in moves if not move.is_renamed]
     renamed = [move for move in moves if move.is_renamed]

@@ -88,7 +88,7 @@ class CorpusRepair:
                 return rebuilt
             if not await self._store.correct_totals(stored_totals, rebuilt.totals):
                 return rebuilt
-            # Run records store the name `mended` for what was repaired.
+            # Run records store the name `mended` for repaired postings and totals.
             self._report.counts["mended"] += 1
 
     async def compare(self, rebuilt: RebuiltPostings, budget: Budget) -> None:

@@ -125,7 +125,7 @@ def test_uv_installs_where_it_is_on_path_or_else_pip(
         output, _ = process.communicate(timeout=END_TIMEOUT_SECONDS)
     assert process.returncode == 0
     assert f"pip install --python {sys.executable} -c {CONSTRAINTS} -e {ROOT}\n" in output
-    assert ("uv failed, as it says above. Trying pip ..." in output) == bool(status)
+    assert ("uv failed, see above. Trying pip ..." in output) == bool(status)
 
 
 def test_a_failed_installation_says_what_to_do(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ async def sync_bucket(
 
 
 class _SyncRun:
-    """One run, with what it has read so far."""
+    """A run, with the objects and sources that it has read so far."""
 
     def __init__(
         self,

@@ -44,7 +44,7 @@ class Archive:
     """An open archive."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
-        """Check what the archive declares."""
+        """Check the number and the total size of members that the archive declares."""
         entries = archive.infolist()
         if len(entries) > MAX_ENTRIES:
             raise Unreadable(_TOO_MANY)
@@ -100,7 +100,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
 def _check_directory(path: Path) -> None:
     """Refuse a directory that is too large to read.
 
-    The layout is that of APPNOTE.TXT 6.3.10, 4.3.15 and 4.3.16. ZIP64 is for archives of more than
+    APPNOTE.TXT 6.3.10 defines the layout in 4.3.15 and 4.3.16. ZIP64 is for archives of more than
     4 GB or 65,535 entries.
     """
     with path.open("rb") as file:

@@ -188,7 +188,7 @@ def _read_beginning(path: Path) -> bytes:
 
 
 def find_identity(file: PurePath) -> Identity:
-    """Return what the ids of a file's sources are derived from; its path if it has no format."""
+    """Return from what the ids of a file's sources are derived; its path if it has no format."""
     file_format = find_format_by_name(file)
     return file_format.identity if file_format else Identity.FILE
 
@@ -232,10 +232,7 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
     folder = path.resolve()
     registration = register(folder, roots)
     if (folder / MANIFEST).is_file():
-        exported = {file.name: file for file in sorted(folder.glob(KNOWLEDGE))}
-        if not exported:
-            raise InvalidInput(f"{path} is a Carrel export without {KNOWLEDGE}.")
-        return FileListing(folder, exported, registration, is_export=True)
+        return _list_export(path, registration)
     below = list_files_below(folder, registration.root.path)
     vaults = Vaults()
     exports = {file.parent for file in below.files if file.name == MANIFEST}
@@ -267,6 +264,14 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
         contents = listing.not_read or "it is empty"
         raise InvalidInput(f"There is nothing to read in {path} ({contents}). {_ACCEPTED}")
     return listing
+
+
+def _list_export(path: Path, registration: Registration) -> FileListing:
+    folder = path.resolve()
+    files = {file.name: file for file in sorted(folder.glob(KNOWLEDGE))}
+    if not files:
+        raise InvalidInput(f"{path} is a Carrel export without {KNOWLEDGE}.")
+    return FileListing(folder, files, registration, is_export=True)
 
 
 def _find_unread_kind(file: Path, vault: Vault | None) -> str | None:

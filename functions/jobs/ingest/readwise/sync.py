@@ -95,7 +95,7 @@ class _Changes:
 
 
 class _SyncRun:
-    """One run, with the unknown fields that it has met so far."""
+    """A run, with the unknown fields that it has found so far."""
 
     def __init__(
         self,

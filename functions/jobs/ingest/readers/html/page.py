@@ -54,7 +54,7 @@ _SAVED_FROM_BYTES: Final = 4096
 _WEB_SCHEMES: Final = ("http://", "https://")
 _LINK: Final = "ref"
 _HEADING: Final = "head"
-"""trafilatura's tags, which are those of TEI."""
+"""Tags of TEI, which trafilatura uses."""
 _SAVED_FROM: Final = re.compile(
     # What Chrome and Edge write, and what SingleFile writes.
     rb"<!--\s*(?:saved from url=\(\d+\)|Page saved with SingleFile\s+url:\s*)(https?://[^\s>]{1,2000})"

@@ -192,7 +192,7 @@ def _choose_separator(previous: str, median_length: float, *, is_divided: bool) 
 
 
 def _find_chapters(outline: list[tuple[str, int]], page_count: int) -> list[str | None]:
-    """Return each page's chapter title: that of the last chapter that begins on or before it."""
+    """Return each page's chapter: the last chapter that begins on this page or before it."""
     title_by_page = {number: title for name, number in outline if (title := to_headline(name))}
     chapters: list[str | None] = []
     current = None

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 MAX_PAGES: Final = 5_000
 MAX_CHARACTERS: Final = 16_000_000
-"""The maximum length of the text, which is four times that of the longest books."""
+"""The maximum length of the text: four times the longest books."""
 MAX_MEMORY: Final = 512 * 1024 * 1024
-"""The address space in bytes. A file of 1 MB took 28 MB of it, and one of 50 MB 76 MB."""
+"""The limit of the address space in bytes. A file of 1 MB took 28 MB, and a file of 50 MB 76 MB."""
 _MAX_ANNOTATIONS: Final = 2_000
 """The maximum number of annotations that are read on a page."""
 _MAX_CHAPTERS: Final = 2_000

@@ -23,8 +23,8 @@ _MIN_REPEATS: Final = 3
 """A running head appears on at least this many pages and on more than half of the pages in its
 sequence (`_PAGE_SEQUENCES`), or else in a long enough run (`_MIN_RUN`)."""
 _MIN_RUN: Final = 5
-"""A running head on fewer pages, such as that of a chapter, appears on at least this many
-consecutive pages of its sequence."""
+"""A running head on fewer pages, such as a chapter title, appears on at least this many consecutive
+pages of its sequence."""
 _PAGE_SEQUENCES: Final = ((0, 1), (0, 2), (1, 2))
 """The first index and the stride of all pages, of right-hand pages and of left-hand pages. Facing
 pages may have different heads."""
@@ -111,8 +111,8 @@ def _find_running_heads(pages: Sequence[list[str]]) -> dict[_RunningHead, _Occur
     for head, indexes in indexes_by_head.items():
         all_series = list(_find_series(head, indexes, len(pages)))
         if head.text and head.offset is not None and not head.is_ambiguous:
-            # The head of a short chapter is rare, but the page numbers beside it continue those of
-            # the other chapters.
+            # The head of a short chapter is rare, but the page numbers beside it continue the
+            # numbers of other chapters.
             numbered_pages = numbered_pages_by_offset[head.offset]
             numbered = [index for index in indexes if index in numbered_pages]
             if len(numbered) > 1:
@@ -174,7 +174,7 @@ def _find_series(
     """Yield each series of pages on which a line repeats often enough to be a running head.
 
     An ambiguous line must be on left-hand pages only, or on right-hand pages only. Its numbers then
-    rise by two, unlike those of exercises.
+    rise by two, unlike the numbers of exercises.
 
     Args:
         head: The line, as a possible running head.

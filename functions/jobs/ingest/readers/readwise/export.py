@@ -173,7 +173,7 @@ def derive_book_source_id(book_id: str) -> str:
 
 
 def is_book(source_id: str) -> bool:
-    """Return whether a source id is that of a Readwise book."""
+    """Return whether a source id belongs to a Readwise book."""
     return bool(_BOOK.fullmatch(source_id))
 
 
