@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.dataset import SCIFACT, read_sources
 from benchmarks.measurement import print_table
 from benchmarks.relevance import HALVES, rows
-from functions.jobs.cards.extractive import extractive_card
+from functions.jobs.cards.extractive import make_extractive_card
 from infra.local.local_database import SAMPLE
 from shared.index.bm25 import idf
 from shared.text.key_sentences import key_sentences
@@ -144,7 +144,7 @@ def print_speed() -> None:
     started = time.perf_counter()
     for _ in range(ROUNDS):
         for chunk in chunks:
-            extractive_card(chunk.content, chunk.title)
+            make_extractive_card(chunk.content, chunk.title)
     seconds = (time.perf_counter() - started) / ROUNDS / len(chunks)
     print_table("Cards", ["", "a second"], [["the sample", f"{1 / seconds:.0f}"]])
 

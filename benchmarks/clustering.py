@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.dataset import SCIFACT, read_sources
 from benchmarks.measurement import print_table
 from infra.local.local_database import SAMPLE
-from infra.local.sample.knowledge import FOLDER, SampleKnowledge, chunks_by_highlight
+from infra.local.sample.knowledge import FOLDER, SampleKnowledge, map_chunks_by_highlight
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.clustering.clusters import find_clusters
@@ -110,7 +110,7 @@ def _make_result(
 def _read_reference_labels(chunk_ids: list[str]) -> Labels:
     """Return the first cluster of each chunk in `knowledge.json`."""
     text = (FOLDER / "knowledge.json").read_text(encoding="utf-8")
-    chunks_by_url = chunks_by_highlight(SAMPLE)
+    chunks_by_url = map_chunks_by_highlight(SAMPLE)
     labels = np.full(len(chunk_ids), NOISE, np.intp)
     clusters = list(enumerate(SampleKnowledge.model_validate_json(text).clusters))
     for number, cluster in reversed(clusters):

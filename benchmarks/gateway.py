@@ -27,10 +27,10 @@ from infra.local.processes import (
     Program,
     ServerProcess,
     bind,
-    checkout_program,
+    format_address,
+    make_checkout_program,
     run,
     serve,
-    socket_address,
     wait_until_serving,
 )
 from tests.support.cloud_run.bundles import LAPTOP
@@ -134,7 +134,7 @@ def start_fastmcp(stack: ExitStack, log: Path) -> ServerProcess:
             sockets=[listener],
             log=log,
         )
-        server = ServerProcess(f"http://{socket_address(listener)}", process)
+        server = ServerProcess(f"http://{format_address(listener)}", process)
     wait_until_serving(server, program)
     return server
 
@@ -144,7 +144,7 @@ def main(rounds: int) -> None:
     with ExitStack() as stack:
         log = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "servers.log"
         gateway = run_gateway(_SERVERS / "carrel_gateway.py", _UNUSED_DATABASE, log)
-        sdk = serve(checkout_program(_SERVERS / "official_sdk.py", {}), log=log)
+        sdk = serve(make_checkout_program(_SERVERS / "official_sdk.py", {}), log=log)
         servers = {
             GATEWAY: stack.enter_context(gateway).gateway,
             "official SDK": stack.enter_context(sdk),

@@ -35,7 +35,7 @@ from benchmarks.measurement import print_table
 from benchmarks.mixed_files import write_mixed_files
 from functions.jobs.embed.job import JOB as EMBED
 from functions.jobs.index.job import JOB as INDEX
-from functions.jobs.ingest.batches import batches
+from functions.jobs.ingest.batches import chunk_in_batches
 from functions.jobs.ingest.job import JOB as INGEST
 from functions.jobs.ingest.readers.reading import read
 from functions.jobs.repair.job import JOB as REPAIR
@@ -146,7 +146,7 @@ def measure_files(folder: Path) -> None:
     """Ingest mixed files with the command's function, alternating with the embedder alone."""
     write_mixed_files(folder)
     sources = (item for item in read(folder) if isinstance(item, Source))
-    chunked = (source for batch in batches(sources) for source in batch.accepted)
+    chunked = (source for batch in chunk_in_batches(sources) for source in batch.accepted)
     texts = [chunk.embedding_text for source in chunked for chunk in source.chunks]
     rows = []
     for number in range(ROUNDS):

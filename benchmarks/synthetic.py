@@ -326,8 +326,8 @@ class SyntheticBase:
     def _build_derived(self) -> Iterator[Document]:
         """Yield the documents derived from all chunks: postings, totals, clusters and topics."""
         for names, rebuilt in ((KNOWLEDGE, self._knowledge), (TRACES, self._traces)):
-            for ref in rebuilt.refs():
-                yield "/".join(ref), rebuilt.posting_data(ref, None) or {}
+            for ref in rebuilt.list_refs():
+                yield "/".join(ref), rebuilt.build_fields(ref, None) or {}
             totals = {"documents": rebuilt.document_count, "length": rebuilt.total_length}
             yield "/".join(names.totals), totals | INDEX_VERSION
         for subject, size in self._cluster_sizes.items():

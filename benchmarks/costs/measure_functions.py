@@ -23,7 +23,7 @@ from functions.gateway.auth.callers import Credential
 from functions.gateway.catalog import Declaration
 from infra.build.discovery import tools
 from infra.build.functions import functions
-from infra.build.imports import import_closure
+from infra.build.imports import follow_imports
 from infra.build.requirements import find_requirements
 from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
@@ -158,7 +158,7 @@ def image_megabytes() -> Figures:
     sizes_by_kind: dict[str, list[int]] = {}
     for function in functions():
         requirements = find_requirements(
-            import_closure(function.main, {_LOCAL_ONLY_MODULE}).other_modules
+            follow_imports(function.main, {_LOCAL_ONLY_MODULE}).other_modules
         )
         sizes_by_kind.setdefault(function.kind, []).append(
             _compressed_bytes(_resolve_distributions(requirements))

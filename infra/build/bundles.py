@@ -1,9 +1,9 @@
-"""Makes bundles: each function with only the modules that it imports.
+"""Writes bundles: the source of each function, with only the modules that it imports.
 
-`dist/<function>/` is the source that the cloud builds. `dist/bundles/` has the same files as
-archives. An archive is named after a hash of its content, so that an unchanged function is not
+`dist/<function>/` contains the source that the cloud builds, and `dist/bundles/` the same files as
+an archive. An archive is named after a hash of its content, so that an unchanged function is not
 redeployed. `dist/manifest.json` is Terraform's input. The manifest is deleted first and written
-last, so if it exists, the bundles are complete.
+last, so the bundles are complete if it exists.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from infra import file_lock
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
-from infra.build.imports import import_closure
+from infra.build.imports import follow_imports
 from infra.build.requirements import find_requirements, lock_requirements
 from shared.runtime.capabilities import Capability
 
@@ -34,14 +34,14 @@ MANIFEST: Final = "manifest.json"
 _BUNDLES: Final = "bundles"
 _REQUIREMENTS: Final = "requirements"
 _PRESERVED: Final = (_REQUIREMENTS, "laptop", "last-good*")
-"""The patterns of the folders that staging does not delete."""
+"""Patterns of the folders that staging does not delete."""
 PROVIDERS: Final = {
     "shared.ai.vertex_embedding": Capability.EMBEDDING,
     "shared.ai.openai_embedding": Capability.EMBEDDING,
     "shared.ai.local_embedding": Capability.EMBEDDING,
     "shared.ai.vertex_generation": Capability.GENERATION,
 }
-"""The composition root imports these modules only for functions that declare the capability."""
+"""The modules that the composition root imports only for functions with the given capability."""
 _LAPTOP: Final = "shared.ai.local_embedding"
 _TELEMETRY: Final = "shared.core.span_export"
 _MODIFIED_AT: Final = (1980, 1, 1, 0, 0, 0)
@@ -64,7 +64,7 @@ def stage(
         telemetry: Whether to include the export of spans.
 
     Raises:
-        InvalidInput: A function imports something that is not declared or not installed.
+        InvalidInput: A function imports a package that is not declared or not installed.
     """
     target.mkdir(parents=True, exist_ok=True)
     with file_lock.hold_lock(target / "lock"):  # concurrent runs wait
@@ -82,11 +82,11 @@ def _stage(
     manifest = {}
     for function in selected:
         folder = target / function.key
-        excluded = excluded_modules(function, laptop=laptop, telemetry=telemetry)
-        imports = import_closure(function.main, excluded)
+        excluded = list_excluded_modules(function, laptop=laptop, telemetry=telemetry)
+        imports = follow_imports(function.main, excluded)
         _write_bundle(function, imports, folder, target / _REQUIREMENTS)
         archive = pack(folder, bundles, function.key)
-        manifest[function.key] = function.manifest_entry(f"{_BUNDLES}/{archive.name}")
+        manifest[function.key] = function.build_manifest_entry(f"{_BUNDLES}/{archive.name}")
     content = {"functions": manifest}
     temporary = target / f"{MANIFEST}.new"
     temporary.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
@@ -95,10 +95,7 @@ def _stage(
 
 
 def _delete_bundles(target: Path) -> None:
-    """Delete every folder that is not preserved, so no bundle of an earlier run stays.
-
-    This includes the bundles of functions that no longer exist.
-    """
+    """Delete all folders except `_PRESERVED`, including bundles of functions that are gone."""
     preserved = {path for name in _PRESERVED for path in target.glob(name)}
     for folder in target.iterdir():
         if folder.is_dir() and folder not in preserved:
@@ -121,13 +118,13 @@ def _write_bundle(
         metadata.write_text(f"Name: carrel\nVersion: {version('carrel')}\n", "utf-8")
 
 
-def excluded_modules(
+def list_excluded_modules(
     function: Function, *, laptop: bool = False, telemetry: bool = False
 ) -> set[str]:
-    """Return the modules to leave out of a function's bundle.
+    """List the modules to leave out of a function's bundle.
 
-    These are the providers of capabilities that the function does not declare; unless the bundle is
-    for a laptop, the local embedding provider; and without telemetry, the export of spans.
+    These are the providers of capabilities that the function does not declare, the local embedding
+    provider unless `laptop` is set, and the export of spans unless `telemetry` is set.
     """
     unneeded = {
         module
@@ -145,7 +142,7 @@ def pack(folder: Path, bundles: Path, key: str, level: int | None = None) -> Pat
         folder: The folder to pack.
         bundles: The folder of the archive.
         key: The prefix of the archive's name.
-        level: zlib's compression level, from 0 to 9; by default zlib's own.
+        level: The compression level of zlib, from 0 to 9; by default, zlib's own choice.
     """
     digest = sha256()
     temporary = bundles / f"{key}.zip"

@@ -15,26 +15,26 @@ ROOT: Final = folders.ROOT
 
 
 def tools() -> list[Tool[Any, Any]]:
-    """Return all tools, sorted by name. A tool that cannot be imported fails the build."""
+    """Import and return all tools, sorted by name. A failing import fails the build."""
     return sorted(
         (import_module(module).TOOL for module in _find_modules("functions/tools/*/*/tool.py")),
         key=lambda tool: tool.name,
     )
 
 
-def package_name(tool: Tool[Any, Any]) -> str:
+def get_package_name(tool: Tool[Any, Any]) -> str:
     """Return the full name of a tool's package, such as `functions.tools.tasks.add_task`."""
     [path] = ROOT.glob(f"functions/tools/*/{tool.name}")
     return ".".join(path.relative_to(ROOT).parts)
 
 
-def group_name(tool: Tool[Any, Any]) -> str:
+def get_group_name(tool: Tool[Any, Any]) -> str:
     """Return the name of a tool's group: the folder that contains its package."""
-    return package_name(tool).split(".")[2]
+    return get_package_name(tool).split(".")[2]
 
 
 def jobs() -> list[Job]:
-    """Return all jobs, sorted by name."""
+    """Import and return all jobs, sorted by name."""
     return [import_module(module).JOB for module in _find_modules("functions/jobs/*/job.py")]
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from infra.build.discovery import jobs, package_name, tools
+from infra.build.discovery import get_package_name, jobs, tools
 from infra.build.requirements import PYTHON_VERSION
 from shared.runtime.capabilities import Capability
 from shared.runtime.tool import Effect
@@ -30,7 +30,7 @@ JOB_GRACE_SECONDS: Final = 5 * 60
 """A job's function times out this many seconds after the job's budget ends, so that the job can
 finish its current step."""
 MAX_JOB_SECONDS: Final = 30 * 60
-"""Cloud Scheduler waits at most this many seconds for an answer, so no job may take longer."""
+"""The maximum duration of a job, because Cloud Scheduler waits no longer for a response."""
 GATEWAY_SECONDS: Final = 300
 
 _GATEWAY_MAIN: Final = '''\
@@ -63,14 +63,14 @@ GATEWAY_SETTINGS: Final = (
     *("circuit_failure_threshold", "circuit_recovery_timeout", "log_level"),
     *("embedding_provider", "openai_key_of_caller"),  # to know whether callers send an OpenAI key
 )
-"""The gateway reads these fields of `Settings`, and its secrets."""
+"""The fields of `Settings` that the gateway reads, apart from its secrets."""
 TOOL_SETTINGS: Final = ("google_cloud_project", "firestore_database")
 JOB_SETTINGS: Final = (*TOOL_SETTINGS, "lease_seconds")
 TELEMETRY_SETTINGS: Final = (
     *("telemetry", "otel_exporter_otlp_endpoint"),
     *("otel_traces_sampler", "otel_traces_sampler_arg"),  # OpenTelemetry's SDK reads them
 )
-"""All functions read these."""
+"""The fields of `Settings` that all functions read."""
 CAPABILITY_SETTINGS: Final = {
     Capability.EMBEDDING: (
         "embedding_provider",
@@ -140,7 +140,7 @@ class Function:
         """The function's name in the cloud, where underscores are not allowed."""
         return self.name.replace("_", "-")
 
-    def manifest_entry(self, bundle: str) -> dict[str, Any]:
+    def build_manifest_entry(self, bundle: str) -> dict[str, Any]:
         """Return the function's entry in the manifest, which Terraform reads.
 
         Args:
@@ -207,7 +207,7 @@ def _build_tool_function(tool: Tool[Any, Any]) -> Function:
             name=tool.name,
             serving="serving",
             serve="serve",
-            module=f"{package_name(tool)}.tool",
+            module=f"{get_package_name(tool)}.tool",
             declaration="TOOL",
         ),
         capabilities=tool.capabilities,

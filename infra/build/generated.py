@@ -1,4 +1,4 @@
-"""Generates the gateway's catalogue and the documents' tables from declarations."""
+"""Generates the gateway's catalogue and the tables in the documents from declarations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from functions.jobs.ingest.readers.decoding import MEGABYTE
 from functions.jobs.ingest.readers.reading import FORMATS
-from infra.build.discovery import ROOT, group_name, jobs, tools
+from infra.build.discovery import ROOT, get_group_name, jobs, tools
 from infra.mcp_clients import CLIENTS, EXAMPLE_ADDRESS, EXAMPLE_PROGRAM
 from shared.core.settings import setting_groups
 
@@ -38,7 +38,7 @@ _GROUPS: Final = {
     "workspaces": "find the key passages of a long text",
     "tasks": "keep a to-do list",
 }
-"""The purpose of each folder of tools, in the README's order. A folder may be missing here."""
+"""What users can do with each group of tools, in the README's order. Groups may be missing."""
 
 _TYPE_NAMES: Final[Mapping[Any, str]] = MappingProxyType(
     {
@@ -51,12 +51,12 @@ _TYPE_NAMES: Final[Mapping[Any, str]] = MappingProxyType(
         dict: "JSON object",
     }
 )
-"""The documentation uses these names for the types of settings."""
+"""The names of setting types in the documentation."""
 _BOUNDS: Final = {"gt": "more than", "ge": "at least", "le": "at most"}
-"""The documentation uses these words for pydantic's constraints."""
+"""The words for pydantic's constraints in the documentation."""
 
 
-def stale_files() -> list[Path]:
+def find_stale_files() -> list[Path]:
     """Return the generated files that do not match the declarations."""
     paths = [CATALOG, *_DOCUMENTS]
     return [
@@ -65,7 +65,7 @@ def stale_files() -> list[Path]:
 
 
 def write_file(path: Path) -> None:
-    """Bring one generated file up to date."""
+    """Generate a file and write it."""
     path.write_text(_generate(path), "utf-8")
 
 
@@ -88,7 +88,7 @@ def _generate(path: Path) -> str:
 
 
 def _render_catalog() -> str:
-    declarations = [tool.declaration() | {"group": group_name(tool)} for tool in tools()]
+    declarations = [tool.declaration() | {"group": get_group_name(tool)} for tool in tools()]
     return json.dumps(declarations, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -111,11 +111,11 @@ def _render_tools_table() -> str:
 
 
 def _group_tools() -> dict[str, list[Tool[Any, Any]]]:
-    """Return the tools that clients can call, by folder, in the README's order."""
+    """Return the tools that clients can call, by group, in the README's order."""
     groups: defaultdict[str, list[Tool[Any, Any]]] = defaultdict(list)
     for tool in tools():
         if not tool.internal:
-            groups[group_name(tool)].append(tool)
+            groups[get_group_name(tool)].append(tool)
     order = [*_GROUPS, *sorted(groups.keys() - _GROUPS.keys())]
     return {group: groups[group] for group in order if group in groups}
 

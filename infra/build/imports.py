@@ -1,6 +1,6 @@
-"""Follows the transitive imports of a program to first-party files and other modules.
+"""Follows a program's transitive imports to first-party files and other modules.
 
-All imports are absolute, because the linter rejects relative ones.
+All imports are absolute, because the linter rejects relative imports.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ DATA_FILES: Final = {
     "shared.extractions.topic_names": ("data/*",),
     "shared.text.terms": ("data/*",),
 }
-"""The data files that modules read, relative to their folders. No import reveals them."""
+"""The data files that modules read, as patterns relative to a module's folder. They must be listed
+here, because no import reveals them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +34,16 @@ class ImportClosure:
     """Everything that a program imports, directly or indirectly.
 
     Attributes:
-        files: The first-party files: code and data.
-        other_modules: The full names of all other modules, including the standard library's. `from
-            a import b` adds `a.b` too, since `b` may be a module.
+        files: The first-party code files, and the data files that they read.
+        other_modules: The full names of all other modules, including those of the standard library.
+            `from a import b` adds `a.b` too, because `b` may be a module.
     """
 
     files: set[Path] = field(default_factory=set)
     other_modules: set[str] = field(default_factory=set)
 
 
-def import_closure(program: str, excluded: Collection[str] = ()) -> ImportClosure:
+def follow_imports(program: str, excluded: Collection[str] = ()) -> ImportClosure:
     """Follow the imports of a program, including those inside functions.
 
     Args:
@@ -62,21 +63,21 @@ def import_closure(program: str, excluded: Collection[str] = ()) -> ImportClosur
             continue
         for path in _find_files(module):
             imports.files.add(path)
-            to_visit += _imported_by(path)
-        imports.files.update(data_files(module))
+            to_visit += _find_imports_of_file(path)
+        imports.files.update(find_data_files(module))
     return imports
 
 
-def data_files(module: str) -> set[Path]:
+def find_data_files(module: str) -> set[Path]:
     """Return the data files that a first-party module reads."""
     folder = ROOT.joinpath(*module.split(".")[:-1])
     return {path for pattern in DATA_FILES.get(module, ()) for path in folder.glob(pattern)}
 
 
 def _find_files(module: str) -> list[Path]:
-    """Return the files that Python runs on import, including those of parent packages.
+    """Return the files that Python runs when it imports a module, including its parent packages.
 
-    The result is empty for the full name of a function or class, which has no file of its own.
+    The full name of a function or class has no file of its own, only parent packages.
     """
     parts = module.split(".")
     packages = [ROOT.joinpath(*parts[:end], "__init__.py") for end in range(1, len(parts) + 1)]
@@ -85,7 +86,7 @@ def _find_files(module: str) -> list[Path]:
 
 
 @cache
-def _imported_by(path: Path) -> frozenset[str]:
+def _find_imports_of_file(path: Path) -> frozenset[str]:
     return _find_imported_modules(path.read_text("utf-8"))
 
 

@@ -1,4 +1,4 @@
-"""Compares `firestore.indexes.json` with the indexes that the queries need."""
+"""Compares an index file, such as `firestore.indexes.json`, with the indexes that queries need."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from infra.build.index_rules import required_indexes, scans, serving_indexes
+from infra.build.index_rules import build_scans, find_missing_indexes, find_serving_indexes
 from infra.build.query_shape import QueryScope
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IndexVerdict:
-    """The result of checking one file of indexes.
+    """The result of checking one index file.
 
     Attributes:
-        missing: Each index that the file lacks, with the queries that need it.
-        unused: The declared composite indexes, and single-field indexes of collection groups, that
+        missing: Each index that the file lacks, with the queries that need the index.
+        unused: The declared composite indexes and single-field indexes of collection groups that
             serve no query. Exemptions and TTL entries never serve queries and are not listed.
         file: The checked file.
     """
@@ -33,19 +33,19 @@ class IndexVerdict:
 
     @property
     def is_correct(self) -> bool:
-        """Whether the file has all required indexes and no others."""
+        """Whether the file declares all required indexes and no unused ones."""
         return not self.missing and not self.unused
 
     def report(self) -> str:
-        """Format the missing indexes with the queries that need them, and the unused ones."""
+        """Describe the missing indexes, with the queries that need them, and the unused indexes."""
         lines = []
         for index in sorted(self.missing):
             lines.append(f"missing: {index}")
             lines += [f"  needed by: {shape}" for shape in sorted(map(str, self.missing[index]))]
         if self.missing:
-            addition = self.file.additions(self.missing)
+            addition = self.file.build_additions(self.missing)
             lines += [
-                "to add (an override replaces an existing one of its field):",
+                "to add (an override replaces the existing override of its field):",
                 json.dumps(addition, indent=2),
             ]
         lines += [f"unused: {index}" for index in sorted(self.unused)]
@@ -63,9 +63,9 @@ def check(shapes: Iterable[QueryShape], file: IndexFile, dimension: int) -> Inde
     missing: dict[Index, frozenset[QueryShape]] = {}
     used: set[Index] = set()
     for shape in shapes:
-        for scan in scans(shape, dimension):
-            used |= serving_indexes(scan, file) or frozenset()
-            for index in required_indexes(scan, file):
+        for scan in build_scans(shape, dimension):
+            used |= find_serving_indexes(scan, file) or frozenset()
+            for index in find_missing_indexes(scan, file):
                 missing[index] = missing.get(index, frozenset()) | {shape}
     return IndexVerdict(missing, (file.composites | _group_singles(file)) - used, file)
 

@@ -1,7 +1,7 @@
-"""Indexes, and the file they are declared in: `firestore.indexes.json`.
+"""Reads the indexes that `firestore.indexes.json` declares.
 
-The format is that of "Cloud Firestore Index Definition Reference" (Firebase documentation):
-composite and vector indexes are under `indexes`. The entries under `fieldOverrides` replace the
+"Cloud Firestore Index Definition Reference" (Firebase documentation) describes the format:
+`indexes` lists composite and vector indexes, and each entry in `fieldOverrides` replaces the
 automatic indexes of a field.
 """
 
@@ -113,7 +113,7 @@ class IndexFile:
 
         Raises:
             KeyError: An entry lacks a field that the format requires.
-            ValueError: The text isn't JSON, or names a scope or mode that doesn't exist.
+            ValueError: The text is not JSON, or names an unknown scope or mode.
         """
         content = json.loads(text)
         entries = content.get("fieldOverrides", [])
@@ -126,8 +126,8 @@ class IndexFile:
             },
         )
 
-    def single_field_indexes(self, collection: str, path: str) -> frozenset[Index]:
-        """Return the single-field indexes of a field, automatic or declared.
+    def list_single_field_indexes(self, collection: str, path: str) -> frozenset[Index]:
+        """List the single-field indexes of a field, whether automatic or declared.
 
         By default, a field has an ascending, a descending and an array-contains index for a
         collection, and none for a collection group. A subfield inherits the override of the map
@@ -147,14 +147,14 @@ class IndexFile:
             for mode in _AUTOMATIC
         )
 
-    def additions(self, indexes: Iterable[Index]) -> dict[str, Any]:
-        """Return the composites and complete overrides to add to the file for these indexes."""
+    def build_additions(self, indexes: Iterable[Index]) -> dict[str, Any]:
+        """Build the entries to add to the file for these indexes, with complete overrides."""
         composites = []
         overrides = dict[tuple[str, str], set[Index]]()
         for index in sorted(indexes):
             if index.is_single_field:
                 field = index.collection, index.fields[0].path
-                overrides.setdefault(field, set(self.single_field_indexes(*field))).add(index)
+                overrides.setdefault(field, set(self.list_single_field_indexes(*field))).add(index)
             else:
                 composites.append(index.to_json())
         return {

@@ -1,8 +1,8 @@
 """Checks, without a database, that every query has its index: `python -m infra.build.index_proof`.
 
-A module of `shared` that queries the database defines `query_shapes(client: AsyncClient)`. It
-yields one query object for each shape, without running the query. The file of a database must
-declare the index of each shape, and each declared index must serve a shape.
+A module of `shared` that queries the database defines `query_shapes(client: AsyncClient)`, which
+yields one query object for each shape without running the query. Each shape must have its index in
+the database's index file, and each index in the file must serve a shape.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CLOUD_DIMENSION: Final = 768
-"""The dimension of the cloud's embedding model, which the files declare."""
+"""The dimension of the cloud's embedding model, which the index files declare."""
 FILES: Final[dict[str, Callable[[str], bool]]] = {
     "firestore.indexes.json": lambda database: database != ACCESS_DATABASE,
     "infra/build/access.indexes.json": lambda database: database == ACCESS_DATABASE,
 }
-"""Each file of indexes has a predicate, which returns whether the file is for the database with a
-given name. The databases of tests have other names and use the first file."""
+"""The index files, each with a predicate that returns whether the file declares the indexes of the
+database with a given name. Test databases have other names and use the first file."""
 _ACCESS_PACKAGE: Final = "shared.accounts."
 """The modules in this package query the database `access`."""
 
@@ -51,7 +51,8 @@ def build_shapes(queries: Iterable[Any]) -> frozenset[QueryShape]:
     """Build the shapes of query objects without running them.
 
     Raises:
-        ValueError: A query has `limit_to_last`. It runs in reverse order, so declare it that way.
+        ValueError: A query has `limit_to_last`, which runs in reverse order. Declare the reversed
+            query instead.
     """
     # Tests wrap `_prep_stream` to record the queries that are sent. These queries are not sent.
     return frozenset(
@@ -61,7 +62,7 @@ def build_shapes(queries: Iterable[Any]) -> frozenset[QueryShape]:
 
 
 def check_files(shapes: Iterable[QueryShape], root: Path = ROOT) -> dict[str, IndexVerdict]:
-    """Check query shapes against each file of indexes, and return the results by file name."""
+    """Check query shapes against each index file, and return the verdicts by file name."""
     all_shapes = list(shapes)
     return {
         name: check(

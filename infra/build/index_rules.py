@@ -1,8 +1,9 @@
 """Determines the indexes that a Firestore query needs (native mode, Standard edition).
 
-The emulator answers every query. Production answers FAILED_PRECONDITION if an index is missing.
-The rules are those of the Firebase documentation, mostly its page "Index types in Cloud Firestore".
-Where it is ambiguous, the stricter reading applies, which at worst requires an unnecessary index.
+The emulator answers every query, but production fails with FAILED_PRECONDITION if an index is
+missing. The rules come from the Firebase documentation, mostly from its page "Index types in Cloud
+Firestore". Where the page is ambiguous, the stricter reading applies, which at worst requires an
+unnecessary index.
 
 - Each disjunct of a query is a separate scan, in the sort order of the whole query.
 - The index of a scan contains first the fields compared for equality, in any order and direction,
@@ -10,8 +11,8 @@ Where it is ambiguous, the stricter reading applies, which at worst requires an 
   then the summed fields ("Index properties"). A descending order needs a separate index, because
   indexes are not read backwards ("Queries supported by manual indexes").
 - Indexes of equality fields that end in the same sort order can be merged ("Use index merging").
-  The documentation promises this for equality clauses "and, optionally, an `orderBy` clause". So
-  indexes are not merged for ranges, for sums, or for disjunctions with an order.
+  The documentation promises merges for equality clauses "and, optionally, an `orderBy` clause". So
+  no indexes are merged for ranges, for sums, or for disjunctions with an order.
 - A nearest-neighbour query needs one index that contains exactly the fields of its prefilter and
   then the vector ("Search with vector embeddings", "Create and manage vector indexes").
 - A collection group needs indexes of its own scope, even for single fields, unless a query reads
@@ -43,7 +44,7 @@ class Scan:
     """The index requirements of one disjunct of a query.
 
     Attributes:
-        collection: The collection's id.
+        collection: The id of the collection.
         scope: One collection, or a collection group.
         filters: The fields that an index must begin with, in any order. Equalities are ascending.
         suffix: The fields that an index must end with: the sort order with `__name__`, or the
@@ -57,7 +58,7 @@ class Scan:
     suffix: tuple[IndexField, ...]
     mergeable: bool
 
-    def covered_filters(self, index: Index) -> frozenset[IndexField] | None:
+    def find_covered_filters(self, index: Index) -> frozenset[IndexField] | None:
         """Return the filters that an index covers, or None if the scan cannot use the index."""
         if (index.collection, index.scope) != (self.collection, self.scope):
             return None
@@ -68,20 +69,20 @@ class Scan:
         return prefix if prefix <= self.filters else None
 
 
-def scans(shape: QueryShape, dimension: int) -> frozenset[Scan]:
-    """Return the scans of a query, one for each disjunct.
+def build_scans(shape: QueryShape, dimension: int) -> frozenset[Scan]:
+    """Build the scans of a query, one for each disjunct.
 
     Args:
         shape: The query.
-        dimension: The dimension of vector indexes. The dimension of the query's vector is ignored,
-            since the emulator may contain vectors of another model.
+        dimension: The dimension of vector indexes. The dimension of the query's own vector is
+            ignored, because the emulator may contain vectors of another model.
     """
-    return frozenset(_scan(shape, disjunct, dimension) for disjunct in shape.disjuncts)
+    return frozenset(_build_scan(shape, disjunct, dimension) for disjunct in shape.disjuncts)
 
 
-def required_indexes(scan: Scan, file: IndexFile) -> frozenset[Index]:
-    """Return the missing indexes without which the scan cannot run."""
-    if serving_indexes(scan, file) is not None:
+def find_missing_indexes(scan: Scan, file: IndexFile) -> frozenset[Index]:
+    """Return the undeclared indexes that the scan needs; an empty set if it can run."""
+    if find_serving_indexes(scan, file) is not None:
         return frozenset()
     if scan.suffix != _BY_NAME:
         fields = (*sorted(scan.filters), *scan.suffix)
@@ -92,7 +93,7 @@ def required_indexes(scan: Scan, file: IndexFile) -> frozenset[Index]:
     )
 
 
-def serving_indexes(scan: Scan, file: IndexFile) -> frozenset[Index] | None:
+def find_serving_indexes(scan: Scan, file: IndexFile) -> frozenset[Index] | None:
     """Return the declared or automatic indexes that the scan uses, or None if it cannot run.
 
     One index that covers every filter is preferred to a merge.
@@ -106,11 +107,11 @@ def serving_indexes(scan: Scan, file: IndexFile) -> frozenset[Index] | None:
     return _merge(scan.filters, candidates) if scan.filters and scan.mergeable else None
 
 
-def _scan(shape: QueryShape, disjunct: Disjunct, dimension: int) -> Scan:
+def _build_scan(shape: QueryShape, disjunct: Disjunct, dimension: int) -> Scan:
     constant = _find_constant_paths(shape)
     order = [
         IndexField(path, IndexMode(direction))
-        for path, direction in _sort_order(shape)
+        for path, direction in _derive_sort_order(shape)
         if path not in constant
     ]
     in_order = {field.path for field in order}
@@ -127,13 +128,12 @@ def _scan(shape: QueryShape, disjunct: Disjunct, dimension: int) -> Scan:
     return Scan(shape.collection, shape.scope, filters, suffix, _is_mergeable(shape, suffix))
 
 
-def _sort_order(shape: QueryShape) -> list[SortOrder]:
+def _derive_sort_order(shape: QueryShape) -> list[SortOrder]:
     """Return the explicit order, then the fields that ranges and sums imply, then `__name__`.
 
-    Implied fields follow in lexicographical order, in the direction of the last explicit field
-    (`StructuredQuery.order_by`, Firestore API reference). `FindNearest` supersedes the order.
-    Summed fields follow by the same rule in the index definitions of Firebase's own integration
-    tests.
+    Implied fields are sorted by name, and have the direction of the last explicit field
+    (`StructuredQuery.order_by`, Firestore API reference). Firebase's own integration tests declare
+    indexes by the same rule for summed fields. `FindNearest` supersedes the order.
     """
     explicit = () if shape.nearest else shape.orders
     direction = explicit[-1].direction if explicit else Direction.ASCENDING
@@ -179,9 +179,9 @@ def _find_candidates(scan: Scan, file: IndexFile) -> dict[Index, frozenset[Index
     existing = {
         index
         for index in singles
-        if index in file.single_field_indexes(index.collection, index.fields[0].path)
+        if index in file.list_single_field_indexes(index.collection, index.fields[0].path)
     }
-    covered = {index: scan.covered_filters(index) for index in file.composites | existing}
+    covered = {index: scan.find_covered_filters(index) for index in file.composites | existing}
     return {index: filters for index, filters in covered.items() if filters is not None}
 
 

@@ -1,7 +1,7 @@
 """Checks names: `python -m infra.build.naming_check [PATH ...]`.
 
 A public class name must have one meaning across `functions`, `shared` and `infra`. A variable must
-be named for what it is. Without paths, the command checks every folder of Python code.
+be named for what it is. By default, the command checks every folder of Python code.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _CODE: Final = (*_PRODUCT, "tests", "benchmarks")
 _REJECTED: Final = frozenset(
     {"told", "said", "wanted", "found", "known", "held", "shown", "seen", "each"}
 )
-"""These names of variables say what happened to a value, not what the value is."""
+"""Rejected variable names, which tell what happened to a value instead of what the value is."""
 _SHARED_NAMES: Final = frozenset({"In", "Out"})
-"""Every tool declares two classes with these names."""
+"""The class names that every tool declares."""
 
 
-def duplicate_classes(paths: Iterable[Path]) -> Iterator[str]:
-    """Yield a line for each public class name that several classes have, one of them in `paths`."""
+def find_duplicate_classes(paths: Iterable[Path]) -> Iterator[str]:
+    """Yield a line for each public class in `paths` whose name other classes have, too."""
     locations: defaultdict[str, list[tuple[Path, int]]] = defaultdict(list)
     for path in _find_python_files(ROOT / folder for folder in _PRODUCT):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -41,7 +41,7 @@ def duplicate_classes(paths: Iterable[Path]) -> Iterator[str]:
             yield f"class {name} is defined {len(locations[name])} times: {listed}"
 
 
-def rejected_variables(paths: Iterable[Path]) -> Iterator[str]:
+def find_rejected_variables(paths: Iterable[Path]) -> Iterator[str]:
     """Yield a line for each variable, parameter or loop target with a rejected name."""
     for path in _find_python_files(paths):
         for name, line in sorted(_find_bindings(path), key=lambda binding: binding[1]):
@@ -51,7 +51,7 @@ def rejected_variables(paths: Iterable[Path]) -> Iterator[str]:
 def _find_bindings(path: Path) -> Iterator[tuple[str, int]]:
     """Yield the rejected names that a file binds, with their line numbers.
 
-    Fields of classes are skipped, because some of their names are stored or published.
+    The fields of classes are skipped, because some field names are stored or published.
     """
     tree = ast.parse(path.read_text("utf-8"))
     fields = {
@@ -82,7 +82,7 @@ def _to_relative(path: Path) -> Path:
 def main(arguments: Sequence[str]) -> int:
     """Print the problems in the given paths, and return the exit status."""
     paths = [Path(argument).resolve() for argument in arguments] or [ROOT / name for name in _CODE]
-    problems = [*rejected_variables(paths), *duplicate_classes(paths)]
+    problems = [*find_rejected_variables(paths), *find_duplicate_classes(paths)]
     sys.stdout.writelines(f"{problem}\n" for problem in problems)
     return 1 if problems else 0
 

@@ -1,7 +1,7 @@
 """The shape of a query: its filters, order and aggregates without values.
 
-The shape determines which indexes a query needs. It is built from the request that a query sends,
-so every query has one.
+The shape determines which indexes a query needs. It is derived from the request that the query
+sends, so it exists for every query.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore_v1.types import StructuredAggregationQuery, StructuredQuery
 
 NAME: Final = "__name__"
-"""The pseudo field that holds a document's path."""
+"""The pseudo field that contains a document's path."""
 DEFAULT_DATABASE: Final = "(default)"
 
 
@@ -36,7 +36,7 @@ class Direction(StrEnum):
 
 
 class Comparison(StrEnum):
-    """The kind of a filter's operator. Operators that need the same index are of one kind."""
+    """The kind of a filter's operator. Operators that need the same index share a kind."""
 
     EQUAL = "="
     IN = "in"
@@ -67,14 +67,14 @@ class VectorStage(NamedTuple):
 
 
 class Aggregate(NamedTuple):
-    """`count`, `sum` or `avg`, and the field it reads (None for a count)."""
+    """An aggregate function (`count`, `sum` or `avg`), and its field, which is None for `count`."""
 
     function: str
     path: str | None
 
 
 Disjunct = frozenset[Filter]
-"""The filters of a query, which must all match."""
+"""A set of filters that must all match."""
 
 
 @dataclass(frozen=True)

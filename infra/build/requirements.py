@@ -1,4 +1,4 @@
-"""A bundle's requirements: the distributions that its modules import, with locked versions."""
+"""Finds and locks a bundle's requirements: the distributions that its modules import."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PYTHON_VERSION: Final = "3.11"
-"""Functions run on the oldest Python that Carrel supports, the one for which `make lock` writes
-constraints.txt."""
+"""The Python version of functions: the oldest that Carrel supports. `make lock` writes
+constraints.txt for the same version."""
 CONSTRAINTS: Final = ROOT / "constraints.txt"
 _TARGET: Final = ("--python-version", PYTHON_VERSION, "--python-platform", "x86_64-manylinux_2_28")
 _OUTPUT: Final = ("--generate-hashes", "--no-strip-extras", "--no-header", "--no-annotate")
@@ -43,7 +43,7 @@ def find_requirements(modules: Iterable[str]) -> frozenset[str]:
         InvalidInput: `pyproject.toml` does not name a module's distribution, or no installed
             distribution contains the module.
     """
-    declared = _declared_requirements()
+    declared = _load_declared_requirements()
     requirements = set[str]()
     for module in modules:
         name = _find_distribution(module)
@@ -96,10 +96,11 @@ def _compile(lines: str) -> str:
 
 
 def _pin_without_extras(text: str) -> str:
-    """Pin distributions that are locked with extras a second time, without them.
+    """Add a second pin, without extras, for each distribution that is locked with extras.
 
-    With only one of the two lines, pip 23 rejects the file if the index has a newer version and
-    other distributions require both forms, such as `google-auth` and `google-auth[requests]`.
+    Other distributions may require both forms, such as `google-auth` and `google-auth[requests]`.
+    With only one of the two pins, pip 23 then rejects the file if the package index has a newer
+    version.
     """
     return _PIN_WITH_EXTRAS.sub(r"\1\2\g<0>", text)
 
@@ -114,13 +115,13 @@ def _require_pins(text: str) -> None:
 
 
 def _normalize(pin: str) -> str:
-    """Return the distribution and version of a line, without extras, marker and hashes."""
+    """Reduce a line to the distribution and its version, without extras, marker and hashes."""
     requirement = Requirement(pin.rstrip("\\"))
     return f"{canonicalize_name(requirement.name)}{requirement.specifier}"
 
 
 @cache
-def _declared_requirements() -> dict[str, str]:
+def _load_declared_requirements() -> dict[str, str]:
     """Return the requirements in `pyproject.toml` by normalized distribution name."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     return {canonicalize_name(Requirement(line).name): line for line in project["dependencies"]}
@@ -139,19 +140,19 @@ def _find_distribution(module: str) -> str | None:
     package = module.partition(".")[0]
     if package in sys.stdlib_module_names:
         return None
-    if package not in _packages():
+    if package not in _list_installed_packages():
         raise InvalidInput(f"{module} is imported, but no installed distribution contains it.")
-    return _module_owners().get(module)
+    return _map_modules_to_distributions().get(module)
 
 
 @cache
-def _packages() -> frozenset[str]:
+def _list_installed_packages() -> frozenset[str]:
     """Return all top-level packages and modules that are installed."""
-    return frozenset(module.partition(".")[0] for module in _module_owners())
+    return frozenset(module.partition(".")[0] for module in _map_modules_to_distributions())
 
 
 @cache
-def _module_owners() -> dict[str, str]:
+def _map_modules_to_distributions() -> dict[str, str]:
     """Map each installed module to its distribution, without importing packages."""
     owners: dict[str, str] = {}
     for distribution in distributions():

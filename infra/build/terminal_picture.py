@@ -1,7 +1,7 @@
-"""Draws the README's picture of a real answer: `python -m infra.build.terminal_picture`.
+"""Draws a terminal with a real answer for the README: `python -m infra.build.terminal_picture`.
 
-It runs `COMMAND` against `make run`, which must be serving the sample, and draws the command's
-output to `docs/answer.svg`.
+The program runs `COMMAND` and draws the output to `docs/answer.svg`. `make run` must be serving the
+sample knowledge base.
 """
 
 from __future__ import annotations

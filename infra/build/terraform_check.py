@@ -1,7 +1,7 @@
-"""Checks Terraform's files: `python -m infra.build.terraform_check [FOLDER]`.
+"""Checks Terraform files: `python -m infra.build.terraform_check [FOLDER]`.
 
 Syntax and references are checked without Terraform. If Terraform is installed, its formatter runs
-too. After `terraform init`, its validation also runs.
+too, and after `terraform init`, its validation.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Reference:
     Attributes:
         name: The name, such as `var.region` or `google_storage_bucket.texts`.
         file: The file that contains the reference.
-        inside: The name whose definition contains the reference.
+        inside: The name of the definition that contains the reference.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Reference:
 
 @dataclass(slots=True)
 class TerraformConfiguration:
-    """The definitions and references in a folder of files.
+    """The definitions and references in a folder of Terraform files.
 
     Attributes:
         definitions: The file that defines each name.
@@ -79,8 +79,8 @@ class TerraformConfiguration:
         self.definitions[name] = file
         self.references += [Reference(target, file, name) for target in _find_references(body)]
 
-    def problems(self) -> list[str]:
-        """Return all errors, undefined names, and unused variables and locals."""
+    def find_problems(self) -> list[str]:
+        """Return a line for each error, each undefined name, and each unused variable or local."""
         missing = {
             f"{reference.file}: {reference.name} is not defined"
             for reference in self.references
@@ -98,7 +98,7 @@ class TerraformConfiguration:
 
 
 def _iterate_definitions(blocks: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the name and the body of each definition in a file. Names are as in references."""
+    """Yield each definition's name, in the form that references use, and its body."""
     for kind, bodies in blocks.items():
         if kind == _COMMENTS:
             continue
@@ -129,7 +129,7 @@ def _iterate_attributes(body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _find_references(body: Any) -> Iterator[str]:
-    """Yield the names that an expression refers to. Text that looks like a reference counts too."""
+    """Yield the names to which an expression refers, including text that looks like a reference."""
     if isinstance(body, dict):
         for name, value in body.items():
             yield from _find_references(name)
@@ -143,7 +143,7 @@ def _find_references(body: Any) -> Iterator[str]:
 
 
 def _check_example(folder: Path, configuration: TerraformConfiguration) -> list[str]:
-    """Return a problem for each variable in the example that is not defined."""
+    """Return a problem for each undefined variable in the example."""
     if not (folder / EXAMPLE).exists():
         return []
     example = json.loads((folder / EXAMPLE).read_text("utf-8"))
@@ -177,13 +177,13 @@ def _run_terraform(folder: Path, *arguments: str) -> subprocess.CompletedProcess
 def check(folder: Path) -> list[str]:
     """Check the files of a folder, and return the problems."""
     configuration = TerraformConfiguration.read(folder)
-    problems = configuration.problems() + _check_example(folder, configuration)
+    problems = configuration.find_problems() + _check_example(folder, configuration)
     if not problems and shutil.which("terraform"):
         problems = _check_with_terraform(folder)
     return problems
 
 
-def skipped_checks(folder: Path) -> str:
+def describe_skipped_checks(folder: Path) -> str:
     """Describe the checks that could not run, or return an empty string if all ran."""
     if not shutil.which("terraform"):
         return "Terraform is not installed, so its formatter and validation did not run."
@@ -197,10 +197,10 @@ def _get_first_line(error: LarkError) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Check the project's files or those of another folder, and print the problems."""
+    """Check the given folder, or else the project's folder, and print the problems."""
     folder = Path(arguments[0]) if arguments else FOLDER
     problems = check(folder)
-    for line in filter(None, [*problems, skipped_checks(folder)]):
+    for line in filter(None, [*problems, describe_skipped_checks(folder)]):
         print(line, file=sys.stderr)  # noqa: T201 - a command's output
     return 1 if problems else 0
 

@@ -1,4 +1,4 @@
-"""`carrel accounts`: users' roles, balances and limits, and revoking all their credentials."""
+"""`carrel accounts`: shows and changes users' roles, balances, limits and credentials."""
 
 from __future__ import annotations
 

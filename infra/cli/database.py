@@ -40,7 +40,7 @@ def run_with_context(
 
     Args:
         operation: The operation.
-        caller: On whose behalf it runs; by default nobody's, as a job.
+        caller: The user on whose behalf the operation runs; by default, nobody, as in a job.
     """
     from shared.core.caller import Caller
     from shared.core.meter import Meter

@@ -15,12 +15,12 @@ from infra.cloud.cloud import Cloud
 from infra.cloud.deployment import FILE, Deployment
 from infra.cloud.errors import CommandFailed
 from infra.cloud.release import URL_OUTPUT
-from infra.cloud.services import add_budget, project_number
+from infra.cloud.services import add_budget, look_up_project_number
 from infra.cloud.teardown import destroy as tear_down
 from infra.cloud.terraform import Terraform
 
 _DEFAULT_BUDGET: Final = 10
-"""Terraform uses this default for `monthly_budget`."""
+"""Terraform's default for `monthly_budget`."""
 _PLANS: Final = {"indexes": plan.INDEXES_ONLY, "release": plan.RELEASE_ONLY}
 _SUMMARY_TEMPLATE: Final = """
 In the project {project} this creates two Firestore databases (in {location}; their location cannot
@@ -67,9 +67,9 @@ def deploy(project: str | None, *, yes: bool, only: str | None) -> None:
     if project not in {None, chosen.project}:
         raise CommandFailed(f"{FILE.name} names the project {chosen.project}, not {project}.")
     cloud = open_cloud(chosen)
-    click.echo(f"Terraform {cloud.terraform.version()}, project {chosen.project}")
+    click.echo(f"Terraform {cloud.terraform.require_version()}, project {chosen.project}")
     if only is None:
-        click.echo(_format_summary(chosen, budget=budget_note(chosen, new=not existing)))
+        click.echo(_format_summary(chosen, budget=describe_budget(chosen, new=not existing)))
     prompts.confirm("Deploy?", yes=yes)
     if not existing:
         cloud = add_budget(cloud)
@@ -77,7 +77,7 @@ def deploy(project: str | None, *, yes: bool, only: str | None) -> None:
         click.echo(f"Wrote {FILE.name}, which describes the deployment and contains no secret.")
     plan.run_steps(cloud, _PLANS.get(only or "", plan.FULL_DEPLOY))
     if only != "indexes":
-        click.echo(_DEPLOYED_MESSAGE.format(url=cloud.terraform.outputs()[URL_OUTPUT]))
+        click.echo(_DEPLOYED_MESSAGE.format(url=cloud.terraform.read_outputs()[URL_OUTPUT]))
 
 
 @click.command()
@@ -94,7 +94,7 @@ def destroy(*, delete_data: bool) -> None:
     prompts.confirm_project(chosen.project)
     cloud = open_cloud(chosen)
     tear_down(cloud, data=delete_data)
-    number = project_number(cloud.api, chosen.project)
+    number = look_up_project_number(cloud.api, chosen.project)
     click.echo(_DESTROYED_MESSAGE.format(bucket=chosen.bucket, number=number, region=chosen.region))
 
 
@@ -127,9 +127,9 @@ def open_cloud(chosen: Deployment) -> Cloud:
     from google.cloud.storage import Client
 
     from infra.build.bundles import DIST, stage
-    from infra.cloud.bootstrap import backend
+    from infra.cloud.bootstrap import build_backend
     from infra.cloud.bucket import Bucket
-    from infra.cloud.google_api import GoogleApi, google_session
+    from infra.cloud.google_api import GoogleApi, open_google_session
     from infra.cloud.secret_values import SecretValues
     from infra.cloud.smoke import run_smoke_test
 
@@ -138,10 +138,10 @@ def open_cloud(chosen: Deployment) -> Cloud:
     # Some APIs require a quota project with a person's sign-in, which does not contain one.
     # https://cloud.google.com/docs/authentication/troubleshoot-adc
     os.environ["GOOGLE_CLOUD_QUOTA_PROJECT"] = chosen.project
-    terraform = Terraform(backend=backend(chosen))
-    terraform.version()
-    api = GoogleApi(google_session(chosen.project))
-    project_number(api, chosen.project)
+    terraform = Terraform(backend=build_backend(chosen))
+    terraform.require_version()
+    api = GoogleApi(open_google_session(chosen.project))
+    look_up_project_number(api, chosen.project)
     return Cloud(
         deployment=chosen,
         variables=FILE,
@@ -158,8 +158,13 @@ def open_cloud(chosen: Deployment) -> Cloud:
     )
 
 
-def budget_note(chosen: Deployment, *, new: bool) -> str:
-    """Describe when costs raise an alert. A new deployment has no billing account yet."""
+def describe_budget(chosen: Deployment, *, new: bool) -> str:
+    """Describe when costs raise an alert.
+
+    Args:
+        chosen: The deployment.
+        new: Whether the deployment is new, so that its billing account is not looked up yet.
+    """
     if chosen.billing_account or (new and chosen.monthly_budget):
         amount = chosen.monthly_budget or _DEFAULT_BUDGET
         return (

@@ -35,7 +35,7 @@ def doctor(ctx: click.Context, port: int) -> None:
     if ctx.find_root().params["cloud"]:
         from infra.doctor.cloud import CHECKS as CLOUD_CHECKS
 
-        sys.exit(not report(CLOUD_CHECKS, live_deployment()))
+        sys.exit(not report(CLOUD_CHECKS, load_live_deployment()))
     from infra.doctor.local import CHECKS, Machine
 
     sys.exit(not report(CHECKS, Machine(port=port)))
@@ -60,14 +60,14 @@ def _format(name: str, result: CheckResult) -> str:
     return "\n".join([line, *next_lines])
 
 
-def live_deployment() -> LiveDeployment:
-    """Return the deployment of this checkout, or of the project in GOOGLE_CLOUD_PROJECT."""
+def load_live_deployment() -> LiveDeployment:
+    """Load the deployment of this checkout, or else of the project in GOOGLE_CLOUD_PROJECT."""
     from google.cloud.storage import Client
 
     from infra.build.discovery import ROOT
     from infra.cloud.bucket import Bucket
     from infra.cloud.deployment import Deployment, load_deployment
-    from infra.cloud.google_api import GoogleApi, google_session
+    from infra.cloud.google_api import GoogleApi, open_google_session
     from infra.doctor.live_deployment import LiveDeployment
     from shared.core.settings import Settings
 
@@ -75,14 +75,14 @@ def live_deployment() -> LiveDeployment:
     deployment = load_deployment()
     if deployment is None or deployment.project != project:
         deployment = Deployment(project=project)
-        google_session(project)
-        release = Bucket(Client(project=project), deployment.bucket).last_good_release()
+        open_google_session(project)
+        release = Bucket(Client(project=project), deployment.bucket).load_last_good_release()
         deployment = release.deployment if release else deployment
     os.environ.update(deployment.environment)
     return LiveDeployment(
         deployment=deployment,
         settings=Settings(),
-        sign_in=lambda: GoogleApi(google_session(project)),
+        sign_in=lambda: GoogleApi(open_google_session(project)),
         open_bucket=lambda: Bucket(Client(project=project), deployment.bucket),
         indexes={
             "(default)": ROOT / "firestore.indexes.json",

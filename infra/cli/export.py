@@ -22,21 +22,21 @@ _MAX_NAMED = 10
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option(
     "--user",
-    help="The user whose traces and to-dos are exported too. By default `local`, the user of this"
+    help="Also export the traces and to-dos of this user. By default `local`, the user of this"
     " machine; with --cloud, nobody.",
 )
 @click.pass_context
 def export(ctx: click.Context, folder: Path, user: str | None) -> None:
-    """Write the knowledge base to FOLDER: to restore it, to read it, or to take it elsewhere.
+    """Write the knowledge base to FOLDER, to restore it, to read it, or to take it elsewhere.
 
     FOLDER must be new, empty or an earlier export, which is replaced when the new one is complete.
-    `carrel ingest FOLDER` restores the sources as they were, with ids, dates and knowledge cards.
-    FOLDER/markdown has them for people.
+    `carrel ingest FOLDER` restores the sources unchanged, with ids, dates and knowledge cards.
+    FOLDER/markdown contains the sources in a form for people.
     """
     from functions.gateway.auth.visitor import LOCAL_USER
     from infra.cli.database import run_with_database
     from infra.export.exporting import FILES, export_all
-    from infra.export.replaced_folder import replaced_folder
+    from infra.export.replaced_folder import replace_folder
     from shared.core.caller import require_user_id
     from shared.knowledge.export_lines import MANIFEST
     from shared.knowledge.source_repository import Sources
@@ -52,7 +52,7 @@ def export(ctx: click.Context, folder: Path, user: str | None) -> None:
             return await export_all(database, new, user, bar.update)
 
     try:
-        with local_database.connected_database(), replaced_folder(folder, MANIFEST, FILES) as new:
+        with local_database.connected_database(), replace_folder(folder, MANIFEST, FILES) as new:
             report = run_with_database(lambda database: write(database, new))
     except OSError as error:
         reason = local_database.explain_os_error(error) or f"{folder}: {error.strerror}."
@@ -70,7 +70,7 @@ def export(ctx: click.Context, folder: Path, user: str | None) -> None:
     if report.incomplete:
         named = ", ".join(report.incomplete[:_MAX_NAMED])
         click.echo(
-            f"Warning: {format_count(len(report.incomplete), 'source')} changed meanwhile, or are"
-            f" not ingested completely: {named}. Run `carrel ingest`, and export again.",
+            f"Warning: {format_count(len(report.incomplete), 'source')} changed during the export,"
+            f" or are not ingested completely: {named}. Run `carrel ingest`, and export again.",
             err=True,
         )

@@ -1,4 +1,4 @@
-"""`carrel forget`: takes sources out of the knowledge base, and brings them back."""
+"""`carrel forget`: takes sources out of the knowledge base, and restores them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from infra.cli.database import run_with_context
-from infra.cli.formatting import format_table, printable
+from infra.cli.formatting import format_table, make_printable
 from infra.local import local_database
 from shared.core.errors import CarrelError, NotFound
 from shared.knowledge.forgotten_repository import RESTORABLE
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from shared.traces.model import Trace
 
 _MAX_ROWS: Final = 20
-"""At most this many sources are listed."""
+"""The command lists at most this many sources."""
 _CLOUD_USER: Final = "operator"
-"""In the cloud, this name is in the record of what was forgotten."""
+"""The name of the user in the record of what was forgotten in the cloud."""
 _PAGE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """Which sources the command is about, as the user named them."""
+    """The user's description of the sources to forget or restore."""
 
     source_ids: Sequence[str]
     folder: Path | None
@@ -43,7 +43,7 @@ class _Request:
     sample: bool
 
     def restore_command(self, source_ids: Sequence[str]) -> str:
-        """Return the command that restores these sources, which this request selected."""
+        """Return the command that restores the sources that this request selected."""
         if self.tag:
             return shlex.join(["carrel", "forget", "--restore", *source_ids])
         options = ["--folder", str(self.folder)] if self.folder else []
@@ -53,13 +53,13 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class _Selection:
-    """The sources that the command is about.
+    """The sources that a request selects.
 
     Attributes:
-        stored: Those in the knowledge base.
-        forgotten: The ids of those that are forgotten.
-        missing: The ids of those that are forgotten only because their file is missing.
-        partly_tagged: The number of sources of which only passages have the tag.
+        stored: The sources in the knowledge base.
+        forgotten: The ids of forgotten sources.
+        missing: The ids of sources that are forgotten only because their file is missing.
+        partly_tagged: The number of sources that have the tag only in single passages.
         traces: The sample's solved problems, whether or not they are withdrawn.
     """
 
@@ -75,21 +75,21 @@ class _Selection:
         return format_count(sum(source.chunk_count for source in self.stored), "passage")
 
     def trace_ids(self, *, withdrawn: bool) -> list[str]:
-        """Return the ids of the traces that are withdrawn, or of those that are not."""
+        """List the ids of the traces that are withdrawn or, with False, of those that are not."""
         return [
             trace.trace_id for trace in self.traces if (trace.withdrawn_at is not None) is withdrawn
         ]
 
     def count(self, *, restores: bool) -> str:
-        """Return for people how much would be forgotten or restored."""
+        """Format the numbers of sources and traces that would be forgotten or restored."""
         sources = format_count(len(self.forgotten if restores else self.stored), "source")
         traces = self.trace_ids(withdrawn=restores)
         return f"{sources} and {format_count(len(traces), 'solved problem')}" if traces else sources
 
     def describe(self) -> str:
-        """Return a table of the sources in the knowledge base."""
+        """Format a table of the sources in the knowledge base."""
         rows = [
-            (source.source_id, printable(source.title), str(source.chunk_count))
+            (source.source_id, make_printable(source.title), str(source.chunk_count))
             for source in self.stored[:_MAX_ROWS]
         ]
         lines = [format_table(("SOURCE_ID", "TITLE", "PASSAGES"), rows)]
@@ -106,7 +106,7 @@ class _Receipt:
         source_ids: The sources.
         trace_ids: The solved problems.
         counts: The numbers of passages (`chunks`), vectors, cards, extractions and postings.
-        restorable_until: The last day on which they can be restored.
+        restorable_until: The last day on which a restore is possible.
         failures: The sources that could not be moved, each with the reason.
     """
 
@@ -156,12 +156,12 @@ class _Receipt:
     type=click.Path(path_type=Path),
     help="All sources that were ingested from this folder.",
 )
-@click.option("--tag", help="All sources with this tag; a tag of single passages does not count.")
+@click.option("--tag", help="All sources with this tag. Tags of single passages do not count.")
 @click.option("--sample", is_flag=True, help="The sources and the solved problems of the sample.")
 @click.option("--restore", is_flag=True, help="Bring forgotten sources back, within 30 days.")
-@click.option("--reason", help="Why, for the record that stays.")
-@click.option("--dry-run", is_flag=True, help="Show what would go, and change nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask before more than one source goes.")
+@click.option("--reason", help="The reason, which is kept in the record.")
+@click.option("--dry-run", is_flag=True, help="Show what would be forgotten; change nothing.")
+@click.option("--yes", is_flag=True, help="Forget several sources without asking.")
 @click.option("--json", "as_json", is_flag=True, help="Print the receipt as JSON.")
 @click.pass_context
 def forget(  # noqa: PLR0913 - a command's options
@@ -177,10 +177,10 @@ def forget(  # noqa: PLR0913 - a command's options
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Take sources out of the knowledge base, with everything that was made of them.
+    """Take sources out of the knowledge base, with everything that was made from them.
 
-    They stay out when their files or exports are read again, and can be restored for 30 days.
-    `carrel sources` shows the ids. The tool `forget` also takes out single passages.
+    Forgotten sources are not added again when their files or exports are read, and can be restored
+    for 30 days. `carrel sources` shows the ids. The tool `forget` can also forget single passages.
     """
     from functions.gateway.auth.visitor import LOCAL_USER
 
@@ -216,7 +216,7 @@ def _show(selection: _Selection, *, to_stderr: bool) -> None:
         click.echo(selection.describe(), err=to_stderr)
     if selection.partly_tagged:
         sources = format_count(selection.partly_tagged, "source")
-        click.echo(f"Single passages of {sources} more have the tag. They stay.", err=True)
+        click.echo(f"In {sources} more, only single passages have the tag. They stay.", err=True)
 
 
 async def _select(ctx: Context, request: _Request) -> _Selection:
@@ -233,36 +233,38 @@ async def _select(ctx: Context, request: _Request) -> _Selection:
     source_ids = list(dict.fromkeys([*source_ids, *tagged]))
     stored = await Sources(ctx.database).get_all(source_ids)
     records = await ForgottenSources(ctx.database).of_sources(source_ids)
-    forgotten = [name for name in source_ids if name in records and records[name].whole]
+    forgotten = [
+        source_id for source_id in source_ids if source_id in records and records[source_id].whole
+    ]
     existing = {*forgotten, *(source.source_id for source in stored)}
-    if unknown := [name for name in request.source_ids if name not in existing]:
+    if unknown := [source_id for source_id in request.source_ids if source_id not in existing]:
         raise NotFound(f"There is no source {', '.join(unknown)}. carrel sources shows the ids.")
-    missing = [name for name in forgotten if records[name].missing]
+    missing = [source_id for source_id in forgotten if records[source_id].missing]
     traces = await _load_sample_traces(ctx) if request.sample else []
     return _Selection(stored, forgotten, missing, partly_tagged, traces)
 
 
 async def _load_sample_traces(ctx: Context) -> list[Trace]:
     """Load the sample's traces that are stored."""
-    from infra.local.sample.traces import sample_traces
+    from infra.local.sample.traces import load_sample_traces
     from shared.traces.repository import Traces
 
-    stored = [await Traces(ctx.database).get(trace.trace_id) for trace in sample_traces(ctx)]
+    stored = [await Traces(ctx.database).get(trace.trace_id) for trace in load_sample_traces(ctx)]
     return [trace.trace for trace in stored if trace]
 
 
 async def _find_named_elsewhere(ctx: Context, request: _Request) -> list[str]:
-    """Return the ids of the sources of the folder and of the sample."""
-    from functions.jobs.ingest.path import followed_source_ids
+    """Find the ids of the sources in the requested folder and in the sample."""
+    from functions.jobs.ingest.path import load_followed_source_ids
     from functions.jobs.ingest.readers.reading import read
     from shared.knowledge.source import Source
 
     source_ids: list[str] = []
     if request.folder:
-        source_ids = await followed_source_ids(request.folder, ctx.database)
+        source_ids = await load_followed_source_ids(request.folder, ctx.database)
         if not source_ids:
             raise NotFound(
-                f"Nothing is known to be ingested from {request.folder}. To see what is followed:"
+                f"No ingest from {request.folder} is recorded. To see what is followed:"
                 " carrel ingest --list"
             )
     if request.sample:
@@ -272,10 +274,13 @@ async def _find_named_elsewhere(ctx: Context, request: _Request) -> list[str]:
 
 
 async def _find_tagged(ctx: Context, tag: str) -> tuple[list[str], int]:
-    """Return the ids of the sources with a tag, and the number of those with tagged passages only.
+    """Find the sources that have a tag.
+
+    Returns:
+        Their ids, and the number of other sources in which only single passages have the tag.
 
     Raises:
-        NotFound: No source has it.
+        NotFound: No source and no passage has the tag.
     """
     from shared.index.facets import Kind, named_facet
     from shared.knowledge.source_repository import SourceOrder, Sources
@@ -297,10 +302,10 @@ async def _find_tagged(ctx: Context, tag: str) -> tuple[list[str], int]:
 
 
 def _move(selection: _Selection, user: str, reason: str | None, *, restores: bool) -> _Receipt:
-    """Forget or restore the sources one after another, as the tool does."""
+    """Forget or restore the sources one after another, as the tool `forget` does."""
     from shared.core.caller import Caller, Role
 
-    # What is forgotten because its file is missing is forgotten for good, too.
+    # A source that is forgotten because its file is missing must not return with the file.
     stored = (source.source_id for source in selection.stored)
     source_ids = selection.forgotten if restores else dict.fromkeys([*stored, *selection.missing])
     owner = Caller.of(user, role=Role.OWNER)
@@ -344,7 +349,7 @@ async def _move_all(
         arguments = In(source_id=source_id, reason=reason, forgotten=not restores)
         remaining: int | None = 1
         try:
-            while remaining:  # A call moves passages for twenty seconds.
+            while remaining:  # One call moves passages for at most twenty seconds.
                 out = await forget(arguments, ctx)
                 remaining = out.remaining
                 if moved := out.removed or out.restored:

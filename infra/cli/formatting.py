@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PORT: Final = click.IntRange(1, MAX_PORT)
 _CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _MAX_DOLLARS: Final = 1_000_000
-"""A larger amount is taken for a typing error."""
+"""Larger amounts are rejected as typing errors."""
 
 
 def format_minute(moment: datetime | None) -> str:
@@ -50,6 +50,6 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in (header, *rows))
 
 
-def printable(text: str) -> str:
-    """Remove control characters except line feeds and tabs, which a terminal might obey."""
+def make_printable(text: str) -> str:
+    """Remove control characters, which a terminal might obey, except line feeds and tabs."""
     return _CONTROLS.sub("", text)

@@ -1,4 +1,4 @@
-"""`carrel ingest`: adds texts, forgets those whose files are gone, and shows what is followed."""
+"""`carrel ingest`: adds texts, forgets texts whose files are gone, and lists what is followed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from infra.cli.database import run_with_database
-from infra.cli.formatting import format_minute, format_table, printable
+from infra.cli.formatting import format_minute, format_table, make_printable
 from infra.local import local_database
 from shared.text.counts import format_count
 
@@ -30,7 +30,7 @@ _INTERRUPTED: Final = (
 _INTERRUPTED_STATUS: Final = 130
 _URL_SCHEMES: Final = ("http://", "https://")
 _MAX_NAMES: Final = 20
-"""`--dry-run` prints at most this many files of a kind."""
+"""`--dry-run` prints at most this many new, edited, renamed or missing files each."""
 _NOTHING_FORGOTTEN: Final = (
     "Nothing is forgotten. To forget these texts, run the command again with --yes; to keep them,"
     " with --keep-missing."
@@ -48,8 +48,8 @@ class _Preview:
     Attributes:
         changes: The changes of the files.
         sources: The number of stored sources that would be forgotten.
-        passages: The number of their passages.
-        listing: The files, if there are any.
+        passages: The number of passages in the sources that would be forgotten.
+        listing: The files; None if nothing can be read from the path.
     """
 
     changes: FolderChanges
@@ -58,7 +58,7 @@ class _Preview:
     listing: FileListing | None
 
     def read_contents(self, *, all_files: bool) -> PathContents:
-        """Read the files, or only those that changed and those whose changes are not known."""
+        """Read the files, or only those that may have changed."""
         from infra.cli.ingest_preview import PathContents, read_contents
 
         if self.listing is None:
@@ -81,9 +81,9 @@ class _Preview:
             names = ", ".join(sorted(path.name for path in dropped)[:_MAX_NAMES])
             parts.append(f"{texts} disappeared from {names}")
         if not self.sources:
-            return f"{' and '.join(parts)}: nothing is stored of it."
+            return f"{' and '.join(parts)}: none of their texts are stored."
         texts = f"{format_count(self.sources, 'source')} ({format_count(self.passages, 'passage')})"
-        return printable(f"{' and '.join(parts)}: {texts} will be forgotten.")
+        return make_printable(f"{' and '.join(parts)}: {texts} will be forgotten.")
 
 
 @click.command()
@@ -110,15 +110,15 @@ def ingest(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Add the texts in PATH to the knowledge base, and follow PATH if it is a folder.
 
-    PATH is a folder or a file of a format that docs/formats.md describes. Of a URL, the page is
-    added; the same URL again brings it up to date.
+    PATH is a folder, or a file in a format that docs/formats.md describes. With a URL, the page is
+    added, or updated if it was added before.
 
-    The next time, a renamed or moved file keeps its ids, and texts of files that disappeared are
-    forgotten. If more than a third disappeared, the command asks first. `carrel forget --restore`
-    brings them back for 30 days, and so does ingesting the files again.
+    When a folder is ingested again, renamed and moved files keep their ids, and texts of files that
+    disappeared are forgotten. If more than a third disappeared, the command asks first. For 30
+    days, `carrel forget --restore` restores forgotten texts, and so does ingesting the files again.
 
-    A file or a record that cannot be read is named, and the others are added. Exits with 1 if some
-    texts could not be read and were skipped, or were not forgotten.
+    Files and records that cannot be read are named, and all other texts are added. The command
+    exits with 1 if texts could not be read, or if missing texts were not forgotten.
     """
     if lists:
         with local_database.connected_database():
@@ -145,10 +145,29 @@ def ingest(  # noqa: PLR0913 - one for each option
 
 
 def _print_preview(path: Path) -> bool:
-    """Print what has changed and what would be read. Return whether everything can be read."""
+    """Print the changes and what would be read; return whether everything can be read."""
     preview = run_with_database(lambda database: _load_preview(path, database))
     changes = preview.changes
-    groups = {
+    groups = _group_names_by_change(changes)
+    for kind, names in groups.items():
+        if names:
+            click.echo(f"{kind}: {format_count(len(names), 'file')}")
+            click.echo(make_printable("\n".join(f"  {name}" for name in names[:_MAX_NAMES])))
+            if len(names) > _MAX_NAMES:
+                click.echo(f"  ... and {len(names) - _MAX_NAMES} more")
+    if changes.missing or changes.missing_ids:
+        click.echo(preview.describe_missing())
+    elif not any(groups.values()):
+        click.echo("No file has changed since it was last ingested.")
+    contents = preview.read_contents(all_files=False)
+    contents.print()
+    contents.print_problems()
+    _print_duration(contents)
+    return not contents.failures
+
+
+def _group_names_by_change(changes: FolderChanges) -> dict[str, Sequence[str]]:
+    return {
         "new": _to_relative(changes.new, changes.scope),
         "edited": _to_relative(changes.edited, changes.scope),
         "renamed": [
@@ -161,21 +180,6 @@ def _print_preview(path: Path) -> bool:
         ],
         "missing": _to_relative(changes.missing, changes.scope),
     }
-    for kind, names in groups.items():
-        if names:
-            click.echo(f"{kind}: {format_count(len(names), 'file')}")
-            click.echo(printable("\n".join(f"  {name}" for name in names[:_MAX_NAMES])))
-            if len(names) > _MAX_NAMES:
-                click.echo(f"  ... and {len(names) - _MAX_NAMES} more")
-    if changes.missing or changes.missing_ids:
-        click.echo(preview.describe_missing())
-    elif not any(groups.values()):
-        click.echo("No file has changed since it was last ingested.")
-    contents = preview.read_contents(all_files=False)
-    contents.print()
-    contents.print_problems()
-    _print_duration(contents)
-    return not contents.failures
 
 
 def _print_duration(contents: PathContents) -> None:
@@ -197,9 +201,13 @@ def _print_duration(contents: PathContents) -> None:
 
 
 def _ingest(path: Path, *, keep: bool, yes: bool, strict: bool) -> bool:
-    """Ingest a path, and forget what is missing if that is confirmed.
+    """Ingest a path, and forget missing texts if the user confirms that.
 
-    If `strict`, all files are read before anything is written, and nothing is if one is invalid.
+    Args:
+        path: The path.
+        keep: Whether to keep missing texts without asking.
+        yes: Whether to forget missing texts without asking.
+        strict: Whether to read all files first, and write nothing if one cannot be read.
 
     Returns:
         Whether everything was processed.
@@ -234,7 +242,7 @@ def _ingest(path: Path, *, keep: bool, yes: bool, strict: bool) -> bool:
 
 
 def _ingest_page(url: str) -> bool:
-    """Ingest the page at an address, and return whether that succeeded."""
+    """Ingest the page at a URL, and return whether that succeeded."""
     from infra.cloud.environment import set_job_secrets
     from infra.local.jobs import ingest_page
 
@@ -245,7 +253,7 @@ def _ingest_page(url: str) -> bool:
 
 
 def _confirm() -> bool:
-    """Ask on a terminal; without one, the answer is no."""
+    """Ask the user; without a terminal, the answer is no."""
     return sys.stdin.isatty() and click.confirm("Forget them?", err=True)
 
 
@@ -266,7 +274,7 @@ async def _load_preview(path: Path, database: Database) -> _Preview:
 
 
 async def _list(database: Database) -> str:
-    """Return a table of the followed folders, the bucket and Readwise."""
+    """Format a table of the followed folders, the bucket and the Readwise library."""
     from shared.core.settings import Settings
     from shared.knowledge.followed_files import FollowedFiles
     from shared.knowledge.readwise_sync import ReadwiseSync
@@ -277,7 +285,7 @@ async def _list(database: Database) -> str:
         stored = FollowedFiles.of_folder(database, root)
         counts = _count(await stored.files())
         last_read = format_minute(stored.read_at) if root.whole else "single files"
-        rows.append((printable(str(root.path)), *counts, last_read))
+        rows.append((make_printable(str(root.path)), *counts, last_read))
     if address := Settings().ingest_bucket:
         counts = _count(await FollowedFiles(database, address.rstrip("/")).files())
         rows.append((address, *counts, "by the job ingest"))
@@ -289,13 +297,13 @@ async def _list(database: Database) -> str:
 
 
 def _count(files: Mapping[str, FileState]) -> tuple[str, str]:
-    """Return the numbers of files and of their sources."""
+    """Count the files and their sources, as texts for a table."""
     states = [state for state in files.values() if not state.missing]
     return str(len(states)), str(len({name for state in states for name in state.ids}))
 
 
 def _to_relative(paths: Iterable[Path], scope: Path) -> Sequence[str]:
-    """Return paths below the ingested one."""
+    """Make paths relative to the ingested path, unless they lie outside."""
     return [
         str(path.relative_to(scope)) if path.is_relative_to(scope) else str(path) for path in paths
     ]

@@ -1,4 +1,4 @@
-"""Reads files as `carrel ingest` would, and writes nothing."""
+"""Reads files as `carrel ingest` would, without writing anything."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from functions.jobs.ingest.readers.reading import (
     make_source_file,
     read_entries,
 )
-from infra.cli.formatting import format_table, printable
+from infra.cli.formatting import format_table, make_printable
 from shared.ai.embedding import Purpose
 from shared.text.counts import format_count
 
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from pathlib import PurePath
 
     from shared.ai.embedding import Embedder
+    from shared.knowledge.source import Source
 
 MAX_PROBLEMS: Final = 20
-"""At most this many problems are printed."""
+"""The maximum number of problems that are printed."""
 _SAMPLE_SIZE: Final = 8
 """The number of passages that are embedded to estimate the time for all."""
 _OTHER_STEPS: Final = 1.0
@@ -41,7 +42,7 @@ to 2.1 times as long as their embedding alone (`python -m benchmarks.ingest`).""
 
 @dataclass(slots=True)
 class FormatCounts:
-    """What was read of one format."""
+    """The numbers of files, sources and passages in one format."""
 
     files: int = 0
     sources: int = 0
@@ -50,13 +51,13 @@ class FormatCounts:
 
 @dataclass(slots=True)
 class PathContents:
-    """The contents of files.
+    """The contents of the files at a path.
 
     Attributes:
-        counts: What was read of each format, by the format's name.
+        counts: The numbers of files, sources and passages, by the name of their format.
         problems: The files and records that cannot be read, completely or in part.
-        sample: The texts of some passages, to estimate the time for all.
-        not_read: The number of files of other kinds, for people.
+        sample: The texts of some passages, from which the time for all is estimated.
+        not_read: The numbers of files in other formats, for people.
     """
 
     counts: defaultdict[str, FormatCounts] = field(
@@ -73,11 +74,29 @@ class PathContents:
 
     @property
     def passages(self) -> int:
-        """The number of passages of all formats."""
+        """The number of passages in all formats."""
         return sum(counts.passages for counts in self.counts.values())
 
+    def add_source(self, record: str, source: Source, counts: FormatCounts) -> None:
+        """Chunk a source, and count it and its passages, or add the problem.
+
+        Args:
+            record: The name of the record, for people.
+            source: The source.
+            counts: The numbers for the source's format.
+        """
+        try:
+            chunks = chunk_source(source).chunks
+        except Unreadable as error:
+            self.problems.append(InputProblem(record, str(error)))
+            return
+        counts.sources += 1
+        counts.passages += len(chunks)
+        missing = _SAMPLE_SIZE - len(self.sample)
+        self.sample += [chunk.embedding_text for chunk in islice(chunks, missing)]
+
     def print(self) -> None:
-        """Print a table of the formats, and what is of none."""
+        """Print a table of the formats, and the numbers of files in other formats."""
         rows = [
             (name, f"{counts.files:,}", f"{counts.sources:,}", f"{counts.passages:,}")
             for name, counts in self.counts.items()
@@ -88,11 +107,11 @@ class PathContents:
             click.echo(f"Not read: {self.not_read}.")
 
     def print_problems(self) -> None:
-        """Print what would be left out, and then the warnings."""
+        """Print the problems: first what would be left out, then warnings."""
         left_out_first = sorted(self.problems, key=lambda problem: problem.kept)
         for problem in left_out_first[:MAX_PROBLEMS]:
             kind = "warning" if problem.kept else "left out"
-            click.echo(printable(f"{kind}: {problem.name}: {problem.reason}"), err=True)
+            click.echo(make_printable(f"{kind}: {problem.name}: {problem.reason}"), err=True)
         if len(self.problems) > MAX_PROBLEMS:
             click.echo(f"  ... and {len(self.problems) - MAX_PROBLEMS} more", err=True)
 
@@ -127,15 +146,7 @@ def read_contents(listing: FileListing, unchanged: Collection[PurePath] = ()) ->
             contents.problems += [
                 InputProblem(record, warning, kept=True) for warning in entry.warnings
             ]
-            try:
-                chunks = chunk_source(entry).chunks
-            except Unreadable as error:
-                contents.problems.append(InputProblem(record, str(error)))
-                continue
-            counts.sources += 1
-            counts.passages += len(chunks)
-            missing = _SAMPLE_SIZE - len(contents.sample)
-            contents.sample += [chunk.embedding_text for chunk in islice(chunks, missing)]
+            contents.add_source(record, entry, counts)
     return contents
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from infra.folders import carrel_program, run_command
-from infra.local.local_database import environment_variables
+from infra.local.local_database import list_environment_variables
 from infra.mcp_clients import CLIENTS, Server, UnchangedConfiguration
 
 _CLIENTS = {client.name: client for client in CLIENTS}
@@ -26,13 +26,13 @@ _CLIENTS = {client.name: client for client in CLIENTS}
 def init(client: str, url: str, *, is_printed: bool) -> None:
     """Add Carrel to the configuration of CLIENT, for all projects of this user.
 
-    What is in the file stays, and the former file is kept beside it.
+    Other settings in the file stay, and a copy of the former file is kept beside it.
     """
     if url and not url.startswith(("http://", "https://")):
-        raise click.UsageError(f"{url!r} is no address, such as http://localhost:8080/mcp.")
+        raise click.UsageError(f"{url!r} is not an address such as http://localhost:8080/mcp.")
     chosen = _CLIENTS[client]
     program = "" if url else str(carrel_program())
-    server = Server(program=program, url=url, variables={} if url else environment_variables())
+    server = Server(program=program, url=url, variables={} if url else list_environment_variables())
     path = chosen.path(Path.home(), sys.platform)
     try:
         if is_printed:

@@ -102,13 +102,12 @@ def retry(name: str) -> None:
 @jobs.command("renew")
 @click.argument("name")
 def renew(name: str) -> None:
-    """Queue the job NAME's results of an earlier model. Its next runs replace them."""
+    """Queue the results that the job NAME made with an earlier model, to be replaced."""
     queue_outdated = _get_job(name).renew
     if queue_outdated is None:
         renewable = ", ".join(job.name for job in _load_jobs().values() if job.renew)
         raise click.ClickException(
-            f"The results of the job {name} cannot be renewed. Those of these jobs can:"
-            f" {renewable}."
+            f"The results of the job {name} cannot be renewed, only those of: {renewable}."
         )
     with local_database.connected_database():
         count = run_with_context(queue_outdated)
@@ -136,7 +135,7 @@ def _get_job(name: str) -> Job:
 
 
 def _confirm(job: Job) -> Job:
-    """Return a job whose run needs no confirmation."""
+    """Return the job with its confirmed variant, if any, which forgets texts without asking."""
     return replace(job, run=job.run_confirmed) if job.run_confirmed else job
 
 

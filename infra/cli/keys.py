@@ -54,7 +54,7 @@ def keys() -> None:
     "--expires-in-days",
     "days",
     type=click.IntRange(1, 3_650),
-    help="Days until the key expires. By default, it never does.",
+    help="Days until the key expires. By default, it never expires.",
 )
 def create(user: str, name: str, scopes: Sequence[str], days: int | None) -> None:
     """Create a key and print it once."""

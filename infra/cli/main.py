@@ -32,10 +32,10 @@ _COMMANDS = {
     "smoke": "deploy",
     "sources": "tools",
 }
-"""The modules of commands in other files, which are imported when they are used: some take a second
-or two."""
+"""The module of each command in another file. A module is imported only when its command is used,
+because some imports take a second or two."""
 _CHECKOUT_COMMANDS = ("deploy", "destroy", "generate", "new-tool", "smoke", "stage")
-"""The commands that need files of the repository which the package lacks."""
+"""The commands that need files from the repository which the package does not contain."""
 _EMBEDDING_COMMANDS = ("ingest", "jobs")
 
 
@@ -114,7 +114,7 @@ def stdio() -> None:
     """Serve MCP over standard input and output, for Claude Desktop's configuration file.
 
     The server shares its database with `make run` and with the servers of other clients. The
-    database stops when none of them is left.
+    database stops when the last of them ends.
     """
     from infra.local.stdio import serve_stdio
     from shared.core.settings import Settings
@@ -130,7 +130,7 @@ def generate(*, check: bool) -> None:
     """Write the files that are generated from declarations of tools, jobs and settings."""
     from infra.build import generated
 
-    stale_files = generated.stale_files()
+    stale_files = generated.find_stale_files()
     if check and stale_files:
         names = ", ".join(str(path) for path in stale_files)
         raise click.ClickException(f"Out of date: {names}. Run `make fix`.")
@@ -147,7 +147,7 @@ def stage() -> None:
     from infra.build.bundles import stage as write_bundles
     from infra.cloud.deployment import load_deployment
 
-    if generated.CATALOG in generated.stale_files():
+    if generated.CATALOG in generated.find_stale_files():
         raise click.ClickException("The gateway's catalog is out of date. Run `make fix`.")
     deployment = load_deployment()
     manifest = write_bundles(telemetry=bool(deployment and deployment.exports_spans))

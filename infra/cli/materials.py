@@ -32,7 +32,7 @@ class ErasureReceipt:
     Attributes:
         user: The user whose materials were erased.
         task_id: The id of the workspace.
-        erased_at: The time of the erasure in UTC, in ISO format.
+        erased_at: When the workspace was erased, in UTC and ISO format.
         deleted: The numbers of deleted documents by kind, with `task` for the workspace itself.
     """
 
@@ -118,7 +118,7 @@ def erase(user: str, task_id: str, *, yes: bool, as_json: bool) -> None:
 
 
 async def _load_workspaces(database: Database, user: str) -> list[tuple[WorkspaceSummary, int]]:
-    """Load the most recently used workspaces with their document counts, one more than fits."""
+    """Load the workspaces to list with their document counts, and one more if there are more."""
     from shared.workspaces.listing import UserWorkspaces
 
     repository = UserWorkspaces(database, user)

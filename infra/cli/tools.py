@@ -1,4 +1,4 @@
-"""`carrel call`, `show`, `search` and `sources`: commands that call tools over MCP."""
+"""`carrel call`, `show`, `search` and `sources`: call tools over MCP."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from infra.cli.formatting import format_table, printable
+from infra.cli.formatting import format_table, make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LOCAL_URL: Final = "http://localhost:8080/mcp"
 _PAGE: Final = 50
-"""The passages of a source are read in pages of this size."""
+"""The number of passages that are read at once."""
 _TITLE_WIDTH: Final = 60
 _UNKNOWN_ID: Final = (
     "There is no passage, source, cluster or trace {id}. Ids of passages change when a text is"
@@ -33,15 +33,15 @@ _UNKNOWN_ID: Final = (
 
 
 def _resolve_url(ctx: click.Context, _param: click.Parameter, url: str | None) -> str:
-    """Return the given URL, or else that of the deployment or of this machine."""
+    """Return the given URL, or else the gateway's URL in the deployment or on this machine."""
     if url:
         return url
     if not ctx.find_root().params.get("cloud"):
         return LOCAL_URL
     from functions.gateway.auth.public_url import RESOURCE_PATH
-    from infra.cli.doctor import live_deployment
+    from infra.cli.doctor import load_live_deployment
 
-    return live_deployment().url + RESOURCE_PATH
+    return load_live_deployment().url + RESOURCE_PATH
 
 
 _url_option: Final = click.option(
@@ -175,14 +175,14 @@ def _read_argument(option: str) -> tuple[str, str]:
 
 
 def _print(text: str) -> None:
-    click.echo(printable(text))
+    click.echo(make_printable(text))
 
 
 async def _show(document_id: str, call_tool: CallTool) -> str:
-    """Return the text of the first kind of document that has this id.
+    """Return the text of the passage, source, cluster or trace with this id.
 
     Raises:
-        CallFailed: None has it.
+        CallFailed: No document has the id.
     """
     from infra.local.client import CallFailed
 
@@ -272,7 +272,7 @@ async def _read_trace(trace_id: str, call_tool: CallTool) -> list[str]:
 
 
 def _format_page(page: Result) -> Iterator[str]:
-    """Yield what the tool says of the hits, and the hits."""
+    """Yield the tool's message about the hits, and then the hits."""
     if message := page.get("message"):
         yield message
     for hit in page["results"]:

@@ -1,7 +1,8 @@
 """Creates the resources that functions need: the bucket, databases, indexes, secrets and grants.
 
-They are created before the functions, because a function whose secret has no value does not start
-(https://cloud.google.com/functions/docs/configuring/secrets) and a query without its index fails.
+These resources come before the functions, because a function does not start if its secret has no
+value (https://cloud.google.com/functions/docs/configuring/secrets), and a query fails without its
+index.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from infra.cloud.bucket import STATE_PREFIX
 from infra.cloud.databases import TERRAFORM_ADDRESSES, require_own_databases
 from infra.cloud.errors import CommandFailed
-from infra.cloud.secret_values import ACCESS_SECRETS, random_access_secrets
-from infra.cloud.services import project_number
+from infra.cloud.secret_values import ACCESS_SECRETS, generate_access_secrets
+from infra.cloud.services import look_up_project_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,18 +32,18 @@ GRANTS: Final = (
     "google_artifact_registry_repository_iam_member.build",
     "google_secret_manager_secret_iam_member.function",
 )
-"""Builds and functions need these grants when they start. New grants take minutes to take
-effect."""
+"""The grants that builds and functions need when they start. Grants take effect only after some
+minutes."""
 
 
-def backend(deployment: Deployment) -> Mapping[str, str]:
-    """Return the configuration of Terraform's backend, which stores its state."""
+def build_backend(deployment: Deployment) -> Mapping[str, str]:
+    """Build the configuration of Terraform's backend, which stores the state."""
     return {"bucket": deployment.bucket, "prefix": STATE_PREFIX}
 
 
 def ensure_bucket(cloud: Cloud) -> None:
-    """Create the bucket if it is missing, and initialize Terraform, whose state is in it."""
-    number = project_number(cloud.api, cloud.deployment.project)
+    """Create the bucket if it is missing, and initialize Terraform with its state in the bucket."""
+    number = look_up_project_number(cloud.api, cloud.deployment.project)
     if cloud.bucket.ensure(number, cloud.deployment.region):
         cloud.echo(f"  created gs://{cloud.deployment.bucket}")
     cloud.terraform.init()
@@ -64,13 +65,13 @@ def create_prerequisites(cloud: Cloud) -> None:
 def fill_secrets(cloud: Cloud) -> None:
     """Add a value to each secret that has none.
 
-    The value of ACCESS_SECRETS is random. The person at the terminal is asked for the others.
+    The value of ACCESS_SECRETS is random. The person at the terminal enters all other values.
 
     Raises:
         CommandFailed: The answer is empty or has unprintable characters.
     """
     if not cloud.secrets.has(ACCESS_SECRETS):
-        cloud.secrets.add(ACCESS_SECRETS, random_access_secrets())
+        cloud.secrets.add(ACCESS_SECRETS, generate_access_secrets())
         cloud.echo(f"  {ACCESS_SECRETS}: generated at random")
     for name in sorted(cloud.deployment.secrets):
         if not cloud.secrets.has(name):

@@ -1,12 +1,12 @@
-"""The bucket `<project>-carrel`, which is not one of the resources that Terraform manages.
+"""The bucket `<project>-carrel`, which Terraform does not manage.
 
-It is created before Terraform runs, and remains when a deployment is destroyed. It is versioned and
-contains
+The bucket is created before Terraform runs, and remains when a deployment is destroyed. It is
+versioned and contains
 - `terraform/`: Terraform's state,
 - `bundles/`: the functions' bundles, named by their content,
-- `releases/last-good.json`: the manifest and the deployment of the last release that passed its
-  smoke test,
-- `deployment.tfvars.json`: a copy of that deployment, for builds.
+- `releases/last-good.json`: the manifest and the deployment file of the last release that passed
+  its smoke test,
+- `deployment.tfvars.json`: a copy of that deployment file, for builds.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Bucket:
 
         Raises:
             CommandFailed: The bucket belongs to another project, whose owner could replace
-                Carrel's functions. Bucket names are global.
+                Carrel's functions. This can happen because bucket names are global.
         """
         bucket = self._bucket
         try:
@@ -87,21 +87,22 @@ class Bucket:
         Returns:
             The names of the uploaded bundles.
         """
-        missing = sorted(set(names) - self.generations().keys())
+        missing = sorted(set(names) - self.list_generations().keys())
         for name in missing:
             self._create(name, (folder / name).read_bytes())
         return missing
 
-    def generations(self) -> dict[str, int]:
-        """Return the generation of each bundle, which is its version number in the bucket."""
+    def list_generations(self) -> dict[str, int]:
+        """List the generation of each bundle, which is its version number in the bucket."""
         with translate_errors(_make_forbidden_error):
             blobs = self._bucket.list_blobs(prefix="bundles/")
             return {blob.name: int(blob.generation) for blob in blobs}
 
-    def last_good_release(self) -> Release | None:
+    def load_last_good_release(self) -> Release | None:
         """Load the last release that passed its smoke test, or return None.
 
-        Both parts are one object, so that a crash cannot combine parts of different releases.
+        The manifest and the deployment are stored as one object, so that a crash cannot mix two
+        releases.
         """
         text = self._read(LAST_GOOD)
         if text is None:

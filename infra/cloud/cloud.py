@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cloud:
-    """A deployment, and the connections to its parts.
+    """A deployment, with connections to its services.
 
     Attributes:
         deployment: The deployment that the checkout describes.

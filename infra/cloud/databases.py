@@ -1,4 +1,4 @@
-"""Checks the databases that exist before Terraform creates those of Carrel.
+"""Checks existing databases before Terraform creates Carrel's databases.
 
 https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases
 https://registry.terraform.io/providers/hashicorp/google/6.50.0/docs/resources/firestore_database
@@ -21,27 +21,27 @@ TERRAFORM_ADDRESSES: Final = {
     "(default)": "google_firestore_database.knowledge",
     "access": "google_firestore_database.access",
 }
-"""Each of Carrel's databases has this address in Terraform's configuration."""
+"""The addresses of Carrel's databases in Terraform's configuration, by database name."""
 NATIVE: Final = "FIRESTORE_NATIVE"
 
 
 def require_own_databases(cloud: Cloud) -> None:
     """Require that existing databases with Carrel's names are compatible and in Terraform's state.
 
-    Terraform cannot create a database that exists. If a database in its state is at another
-    location, Terraform would delete it to create it at the configured location.
+    Terraform cannot create a database that exists. If a database in Terraform's state is at another
+    location than configured, Terraform would delete the database and create it anew.
 
     Raises:
         CommandFailed: A database is in another mode or at another location, or Carrel did not
             create it. The message says what to do.
     """
-    addresses = cloud.terraform.addresses()
+    addresses = cloud.terraform.list_addresses()
     for name, address in TERRAFORM_ADDRESSES.items():
         database = cloud.api.find("firestore", f"v1/{_get_full_name(cloud, name)}")
         if database:
             _require_compatible(name, database, cloud.deployment)
             if address not in addresses:
-                raise CommandFailed(_import_advice(cloud, name, address))
+                raise CommandFailed(_explain_import(cloud, name, address))
 
 
 def _require_compatible(name: str, database: Mapping[str, Any], deployment: Deployment) -> None:
@@ -55,8 +55,8 @@ def _require_compatible(name: str, database: Mapping[str, Any], deployment: Depl
         )
 
 
-def _import_advice(cloud: Cloud, name: str, address: str) -> str:
-    command = cloud.terraform.import_command(
+def _explain_import(cloud: Cloud, name: str, address: str) -> str:
+    command = cloud.terraform.format_import_command(
         cloud.variables, cloud.manifest, address, _get_full_name(cloud, name)
     )
     return (

@@ -1,4 +1,4 @@
-"""The description of a deployment, `deployment.tfvars.json`, which Terraform and commands read."""
+"""Reads and validates `deployment.tfvars.json`, which describes a deployment to Terraform, too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from infra.build.discovery import ROOT
 from infra.cloud.errors import CommandFailed
-from infra.cloud.settings_check import example, require_valid_settings
+from infra.cloud.settings_check import format_example, require_valid_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ OptionalSecret = Literal[
     "READWISE_TOKEN",
 ]
 _GATEWAY_ONLY_SETTING: Final = "GOOGLE_CLIENT_ID"
-"""This setting is only valid together with its secret, which only the gateway has."""
+"""A setting that is valid only together with its secret, which only the gateway has."""
 # https://cloud.google.com/resource-manager/docs/creating-managing-projects
 _PROJECT: Final = re.compile(r"[a-z][a-z0-9-]{4,28}[a-z0-9]")
 _REGION: Final = re.compile(r"[a-z]+-[a-z]+[0-9]+")
@@ -73,7 +73,7 @@ def validate_email(text: str) -> str:
 
 
 class Deployment(BaseModel):
-    """The description of a deployment, without secrets, which are only in Secret Manager."""
+    """The description of a deployment. It contains no secrets: they are only in Secret Manager."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -196,4 +196,4 @@ def save_deployment(deployment: Deployment, path: Path = FILE) -> None:
 def _describe_error(error: ErrorDetails) -> str:
     path = [str(part) for part in error["loc"]]
     message = error["msg"].removeprefix("Value error, ")
-    return f"{'.'.join(path)}: {message}{example(path[-1]) if path else ''}"
+    return f"{'.'.join(path)}: {message}{format_example(path[-1]) if path else ''}"

@@ -1,4 +1,4 @@
-"""Sets the environment variables and secrets of the deployment for commands with --cloud."""
+"""Sets a deployment's environment variables and secrets for commands with --cloud."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from infra.cloud.deployment import FILE, FILE_NAME, load_deployment
 from infra.cloud.errors import CommandFailed
-from infra.cloud.google_api import GoogleApi, google_session
+from infra.cloud.google_api import GoogleApi, open_google_session
 from infra.cloud.secret_values import ACCESS_SECRETS, SecretValues
 from infra.local import local_database
 
@@ -45,14 +45,14 @@ def use_deployment(*, embedding: bool, path: Path = FILE) -> None:
 
 
 def _open_project_secrets(project: str) -> SecretValues:
-    return SecretValues(GoogleApi(google_session(project)), project)
+    return SecretValues(GoogleApi(open_google_session(project)), project)
 
 
 def set_access_secrets(open_secrets: Callable[[str], SecretValues] = _open_project_secrets) -> None:
     """Set ACCESS_SECRETS unless it is set, so that this process signs and hashes as the gateway.
 
-    Local runs store the secret in a file. The secret of a deployment always comes from Secret
-    Manager, so that no machine's file can become the secret of a deployment.
+    Local runs store the secret in a file. A deployment's secret always comes from Secret Manager,
+    so that a file on some machine can never become the secret of a deployment.
     """
     if "FIRESTORE_EMULATOR_HOST" in os.environ:
         local_database.set_local_secrets()
@@ -65,9 +65,9 @@ def set_access_secrets(open_secrets: Callable[[str], SecretValues] = _open_proje
 def set_job_secrets(
     names: Collection[str], open_secrets: Callable[[str], SecretValues] = _open_project_secrets
 ) -> None:
-    """Set the secrets that the functions of these jobs have, unless they are set.
+    """Set the secrets that the functions of these jobs use, unless they are set.
 
-    A secret without a value in Secret Manager is not in use and is not set.
+    A secret without a value in Secret Manager is not in use and stays unset.
     """
     from infra.build.functions import functions  # this import is slow: it loads all tools and jobs
 

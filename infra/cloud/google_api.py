@@ -1,4 +1,4 @@
-"""A client for Google's REST APIs, signed in as the person at this machine.
+"""Sends requests to Google's REST APIs, signed in as the person at this machine.
 
 Errors have the form `{"error": {"code", "message", "status", "details"}}`. A detail with the type
 `google.rpc.ErrorInfo` contains the reason (https://cloud.google.com/apis/design/errors).
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 ADDRESS: Final = "https://{service}.googleapis.com"
 SIGN_IN: Final = "gcloud auth application-default login"
 TIMEOUT_SECONDS: Final = 60.0
-"""A request times out after this time."""
+"""The time limit of a request."""
 MAX_POLLS: Final = 60
-"""An operation or a newly enabled service is polled at most this many times."""
+"""How often an operation or a newly enabled service is polled before giving up."""
 POLL_SECONDS: Final = 5.0
 _MAX_RETRIES: Final = 5
 _TRANSIENT: Final = (429, 500, 502, 503, 504)
@@ -36,10 +36,10 @@ class GoogleApi:
         address: str = ADDRESS,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        """Use a `google.auth.transport.requests.AuthorizedSession`.
+        """Store the arguments.
 
         Args:
-            session: Authorizes and sends requests.
+            session: A `google.auth.transport.requests.AuthorizedSession`, which sends requests.
             address: The template of the APIs' base URLs.
             sleep: Waits for a number of seconds.
         """
@@ -70,7 +70,14 @@ class GoogleApi:
     def get_all(
         self, service: str, path: str, field: str, params: Mapping[str, str] | None = None
     ) -> list[dict[str, Any]]:
-        """Get the items of all pages of a list. The field `field` of a page contains its items."""
+        """Get all resources of a paged list.
+
+        Args:
+            service: The name of the service.
+            path: The path of the list.
+            field: The field of each page that contains its resources.
+            params: The parameters of the query.
+        """
         items: list[dict[str, Any]] = []
         query: dict[str, str | list[str]] = dict(params or {})
         while True:
@@ -120,7 +127,7 @@ class GoogleApi:
         return answer
 
 
-def google_session(project: str) -> Any:
+def open_google_session(project: str) -> Any:
     """Open a session with Application Default Credentials, which uses the project's quota.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Questions to the person at the terminal."""
+"""Asks the person at the terminal for values and confirmations."""
 
 from __future__ import annotations
 

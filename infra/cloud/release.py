@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from infra.cloud.smoke import SmokeReport
 
 MAX_SMOKE_ATTEMPTS: Final = 6
-"""The smoke test runs at most this many times, because grants and new revisions take minutes to
-reach all of Google's front ends."""
+"""How often the smoke test is tried. Grants and new revisions take minutes to reach all of Google's
+front ends."""
 SMOKE_RETRY_SECONDS: Final = 15.0
 FIRST_RELEASE_RETRY_SECONDS: Final = 60.0
 URL_OUTPUT: Final = "gateway_url"
-"""The output of Terraform with this name is the gateway's URL."""
+"""The name of the Terraform output with the gateway's URL."""
 
 
-def bundle_names(manifest: Mapping[str, Any]) -> list[str]:
-    """Return the names of a manifest's bundles."""
+def list_bundle_names(manifest: Mapping[str, Any]) -> list[str]:
+    """List the names of the bundles in a manifest."""
     return sorted({function["bundle"] for function in manifest["functions"].values()})
 
 
@@ -47,11 +47,11 @@ def read_staged_manifest(cloud: Cloud) -> dict[str, Any]:
 
 
 def ensure_manifest(cloud: Cloud) -> Path:
-    """Return the path of a manifest, which is written if necessary.
+    """Return the path of the last good release's manifest or, before a release, the staged one.
 
-    It is the manifest of the last good release. Without a release, it is the staged one.
+    The manifest is written if it is missing.
     """
-    if last_good := cloud.bucket.last_good_release():
+    if last_good := cloud.bucket.load_last_good_release():
         return _write_manifest(cloud, last_good.manifest)
     if not cloud.manifest.exists():
         cloud.stage(cloud.dist)
@@ -61,10 +61,10 @@ def ensure_manifest(cloud: Cloud) -> Path:
 def upload_bundles(cloud: Cloud) -> None:
     """Upload new bundles, and add the generation of each bundle to the manifest."""
     manifest = read_staged_manifest(cloud)
-    names = bundle_names(manifest)
+    names = list_bundle_names(manifest)
     uploaded = cloud.bucket.upload_missing(cloud.dist, names)
     cloud.echo(f"  {len(uploaded)} of {len(names)} bundles were new")
-    generations = cloud.bucket.generations()
+    generations = cloud.bucket.list_generations()
     for function in manifest["functions"].values():
         function["generation"] = generations[function["bundle"]]
     temporary = cloud.manifest.with_suffix(".new")
@@ -73,7 +73,7 @@ def upload_bundles(cloud: Cloud) -> None:
 
 
 def release(cloud: Cloud) -> None:
-    """Deploy the functions that changed, run the smoke test, and roll back if one of them fails.
+    """Deploy the changed functions and run the smoke test; if either fails, roll back.
 
     Raises:
         StateLocked: Another run holds the lock on the state. Nothing was rolled back.
@@ -94,13 +94,13 @@ def release(cloud: Cloud) -> None:
 def _apply(cloud: Cloud) -> None:
     """Deploy the staged functions, and retry a project's first deployment once.
 
-    In a new project, Google's own accounts get their roles late, and creating functions may fail
-    until then (https://github.com/firebase/firebase-tools/issues/5588).
+    In a new project, Google's own accounts receive their roles late. Until then, creating functions
+    may fail (https://github.com/firebase/firebase-tools/issues/5588).
     """
     try:
         cloud.terraform.apply(cloud.variables, cloud.manifest)
     except CommandFailed as error:
-        if isinstance(error, StateLocked) or cloud.bucket.last_good_release():
+        if isinstance(error, StateLocked) or cloud.bucket.load_last_good_release():
             raise
         cloud.echo(
             f"{error.message}\n  retrying in {FIRST_RELEASE_RETRY_SECONDS:.0f} seconds:"
@@ -117,7 +117,7 @@ def _require_smoke_test(cloud: Cloud, key: str) -> None:
 
 
 def _run_smoke_test(cloud: Cloud, key: str) -> SmokeReport:
-    url = cloud.terraform.outputs()[URL_OUTPUT]
+    url = cloud.terraform.read_outputs()[URL_OUTPUT]
     for remaining in reversed(range(MAX_SMOKE_ATTEMPTS)):
         report = asyncio.run(_await_smoke_test(cloud, url, key))
         if report.passed or not remaining:
@@ -134,7 +134,7 @@ async def _await_smoke_test(cloud: Cloud, url: str, key: str) -> SmokeReport:
 
 def _roll_back(cloud: Cloud, key: str) -> str:
     """Deploy the last good release again, and return a message about the result."""
-    last_good = cloud.bucket.last_good_release()
+    last_good = cloud.bucket.load_last_good_release()
     if last_good is None:
         return "There is no earlier release to restore. Run `carrel --cloud doctor`."
     manifest = _write_manifest(cloud, last_good.manifest)

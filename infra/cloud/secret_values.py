@@ -1,7 +1,7 @@
-"""Values of secrets, sent to Secret Manager in the body of a request.
+"""Reads and adds values of secrets in Secret Manager.
 
-Terraform creates the secrets but never sees a value, since its state would contain it in plain
-text.
+Terraform creates the secrets but never sees their values, because its state would contain them in
+plain text.
 """
 
 from __future__ import annotations
@@ -55,6 +55,6 @@ class SecretValues:
         self._api.post(_SERVICE, f"{self._parent}/{name}:addVersion", {"payload": {"data": data}})
 
 
-def random_access_secrets() -> str:
+def generate_access_secrets() -> str:
     """Generate a value for ACCESS_SECRETS, which is a JSON list of one random secret."""
     return json.dumps([secrets.token_urlsafe(_RANDOM_BYTES)])

@@ -33,12 +33,12 @@ SERVICES: Final = (
     "serviceusage.googleapis.com",
     "storage.googleapis.com",
 )
-"""Carrel uses these APIs. A newly enabled API needs some minutes until it answers and its service
-accounts have their roles. Therefore all of them are enabled first, before bundles are staged. One
-request enables up to 20 APIs
+"""The APIs that Carrel uses. After an API is enabled, minutes pass until it answers and its service
+accounts have their roles. So all APIs are enabled first, before bundles are staged. One request
+enables up to 20 APIs
 (https://cloud.google.com/service-usage/docs/reference/rest/v1/services/batchEnable)."""
 TELEMETRY_SERVICES: Final = ("cloudtrace.googleapis.com", "telemetry.googleapis.com")
-"""The APIs that store spans, if the deployment has TELEMETRY=gcp."""
+"""The APIs that store spans, which a deployment uses only with TELEMETRY=gcp."""
 _USAGE: Final = "serviceusage"
 _DISABLED: Final = "SERVICE_DISABLED"
 _MAX_SERVICES_PER_REQUEST: Final = 30
@@ -46,7 +46,7 @@ _MAX_SERVICES_PER_REQUEST: Final = 30
 (https://cloud.google.com/service-usage/docs/reference/rest/v1/services/batchGet)."""
 
 
-def project_number(api: GoogleApi, project: str) -> str:
+def look_up_project_number(api: GoogleApi, project: str) -> str:
     """Look up a project's number. Success proves that the project exists and is accessible.
 
     Raises:
@@ -65,8 +65,8 @@ def project_number(api: GoogleApi, project: str) -> str:
     return str(service["parent"]).removeprefix("projects/")
 
 
-def billing_account(api: GoogleApi, project: str) -> str | None:
-    """Return the id of a project's open billing account, or None if none is linked.
+def find_billing_account(api: GoogleApi, project: str) -> str | None:
+    """Return the id of a project's open billing account, or None if no open account is linked.
 
     https://cloud.google.com/billing/docs/reference/rest/v1/ProjectBillingInfo
     """
@@ -76,18 +76,18 @@ def billing_account(api: GoogleApi, project: str) -> str | None:
     return str(billing["billingAccountName"]).removeprefix("billingAccounts/")
 
 
-def link_billing_command(project: str) -> str:
-    """Return the command that links a billing account to a project."""
+def format_link_billing_command(project: str) -> str:
+    """Format the command that links a billing account to a project."""
     return f"gcloud billing projects link {project} --billing-account ACCOUNT_ID"
 
 
-def needed_services(deployment: Deployment) -> tuple[str, ...]:
-    """Return the APIs that a deployment uses."""
+def list_needed_services(deployment: Deployment) -> tuple[str, ...]:
+    """List the APIs that a deployment uses."""
     exports_to_google = deployment.settings.get("TELEMETRY") == "gcp"
     return (*SERVICES, *(TELEMETRY_SERVICES if exports_to_google else ()))
 
 
-def disabled_services(api: GoogleApi, project: str, services: Iterable[str]) -> list[str]:
+def find_disabled_services(api: GoogleApi, project: str, services: Iterable[str]) -> list[str]:
     """Return the disabled services among the given ones."""
     sorted_services = sorted(services)
     disabled: list[str] = []
@@ -103,9 +103,9 @@ def disabled_services(api: GoogleApi, project: str, services: Iterable[str]) -> 
 
 
 def enable_services(cloud: Cloud) -> None:
-    """Enable all services, and wait for those that the next steps need, which may take a minute."""
+    """Enable all services, and wait up to some minutes for those that the next steps need."""
     project = cloud.deployment.project
-    disabled = disabled_services(cloud.api, project, needed_services(cloud.deployment))
+    disabled = find_disabled_services(cloud.api, project, list_needed_services(cloud.deployment))
     if disabled:
         cloud.echo(f"  enabling {', '.join(disabled)}")
         cloud.api.await_operation(_USAGE, _enable(cloud.api, project, disabled))
@@ -117,7 +117,7 @@ def enable_services(cloud: Cloud) -> None:
 def _enable(api: GoogleApi, project: str, services: list[str]) -> dict[str, Any]:
     """Start to enable services, and return the operation.
 
-    Google's older reference says that a batch must name at least two services:
+    According to Google's older reference, a batch must name at least two services:
     https://googleapis.dev/ruby/google-api-client/v0.28.2/Google/Apis/ServiceusageV1/BatchEnableServicesRequest.html
     """
     parent = f"v1/projects/{project}/services"
@@ -133,9 +133,9 @@ def require_billing(cloud: Cloud) -> str:
         CommandFailed: The project has no open billing account.
     """
     project = cloud.deployment.project
-    account = billing_account(cloud.api, project)
+    account = find_billing_account(cloud.api, project)
     if account is None:
-        command = link_billing_command(project)
+        command = format_link_billing_command(project)
         raise CommandFailed(f"The project {project} has no open billing account. Next: {command}")
     return account
 
@@ -144,7 +144,7 @@ def add_budget(cloud: Cloud) -> Cloud:
     """Add the billing account to a new deployment that has a monthly budget."""
     if cloud.deployment.monthly_budget is None:
         return cloud
-    enable_services(cloud)  # the lookup of the billing account needs one of them
+    enable_services(cloud)  # looking up the billing account needs the Cloud Billing API
     account = {"billing_account": require_billing(cloud)}
     return replace(cloud, deployment=cloud.deployment.model_copy(update=account))
 

@@ -1,6 +1,6 @@
-"""Validates a deployment's settings before anything is deployed, as its functions do.
+"""Validates a deployment's settings, as its functions do, before anything is deployed.
 
-A function whose settings are not valid does not start, and only its log gives the reason.
+A function with invalid settings does not start, and only its log gives the reason.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _PROVIDERS: Final = ("vertex", "openai")
-"""Functions support these embedding providers. No bundle contains the local provider's model."""
+"""The embedding providers of functions. No bundle contains the model of the local provider."""
 _SAMPLE_URL: Final = "https://carrel-gateway-123456789012.europe-west1.run.app"
 
 
@@ -53,12 +53,12 @@ def require_valid_settings(
     except InvalidInput as error:
         raise CommandFailed(f"{file_name}: settings: {error.message}") from None
     except ValidationError as error:
-        sentences = (f"{problem}{example(name)}" for name, problem in problems(error))
+        sentences = (f"{problem}{format_example(name)}" for name, problem in problems(error))
         raise CommandFailed(f"{file_name}: settings: {'; '.join(sentences)}") from None
 
 
-def example(name: str) -> str:
-    """Return an example value for a list or an object setting, or an empty string."""
+def format_example(name: str) -> str:
+    """Format an example value for a list or an object setting; "" for other settings."""
     field = Settings.model_fields.get(name.lower())
     if not field or not field.examples:
         return ""

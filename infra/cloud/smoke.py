@@ -1,4 +1,4 @@
-"""The smoke test, which sends a client's typical first requests with the official MCP client."""
+"""Runs the smoke test: a client's typical first requests, sent with the official MCP client."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _resolve_endpoint(url: str) -> str:
 async def _is_healthy(http: httpx2.AsyncClient, endpoint: str, lines: list[str]) -> bool:
     """Return whether the gateway and all its parts are healthy.
 
-    The gateway calls the function of each tool, with the same authorization as for a tool call.
+    For its answer, the gateway calls each tool's function with the authorization of a tool call.
     """
     response = await http.get(httpx2.URL(endpoint).copy_with(path=_HEALTH_PATH))
     if response.status_code == httpx2.codes.OK:

@@ -1,6 +1,6 @@
 """The smoke test's access key, a read-only key of the user `smoke`.
 
-It is stored in a secret of Secret Manager, which Terraform creates and builds may read.
+The key is stored in a secret in Secret Manager, which Terraform creates and builds may read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ACCESS_DATABASE: Final = "access"
 
 
 def obtain_smoke_key(cloud: Cloud) -> str:
-    """Return the key from the environment or else the stored key, which is created if necessary.
+    """Return the key from the environment, or else the stored key, which is created if missing.
 
     A stored key is replaced if it was revoked or if its signing secret is no longer in use.
     """

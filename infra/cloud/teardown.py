@@ -18,12 +18,12 @@ _PRESERVED: Final = re.compile(
     r"|google_(firestore_(database|index|field)|storage_bucket|secret_manager_secret)\."
     r"|google_project_service\."
 )
-"""These resources are preserved unless data is deleted: databases, texts, the secrets that keys and
-sign-ins depend on, and Google's APIs, which other programs may use."""
+"""The resources that are preserved unless data is deleted: databases, texts, the secrets on which
+keys and sign-ins depend, and Google's APIs, which other programs may use."""
 
 
 def destroy(cloud: Cloud, *, data: bool) -> None:
-    """Delete all of Terraform's resources or, without `data`, all that are not preserved."""
+    """Delete all of Terraform's resources or, without `data`, only those not in `_PRESERVED`."""
     cloud.terraform.init()
     manifest = ensure_manifest(cloud)
     if data:
@@ -32,10 +32,10 @@ def destroy(cloud: Cloud, *, data: bool) -> None:
         # Databases, texts and secrets cannot be deleted until their protection is removed.
         cloud.terraform.apply(variables, manifest, (*DATABASES, *SECRETS, *TEXTS))
         cloud.terraform.destroy(variables, manifest)
-    elif addresses := [name for name in cloud.terraform.addresses() if not is_preserved(name)]:
+    elif addresses := [name for name in cloud.terraform.list_addresses() if not is_preserved(name)]:
         cloud.terraform.destroy(cloud.variables, manifest, addresses)
 
 
 def is_preserved(address: str) -> bool:
-    """Return whether a resource address is of a preserved resource or of a data source."""
+    """Return whether an address belongs to a preserved resource or to a data source."""
     return _PRESERVED.match(address) is not None

@@ -1,4 +1,4 @@
-"""Runs Terraform, which creates everything but the bucket that stores its state."""
+"""Runs Terraform, which creates all resources except the bucket that stores its state."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Terraform:
     backend: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
-    def version(self) -> str:
+    def require_version(self) -> str:
         """Return the version of Terraform.
 
         Raises:
@@ -75,10 +75,10 @@ class Terraform:
         self._run("init", "-input=false", "-no-color", "-reconfigure", *backend)
 
     def apply(self, variables: Path, manifest: Path, targets: Sequence[str] = ()) -> None:
-        """Create or update all resources, or `targets` and what they depend on.
+        """Create or update all resources, or only `targets` and the resources that they need.
 
         Raises:
-            CommandFailed: Terraform failed. The state contains the resources that it created.
+            CommandFailed: Terraform failed. The state contains the resources created before that.
         """
         self._run(
             "apply",
@@ -88,7 +88,7 @@ class Terraform:
         )
 
     def destroy(self, variables: Path, manifest: Path, targets: Sequence[str] = ()) -> None:
-        """Delete all resources, or `targets` and what depends on them."""
+        """Delete all resources, or only `targets` and the resources that depend on them."""
         self._run(
             "destroy",
             *_APPLY_OPTIONS,
@@ -96,20 +96,20 @@ class Terraform:
             *_format_targets(targets),
         )
 
-    def import_command(
+    def format_import_command(
         self, variables: Path, manifest: Path, address: str, resource_id: str
     ) -> str:
-        """Return the shell command that imports an existing resource into the state."""
+        """Format the shell command that imports an existing resource into the state."""
         inputs = [*_format_inputs(variables, manifest), address, resource_id]
         return shlex.join(["terraform", f"-chdir={self.folder}", "import", *inputs])
 
-    def outputs(self) -> dict[str, Any]:
-        """Return the configuration's outputs by name."""
+    def read_outputs(self) -> dict[str, Any]:
+        """Read the configuration's outputs, by name."""
         outputs = json.loads(self._read_output("output", "-json", "-no-color"))
         return {name: output["value"] for name, output in outputs.items()}
 
-    def addresses(self) -> list[str]:
-        """Return the addresses of all resources in the state."""
+    def list_addresses(self) -> list[str]:
+        """List the addresses of all resources in the state."""
         state = json.loads(self._read_output("show", "-json", "-no-color"))
         root = state.get("values", {}).get("root_module", {})
         return [resource["address"] for resource in root.get("resources", [])]
@@ -164,7 +164,7 @@ def _defer_interrupt() -> Iterator[None]:
 
 
 def _raise_failure(command: str, code: int, errors: str) -> None:
-    """Raise an error if the exit code says that a command failed."""
+    """Raise an error unless the exit code is 0."""
     if not code:
         return
     if lock := _LOCKED.search(errors):

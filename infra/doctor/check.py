@@ -1,4 +1,4 @@
-"""The checks of an installation, which are values, and the function that runs them."""
+"""Defines the checks of an installation as values, and runs them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CheckStatus(StrEnum):
     OK = "ok"
     WRONG = "wrong"
     OPTIONAL = "optional"
-    """The state of a check if something is missing that only some users need."""
+    """Something is missing that only some users need."""
 
 
 class CheckResult(NamedTuple):
@@ -30,7 +30,7 @@ class CheckResult(NamedTuple):
     Attributes:
         status: The outcome.
         message: What works, or what is wrong.
-        next_command: The command that helps if something is wrong, or several, one per line.
+        next_command: The commands that help if something is wrong, one per line.
     """
 
     status: CheckStatus
@@ -40,10 +40,10 @@ class CheckResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Check(Generic[SubjectT]):
-    """A check of one part of an installation.
+    """A check of one component of an installation.
 
     Attributes:
-        name: The name of the part.
+        name: The name of the component.
         run: Runs the check.
         required: Whether a failure skips all following checks.
     """
@@ -66,7 +66,7 @@ def failed(message: str, next_command: str) -> CheckResult:
 def run_checks(
     checks: Iterable[Check[SubjectT]], subject: SubjectT
 ) -> Iterator[tuple[Check[SubjectT], CheckResult]]:
-    """Run checks in order, up to the first required one that fails."""
+    """Run checks in order, and stop after a required check that fails."""
     for check in checks:
         result = _run_check(check, subject)
         yield check, result

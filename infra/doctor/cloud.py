@@ -1,4 +1,4 @@
-"""The checks of a deployment."""
+"""The doctor's checks of a deployment, in order."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from infra.cloud.secret_values import ACCESS_SECRETS, SecretValues
 from infra.cloud.services import (
-    billing_account,
-    disabled_services,
-    link_billing_command,
-    needed_services,
+    find_billing_account,
+    find_disabled_services,
+    format_link_billing_command,
+    list_needed_services,
 )
 from infra.doctor.check import Check, CheckResult, failed, passed
 from infra.doctor.firestore import DATABASES, EXPIRY, INDEXES
 from infra.doctor.gateway import ACCESS, HEALTH, METADATA
 from infra.doctor.jobs_and_embedding import EMBEDDING, EMBEDDING_SPACE, RUNS
-from infra.doctor.live_deployment import LiveDeployment, schedule_name, short_name
+from infra.doctor.live_deployment import LiveDeployment, get_schedule_name, get_short_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,14 +35,14 @@ def _check_project(live: LiveDeployment) -> CheckResult:
 
 def _check_billing(live: LiveDeployment) -> CheckResult:
     project = live.deployment.project
-    if account := billing_account(live.api, project):
+    if account := find_billing_account(live.api, project):
         return passed(f"billed to the account {account}")
-    return failed("no open billing account is linked", link_billing_command(project))
+    return failed("no open billing account is linked", format_link_billing_command(project))
 
 
 def _check_services(live: LiveDeployment) -> CheckResult:
-    services = needed_services(live.deployment)
-    disabled = disabled_services(live.api, live.deployment.project, services)
+    services = list_needed_services(live.deployment)
+    disabled = find_disabled_services(live.api, live.deployment.project, services)
     if not disabled:
         return passed(f"all {len(services)} are enabled")
     command = f"gcloud services enable {' '.join(disabled)} --project {live.deployment.project}"
@@ -60,13 +60,13 @@ def _check_secrets(live: LiveDeployment) -> CheckResult:
 def _check_functions(live: LiveDeployment) -> CheckResult:
     expected = live.manifest["functions"]
     existing = {
-        short_name(function).removeprefix("carrel-"): function for function in live.functions
+        get_short_name(function).removeprefix("carrel-"): function for function in live.functions
     }
     inactive = (key for key in existing if existing[key].get("state") != "ACTIVE")
     outdated = (
         key
         for key in expected.keys() & existing.keys()
-        if _bundle(existing[key]) != expected[key]["bundle"]
+        if _get_bundle(existing[key]) != expected[key]["bundle"]
     )
     problems = [
         *_format_names("missing", expected.keys() - existing.keys()),
@@ -79,17 +79,17 @@ def _check_functions(live: LiveDeployment) -> CheckResult:
     return passed(f"all {len(expected)} are active and of the last release")
 
 
-def _bundle(function: dict[str, Any]) -> str:
-    """Return the bundle from which a function was built.
+def _get_bundle(function: dict[str, Any]) -> str:
+    """Return the name of the bundle from which a function was built.
 
-    Terraform stores the bundle's name in a build variable, because `source` names Google's copy.
+    Terraform stores the name in a build variable, because `source` refers to Google's copy.
     """
     variables = function.get("buildConfig", {}).get("environmentVariables", {})
     return str(variables.get("CARREL_BUNDLE", ""))
 
 
 def _format_names(label: str, names: Iterable[str]) -> list[str]:
-    """Return one line with the label and the sorted names, or no line if there are no names."""
+    """Return a line with the label and the sorted names, or no line if there are no names."""
     sorted_names = sorted(names)
     return [f"{label}: {', '.join(sorted_names)}"] if sorted_names else []
 
@@ -115,7 +115,7 @@ def _check_invokers(live: LiveDeployment) -> CheckResult:
 
 def _check_schedules(live: LiveDeployment) -> CheckResult:
     schedules = live.schedules
-    expected = set(map(schedule_name, live.job_names()))
+    expected = set(map(get_schedule_name, live.list_scheduled_jobs()))
     existing = expected & schedules.keys()
     disabled = (name for name in existing if schedules[name]["state"] != "ENABLED")
     problems = [

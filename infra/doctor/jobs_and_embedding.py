@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from infra.doctor.check import Check, CheckResult, CheckStatus, failed, passed
-from infra.doctor.live_deployment import schedule_name
+from infra.doctor.live_deployment import get_schedule_name
 from infra.doctor.local import embed_sample
 from shared.core.dates import utc_now
 from shared.firestore.runs import Runs, RunState
@@ -22,7 +22,7 @@ _FAILED_STATES: Final = frozenset({RunState.STOPPED, RunState.DIED})
 
 
 def _check_runs(live: LiveDeployment) -> CheckResult:
-    names = live.job_names()
+    names = live.list_scheduled_jobs()
     last_runs = dict(zip(names, asyncio.run(_load_last_runs(live, names)), strict=True))
     failed_jobs = [name for name, run in last_runs.items() if run and run.state in _FAILED_STATES]
     jobs_without_run = [name for name, run in last_runs.items() if run is None]
@@ -30,7 +30,7 @@ def _check_runs(live: LiveDeployment) -> CheckResult:
     idle_jobs = [name for name in jobs_without_run if name not in new_jobs]
     if failed_jobs or idle_jobs:
         commands = [f"carrel --cloud jobs show {name}" for name in failed_jobs]
-        commands += [_run_command(live, name) for name in idle_jobs]
+        commands += [_format_run_command(live, name) for name in idle_jobs]
         problems = [f"last run failed: {', '.join(failed_jobs)}"] * bool(failed_jobs)
         problems += [f"no run in the last 30 days: {', '.join(idle_jobs)}"] * bool(idle_jobs)
         return failed("; ".join(problems), "\n".join(commands))
@@ -41,11 +41,11 @@ def _check_runs(live: LiveDeployment) -> CheckResult:
 
 
 def _awaits_first_run(live: LiveDeployment, name: str) -> bool:
-    """Return whether the first scheduled run of a job is in the future.
+    """Return whether a job has not been scheduled to run before.
 
     https://cloud.google.com/scheduler/docs/reference/rest/v1/projects.locations.jobs
     """
-    schedule = live.schedules.get(schedule_name(name), {})
+    schedule = live.schedules.get(get_schedule_name(name), {})
     next_run_at = schedule.get("scheduleTime")
     return (
         next_run_at is not None
@@ -54,9 +54,9 @@ def _awaits_first_run(live: LiveDeployment, name: str) -> bool:
     )
 
 
-def _run_command(live: LiveDeployment, name: str) -> str:
+def _format_run_command(live: LiveDeployment, name: str) -> str:
     options = f"--project {live.deployment.project} --location {live.deployment.region}"
-    return f"gcloud scheduler jobs run {schedule_name(name)} {options}"
+    return f"gcloud scheduler jobs run {get_schedule_name(name)} {options}"
 
 
 async def _load_last_runs(live: LiveDeployment, names: list[str]) -> list[Run | None]:
@@ -82,11 +82,11 @@ def _check_embedding_space(live: LiveDeployment) -> CheckResult:
     if state.space is None:
         return passed("nothing is embedded yet")
     if state.space != configured:
-        message = f"texts are embedded with {state.space}, but the settings say {configured}"
+        message = f"texts are embedded with {state.space}, but {configured} is configured"
         return failed(message, "carrel --cloud jobs run reembed")
     dimension = live.deployment.embedding_dimension
     if embedder.dimension != dimension:
-        message = f"vectors have {embedder.dimension} dimensions, but the indexes {dimension}"
+        message = f"vectors have {embedder.dimension} dimensions, but the indexes have {dimension}"
         command = "correct embedding_dimension in deployment.tfvars.json, then carrel deploy"
         return failed(message, command)
     return passed(f"{embedder.model} with {embedder.dimension} dimensions, as the stored vectors")

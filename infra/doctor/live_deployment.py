@@ -1,4 +1,4 @@
-"""A deployment in the cloud, which the doctor's checks inspect."""
+"""The deployment in the cloud that the doctor's checks inspect."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from infra.cloud.errors import CommandFailed
-from infra.cloud.services import project_number
+from infra.cloud.services import look_up_project_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +28,8 @@ class LiveDeployment:
         settings: The functions' settings.
         sign_in: Connects to Google's APIs as the person at the terminal.
         open_bucket: Connects to the deployment's bucket.
-        indexes: The path of the file of indexes, by database name.
-        address: The gateway's URL, or an empty string if it follows from the deployment.
+        indexes: The path of the index file, by database name.
+        address: The gateway's URL; "" if it is derived from the deployment.
     """
 
     deployment: Deployment
@@ -47,7 +47,7 @@ class LiveDeployment:
     @cached_property
     def number(self) -> str:
         """The project's number."""
-        return project_number(self.api, self.deployment.project)
+        return look_up_project_number(self.api, self.deployment.project)
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class LiveDeployment:
         Raises:
             CommandFailed: No release has passed yet.
         """
-        release = self.open_bucket().last_good_release()
+        release = self.open_bucket().load_last_good_release()
         if release is None:
             raise CommandFailed("No release has passed its smoke test yet. Next: carrel deploy")
         return release.manifest
@@ -65,13 +65,15 @@ class LiveDeployment:
     def functions(self) -> list[dict[str, Any]]:
         """Carrel's functions, in the format of the Cloud Functions API."""
         functions = self.api.get_all("cloudfunctions", f"v2/{self.location}/functions", "functions")
-        return [function for function in functions if short_name(function).startswith("carrel-")]
+        return [
+            function for function in functions if get_short_name(function).startswith("carrel-")
+        ]
 
     @cached_property
     def schedules(self) -> dict[str, dict[str, Any]]:
         """The jobs of Cloud Scheduler by name, in the format of its API."""
         schedules = self.api.get_all("cloudscheduler", f"v1/{self.location}/jobs", "jobs")
-        return {short_name(schedule): schedule for schedule in schedules}
+        return {get_short_name(schedule): schedule for schedule in schedules}
 
     @property
     def location(self) -> str:
@@ -86,17 +88,17 @@ class LiveDeployment:
             configured or f"https://carrel-gateway-{self.number}.{self.deployment.region}.run.app"
         )
 
-    def job_names(self) -> list[str]:
-        """Return the jobs that have a schedule."""
+    def list_scheduled_jobs(self) -> list[str]:
+        """List the names of the jobs that have a schedule."""
         functions = self.manifest["functions"].values()
         return [function["name"] for function in functions if function.get("schedule")]
 
 
-def schedule_name(job: str) -> str:
+def get_schedule_name(job: str) -> str:
     """Return the name of a job's schedule in Cloud Scheduler."""
     return f"carrel-{job.replace('_', '-')}"
 
 
-def short_name(resource: dict[str, Any]) -> str:
+def get_short_name(resource: dict[str, Any]) -> str:
     """Return the last part of a resource's name."""
     return str(resource["name"]).rpartition("/")[2]

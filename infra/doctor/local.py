@@ -1,4 +1,4 @@
-"""The checks of this machine: the programs that local runs need, their data, and the gateway."""
+"""The doctor's checks of this machine: programs for local runs, their data, and the gateway."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Machine:
         port: The port of the gateway.
         state: The folder with the data of local runs.
         programs: The folder of programs that Carrel fetched.
-        emulator_port: The port of a database that starts.
+        emulator_port: The port that a new database would use.
         python: The version of Python.
     """
 
@@ -46,7 +46,7 @@ class Machine:
     port: int = 8080
     state: Path = local_database.STATE
     programs: Path = PROGRAMS
-    emulator_port: int = field(default_factory=local_database.emulator_port)
+    emulator_port: int = field(default_factory=local_database.get_emulator_port)
     python: tuple[int, ...] = sys.version_info[:3]
 
 
@@ -79,7 +79,7 @@ def _check_state(machine: Machine) -> CheckResult:
 
 
 def _check_database(machine: Machine) -> CheckResult:
-    if host := StateFolder(machine.state).serving_address():
+    if host := StateFolder(machine.state).get_address():
         return passed(f"runs at {host}")
     if is_listening(f"127.0.0.1:{machine.emulator_port}"):
         message = f"another program listens on port {machine.emulator_port}"
@@ -89,9 +89,9 @@ def _check_database(machine: Machine) -> CheckResult:
 
 def _check_contents(machine: Machine) -> CheckResult:
     state = StateFolder(machine.state)
-    if state.saved_at():
+    if state.get_saved_at():
         return passed(f"saved in {state.data}")
-    if state.serving_address():
+    if state.get_address():
         return passed("not saved yet: the database saves every five minutes")
     return failed("the knowledge base is empty", f"{run_command()}, which loads a sample")
 

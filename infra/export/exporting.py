@@ -34,25 +34,25 @@ if TYPE_CHECKING:
     from shared.knowledge.source_repository import StoredSource
 
 FILES: Final = ("knowledge-*.jsonl", "traces.jsonl", "tasks.jsonl", "markdown")
-"""Patterns of what an export writes beside its manifest."""
+"""Patterns of the files that an export contains beside its manifest."""
 PART_BYTES: Final = 64_000_000
-"""A file of sources ends with the source that reaches this size. Ingest reads up to 256 MB."""
+"""A new file of sources begins when a file exceeds this size. Ingest reads up to 256 MB a file."""
 _SOURCES: Final = 8
-"""The first chunks of this many sources are read at once."""
+"""The number of sources whose first chunks are read at once."""
 _CHUNKS: Final = 50
-"""A page of chunks, which are in memory together."""
+"""The number of chunks in a page."""
 _ENTRIES: Final = 100
-"""A page of traces or tasks."""
+"""The number of traces or tasks in a page."""
 _TASKS: Final = TaskFilter([TaskStatus.OPEN, TaskStatus.COMPLETED])
 
 
 @dataclass(slots=True)
 class ExportReport:
-    """What was written.
+    """The contents of an export.
 
     Attributes:
         counts: The numbers of sources, passages, traces and tasks.
-        incomplete: The ids of sources that had another number of chunks than they should.
+        incomplete: The ids of sources whose number of chunks differs from the number they record.
     """
 
     counts: dict[str, int] = field(
@@ -66,12 +66,12 @@ async def export_all(
 ) -> ExportReport:
     """Write all sources, and the traces and tasks of a user, to an empty folder.
 
-    At most some pages are in memory at a time.
+    Documents are read in pages, so memory does not grow with the knowledge base.
 
     Args:
         database: The database.
-        folder: The folder.
-        user: The user whose traces and tasks are written, if any.
+        folder: The empty folder.
+        user: The user whose traces and tasks are written, or None to write none.
         advance: Called with the number of sources that were written since the last call.
     """
     report = ExportReport()
@@ -89,7 +89,7 @@ async def export_all(
 
 
 class _Knowledge:
-    """Writes the sources, as lines and as Markdown."""
+    """Writes the sources twice: as JSON lines to restore them, and as Markdown for people."""
 
     def __init__(self, database: Database, folder: Path, report: ExportReport) -> None:
         self._sources = Sources(database)
@@ -115,7 +115,7 @@ class _Knowledge:
                         lines = self._open_next_part()
                     lines.write(_to_line(source_line(source, note)))
                     await self._write_chunks(source, page, lines)
-                    index.write(markdown.index_entry(source))
+                    index.write(markdown.format_index_entry(source))
                 advance(len(entries))
                 after = entries[-1][0].source_id
         lines.close()
@@ -132,14 +132,14 @@ class _Knowledge:
     async def _write_chunks(
         self, source: StoredSource, page: list[Chunk], lines: BufferedWriter
     ) -> None:
-        name = markdown.file_name(source.source_id)
+        name = markdown.get_file_name(source.source_id)
         count = end = 0
         with (self._folder / "markdown" / "sources" / name).open("w", encoding="utf-8") as text:
-            text.write(markdown.front_matter(source, self._producer))
+            text.write(markdown.format_front_matter(source, self._producer))
             while page:
                 for chunk in page:
                     lines.write(_to_line(chunk_line(chunk, source)))
-                    text.write(markdown.passage(chunk, source, end))
+                    text.write(markdown.format_passage(chunk, source, end))
                     end = chunk.end
                 count += len(page)
                 first = page[-1].position + 1

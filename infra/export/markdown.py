@@ -1,7 +1,8 @@
-"""Sources as Markdown for people: a bundle of the Open Knowledge Format 0.2.
+"""Formats sources as Markdown for people, as a bundle of the Open Knowledge Format 0.2.
 
-Each source is a concept: a file with YAML front matter, of which `type` is required. `index.md`
-lists them. https://github.com/GoogleCloudPlatform/knowledge-catalog/blob/main/okf/SPEC.md
+In the format's terms, each source is a concept: a file with YAML front matter, in which `type` is
+required. `index.md` lists the files.
+https://github.com/GoogleCloudPlatform/knowledge-catalog/blob/main/okf/SPEC.md
 """
 
 from __future__ import annotations
@@ -22,27 +23,27 @@ if TYPE_CHECKING:
 INDEX_HEAD: Final = '---\nokf_version: "0.2"\n---\n\n# Sources\n\n'
 _SAFE: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _RESERVED: Final = re.compile(r"index|log|con|prn|aux|nul|com[0-9]|lpt[0-9]")
-"""Names that the format, or Windows, keeps for itself."""
+"""File names that the format or Windows reserves."""
 _LINK_TEXT: Final = re.compile(r"([\\\[\]])")
 
 
-def file_name(source_id: str) -> str:
-    """Return the name of a source's file: its id, also on file systems that ignore case."""
+def get_file_name(source_id: str) -> str:
+    """Return the name of a source's file, which is unique even if the file system ignores case."""
     name = source_id.lower()
     if name != source_id or not _SAFE.fullmatch(name) or _RESERVED.fullmatch(name):
         name = f"{name}-{hashlib.sha256(source_id.encode()).hexdigest()[:16]}"
     return f"{name}.md"
 
 
-def index_entry(source: StoredSource) -> str:
-    """Return the line of a source in the index."""
+def format_index_entry(source: StoredSource) -> str:
+    """Format the line of a source in the index."""
     title = _LINK_TEXT.sub(r"\\\1", source.title)
     author = f"{source.author}, " if source.author else ""
-    return f"* [{title}](sources/{file_name(source.source_id)}) - {author}{source.category}\n"
+    return f"* [{title}](sources/{get_file_name(source.source_id)}) - {author}{source.category}\n"
 
 
-def front_matter(source: StoredSource, producer: str) -> str:
-    """Return the front matter and the heading of a source.
+def format_front_matter(source: StoredSource, producer: str) -> str:
+    """Format the front matter and the heading of a source.
 
     Args:
         source: The source.
@@ -64,13 +65,13 @@ def front_matter(source: StoredSource, producer: str) -> str:
     return f"---\n{block}---\n\n# {source.title}\n"
 
 
-def passage(chunk: Chunk, source: StoredSource, previous_end: int) -> str:
-    """Return a passage with its card, without what the previous one has said already.
+def format_passage(chunk: Chunk, source: StoredSource, previous_end: int) -> str:
+    """Format a passage with its card, without the text that the previous passage contains, too.
 
     Args:
         chunk: The passage.
-        source: Its source.
-        previous_end: The offset after the previous passage in the source's text.
+        source: The source of the passage.
+        previous_end: The offset in the source's text at which the previous passage ends.
     """
     text = chunk.content[max(0, previous_end - chunk.start) :].strip()
     return (
@@ -79,7 +80,7 @@ def passage(chunk: Chunk, source: StoredSource, previous_end: int) -> str:
 
 
 def _iterate_remarks(chunk: Chunk, source: StoredSource) -> Iterator[str]:
-    """Yield what is known of a passage, as a quotation."""
+    """Yield the date, tags, links and card of a passage, as lines of a quotation."""
     tags = [tag for tag in chunk.tags if tag not in source.tags]
     own_page = chunk.readwise_url if chunk.readwise_url != source.readwise_url else None
     facts = [

@@ -1,4 +1,4 @@
-"""A folder that is replaced as a whole, or not at all."""
+"""Replaces a folder as a whole, or not at all."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def replaced_folder(target: Path, manifest: str, others: Sequence[str]) -> Iterator[Path]:
-    """Yield an empty folder that takes the place of `target` when the block ends without an error.
+def replace_folder(target: Path, manifest: str, others: Sequence[str]) -> Iterator[Path]:
+    """Yield an empty folder that replaces `target` when the block ends without an error.
 
-    A killed process leaves `target` as it was, and a hidden folder beside it, which the next call
-    deletes. If it dies between the two renames, `target` is the hidden folder until then.
+    If the process is killed, `target` stays unchanged, and the next call deletes the hidden folder
+    that is left beside it. If the process is killed between the two renames at the end, the former
+    `target` has a hidden name until the next call restores it.
 
     Args:
-        target: A folder that is missing, empty, or an earlier one.
-        manifest: The name of the file by which an earlier one is recognised.
-        others: Patterns of the other names that an earlier one has.
+        target: A folder that is missing, empty, or was written by an earlier call.
+        manifest: The name of the file by which a folder of an earlier call is recognised.
+        others: Patterns of all other names in such a folder.
 
     Raises:
-        InvalidInput: `target` is something else.
-        Conflict: Another process is replacing a folder beside it.
+        InvalidInput: `target` is a file, or a folder with other contents.
+        Conflict: Another process is replacing a folder with the same parent.
     """
     target = target.resolve()
     new = target.with_name(f".{target.name}.carrel-new")
@@ -59,13 +60,13 @@ def replaced_folder(target: Path, manifest: str, others: Sequence[str]) -> Itera
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold a lock on a folder, which ends with the process."""
+    """Hold a lock on a folder, which is released even if the process is killed."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            message = f"Another export writes to {folder}. Try again when it has ended."
+            message = f"Another export is writing to {folder}. Try again when it has ended."
             raise Conflict(message) from error
         yield
     finally:
@@ -73,7 +74,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _put_back(former: Path, target: Path) -> None:
-    """Undo the first of the two renames, if the second did not follow."""
+    """Undo the first of the two renames if the second did not follow."""
     if former.exists() and not target.exists():
         former.rename(target)
 
@@ -82,16 +83,16 @@ def _require_replaceable(target: Path, manifest: str, others: Sequence[str]) -> 
     if not target.exists():
         return
     if not target.is_dir():
-        raise InvalidInput(f"{target} is not a folder. Give a new or an empty one.")
+        raise InvalidInput(f"{target} is not a folder. Give a new or an empty folder.")
     if any(target.iterdir()) and not (target / manifest).is_file():
         raise InvalidInput(
-            f"{target} has files and is no export of Carrel. Give a new or an empty folder."
+            f"{target} contains files and is not a Carrel export. Give a new or an empty folder."
         )
     patterns = (manifest, *others)
     names = sorted(path.name for path in target.iterdir())
     added = [name for name in names if not any(fnmatch(name, pattern) for pattern in patterns)]
     if added:
         raise InvalidInput(
-            f"{target} also has {', '.join(added[:5])}, which a new export would delete. Move that"
-            " elsewhere, or give another folder."
+            f"{target} also contains {', '.join(added[:5])}, which a new export would delete. Move"
+            " these files elsewhere, or give another folder."
         )

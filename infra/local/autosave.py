@@ -1,4 +1,4 @@
-"""Saves the emulator's data, which is only in memory, to disk every few minutes."""
+"""Saves the emulator's data, which the emulator keeps only in memory, every few minutes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DATABASES: Final = ("(default)", "access")
-"""These databases are saved: the knowledge base with users' data, and the credentials."""
+"""The databases that are saved: the knowledge base with users' data, and the credentials."""
 MIN_PAUSE_SECONDS: Final = 300.0
-"""The pause between two saves is at least this long."""
+"""The minimum pause between two saves."""
 PAUSE_FACTOR: Final = 20
-"""The pause between two saves is at least this multiple of the duration of the first one."""
+"""The pause after a save is at least this multiple of the save's duration."""
 RETRY_SECONDS: Final = 5.0
-"""A failed save is retried after this time."""
+"""The pause before a failed save is retried."""
 
 
 def load_databases(host: str, data: Path, project: str = PROJECT) -> None:

@@ -1,4 +1,4 @@
-"""Calls tools with the official MCP client, for the commands that call tools."""
+"""Calls tools with the official MCP client, for commands such as `carrel search`."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class CallFailed(Exception):
     """A call failed; the message is the server's answer.
 
     Attributes:
-        code: The error's code, or an empty string if the server does not know the tool.
+        code: The error code; "" if the server does not know the tool.
         reason: What is wrong and what to do next, for people.
     """
 
     def __init__(self, answer: str) -> None:
-        """Store an answer: JSON with the error, or a message."""
+        """Parse the server's answer, which is JSON with the error, or else a message."""
         super().__init__(answer)
         error = json.loads(answer)["error"] if answer.startswith("{") else {"message": answer}
         self.code: str = error.get("code", "")

@@ -1,7 +1,7 @@
 """Writes constraints.txt, with the newest compatible versions of all dependencies.
 
-`make lock` runs it with the oldest Python that Carrel supports, because versions that a newer
-Python selects may not install on the oldest.
+`make lock` runs this module with the oldest Python that Carrel supports, because versions that a
+newer Python selects may not install on the oldest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DEV_HEADER: Final = "# To test and check it, as well:\n"
 
 
 def main() -> None:
-    """Resolve the dependencies, and with them the extra `dev`, and write the file."""
+    """Resolve the dependencies, including the extra `dev`, and write constraints.txt."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     oldest = project["requires-python"].removeprefix(">=")
     _require_oldest_python(".".join(oldest.split(".")[:2]))
@@ -55,7 +55,7 @@ def format_constraints(pins: Mapping[str, str], run_names: Collection[str]) -> s
 
 
 def count_distributions(*, is_dev: bool) -> int:
-    """Count the distributions that are needed to run Carrel, or with `is_dev` to test it too."""
+    """Count the distributions that Carrel needs to run or, with `is_dev`, also to be tested."""
     text = CONSTRAINTS.read_text()
     return (text if is_dev else text.partition(DEV_HEADER)[0]).count("==")
 

@@ -1,11 +1,12 @@
 """Runs the Firestore emulator, and exports and imports its databases.
 
-The emulator is one Java archive. Run directly, it starts in half the time of `gcloud emulators
-firestore start`, and needs only one process.
+The emulator is one Java archive. Run directly, it needs only one process and starts in half the
+time of `gcloud emulators firestore start`.
 
-Its data is in memory. Its option `--export-on-exit` writes nothing if a signal ends the emulator,
-and otherwise only one of several databases. Therefore this module sends requests to its service
-`google.firestore.emulator.v1`, which exports and imports any database by name.
+The emulator keeps its data in memory. Its option `--export-on-exit` writes nothing if a signal ends
+the emulator, and otherwise exports only one of several databases. So this module sends requests to
+the emulator's service `google.firestore.emulator.v1`, which exports and imports any database by
+name.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ LOOPBACK: Final = "127.0.0.1"
 PROJECT: Final = "carrel-local"
 START_SECONDS: Final = 60.0
 REQUEST_SECONDS: Final = 300.0
-"""An export or import times out after this time. 500 chunks with vectors take about a second."""
+"""The time limit of an export or import. 500 chunks with vectors take about a second."""
 _PROBE_BYTES: Final = 2**20
-"""A test write of this size reveals why the emulator could not write."""
+"""The size of the test write that reveals why the emulator could not write."""
 
 # The pipe on standard input ends when this process closes it or dies, even by SIGKILL. A background
-# shell waits for the end, and then stops the emulator, whose process id is $$.
+# shell waits for that, and then stops the emulator, whose process id is $$.
 _EXIT_WITH_PARENT: Final = """
 exec 3<&0
 (
@@ -58,7 +59,7 @@ class PortTaken(EmulatorError):
 
 @contextmanager
 def run_emulator(port: int | None = None) -> Iterator[str]:
-    """Run the emulator until the block ends or this process dies. What is missing is fetched.
+    """Run the emulator until the block ends or this process dies, and fetch missing programs.
 
     Args:
         port: The port on the loopback address; by default any free one.
@@ -178,7 +179,7 @@ def _export(host: str, folder: Path, project: str, database: str) -> None:
             _flush(path)
         (temporary / name).rename(folder / name)
     except EmulatorError:
-        # The emulator does not report the reason. A write by this process raises it.
+        # The emulator does not report the reason, but a write by this process raises it.
         (temporary / "probe").write_bytes(bytes(_PROBE_BYTES))
         raise
     finally:

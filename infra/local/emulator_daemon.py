@@ -1,8 +1,8 @@
 """The daemon that runs the local database. It starts with the first client and stops with the last.
 
-Every client, such as `make run` or `carrel stdio`, holds a shared lock on one file. The daemon
-waits for the exclusive lock. A client that ends, even by a crash, therefore neither affects the
-other clients nor loses data. If the data cannot be saved, the daemon runs until it can.
+Every client, such as `make run` or `carrel stdio`, holds a shared lock on one file, and the daemon
+waits for the exclusive lock. So a client that ends, even by a crash, neither affects other clients
+nor loses data. If the data cannot be saved, the daemon runs until saving succeeds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 ORPHAN_SECONDS: Final = 15.0
-"""The emulator of a killed daemon ends by itself within this time."""
+"""The time within which the emulator of a killed daemon ends by itself."""
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -81,7 +81,7 @@ class StateFolder:
     def unsaved_lock(self) -> Path:
         """The lock that the daemon holds from a failed save until the next successful one.
 
-        The file contains the reason of the failure.
+        The file contains the reason for the failure.
         """
         return self.path / "unsaved"
 
@@ -90,7 +90,7 @@ class StateFolder:
         """The file that contains the daemon's errors until a client reports them."""
         return self.path / "keeper.log"
 
-    def saved_at(self) -> datetime | None:
+    def get_saved_at(self) -> datetime | None:
         """Return when the knowledge base was last saved, in local time, or None if it never was."""
         exports = find_exports(self.data / "(default)")
         return datetime.fromtimestamp(exports[-1].stat().st_mtime).astimezone() if exports else None
@@ -105,11 +105,11 @@ class StateFolder:
             self.clients_lock, fcntl.LOCK_SH
         )
 
-    def serving_address(self) -> str | None:
-        """Return the host:port of the running database, or return None.
+    def get_address(self) -> str | None:
+        """Return the host:port of the running database, or None if no database is running.
 
-        The address file alone does not prove that the database runs, because a killed daemon does
-        not delete it.
+        The address file alone does not prove that a database is running, because a killed daemon
+        does not delete the file.
         """
         try:
             host = self.address_file.read_text()
@@ -117,15 +117,15 @@ class StateFolder:
             return None
         return host if host and self.has_daemon() else None
 
-    def save_failure(self) -> str | None:
-        """Return the reason why the last save failed, or None if it succeeded."""
+    def get_save_failure(self) -> str | None:
+        """Return why the last save failed, or None if it succeeded."""
         if is_free(self.unsaved_lock, fcntl.LOCK_SH):
             return None
         return self.unsaved_lock.read_text() or "its disk may be full"
 
 
 def run_daemon(state: StateFolder, port: int) -> None:
-    """Run the database until no client is left, and save it before a new client can connect.
+    """Run the database until no client is connected, and save it before a new client can connect.
 
     Raises:
         EmulatorError: The database did not start.
@@ -168,7 +168,7 @@ def _serve(
             pause = RETRY_SECONDS
             time.sleep(pause)
     except SystemExit as end:
-        if not end.code and not try_to_save():  # a code means that the emulator is dead
+        if not end.code and not try_to_save():  # an exit code means that the emulator is dead
             sys.exit("Changes since the last save are lost: they could not be saved.")
         raise
     finally:
@@ -177,7 +177,7 @@ def _serve(
 
 
 def _try_to_save(state: StateFolder, host: str, unsaved_lock: TextIO) -> bool:
-    """Save the data, and return whether that succeeded. `unsaved_lock` is held after a failure."""
+    """Save the data; return whether that succeeded. After a failure, `unsaved_lock` is held."""
     # No signal may interrupt a save.
     signals = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     try:
@@ -210,7 +210,7 @@ def _stop(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _fail(_signal: int, _frame: FrameType | None) -> None:
-    # Written here because a failed export may replace the message of the exit.
+    # The message is written here, because a failed export may replace the exit's own message.
     sys.stderr.write(
         "The Firestore emulator died. Changes since the last save, some minutes ago, are lost.\n"
     )

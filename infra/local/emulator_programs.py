@@ -34,10 +34,10 @@ GET_EMULATOR: Final = """\
   no gcloud yet   brew install --cask gcloud-cli, or https://cloud.google.com/sdk/docs/install
   npm             npx firebase-tools setup:emulators:firestore
 """
-"""Commands that install the emulator, any one of which is enough."""
+"""Commands that install the emulator. One of them is enough."""
 
 _ARCHIVES: Final = "cloud-firestore-emulator-*.jar"
-"""The names of the emulator's archive in the folder of firebase-tools, and in ours."""
+"""The pattern of the archive's name in the folder of firebase-tools, and in Carrel's."""
 
 
 class EmulatorError(Exception):
@@ -45,7 +45,7 @@ class EmulatorError(Exception):
 
 
 class EmulatorMissing(EmulatorError):
-    """This machine has no emulator, or no Java that is new enough. `emulator_setup` gets them."""
+    """The emulator, or a new enough Java, is missing. `emulator_setup` fetches both."""
 
 
 def find_emulator(environ: Mapping[str, str] = os.environ, programs: Path = PROGRAMS) -> list[str]:
@@ -54,7 +54,7 @@ def find_emulator(environ: Mapping[str, str] = os.environ, programs: Path = PROG
     Args:
         environ: The environment variables. JAVA_HOME, PATH, FIREBASE_EMULATORS_PATH and HOME
             locate Java and the emulator.
-        programs: The folder of programs that `emulator_setup` fetched, which come last.
+        programs: The folder of programs that `emulator_setup` fetched, which is searched last.
 
     Raises:
         EmulatorMissing: The emulator, or a Java that is new enough for it, is missing.
@@ -71,7 +71,7 @@ def find_emulator(environ: Mapping[str, str] = os.environ, programs: Path = PROG
 
 
 def find_archive(environ: Mapping[str, str], programs: Path) -> Path | None:
-    """Return the emulator's archive. The arguments are those of `find_emulator`."""
+    """Find the emulator's archive. See `find_emulator` for the arguments."""
     candidates = [
         _find_gcloud_archive(environ),
         *_find_firebase_archives(environ),
@@ -81,7 +81,7 @@ def find_archive(environ: Mapping[str, str], programs: Path) -> Path | None:
 
 
 def read_required_java(archive: Path) -> int:
-    """Return the oldest version of Java that runs an emulator.
+    """Return the oldest major version of Java that runs the emulator in an archive.
 
     Raises:
         EmulatorMissing: The archive is damaged.
@@ -98,7 +98,7 @@ def read_required_java(archive: Path) -> int:
 
 
 def find_java(environ: Mapping[str, str], required: int, programs: Path) -> str | None:
-    """Return the path of a Java of this version or newer. The arguments are `find_emulator`'s."""
+    """Find a Java of the required version or newer. See `find_emulator` for other arguments."""
     home = environ.get("JAVA_HOME")
     folders = (
         f"{home}/bin" if home else "",

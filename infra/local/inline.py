@@ -21,7 +21,7 @@ class InlineDispatcher:
     """Calls each tool's handler directly."""
 
     def __init__(self, app: App, available: Sequence[Tool[Any, Any]] = ()) -> None:
-        """Serve the available tools, by default all of Carrel's, with the resources of an app."""
+        """Store the app's resources, and the tools to serve: by default, all tools."""
         self._app = app
         self._tools = {tool.name: tool for tool in available or tools()}
 
@@ -30,7 +30,7 @@ class InlineDispatcher:
         return await invoke(self._tools[tool.name], request, self._app)
 
     async def health(self) -> dict[str, str]:
-        """Check the database, the only part that calls depend on."""
+        """Check the database, the only service on which calls depend."""
         try:
             await self._app.ping()
         except CarrelError as error:

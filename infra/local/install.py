@@ -2,10 +2,11 @@
 
 Usage: python -m infra.local.install [dev]
 
-With `dev`, it also installs what only tests and checks need.
+With `dev`, the packages that only tests and checks need are installed, too.
 
-uv installs in seconds if it is on PATH, and shows its own progress. By itself, pip prints either
-nothing or several lines for each of a hundred packages.
+If uv is on PATH, it installs in seconds and shows its own progress. Otherwise pip installs. This
+module shows the progress of pip, which itself prints either nothing or several lines for each of a
+hundred packages.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ _WHEEL: Final = re.compile(
 _CHOSEN: Final = re.compile(r"\s*Collecting ([\w.-]+)")
 _PRESENT: Final = re.compile(r"Requirement already satisfied: ([\w.-]+)()")
 _PACKAGES_PER_LINE: Final = 10
-"""Without a terminal, one line of progress is printed for this many packages."""
+"""Without a terminal, a line of progress is printed after this many packages."""
 _POLL_SECONDS: Final = 0.2
 _FAILURE_ADVICE: Final = (
     "The installation failed. Check the network (behind a proxy, set HTTPS_PROXY) and the disk (700"
     " MB are needed), and run the same command again."
 )
 _INTERRUPTED_STATUS: Final = 130
-"""Programs exit with this status after Ctrl-C."""
+"""The conventional exit status after Ctrl-C."""
 
 
 def main() -> None:
@@ -51,7 +52,7 @@ def main() -> None:
     is_dev = sys.argv[1:] == ["dev"]
     arguments = ["-c", str(CONSTRAINTS), "-e", f"{ROOT}[dev]" if is_dev else str(ROOT)]
     purpose = "to test and check Carrel" if is_dev else "to run Carrel"
-    print(f"Installing into .venv what is needed {purpose} ...", flush=True)  # noqa: T201
+    print(f"Installing the packages {purpose} into .venv ...", flush=True)  # noqa: T201
     try:
         if not _run_uv(arguments):
             _run_pip(arguments, count_distributions(is_dev=is_dev))
@@ -66,7 +67,7 @@ def find_installer(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     uv = shutil.which("uv", path=environ.get("PATH", ""))
     if uv:
         return (uv, *_UV_ARGUMENTS)
-    # An environment that uv made has no pip. Carrel depends on uv, so it is there then.
+    # An environment that uv created has no pip, but contains uv, on which Carrel depends.
     return PIP if find_spec("pip") else (sys.executable, "-m", "uv", *_UV_ARGUMENTS)
 
 
@@ -77,8 +78,8 @@ def _run_uv(arguments: list[str]) -> bool:
         return False
     is_installed = not subprocess.run([*command, *arguments], check=False).returncode  # noqa: S603 - uv
     if not is_installed:
-        # Its settings may lack a proxy, a mirror or a certificate that pip's have.
-        print("uv failed, as it says above. Trying pip ...", flush=True)  # noqa: T201
+        # pip may be configured with a proxy, a mirror or a certificate that uv does not know.
+        print("uv failed, see above. Trying pip ...", flush=True)  # noqa: T201
     return is_installed
 
 
@@ -96,19 +97,19 @@ def _run_pip(arguments: list[str], total: int) -> None:
             stderr=errors,
             text=True,
         ) as pip:
-            _print_progress(progress(pip, total))
+            _print_progress(track_progress(pip, total))
         if pip.returncode:
             errors.seek(0)
             sys.exit(f"{errors.read()}{_FAILURE_ADVICE}")
 
 
-def progress(pip: subprocess.Popen[str], total: int) -> Iterator[tuple[str, int, int, str]]:
+def track_progress(pip: subprocess.Popen[str], total: int) -> Iterator[tuple[str, int, int, str]]:
     """Yield the progress of pip as step, finished packages, all packages, and current package."""
     chosen: set[str] = set()
     fetched: set[str] = set()
     assert pip.stdout  # noqa: S101 - for mypy
     for line in pip.stdout:
-        # Without an index that serves metadata apart from packages, pip fetches as it chooses.
+        # If the index does not serve metadata separately, pip fetches packages while it chooses.
         if not fetched and (package := _CHOSEN.match(line)):
             chosen.add(package[1])
             yield "Choosing packages", len(chosen), max(total, len(chosen)), f": {package[1]}"

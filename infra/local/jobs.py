@@ -43,15 +43,15 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget, Failure, Job
 
 COMMAND_LOG: Final = STATE / "command.log"
-"""The last command's log lines: where in the code each failure happened that it printed."""
+"""The log of the last command, which tells where in the code each printed failure happened."""
 MAX_PRINTED_ITEMS: Final = 20
-"""At most this many failures, and this many warnings, are printed."""
+"""The maximum number of failures, and of warnings, that a job prints."""
 POLL_SECONDS: Final = 0.2
-"""A job that follows another looks for work this often."""
+"""How often a job that follows another looks for work."""
 ESTIMATE_SECONDS: Final = 1.0
-"""The remaining work of an ingest is estimated this often."""
+"""How often the remaining work of an ingest is estimated."""
 WORK_UNITS: Final = {INGEST.name: 2, EMBED.name: 10, CARDS.name: 2, CLUSTER.name: 3, INDEX.name: 4}
-"""The relative time that an item takes: a text for `ingest`, a chunk for the others."""
+"""The relative time that each job takes for an item: a text for `ingest`, otherwise a chunk."""
 
 
 def ingest_all(path: Path, confirmed: AbstractSet[str] = frozenset()) -> bool:
@@ -69,7 +69,15 @@ def ingest_all(path: Path, confirmed: AbstractSet[str] = frozenset()) -> bool:
 
 
 def ingest_page(url: str, fetch: SafeFetch | None = None) -> bool:
-    """Ingest the page at an address likewise; `fetch` is by default from public addresses only."""
+    """Ingest the page at a URL into the local knowledge base, like `ingest_all`.
+
+    Args:
+        url: The URL.
+        fetch: Fetches pages; by default, from public addresses only.
+
+    Returns:
+        Whether everything was processed.
+    """
 
     async def run(ctx: Context, budget: Budget) -> Report:
         return await ingest_link(url, ctx, budget, fetch)
@@ -89,12 +97,12 @@ def load_sample() -> bool:
 
 
 def _make_settings(path: Path) -> Settings:
-    """Return settings that ingest only this path instead of the environment's sources."""
+    """Make settings that ingest only this path instead of the environment's origins."""
     return Settings(ingest_path=str(path), readwise_token=None, ingest_bucket=None)
 
 
 def run_jobs(jobs: Sequence[Job], settings: Settings) -> bool:
-    """Run jobs to completion in order, and wait if another run holds a lease.
+    """Run jobs to completion in order, and wait for other runs that hold their leases.
 
     Returns:
         Whether the jobs processed all items without failures.
@@ -129,10 +137,10 @@ def _run_command(settings: Settings, command: Callable[[JobRuns], Awaitable[None
 
 
 async def _ingest(ingest_job: Job, runs: JobRuns) -> None:
-    """Embed texts while others are read, then run the other jobs one after another.
+    """Embed texts while more texts are read, then run the other jobs one after another.
 
-    Two of them at once would change the same chunks, and have to repeat most of their commits. If
-    the embedding provider fails, the texts are indexed before the error is raised.
+    Two of the other jobs at once would change the same chunks, and would have to repeat most
+    commits. If the embedding provider fails, the texts are indexed before the error is raised.
     """
     try:
         with click.progressbar(length=1, label=INGEST.title) as bar:
@@ -158,11 +166,11 @@ async def _ingest(ingest_job: Job, runs: JobRuns) -> None:
 
 
 async def _estimate(progress: Progress, ctx: Context) -> None:
-    """Estimate the remaining work of an ingest again and again.
+    """Estimate the remaining work of an ingest every `ESTIMATE_SECONDS`.
 
-    Texts that are not read yet are expected to have as many new chunks as those that are.
+    Unread texts are expected to have as many new chunks, on average, as the texts read so far.
     """
-    with suppress(CarrelError):  # the jobs report it
+    with suppress(CarrelError):  # the jobs report the error
         texts = await INGEST.total(ctx)
         while True:
             counts = await asyncio.gather(*(job.total(ctx) for job in (EMBED, CARDS, INDEX)))
@@ -185,11 +193,11 @@ class Progress:
     """
 
     def __init__(self, bar: ProgressBar[int], units: Mapping[str, int] | None = None) -> None:
-        """Advance a bar.
+        """Store the bar and its units.
 
         Args:
-            bar: The bar.
-            units: How far an item of each job advances the bar; by default, one unit.
+            bar: The bar to advance.
+            units: How many units an item of each job advances the bar; by default, one.
         """
         self.items = Counter[str]()
         self._bar = bar
@@ -197,7 +205,7 @@ class Progress:
         self._running: list[str] = []
 
     def advance(self, job: Job, items: int) -> None:
-        """Add processed items of a job."""
+        """Count processed items of a job, and advance the bar."""
         self.items[job.name] += items
         steps = items * self._units.get(job.name, 1)
         if self._units:  # an estimate may be too low: more can follow
@@ -217,7 +225,7 @@ class Progress:
 
     @contextmanager
     def running(self, job: Job) -> Iterator[None]:
-        """Show the titles of the jobs that run when this one starts."""
+        """Show the job's title, after the titles of other running jobs, within the block."""
         self._running.append(job.title)
         self._show("; ".join(self._running))
         try:
@@ -226,7 +234,7 @@ class Progress:
             self._running.remove(job.title)
 
     def show_wait(self, job: Job) -> None:
-        """Show that a job waits for another run of it."""
+        """Show that a job waits for another run that holds its lease."""
         self._show(f"{job.title} (waiting: another run holds the lease)")
 
     def _show(self, label: str) -> None:
@@ -238,11 +246,11 @@ class JobRuns:
     """Runs the jobs of a command, and adds up the reports of each job.
 
     Attributes:
-        context: For counting work.
+        context: A context in which work is counted.
     """
 
     def __init__(self, app: App) -> None:
-        """Run jobs of an app."""
+        """Store the app with whose resources jobs run."""
         self.context = app.context(Caller(), Meter())
         self._app = app
         self._reports: dict[str, Report] = {}
@@ -253,7 +261,7 @@ class JobRuns:
         return not any(report.failures for report in self._reports.values())
 
     async def run(self, job: Job, progress: Progress) -> None:
-        """Run a job to completion. If another run holds the lease, wait for it."""
+        """Run a job to completion, after any other run that holds the lease."""
         with progress.running(job):
             while True:
                 outcome = await run_job(
@@ -270,7 +278,8 @@ class JobRuns:
     ) -> None:
         """Run a job whenever it has new work, and once more when its predecessor has ended.
 
-        With a bulk bucket it runs only then, because one batch job costs less than many requests.
+        With a bulk bucket, the job runs only once, at the end, because one batch job costs less
+        than many requests.
         """
         deferred_count = 0
         while not predecessor.done():
@@ -283,21 +292,21 @@ class JobRuns:
         await self.run(job, progress)
 
     def print_counts(self, job: Job) -> None:
-        """Print what the runs of a job did, if it ran."""
+        """Print the counts and the cost of a job, if it ran."""
         if report := self._reports.get(job.name):
             counts = ", ".join(f"{count} {name}" for name, count in report.counts.items() if count)
             summary = counts or report.note or "nothing to do"
             click.echo(f"{job.name}: {summary} ({_format_cost(report.cost)})")
 
     def print_notes(self) -> None:
-        """Print notes, warnings and failures, after all runs so that they stay visible."""
+        """Print notes, warnings and failures. Called after all runs, so that they stay visible."""
         for name, report in self._reports.items():
             if report.note and any(report.counts.values()):
                 click.echo(f"{name}: {report.note}")
             _print_items(f"{name}: warning", report.warnings)
             _print_items(f"{name}: left out", report.failures)
             if report.failures:
-                click.echo("  Earlier versions of these stay in the knowledge base.", err=True)
+                click.echo("  Their earlier versions stay in the knowledge base.", err=True)
 
     def _add(self, job: Job, report: Report) -> None:
         total = self._reports.setdefault(job.name, Report())

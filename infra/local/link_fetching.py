@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallAnswer, CallRequest
 
 BUSY_PAUSE: Final = 1.0
-"""A job that another process runs is tried again after this many seconds."""
+"""The pause, in seconds, before trying again to run a job that another process is running."""
 _MAX_PAUSE: Final = timedelta(days=1)
 
 
@@ -37,20 +37,25 @@ class LinkFetcher:
     """
 
     def __init__(self, app: App, fetch: SafeFetch | None = None) -> None:
-        """Fetch nothing yet. `fetch` fetches pages, by default from public addresses only."""
+        """Store the arguments. Nothing is fetched yet.
+
+        Args:
+            app: The resources of this process.
+            fetch: Fetches pages; by default, from public addresses only.
+        """
         self._app = app
         self._fetch = fetch
         self._saved = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Fetch what waits, now, also if a fetch is under way or waits for a retry."""
+        """Fetch waiting links now, even while earlier links are fetched or wait for a retry."""
         self._saved.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work(), name="links")
 
     async def aclose(self) -> None:
-        """Stop. What was not fetched still waits."""
+        """Stop fetching. Links that were not fetched stay queued."""
         if self._task:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -80,7 +85,7 @@ class LinkFetcher:
             await asyncio.sleep(BUSY_PAUSE)
 
     async def _wait_for_link(self) -> bool:
-        """Wait until a link is saved or due; return whether there is one."""
+        """Wait until a link is saved or due; return False at once if no link is queued."""
         ctx = self._app.context(Caller(), Meter())
         waiting = await SavedLinks(ctx.database).list_due(ctx.clock() + _MAX_PAUSE, 1)
         if not waiting and not self._saved.is_set():
@@ -92,7 +97,7 @@ class LinkFetcher:
         return True
 
     def _load_jobs(self) -> Sequence[Job]:
-        """Return the jobs to run, whose imports take a second."""
+        """Import and return the jobs to run. The imports take a second."""
         from functions.jobs.cards.job import JOB as CARDS
         from functions.jobs.cluster.job import JOB as CLUSTER
         from functions.jobs.embed.job import JOB as EMBED
@@ -110,10 +115,10 @@ class LinkFetcher:
 
 
 class LinkFetchingDispatcher:
-    """Has links fetched as soon as `save_link` has queued them."""
+    """Passes calls on, and has links fetched as soon as `save_link` has queued them."""
 
     def __init__(self, dispatcher: Dispatcher, fetcher: LinkFetcher) -> None:
-        """Pass calls to another dispatcher."""
+        """Store the dispatcher that runs the calls, and the fetcher to start."""
         self._dispatcher = dispatcher
         self._fetcher = fetcher
 
@@ -125,5 +130,5 @@ class LinkFetchingDispatcher:
         return answer
 
     async def health(self) -> dict[str, str]:
-        """Return the health of the parts that calls depend on."""
+        """Return the health of the services on which calls depend."""
         return await self._dispatcher.health()

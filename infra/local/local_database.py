@@ -1,4 +1,4 @@
-"""The local database, which all commands on this machine share, and its folder."""
+"""Starts, shares and saves the local database, which all commands on this machine use."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 
 SAMPLE: Final = ROOT / "infra" / "local" / "sample" / "readwise.json"
 STATE: Final = Path(os.environ.get("CARREL_STATE") or DATA)
-"""This folder contains the data of local runs: databases, logs and the secret."""
+"""The folder with the data of local runs: databases, logs and the secret."""
 MAX_PORT: Final = 65_535
 SAVE_CHECK_SECONDS: Final = 1.0
-"""A client checks at this interval whether the data is saved."""
+"""How often a client checks whether the data is saved."""
 EXIT_SECONDS: Final = 60.0
-"""The last client waits at most this long for the database to be saved."""
+"""How long the last client waits for the database to be saved."""
 MAX_MESSAGE_BYTES: Final = 4000
 _SECRET_BYTES: Final = 32
 _STATE: Final = StateFolder(STATE)
 
 
-def emulator_port() -> int:
-    """Return the port on which a database starts. A running database may use another port.
+def get_emulator_port() -> int:
+    """Return the port for a new database. A running database may use another port.
 
     Raises:
         InvalidInput: EMULATOR_PORT is not a port.
@@ -58,13 +58,13 @@ def emulator_port() -> int:
     return int(port)
 
 
-def emulator_address() -> str:
-    """Return the host:port at which a database starts.
+def get_emulator_address() -> str:
+    """Return the host:port for a new database.
 
     Raises:
         InvalidInput: EMULATOR_PORT is not a port.
     """
-    return f"{LOOPBACK}:{emulator_port()}"
+    return f"{LOOPBACK}:{get_emulator_port()}"
 
 
 def use_local_database() -> None:
@@ -74,29 +74,30 @@ def use_local_database() -> None:
         InvalidInput: EMULATOR_PORT is not a port.
     """
     if "FIRESTORE_EMULATOR_HOST" not in os.environ:
-        os.environ["FIRESTORE_EMULATOR_HOST"] = emulator_address()
+        os.environ["FIRESTORE_EMULATOR_HOST"] = get_emulator_address()
         os.environ["GOOGLE_CLOUD_PROJECT"] = PROJECT
         # A person who interrupts a job can soon restart it, and local steps are short.
         os.environ.setdefault("LEASE_SECONDS", "10")
 
 
-def environment_variables() -> dict[str, str]:
-    """Return the variables that another process must set to use the same database."""
-    values = {"CARREL_STATE": str(STATE.resolve()), "EMULATOR_PORT": str(emulator_port())}
+def list_environment_variables() -> dict[str, str]:
+    """List the variables that another process must set to use the same database."""
+    values = {"CARREL_STATE": str(STATE.resolve()), "EMULATOR_PORT": str(get_emulator_port())}
     return {name: value for name, value in values.items() if os.environ.get(name)}
 
 
 def set_local_secrets() -> None:
     """Set ACCESS_SECRETS to the secret of local runs, unless the variable is set."""
     if not os.environ.get("ACCESS_SECRETS"):
-        os.environ["ACCESS_SECRETS"] = json.dumps([local_secret(STATE)])
+        os.environ["ACCESS_SECRETS"] = json.dumps([load_local_secret(STATE)])
 
 
-def local_secret(folder: Path) -> str:
-    """Return the secret of local runs, which keeps keys and sign-ins valid between runs.
+def load_local_secret(folder: Path) -> str:
+    """Load the secret of local runs, by which keys and sign-ins stay valid between runs.
 
-    If the file in `folder` is missing, it is created with a random secret, readable only by its
-    owner. Concurrent processes get the same secret. After a crash, the file is complete or missing.
+    If the file in `folder` is missing, it is created with a random secret, readable only by the
+    file's owner. Concurrent processes get the same secret. After a crash, the file is either
+    complete or missing.
     """
     path = folder / "secret"
     if not path.exists():
@@ -122,7 +123,7 @@ def connected_database() -> Iterator[None]:
         EmulatorError: The local database cannot run, or another emulator does not answer.
     """
     host = os.environ.get("FIRESTORE_EMULATOR_HOST")  # not set in the cloud
-    if host == emulator_address():
+    if host == get_emulator_address():
         with shared_database() as running_host:
             os.environ["FIRESTORE_EMULATOR_HOST"] = running_host
             yield
@@ -154,7 +155,7 @@ def shared_database() -> Iterator[str]:
 
 def is_running() -> bool:
     """Return whether the local database is running."""
-    return _STATE.serving_address() is not None
+    return _STATE.get_address() is not None
 
 
 def wait_for_exit() -> None:
@@ -165,8 +166,8 @@ def wait_for_exit() -> None:
     """
     deadline = time.monotonic() + EXIT_SECONDS
     while _STATE.has_daemon() and not _STATE.has_clients():
-        if reason := _STATE.save_failure():
-            raise EmulatorError(_save_failure_message(reason))
+        if reason := _STATE.get_save_failure():
+            raise EmulatorError(_format_save_failure(reason))
         if time.monotonic() > deadline:
             raise EmulatorError(f"The database is still being saved in {STATE}.")
         time.sleep(0.05)
@@ -180,12 +181,12 @@ def save_now() -> None:
     Raises:
         EmulatorError: The changes could not be saved. The message says what to do.
     """
-    host = _STATE.serving_address()
+    host = _STATE.get_address()
     if host and host == os.environ.get("FIRESTORE_EMULATOR_HOST"):
         try:
             save_databases(host, _STATE.data)
         except EmulatorError as error:
-            raise EmulatorError(_save_failure_message(str(error))) from error
+            raise EmulatorError(_format_save_failure(str(error))) from error
 
 
 def explain_os_error(error: OSError) -> str | None:
@@ -221,16 +222,16 @@ def _watch_saves(stop: threading.Event) -> None:
     is_failing = False
     with suppress(OSError):  # if the folder is gone, its next use reports that
         while not stop.wait(SAVE_CHECK_SECONDS):
-            reason = _STATE.save_failure()
+            reason = _STATE.get_save_failure()
             if reason and not is_failing:
-                click.echo(f"\nWarning: {_save_failure_message(reason)}", err=True)
+                click.echo(f"\nWarning: {_format_save_failure(reason)}", err=True)
             elif is_failing and not reason:
                 click.echo("\nThe local data is saved again.", err=True)
             is_failing = bool(reason)
 
 
-def _save_failure_message(reason: str) -> str:
-    """Return the message for data that could not be saved."""
+def _format_save_failure(reason: str) -> str:
+    """Format the message about data that could not be saved."""
     return (
         f"The local data could not be saved in {STATE}: {reason}. Free some space, or make the"
         " folder writable. The database keeps your changes in memory and retries every"
@@ -242,7 +243,7 @@ def _save_failure_message(reason: str) -> str:
 def _find_or_start_daemon() -> str:
     """Return the host:port of the database, and start a daemon if none is running."""
     daemon = None
-    while not (host := _STATE.serving_address()):
+    while not (host := _STATE.get_address()):
         if daemon and daemon.poll() is not None:
             raise EmulatorError(f"The local database did not start.\n{_pop_log()}")
         if not daemon and not _STATE.has_daemon():
@@ -253,7 +254,7 @@ def _find_or_start_daemon() -> str:
 
 
 def _start_daemon() -> subprocess.Popen[bytes]:
-    arguments = [str(STATE.resolve()), str(emulator_port())]
+    arguments = [str(STATE.resolve()), str(get_emulator_port())]
     command = [sys.executable, "-m", "infra.local.emulator_daemon", *arguments]
     with _STATE.log.open("wb", buffering=0) as log:
         log.write(b" " * MAX_MESSAGE_BYTES)  # reserves space for messages about a full disk

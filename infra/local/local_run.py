@@ -21,16 +21,16 @@ from infra.local.emulator_daemon import StateFolder
 from infra.local.jobs import load_sample
 from infra.local.local_database import (
     STATE,
-    emulator_port,
-    environment_variables,
+    get_emulator_port,
     is_running,
+    list_environment_variables,
     set_local_secrets,
     shared_database,
     wait_for_exit,
 )
-from infra.local.processes import StartError, checkout_program, is_carrel, is_listening, serve
+from infra.local.processes import StartError, is_carrel, is_listening, make_checkout_program, serve
 from infra.local.tool_processes import GATEWAY, serve_tools
-from infra.local.welcome import origin, welcome_text
+from infra.local.welcome import format_welcome, get_origin
 from shared.core.settings import Settings
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 POLL_SECONDS: Final = 0.5
-"""The parts of a local run are checked at this interval."""
+"""How often the processes of a local run are checked."""
 _STATE_DELETED: Final = (
     f"{STATE} was deleted or moved while Carrel ran. The database is saved there again. Restart to"
     " continue with its content, or delete the folder again to start empty."
@@ -67,7 +67,10 @@ class RunOptions:
 
 
 def run_locally(options: RunOptions) -> None:
-    """Run Carrel until Ctrl-C or until a part dies, and then stop what has no other client."""
+    """Run Carrel until Ctrl-C or until one of its processes dies, then stop all of them.
+
+    The database continues if it has other clients.
+    """
     for stop_signal in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(stop_signal, _interrupt)
     _require_free_port(options.port)
@@ -80,7 +83,7 @@ def run_locally(options: RunOptions) -> None:
 
 
 def _run(stack: ExitStack, options: RunOptions) -> None:
-    saved_at = StateFolder(STATE).saved_at()
+    saved_at = StateFolder(STATE).get_saved_at()
     data = f"the data of {saved_at:%Y-%m-%d %H:%M}" if saved_at else "no data yet"
     click.echo(f"Opening the local database in {STATE} ({data}) ...")
     stack.callback(wait_for_exit)
@@ -91,7 +94,7 @@ def _run(stack: ExitStack, options: RunOptions) -> None:
         click.echo("Loading the sample knowledge base ...")
         load_sample()
     gateway, dead_part = _serve(stack, options)
-    click.echo(welcome_text(options.port, environment_variables(), sign_in=options.sign_in))
+    click.echo(format_welcome(options.port, list_environment_variables(), sign_in=options.sign_in))
     _watch(gateway, dead_part)
 
 
@@ -99,11 +102,10 @@ def _serve(stack: ExitStack, options: RunOptions) -> tuple[ServerProcess, Callab
     """Start the gateway and, with `functions`, the tools.
 
     Returns:
-        The gateway, and a function that returns the name of another part that has died, or an
-        empty string.
+        The gateway, and a function that describes another process that has died; "" if all run.
     """
     environment = _build_environment(options)
-    log = _log_file(options.port)
+    log = _get_log_file(options.port)
     log.unlink(missing_ok=True)
     stack.enter_context(hold_lock(log))
     try:
@@ -117,11 +119,11 @@ def _prepare_gateway_program(
     stack: ExitStack, options: RunOptions, environment: dict[str, str], log: Path
 ) -> tuple[Program, Callable[[], str]]:
     if not options.functions:
-        return checkout_program(GATEWAY, environment), str
+        return make_checkout_program(GATEWAY, environment), str
     click.echo("Starting each tool in its own process ...")
     names = [tool.name for tool in tools()]
     functions = stack.enter_context(serve_tools(names, environment, log=log))
-    return functions.gateway_program(environment), functions.dead_function
+    return functions.make_gateway_program(environment), functions.find_dead_function
 
 
 def _watch(gateway: ServerProcess, dead_part: Callable[[], str]) -> None:
@@ -151,33 +153,31 @@ def _require_free_port(port: int) -> None:
     if not is_listening(f"{LOOPBACK}:{port}"):
         return
     command = run_command("--port", str(port + 1))
-    if not is_free(_log_file(port)):
-        message = (
-            f"Carrel already runs here, at {origin(port)}/mcp. Use it, or stop it with Ctrl-C in"
-        )
+    if not is_free(_get_log_file(port)):
         raise click.ClickException(
-            f"{message} its window. To run another on the same data: {command}"
+            f"Carrel already runs here, at {get_origin(port)}/mcp. Use it, or stop it with Ctrl-C"
+            f" in its window. To run another on the same data: {command}"
         )
     if is_carrel(port):
         message = f"The Carrel of another folder uses port {port}. To run this one beside it:"
-        raise click.ClickException(f"{message} EMULATOR_PORT={emulator_port() + 1} {command}")
+        raise click.ClickException(f"{message} EMULATOR_PORT={get_emulator_port() + 1} {command}")
     message = f"Another program uses port {port}. To run Carrel on another port:"
     raise click.ClickException(f"{message} {command}")
 
 
-def _log_file(port: int) -> Path:
-    """Return the log of a run, which holds a lock on it."""
+def _get_log_file(port: int) -> Path:
+    """Return the path of a run's log, which the run keeps locked."""
     return STATE / f"functions-{port}.log"
 
 
 def _build_environment(options: RunOptions) -> dict[str, str]:
-    """Return the variables of a local gateway. They override those set for a deployment."""
+    """Build the variables of a local gateway, which override variables for a deployment."""
     user = "" if options.sign_in else LOCAL_USER
-    return {"PUBLIC_URL": origin(options.port), "LOCAL_USER": user, "PUBLIC_ACCESS": "false"}
+    return {"PUBLIC_URL": get_origin(options.port), "LOCAL_USER": user, "PUBLIC_ACCESS": "false"}
 
 
 def _validate_settings(options: RunOptions) -> None:
-    """Validate the settings before the gateway starts, since it reports problems only in its log.
+    """Validate the settings before the gateway starts, which reports problems only in its log.
 
     Raises:
         InvalidInput: The settings are not valid.

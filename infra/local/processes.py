@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 START_SECONDS: Final = 60.0
 LOOPBACK: Final = "127.0.0.1"
 launcher = Path(__file__).with_name("serve_function.py")
-"""This script serves a function. Tests replace it with a script that also records queries."""
+"""The script that serves a function. Tests replace it with a script that also records queries."""
 
 
 class StartError(Exception):
@@ -33,7 +33,7 @@ class StartError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A function with everything that is needed to run it.
+    """The file of a function, and the environment in which it runs.
 
     Attributes:
         source: The path of its `main.py`.
@@ -85,14 +85,14 @@ def is_carrel(port: int) -> bool:
         return False
 
 
-def checkout_program(
+def make_checkout_program(
     source: Path, environment: Mapping[str, str], *, excluded: Collection[str] = ()
 ) -> Program:
-    """Return a function's program, which can import anything in the checkout.
+    """Make a function's program, which can import anything in the checkout.
 
     Args:
         source: The path of the function's `main.py`.
-        environment: The environment variables that are added to those of this process.
+        environment: The environment variables to add to this process's own.
         excluded: The names of the environment variables that the function does not inherit.
     """
     inherited = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
@@ -137,10 +137,10 @@ def start(
             sockets=[listener],
             log=log,
         )
-        return ServerProcess(f"http://{socket_address(listener)}", process)
+        return ServerProcess(f"http://{format_address(listener)}", process)
 
 
-def run(  # noqa: PLR0913 - as many as a process has
+def run(  # noqa: PLR0913 - the parameters of a process
     stack: ExitStack,
     command: Sequence[str],
     *,
@@ -184,7 +184,7 @@ def bind(port: int = 0) -> socket.socket:
     return listener
 
 
-def socket_address(listener: socket.socket) -> str:
+def format_address(listener: socket.socket) -> str:
     """Return the address of a socket as host:port."""
     return f"{LOOPBACK}:{listener.getsockname()[1]}"
 
@@ -207,7 +207,7 @@ def wait_until_serving(server: ServerProcess, program: Program) -> None:
 
 
 def terminate_all(processes: Iterable[ServerProcess]) -> None:
-    """Send SIGTERM to all functions at once. Their stack then waits for one after the other."""
+    """Send SIGTERM to all functions at once, so that stopping one by one does not take long."""
     for server in processes:
         with suppress(ProcessLookupError):
             os.killpg(server.process.pid, signal.SIGTERM)

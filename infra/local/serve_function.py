@@ -6,8 +6,8 @@ SOCKET is the file descriptor of a socket that the parent has bound. So the pare
 before this process starts, and no other process can take the port. This file is a standalone
 script, which any Python environment with the functions framework can run.
 
-The framework's own server closes connections after two idle seconds, which cannot be configured.
-Its app therefore runs under uvicorn, which is one of its dependencies.
+The framework's own server closes connections after two idle seconds, and this time cannot be
+configured. So the framework's app runs under uvicorn, on which the framework depends anyway.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 KEEP_ALIVE_SECONDS: Final = 75
-"""An idle connection stays open this long. A short time would be risky, because a busy client may
-not notice that the server has closed a connection, and then its next request fails."""
+"""How long an idle connection stays open. A short time would be risky: a busy client may not notice
+that the server has closed the connection, and its next request fails."""
 REQUIRED_SECRET: Final = "CARREL_REQUIRED_SECRET"  # noqa: S105 - the variable's name
-"""If this environment variable is set, each request must carry its value as a bearer token."""
+"""The environment variable with the bearer token that each request must carry, if it is set."""
 
 
 class RequireSecret:
@@ -57,8 +57,8 @@ class RequireSecret:
 def end_with_parent() -> None:
     """Kill this process group when standard input ends.
 
-    The parent has the other end of the pipe, which closes when the parent dies, even from SIGKILL.
-    Child processes of this process are in the same group.
+    The parent holds the other end of the pipe, which closes when the parent dies, even by SIGKILL.
+    The group includes the child processes of this process.
     """
 
     def kill_group_at_end_of_input() -> None:

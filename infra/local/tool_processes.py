@@ -1,7 +1,7 @@
 """Runs each tool in its own process on loopback, for `make run TOPOLOGY=functions`.
 
-A tool runs from the checkout with the `main.py` of its bundle. It answers only requests with the
-secret of the run, which the gateway sends.
+A tool runs from the checkout with the `main.py` of its bundle. It answers only requests that carry
+the run's secret, which the gateway sends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functions.gateway.calls.dispatch import IdTokens
 from infra.build.functions import functions
 from infra.local.processes import (
     LOOPBACK,
-    checkout_program,
+    make_checkout_program,
     start,
     terminate_all,
     wait_until_serving,
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 GATEWAY: Final = Path(__file__).with_name("gateway_main.py")
 FUNCTION_SECRET: Final = "CARREL_FUNCTION_SECRET"  # noqa: S105 - the variable's name
-"""This environment variable contains the secret that a local gateway sends to functions."""
+"""The environment variable with the secret that a local gateway sends to functions."""
 
 
 _SETTINGS: Final = frozenset(name.upper() for name in Settings.model_fields)
-"""A function inherits one of these variables only if it declares the setting, as in the cloud."""
+"""The variables that a function inherits only if it declares the setting, as in the cloud."""
 
 
 class SharedSecretTokens(IdTokens):
@@ -66,8 +66,8 @@ class LocalFunctions:
     servers: Mapping[str, ServerProcess]
     secret: str
 
-    def gateway_program(self, environment: Mapping[str, str]) -> Program:
-        """Return the program of a gateway that calls these tools."""
+    def make_gateway_program(self, environment: Mapping[str, str]) -> Program:
+        """Make the program of a gateway that calls these tools."""
         urls = {name: server.url for name, server in self.servers.items()}
         no_proxy = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
         variables = {
@@ -75,10 +75,10 @@ class LocalFunctions:
             FUNCTION_SECRET: self.secret,
             "no_proxy": f"{no_proxy},{LOOPBACK}" if no_proxy else LOOPBACK,
         }
-        return checkout_program(GATEWAY, {**variables, **environment})
+        return make_checkout_program(GATEWAY, {**variables, **environment})
 
-    def dead_function(self) -> str:
-        """Describe the first function that has ended, or return an empty string if all run."""
+    def find_dead_function(self) -> str:
+        """Describe the first function that has ended; return "" if all are running."""
         names = (name for name, server in self.servers.items() if server.process.poll() is not None)
         return next((f"The process of the tool {name}" for name in names), "")
 
@@ -91,7 +91,7 @@ def serve_tools(
 
     Args:
         names: The names of the tools.
-        environment: The environment variables that are added to those of this process.
+        environment: The environment variables to add to this process's own.
         log: The file for the tools' output, by default the output of this process.
 
     Raises:
@@ -102,7 +102,7 @@ def serve_tools(
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="carrel-")))
         programs = {
-            function.name: checkout_program(
+            function.name: make_checkout_program(
                 _write_main(folder / function.key, function.main),
                 variables,
                 excluded=_SETTINGS - {*function.settings, *function.secrets},

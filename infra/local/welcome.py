@@ -1,4 +1,4 @@
-"""The text that `carrel up` prints, with the URL, how to connect clients, and who has access."""
+"""Formats the text that `carrel up` prints: the URL, how to connect clients, and who has access."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 DEFAULT_URL: Final = "http://localhost:8080/mcp"
 _DEFAULT_PORT: Final = 80
-"""A URL with this port does not state it."""
+"""The port that is left out of a URL."""
 _NO_SIGN_IN: Final = """\
 There is no sign-in: every program on this machine may read and write. To require credentials, as
 in the cloud: {sign_in}
@@ -31,20 +31,20 @@ if that is configured. For the call below, put the key into the environment: exp
 """
 
 
-def origin(port: int) -> str:
+def get_origin(port: int) -> str:
     """Return the base URL of a gateway on this machine."""
     return "http://localhost" if port == _DEFAULT_PORT else f"http://localhost:{port}"
 
 
-def welcome_text(port: int, variables: Mapping[str, str], *, sign_in: bool) -> str:
-    """Format the text.
+def format_welcome(port: int, variables: Mapping[str, str], *, sign_in: bool) -> str:
+    """Format the text that tells how to use a running gateway.
 
     Args:
         port: The gateway's port.
         variables: The environment variables that other commands need to use the same database.
         sign_in: Whether credentials are required.
     """
-    url = f"{origin(port)}/mcp"
+    url = f"{get_origin(port)}/mcp"
     option = "" if url == DEFAULT_URL else f" --url {url}"
     assignments = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
     carrel = " ".join([*assignments, carrel_command()])
@@ -57,7 +57,7 @@ Carrel is running. Its MCP endpoint is
 
     {url}
 
-To search and read in a browser, open {origin(port)}
+To search and read in a browser, open {get_origin(port)}
 
 Add it to Claude Code:
 

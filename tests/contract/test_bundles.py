@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.jobs.ingest.readers.pdf import program as pdf_program
-from infra.build.bundles import excluded_modules
+from infra.build.bundles import list_excluded_modules
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
-from infra.build.imports import import_closure
+from infra.build.imports import follow_imports
 from infra.build.requirements import find_requirements
 from tests.support.gateway_process import SECRET
 
@@ -76,14 +76,14 @@ print(json.dumps({{name: getattr(m, "__file__", None) for name, m in sys.modules
     loaded: dict[str, str | None] = json.loads(output)
     assert UNWANTED[function.kind] & loaded.keys() == set()
     own_files = {Path(path) for path in loaded.values() if path and path.startswith(OWN_FOLDERS)}
-    assert own_files - import_closure(function.main).files == set()
+    assert own_files - follow_imports(function.main).files == set()
     assert own_files
 
 
 def test_only_bundles_of_jobs_contain_code_of_jobs() -> None:
     for function in functions():
         expected = CODE_OF_JOBS if function.kind == "job" else set()
-        assert CODE_OF_JOBS & import_closure(function.main).files == expected
+        assert CODE_OF_JOBS & follow_imports(function.main).files == expected
 
 
 def test_only_bulk_embedding_requires_aiplatform() -> None:
@@ -93,7 +93,7 @@ def test_only_bulk_embedding_requires_aiplatform() -> None:
         for function in functions()
         if "google-cloud-aiplatform>=2.7"
         in find_requirements(
-            import_closure(function.main, excluded_modules(function)).other_modules
+            follow_imports(function.main, list_excluded_modules(function)).other_modules
         )
     }
     assert bundles == {"embed", "reembed"}
@@ -103,7 +103,7 @@ def test_only_ingest_requires_what_reads_documents() -> None:
     """A trafilatura with what it needs is 50 MB, and reads what strangers wrote."""
     bundles = {}
     for function in functions():
-        modules = import_closure(function.main, excluded_modules(function)).other_modules
+        modules = follow_imports(function.main, list_excluded_modules(function)).other_modules
         names = {re.split(r"[^\w-]", line)[0] for line in find_requirements(modules)}
         if DOCUMENTS & names:
             bundles[function.name] = DOCUMENTS & names
@@ -114,7 +114,7 @@ def test_the_bundle_of_ingest_has_the_program_that_reads_pdf() -> None:
     """It runs in a process of its own, so nothing calls it."""
     (ingest,) = (function for function in functions() if function.name == "ingest")
     program = ROOT.joinpath(*pdf_program.__name__.split(".")).with_suffix(".py")
-    assert program in import_closure(ingest.main).files
+    assert program in follow_imports(ingest.main).files
 
 
 def test_the_gateway_reads_its_catalogue_once() -> None:
@@ -135,5 +135,5 @@ def test_the_bundle_of_the_gateway_has_the_console() -> None:
     (gateway,) = (function for function in functions() if function.kind == "gateway")
     folder = ROOT / "functions" / "gateway" / "console"
     files = {path for path in folder.rglob("*.*") if "__pycache__" not in path.parts}
-    assert files - import_closure(gateway.main).files == set()
+    assert files - follow_imports(gateway.main).files == set()
     assert {".css", ".html", ".js", ".svg"} <= {path.suffix for path in files}

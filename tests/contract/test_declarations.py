@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.build.bundles import PROVIDERS, excluded_modules
+from infra.build.bundles import PROVIDERS, list_excluded_modules
 from infra.build.discovery import ROOT, jobs, tools
 from infra.build.functions import (
     CAPABILITY_SETTINGS,
@@ -20,7 +20,7 @@ from infra.build.functions import (
     TOOL_SETTINGS,
     functions,
 )
-from infra.build.imports import DATA_FILES, FIRST_PARTY, data_files, import_closure
+from infra.build.imports import DATA_FILES, FIRST_PARTY, find_data_files, follow_imports
 from shared.core import setting_groups, settings
 from shared.core.settings import Settings
 from shared.runtime import context, job
@@ -84,7 +84,7 @@ def find_settings_read(*paths: Path) -> set[str]:
 
 def bundle_modules(function: Function) -> list[Path]:
     """Find the modules of a function's bundle that neither define nor compose settings."""
-    files = import_closure(function.main, excluded_modules(function)).files
+    files = follow_imports(function.main, list_excluded_modules(function)).files
     return [path for path in files - {*SETTINGS_MODULES, COMPOSITION_ROOT} if path.suffix == ".py"]
 
 
@@ -177,4 +177,4 @@ def test_each_data_file_belongs_to_a_module() -> None:
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and path.suffix not in {".py", ".pyc"}
     }
-    assert files == {path for module in DATA_FILES for path in data_files(module)}
+    assert files == {path for module in DATA_FILES for path in find_data_files(module)}

@@ -92,7 +92,7 @@ def test_each_secret_goes_only_to_functions_that_use_it() -> None:
 @every_function
 def test_only_functions_with_models_have_access_to_them(function: Function) -> None:
     models = function.capabilities & {Capability.EMBEDDING, Capability.GENERATION}
-    roles = function.manifest_entry("")["project_roles"]
+    roles = function.build_manifest_entry("")["project_roles"]
     assert ("roles/aiplatform.user" in roles) == bool(models)
 
 
@@ -101,7 +101,7 @@ def test_only_save_link_may_start_jobs() -> None:
     names = {
         function.name
         for function in FUNCTIONS
-        if role in function.manifest_entry("")["project_roles"]
+        if role in function.build_manifest_entry("")["project_roles"]
     }
     assert names == {"save_link"}
 

@@ -17,7 +17,7 @@ from mcp import Client
 from functions.gateway.catalog import Catalog
 from functions.tools.knowledge.get_chunk.tool import TOOL as GET_CHUNK
 from functions.tools.knowledge.get_chunk.tool import RelatedChunk
-from infra.build.discovery import package_name, tools
+from infra.build.discovery import get_package_name, tools
 from infra.local.inline import InlineDispatcher
 from shared.core.errors import InvalidInput
 from shared.runtime.invocation import parse_arguments
@@ -250,6 +250,6 @@ def test_every_tool_has_tests_of_its_own() -> None:
 
 
 def _read_tests_of_group(tool: Tool[Any, Any]) -> str:
-    group = package_name(tool).split(".")[2]
+    group = get_package_name(tool).split(".")[2]
     files = (ROOT / "tests" / "emulator" / group).glob("test_*.py")
     return "".join(path.read_text() for path in files)

@@ -16,7 +16,7 @@ from mcp.shared.inbound import X_MCP_HEADER_KEY
 
 from functions.gateway.mcp.resource_links import variable
 from infra.build import generated
-from infra.build.discovery import ROOT, package_name, tools
+from infra.build.discovery import ROOT, get_package_name, tools
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
 from shared.core.json_schema import inline_references
@@ -191,7 +191,7 @@ def test_a_tool_imports_no_transport_and_no_other_tool(tool: Tool[Any, Any]) -> 
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in _get_names(node)
-        if not f"{name}.".startswith(f"{package_name(tool)}.")
+        if not f"{name}.".startswith(f"{get_package_name(tool)}.")
     }
     assert imported & FORBIDDEN == set()
 
@@ -276,4 +276,4 @@ def test_only_an_internal_tool_completes_names(tool: Tool[Any, Any]) -> None:
 
 
 def test_generated_files_are_up_to_date() -> None:
-    assert generated.stale_files() == []
+    assert generated.find_stale_files() == []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from infra.cli.formatting import printable
+from infra.cli.formatting import make_printable
 from infra.cli.main import main
 from infra.cli.tools import LOCAL_URL
 from infra.cloud.deployment import Deployment
@@ -161,4 +161,4 @@ def test_the_gateway_is_the_local_or_the_deployed_one(
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
     """Strangers may have written the traces that are printed."""
-    assert printable("a\x1b[2Jb\x9b\u202ec\n\td") == "a[2Jbc\n\td"
+    assert make_printable("a\x1b[2Jb\x9b\u202ec\n\td") == "a[2Jbc\n\td"

@@ -107,7 +107,7 @@ def test_the_gateway_calls_functions_without_a_proxy(
             "HTTP_PROXY": dead_proxy,
             "http_proxy": dead_proxy,
         }
-        program = local_functions.gateway_program(environment)
+        program = local_functions.make_gateway_program(environment)
     with serve(program, port=port, log=log) as gateway:
         response = post(f"{gateway.url}/mcp", call("search_kb", {"query": "a sourdough starter"}))
     [first, *_] = response.json()["result"]["structuredContent"]["results"]
@@ -129,6 +129,6 @@ def test_functions_end_with_their_parent() -> None:
 
 def test_a_dead_function_is_named() -> None:
     with serve_tools(["list_tags"], {}) as functions:
-        assert not functions.dead_function()
+        assert not functions.find_dead_function()
         functions.servers["list_tags"].kill()
-        assert functions.dead_function() == "The process of the tool list_tags"
+        assert functions.find_dead_function() == "The process of the tool list_tags"

@@ -94,7 +94,7 @@ def traced_functions(traced_environment: dict[str, str], log: Path) -> Iterator[
             "ACCESS_SECRETS": json.dumps([SECRET]),
             "LOCAL_USER": "local",
         }
-        program = local_functions.gateway_program(environment)
+        program = local_functions.make_gateway_program(environment)
         with serve(program, port=port, log=log) as gateway:
             yield RunningGateway(gateway, local_functions.servers, log)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from infra.build.discovery import ROOT
-from infra.local.processes import checkout_program, serve
+from infra.local.processes import make_checkout_program, serve
 from tests.support.cloud_run.cloud import deployed_program
 from tests.support.ports import free_port
 
@@ -83,7 +83,7 @@ def run_gateway(
         log: The log file.
     """
     with _serve_gateway(
-        lambda variables: checkout_program(source, variables), environment, log
+        lambda variables: make_checkout_program(source, variables), environment, log
     ) as gateway:
         yield RunningGateway(gateway, {}, log)
 

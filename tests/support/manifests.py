@@ -97,7 +97,9 @@ def real_manifest() -> dict[str, Any]:
     """
     return {
         "functions": {
-            function.key: function.manifest_entry(f"bundles/{function.key}-0123456789abcdef.zip")
+            function.key: function.build_manifest_entry(
+                f"bundles/{function.key}-0123456789abcdef.zip"
+            )
             for function in functions()
         }
     }

@@ -1,14 +1,14 @@
-"""Knowledge cards that consist of sentences of the chunk, made without a language model.
+"""Makes knowledge cards from sentences of the chunk, without a language model.
 
-- A text no longer than a summary is its own summary, without takeaways. So a short highlight has a
-  card that does not repeat itself.
-- The summary of a longer text is its best sentences, up to 400 characters and two fifths of the
-  text. The takeaways are the best of the other sentences: three, or up to five for a long text, or
-  fewer if there are no more.
-- A text without a sentence (code, a table) has no card.
+- A text no longer than a summary is its own summary, without takeaways, so that the card of a short
+  highlight does not repeat itself.
+- The summary of a longer text consists of its best sentences, up to 400 characters and two fifths
+  of the text. The takeaways are the best remaining sentences: three, or up to five for a long text,
+  or fewer if no more sentences remain.
+- A text without a sentence, such as code or a table, gets no card.
 
-Of sentences with almost the same content, only the best one is used. Sentences stay in the order of
-the text. One is cut, between two words, only if it alone is longer than the limit.
+If several sentences have almost the same content, only the best one is used. Sentences keep the
+order of the text. A sentence is cut, between two words, only if it alone exceeds the limit.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from shared.text.key_sentences import KeySentence
 
 MODEL: Final = "extractive"
-"""The stored name of the model of these cards."""
+"""The model name that is stored with these cards."""
 MAX_SUMMARY: Final = 400
 """The maximum length of a summary, in characters."""
 MAX_TAKEAWAY: Final = 300
 """The maximum length of a takeaway, in characters."""
 SUMMARY_SHARE: Final = 0.4
-"""The maximum share of the text that a summary takes, unless its best sentence is longer."""
+"""The maximum share of the text in a summary, unless the best sentence alone is longer."""
 MIN_TAKEAWAYS, MAX_TAKEAWAYS = 3, 5
 SENTENCES_PER_TAKEAWAY: Final = 5
 """A text has one takeaway for this many sentences, within the limits above."""
@@ -39,7 +39,7 @@ MAX_SIMILARITY: Final = 0.6
 """If the similarity of two sentences reaches this value, the lower-ranked one is omitted."""
 
 
-def extractive_card(text: str, title: str = "") -> KnowledgeCard | None:
+def make_extractive_card(text: str, title: str = "") -> KnowledgeCard | None:
     """Make the card of a text, or return None if the text has no sentence."""
     prose = " ".join(sentences(text))
     if len(prose) <= MAX_SUMMARY:
@@ -59,7 +59,7 @@ def extractive_card(text: str, title: str = "") -> KnowledgeCard | None:
 
 
 def _drop_similar(ranked_sentences: Sequence[KeySentence]) -> list[KeySentence]:
-    """Return the sentences that are not too similar to one ranked above them."""
+    """Return the sentences that are not too similar to a better one."""
     distinct: list[KeySentence] = []
     for sentence in ranked_sentences:
         if all(sentence.similarities[better.position] < MAX_SIMILARITY for better in distinct):

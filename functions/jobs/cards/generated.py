@@ -1,4 +1,4 @@
-"""Knowledge cards written by a language model."""
+"""Makes knowledge cards with a language model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from shared.core.meter import Meter
 
 MIN_LENGTH: Final = 200
-"""A chunk with fewer characters is its own summary and needs no model."""
+"""A chunk with fewer characters is its own summary and is not sent to the model."""
 INSTRUCTION: Final = """\
 You write knowledge cards, by which somebody recognises and remembers what they once highlighted.
 
@@ -27,7 +27,7 @@ PROBE: Final = (
     " peace. Monks had them in their cloisters. Universities took them over, and a student may"
     " often keep one for a whole term. Whoever leaves notes in a carrel finds them the next day."
 )
-"""A text of which every working model can make a card."""
+"""A text for which every working model can write a card."""
 
 Takeaway = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300)]
 
@@ -68,7 +68,7 @@ async def generate_card(
 
 
 async def probe(generator: Generator, meter: Meter) -> None:
-    """Have the model write the card of `PROBE`, to find out whether it works.
+    """Have the model write the card of `PROBE`, to find out whether the model works.
 
     Raises:
         CarrelError: The model would fail for any chunk.

@@ -1,4 +1,4 @@
-"""Makes a knowledge card for every chunk that is waiting for one."""
+"""Makes a knowledge card for every chunk that waits for its card."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.cards.extractive import MODEL as EXTRACTIVE
-from functions.jobs.cards.extractive import extractive_card
+from functions.jobs.cards.extractive import make_extractive_card
 from functions.jobs.cards.generated import MIN_LENGTH, generate_card, probe
 from shared.ai.generation import InvalidAnswer
 from shared.core.deferral import MAX_TRIES
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MODEL_COUNT: Final = "by language model"
 EXTRACTIVE_COUNT: Final = "extractive"
-"""The names under which the report counts the cards of each kind, in addition to their total."""
+"""The names under which the report counts the two kinds of cards, in addition to their total."""
 
 
 async def cards(ctx: Context, budget: Budget) -> Report:
@@ -42,7 +42,7 @@ async def cards(ctx: Context, budget: Budget) -> Report:
     in `MAX_TRIES` attempts, gets an extractive card.
 
     Raises:
-        CarrelError: The language model or the database fails for any chunk.
+        CarrelError: The language model or the database fails for every chunk.
     """
     report = Report()
     generator = ctx.generator
@@ -58,7 +58,7 @@ async def cards(ctx: Context, budget: Budget) -> Report:
 
 
 async def renew(ctx: Context) -> int:
-    """Queue the chunks whose cards were made by another model than the current one."""
+    """Queue the chunks whose cards would now be made by another model; return their number."""
     return await Cards(ctx.database).renew(partial(_choose_model, ctx=ctx), ctx.clock())
 
 
@@ -68,7 +68,7 @@ def _choose_model(content: str, ctx: Context) -> str:
 
 
 def _choose_generator(content: str, ctx: Context) -> Generator | None:
-    """Return the language model, or None if there is none, or the chunk is too short for it."""
+    """Return the language model; None if none is configured, or if the chunk is too short."""
     return ctx.generator if len(content.strip()) >= MIN_LENGTH else None
 
 
@@ -80,7 +80,7 @@ async def _make_card(chunk: PendingChunk, ctx: Context, report: Report) -> StepR
             report.counts[MODEL_COUNT] += 1
             return StepResult(chunk, card_change(card, generator.model, ctx.clock()))
     report.counts[EXTRACTIVE_COUNT] += 1
-    card = extractive_card(chunk.content, chunk.title)
+    card = make_extractive_card(chunk.content, chunk.title)
     return StepResult(chunk, card_change(card, EXTRACTIVE, ctx.clock()))
 
 

@@ -1,4 +1,4 @@
-"""Embed every chunk that waits for a vector."""
+"""Embeds every chunk that waits for a vector."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 async def embed(ctx: Context, budget: Budget) -> Report:
     """Embed pending chunks: batch by batch, or in bulk when thousands are pending.
 
-    The commit that stores a vector also removes the chunk from the queue, provided that the chunk
-    was not edited since it was read. The next run therefore continues where one was killed. An
-    unfinished migration to another model is continued.
+    The commit that stores a vector also removes the chunk from the queue, unless the chunk was
+    edited since it was read. So the next run continues where a run was killed. An unfinished
+    migration to another model is continued.
 
     Raises:
         Conflict: The database is embedded with another model.

@@ -1,4 +1,4 @@
-"""Extract decisions, patterns, warnings and methodologies from chunks with a language model."""
+"""Extracts decisions, patterns, warnings and methodologies from chunks with a language model."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ NO_MODEL: Final = (
 
 
 async def extract(ctx: Context, budget: Budget) -> Report:
-    """Read the chunks in the queue, several at once.
+    """Read the queued chunks, several at once.
 
-    The extractions of a chunk are replaced in the commit that takes it out of the queue, unless the
-    chunk was edited since it was read. So the next run continues after one that was killed. An
-    extraction that repeats one of another chunk is stored as a hidden duplicate. When the schema of
-    extractions changes, all chunks are read again.
+    One commit replaces the extractions of a chunk and removes the chunk from the queue, unless the
+    chunk was edited since it was read. So the next run continues where a run was killed. An
+    extraction that repeats another chunk's extraction is stored as a hidden duplicate. When the
+    schema of extractions changes, all chunks are queued again.
 
     Raises:
         Conflict: The database is embedded with another model.
@@ -52,7 +52,7 @@ async def extract(ctx: Context, budget: Budget) -> Report:
 
 
 async def count_pending(ctx: Context) -> int:
-    """Count the chunks in the queue; 0 if there is no language model."""
+    """Count the queued chunks; 0 if no language model is configured."""
     return 0 if ctx.generator is None else await ChunkQueue(ctx.database).count_pending(STEP)
 
 

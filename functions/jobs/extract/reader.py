@@ -1,4 +1,4 @@
-"""Read a chunk: extract findings with a language model, verify them, and mark duplicates."""
+"""Extracts findings from a chunk with a language model, verifies them, and marks duplicates."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from shared.runtime.job import Report
 
 MIN_CHARACTERS: Final = 80
-"""The length from which a chunk is read. Shorter ones rarely explain or discuss anything."""
+"""The minimum length of a chunk to be read. Shorter chunks rarely explain or discuss anything."""
 PROBE: Final = "Carrel is a small room for reading in a library."
 """A text that every working model can read, and that contains no findings."""
 
@@ -40,13 +40,14 @@ PROBE: Final = "Carrel is a small room for reading in a library."
 class ReadingOrder:
     """The order in which the chunks of a batch look for duplicates.
 
-    The extractions of a batch are stored together, so a chunk cannot find those of the others in
-    the database. Each chunk looks among the chunks that started before it, whichever the model
-    answers first. So the same chunks give the same extractions, however they are batched.
+    The extractions of a batch are stored together, so a chunk does not find the batch's other
+    extractions in the database. Instead, each chunk is compared with the chunks that started
+    before it, whichever of them the model answers first. So the result does not depend on how
+    chunks are batched.
 
     Attributes:
         visible: The visible extractions of the chunks whose turn is over.
-        replaced: The ids of the stored extractions that the chunks replace.
+        replaced: The ids of the stored extractions that the batch replaces.
     """
 
     def __init__(self) -> None:
@@ -59,7 +60,7 @@ class ReadingOrder:
 
     @asynccontextmanager
     async def join(self, chunk: PendingChunk) -> AsyncIterator[Callable[[], Awaitable[object]]]:
-        """Add the chunk to the batch for the block. Yield a function that waits for its turn."""
+        """Add a chunk to the batch within the context; yield a function that awaits its turn."""
         if not self._chunk_count:
             self.visible.clear()
             self.replaced.clear()
@@ -72,18 +73,18 @@ class ReadingOrder:
             yield previous_turn.wait
         finally:
             try:
-                # A chunk that fails early must not let the next one overtake the previous one.
+                # If this chunk fails early, the next one must still wait for the previous one.
                 await previous_turn.wait()
-            finally:  # a cancelled chunk must not block the others
+            finally:  # a cancelled chunk must not block the chunks after it
                 self._chunk_count -= 1
                 turn.set()
 
 
 class PassageReader:
-    """A reader of chunks, which sends one request to the model for each."""
+    """Reads chunks, with one request to the model for each chunk."""
 
     def __init__(self, ctx: Context, generator: Generator, report: Report) -> None:
-        """Begin to read; `report` receives the counts."""
+        """Store the arguments; `report` receives the counts."""
         self._context = ctx
         self._generator = generator
         self._counts = report.counts
@@ -108,13 +109,13 @@ class PassageReader:
         """Read and embed a harmless chunk.
 
         Raises:
-            CarrelError: Any chunk would fail.
+            CarrelError: The model or the embedder would fail for any chunk.
         """
         await self._generate(PROBE)
         await self._context.embedder.embed([PROBE], Purpose.DOCUMENT)
 
     async def _extract(self, chunk: PendingChunk) -> list[Extraction]:
-        """Return the extractions whose quotes are in the chunk."""
+        """Return the extractions whose quotes the chunk contains."""
         if len(chunk.content) < MIN_CHARACTERS:
             self._counts["skipped"] += 1
             return []
@@ -134,7 +135,7 @@ class PassageReader:
         return await count_tokens(findings, self._context.meter)
 
     async def _embed(self, extractions: Sequence[Extraction]) -> list[Embedded]:
-        """Return extractions with their vectors, without duplicates in the chunk itself."""
+        """Return extractions with their vectors, without duplicates among themselves."""
         if not extractions:
             return []
         embedder = self._context.embedder
@@ -143,7 +144,7 @@ class PassageReader:
         return drop_duplicates(list(zip(extractions, vectors, strict=True)), embedder.model)
 
     async def _find_neighbours(self, embedded_extraction: Embedded) -> list[Similar]:
-        """Return the similar extractions in the database, without those about to be replaced."""
+        """Return the similar stored extractions, except those that this batch replaces."""
         extraction, vector = embedded_extraction
         neighbours = await Extractions(self._context.database).find_similar(
             vector,
@@ -160,7 +161,7 @@ class PassageReader:
     def _mark_duplicate(
         self, embedded_extraction: Embedded, neighbours: Sequence[Similar]
     ) -> Embedded:
-        """Mark an extraction as a duplicate if a visible one says the same."""
+        """Mark an extraction as a duplicate if a visible extraction says the same."""
         extraction, vector = embedded_extraction
         candidates = [*neighbours, *compute_similarities(embedded_extraction, self._order.visible)]
         original = find_original(extraction, candidates, self._context.embedder.model)

@@ -1,8 +1,8 @@
-"""Choose golden queries for known-item search: each query has one chunk that answers it.
+"""Chooses golden queries for known-item search: exactly one chunk answers each query.
 
-Users write no test queries for their own knowledge base, so a query is taken from the knowledge
-card of a chunk, which says the same in other words, or else from the chunk itself. The chunks are a
-uniform sample, and stay the same from night to night.
+Users write no test queries for their own knowledge base, so a query is a sentence from a chunk's
+knowledge card, which rephrases the chunk, or else from the chunk itself. The chunks are a uniform
+sample, and stay the same from night to night.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 SET_SIZE: Final = 20
 """The number of queries that the job chooses."""
 MAX_QUERIES: Final = 25
-"""The maximum number of queries in a night, including those of the user."""
+"""The maximum number of queries in a night, including the user's own queries."""
 MAX_EXTRA_SAMPLES: Final = 10
-"""The number of additional samples, because the chunks of a sample may all be in use already."""
+"""The number of additional samples, because all chunks of a sample may be in use already."""
 MIN_TERMS: Final = 3
 """A query has at least this many different terms."""
 MAX_LENGTH: Final = 300
 """A query has at most this many characters."""
 
 
-async def golden_queries(ctx: Context) -> list[GoldenQuery]:
-    """Return tonight's queries: last night's, with replacements for those whose chunks are gone.
+async def choose_golden_queries(ctx: Context) -> list[GoldenQuery]:
+    """Return tonight's queries: last night's, with replacements for queries whose chunks are gone.
 
-    Costs one read per query, and five for each new one.
+    Costs one read per query, and five reads for each new query.
     """
     health = SearchHealth(ctx.database)
     golden = await health.golden()
@@ -73,25 +73,25 @@ async def _choose(count: int, used_chunk_ids: set[str], health: SearchHealth) ->
 
 
 async def _load_sample(number: int, health: SearchHealth) -> list[Chunk]:
-    """Return the chunks after a point that depends only on the number.
+    """Load some chunks in the order of their hashes, from a point that depends on the number.
 
-    Return the first chunks if the point is after the last chunk.
+    If the point is beyond the last chunk, the first chunks are loaded.
     """
     point = hashlib.sha256(str(number).encode()).hexdigest()
     return await health.chunks_from(point) or await health.chunks_from("")
 
 
 def _choose_query(chunks: Sequence[Chunk]) -> GoldenQuery | None:
-    """Return a query for one of the chunks, if possible from a card that says it in other words."""
-    for make_query in (query_from_card, query_from_text):
+    """Return a query for one of the chunks, preferably from a card that rephrases the chunk."""
+    for make_query in (make_query_from_card, make_query_from_text):
         for chunk in chunks:
             if query := make_query(chunk):
                 return GoldenQuery(query, chunk.chunk_id)
     return None
 
 
-def query_from_card(chunk: Chunk) -> str | None:
-    """Return a sentence of the card that is not in the text of the chunk, if there is one."""
+def make_query_from_card(chunk: Chunk) -> str | None:
+    """Return a sentence of the card that the chunk's text does not contain, if there is one."""
     card = chunk.knowledge_card
     if card is None:
         return None
@@ -104,7 +104,7 @@ def query_from_card(chunk: Chunk) -> str | None:
     return _pick_richest(candidates)
 
 
-def query_from_text(chunk: Chunk) -> str | None:
+def make_query_from_text(chunk: Chunk) -> str | None:
     """Return the sentence of the chunk with the most different terms."""
     return _pick_richest(sentences(chunk.content))
 

@@ -1,4 +1,4 @@
-"""Measure every night how well search finds the chunks of golden queries."""
+"""Measures every night how well search finds the chunks of golden queries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.health.golden_queries import MAX_QUERIES, SET_SIZE, golden_queries
+from functions.jobs.health.golden_queries import MAX_QUERIES, SET_SIZE, choose_golden_queries
 from shared.core.log import log
 from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.corpus import knowledge
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget
 
 MAX_LOSS: Final = 0.1
-"""A warning is logged if recall@10 falls by more than this in a week, that is, by more than two of
-twenty queries."""
+"""A warning is logged if recall@10 falls by more than this in a week. For twenty queries, that
+means more than two."""
 
 
 async def health(ctx: Context, budget: Budget) -> Report:
     """Run the golden queries, and store the ranks of their chunks for `get_stats`.
 
-    A query costs some hundred reads, as in `search_kb`, and its embedding. A second measurement on
-    the same day replaces the first. Nothing is stored if semantic search is off, because nothing is
-    embedded or the provider is down, or if time runs out: that would not be comparable.
+    Each query costs about a hundred reads, as in `search_kb`, and an embedding. A second
+    measurement on the same day replaces the first. If semantic search is off or time runs out,
+    nothing is stored, because the score would not be comparable.
     """
     report, ranks, durations = Report(), dict[str, int](), list[float]()
-    for golden in await golden_queries(ctx):
+    for golden in await choose_golden_queries(ctx):
         if budget.spent:
             report.finished = False
             return report
@@ -58,9 +58,10 @@ async def health(ctx: Context, budget: Budget) -> Report:
 
 
 async def _measure_rank(golden: GoldenQuery, ctx: Context) -> int | None:
-    """Return the rank of the chunk among the first ten hits, from 1, or 0 if it is not there.
+    """Return the chunk's rank among the first ten hits, from 1.
 
-    Return None if semantic search is not available.
+    Returns:
+        The rank; 0 if the chunk is not among the hits, None if semantic search is not available.
     """
     question = SearchQuery(golden.query, Mode.HYBRID, Selection())
     ranking = await rank(question, knowledge(ctx.database), ctx)
@@ -92,7 +93,7 @@ async def _store(score: NightlyScore, ctx: Context, report: Report) -> None:
 
 
 async def count_queries(ctx: Context) -> int:
-    """Count the queries of a night, if there are enough chunks."""
+    """Count the queries of a night, supposing that the knowledge base has enough chunks."""
     golden = await SearchHealth(ctx.database).golden()
     return min(MAX_QUERIES, SET_SIZE + len(golden.given))
 

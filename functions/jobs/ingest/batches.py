@@ -1,4 +1,4 @@
-"""Chunking of sources, and saving in batches."""
+"""Splits sources into chunks, and saves them in batches."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ class SourceBatch:
 def chunk_source(source: Source) -> ChunkedSource:
     """Split a source into chunks. A megabyte takes a second, so this must not block the event loop.
 
-    The chunks of an export stay as they are, whatever cut them.
+    The chunks of a Carrel export keep their boundaries.
 
     Raises:
-        Unreadable: A part of it is too large for a document.
+        Unreadable: A field of the source is too large for a document.
     """
     chunks = _split(source)
     chunked = ChunkedSource(
@@ -76,11 +76,15 @@ def _split(source: Source) -> list[list[Chunk]]:
         for section in source.sections
     ]
     chunks = iter(split_source(source, spans))
-    return [list(islice(chunks, len(of_section))) for of_section in spans]
+    return [list(islice(chunks, len(section_spans))) for section_spans in spans]
 
 
 def _compute_former_ids(source: Source, chunks: list[list[Chunk]]) -> dict[str, str]:
-    """Return the ids by which an earlier release stored chunks of which it had another text."""
+    """Map chunk ids to those under which an earlier release stored the chunks.
+
+    The id of a chunk contains a hash of its text, and the earlier release formatted some texts
+    differently.
+    """
     if not any(section.former_text for section in source.sections):
         return {}
     sections = (
@@ -95,8 +99,8 @@ def _compute_former_ids(source: Source, chunks: list[list[Chunk]]) -> dict[str, 
     }
 
 
-def batches(sources: Iterable[Source]) -> Iterator[SourceBatch]:
-    """Chunk sources, in batches of thirty, or of fewer long ones."""
+def chunk_in_batches(sources: Iterable[Source]) -> Iterator[SourceBatch]:
+    """Chunk sources in batches of thirty, or fewer if the texts are long."""
     batch = SourceBatch()
     characters = 0
     for source in sources:
@@ -119,7 +123,7 @@ async def save_sources(
     Args:
         sources: At most 30 sources with different ids.
         ctx: The context of the run.
-        report: Gets the counts of `Ingestion.save`, and of chunks that were `restored`.
+        report: Receives the counts of `Ingestion.save_each`, and of chunks that were `restored`.
 
     Returns:
         The ids of the sources that the database refuses, each with the reason.
@@ -143,7 +147,11 @@ async def save_sources(
 async def save_batch(
     batch: SourceBatch, ctx: Context, budget: Budget, report: Report
 ) -> list[tuple[Source, str]]:
-    """Save the sources that differ from the database; return those not saved, with the reasons."""
+    """Save the sources of a batch that differ from the database.
+
+    Returns:
+        The sources that were not saved, each with the reason.
+    """
     refused = await save_sources(batch.accepted, ctx, report)
     sources = (chunked.source for chunked in batch.accepted)
     rejected = [

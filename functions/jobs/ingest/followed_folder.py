@@ -1,10 +1,10 @@
-"""How the files of a path have changed since they were last ingested.
+"""Finds how the files of a path have changed since they were last ingested.
 
-`folders/{key}` has of each file its sources and a hash of its content. So a file that was renamed
-or moved keeps its sources, and the sources of files that are gone are known.
+`folders/{key}` stores the source ids and a content hash of each file. The hash reveals a renamed
+or moved file, which keeps its sources. The ids show which sources a deleted file leaves behind.
 
-The books of a Readwise export are its sources, too; a book that another followed export has is not
-missing. The sources in an export of Carrel stay when it is deleted: it is a copy.
+A Readwise export is followed like other files, but a book counts as missing only if no other
+followed export contains the book. A Carrel export is a copy: its sources stay when it is deleted.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class FolderChanges:
         edited: The files whose content has changed.
         renamed: The renamed and moved files, each with its former path.
         missing: The files that are gone.
-        missing_ids: The sources that are in no file any more: of missing files, of files that
-            another file replaced, and of records that their file no longer has.
-        ignored_ids: Others that are in no file any more, and are not forgotten.
+        missing_ids: The sources that no file contains any more. They come from missing files, from
+            files that another file replaced, and from records that were removed from their file.
+        ignored_ids: More sources that no file contains any more, which are not forgotten.
         file_count: The number of files that were ingested before.
-        source_count: The number of their sources.
-        states: The states of all files, in and around the path, the missing ones included.
-        dropped: The ids of former records of files, and of files that another one replaced, by
-            file.
+        source_count: The number of sources in the files that were ingested before.
+        states: The states of all files in and around the path, including missing files.
+        dropped: The source ids that each file lost: ids of removed records, and ids of the file
+            that it replaced.
         error: Why nothing can be read, if only missing files are left.
     """
 
@@ -82,7 +82,7 @@ class FolderChanges:
 
     @property
     def missing_counts(self) -> MissingCounts:
-        """How much is missing."""
+        """The numbers of missing files and sources, and of all files and sources."""
         return MissingCounts(
             len(self.missing), self.file_count, len(self.missing_ids), self.source_count
         )
@@ -97,14 +97,15 @@ class FolderChanges:
         }
 
     def without_books(self) -> FolderChanges:
-        """Return the changes without missing Readwise books, which are left to their library."""
+        """Move missing Readwise books to `ignored_ids`, because the library itself is followed."""
         books = frozenset(filter(is_book, self.missing_ids))
         return replace(self, missing_ids=self.missing_ids - books, ignored_ids=books)
 
-    def states_without(self, forgotten: Collection[str] = ()) -> dict[Path, FileState]:
+    def states_after_forgetting(self, forgotten: Collection[str] = ()) -> dict[Path, FileState]:
         """Return the states to store once these missing sources are forgotten.
 
-        Those of the others stay as they were, so that the next run finds them missing again.
+        Missing sources that are not forgotten stay in the states, so that the next run finds them
+        missing again.
         """
         kept = (self.missing_ids | self.ignored_ids).difference(forgotten)
         states = dict(self.states)
@@ -112,14 +113,14 @@ class FolderChanges:
             if kept.isdisjoint(states[path].ids):
                 states[path] = replace(states[path], missing=True)
         for path, dropped in self.dropped.items():
-            if ids := tuple(name for name in dropped if name in kept):
+            if ids := tuple(source_id for source_id in dropped if source_id in kept):
                 generation = 0 if _has_records(path) else states[path].generation
                 states[path] = FileState(generation, (*states[path].ids, *ids))
         return states
 
 
 class FollowedFolder:
-    """The files of a path, and what is stored of them."""
+    """The files of a path, and their stored states."""
 
     def __init__(self, database: Database, listing: FileListing, roots: Iterable[Root]) -> None:
         """Store the arguments. Nothing is read yet.
@@ -140,18 +141,19 @@ class FollowedFolder:
         }
         self._roots: dict[Path, Root] = {}
 
-    async def changes(self) -> FolderChanges:
-        """Compare the files with what is stored. Costs a read for each folder, and for its files.
+    async def find_changes(self) -> FolderChanges:
+        """Compare the files with their stored states.
 
-        With an export of books, it costs that for all other registered folders, too. A file that
-        cannot be read is neither missing nor changed.
+        Loading the states of a folder costs one read for the folder and the reads for its files.
+        If the path contains a Readwise or Kindle export, the states of all other registered folders
+        are loaded, too. A file that cannot be read counts as neither missing nor changed.
         """
-        states = await self._load()
+        states = await self._load_states()
         has_exports = any(find_identity(path) is Identity.ORIGIN for path in states)
-        books = await self._books_elsewhere() if has_exports else frozenset()
-        return await asyncio.to_thread(_Comparison(self._listing, states, books).changes)
+        books = await self._load_books_elsewhere() if has_exports else frozenset()
+        return await asyncio.to_thread(_Comparison(self._listing, states, books).find_changes)
 
-    async def _books_elsewhere(self) -> frozenset[str]:
+    async def _load_books_elsewhere(self) -> frozenset[str]:
         """Load the ids of the books in the exports of other folders."""
         others = [root for root in self._all_roots if root not in self._stored]
         loaded = await asyncio.gather(
@@ -164,15 +166,17 @@ class FollowedFolder:
             if find_identity(PurePath(name)) is Identity.ORIGIN and not state.missing
         }
         gone = await asyncio.to_thread(lambda: set(filter(is_gone, exports)))
-        return frozenset(name for path, ids in exports.items() if path not in gone for name in ids)
+        return frozenset(
+            source_id for path, ids in exports.items() if path not in gone for source_id in ids
+        )
 
-    async def source_ids(self) -> list[str]:
-        """Load the ids of the sources of all files of the path, of missing ones too."""
-        states = (await self._load()).items()
+    async def load_source_ids(self) -> list[str]:
+        """Load the source ids of all files of the path, including missing files."""
+        states = (await self._load_states()).items()
         below = [state for path, state in states if path.is_relative_to(self._scope)]
-        return sorted({name for state in below for name in state.ids})
+        return sorted({source_id for state in below for source_id in state.ids})
 
-    async def _load(self) -> dict[Path, FileState]:
+    async def _load_states(self) -> dict[Path, FileState]:
         loaded = await asyncio.gather(*(stored.files() for stored in self._stored.values()))
         states: dict[Path, FileState] = {}
         for root, files in zip(self._stored, loaded, strict=True):
@@ -187,7 +191,7 @@ class FollowedFolder:
 
         Args:
             states: The states of all files of the roots around and below the path.
-            read_at: The time, if the whole path was read.
+            read_at: When the path was read; None if it was not read completely.
         """
         files: dict[Root, dict[str, FileState]] = {root: {} for root in self._stored}
         for path, state in states.items():
@@ -213,42 +217,25 @@ class _Comparison:
         self._scope = listing.scope
         self._names = {listing.folder / name: name for name in listing.files}
 
-    def changes(self) -> FolderChanges:
+    def find_changes(self) -> FolderChanges:
         """Return the changes. Reads every file, so this must not run on the event loop."""
         files = self._listing.files
-        hashes = {path: content_hash(name, files[name]) for path, name in self._names.items()}
+        hashes = {path: hash_content(name, files[name]) for path, name in self._names.items()}
         readable = {path: digest for path, digest in hashes.items() if digest}
         renamed = self._find_renamed(hashes)
-        left = set(renamed.values())
-        before = {path: state for path, state in self._states.items() if path not in left}
-        replaced = {
-            path: before[path].ids
-            for path in renamed.keys() & before.keys()
-            if not before[path].missing
-        }
-        before |= {path: self._states[old] for path, old in renamed.items()}
-        states, dropped = dict(before), dict(replaced)
-        taken = {name for state in self._states.values() for name in state.ids}
-        for path, digest in readable.items():
-            state = before.get(path, _UNREAD)
-            has_replaced = len(state.ids) > 1 and not _has_records(path)
-            if state.generation != digest or state.missing or has_replaced:
-                ids = self._assign_ids(path, state, taken)
-                states[path] = FileState(digest, ids)
-                former = (*replaced.get(path, ()), *state.ids)
-                dropped[path] = tuple(name for name in former if name not in ids)
-                taken.update(ids)
+        before, replaced = self._move_states(renamed)
+        states, dropped = self._update_states(readable, before, replaced)
         followed = {path for path, state in before.items() if not state.missing}
         below = {path for path in followed if path.is_relative_to(self._scope)}
         missing = {path for path in below if path not in hashes and is_gone(path)}
         present_ids = {
-            name
+            source_id
             for path, state in states.items()
             if not state.missing and path not in missing
-            for name in state.ids
+            for source_id in state.ids
         }
-        former_ids = {name for path in below for name in before[path].ids}
-        former_ids.update(name for ids in replaced.values() for name in ids)
+        former_ids = {source_id for path in below for source_id in before[path].ids}
+        former_ids.update(source_id for ids in replaced.values() for source_id in ids)
         return FolderChanges(
             scope=self._scope,
             new=sorted(readable.keys() - followed),
@@ -266,11 +253,57 @@ class _Comparison:
             dropped=dropped,
         )
 
-    def _find_renamed(self, hashes: Mapping[Path, int]) -> dict[Path, Path]:
-        """Pair paths of new content with the former paths of that content.
+    def _move_states(
+        self, renamed: Mapping[Path, Path]
+    ) -> tuple[dict[Path, FileState], dict[Path, tuple[str, ...]]]:
+        """Give each renamed file the state that is stored under its former path.
 
-        Files may have swapped their names, or replaced each other. A file whose content is new
-        was edited, even if another file has its former content, unless that file has moved, too.
+        Returns:
+            The stored states by current path, and the source ids of the files that a renamed file
+            replaced, by path.
+        """
+        former_paths = set(renamed.values())
+        before = {path: state for path, state in self._states.items() if path not in former_paths}
+        replaced = {
+            path: before[path].ids
+            for path in renamed.keys() & before.keys()
+            if not before[path].missing
+        }
+        before |= {path: self._states[former_path] for path, former_path in renamed.items()}
+        return before, replaced
+
+    def _update_states(
+        self,
+        readable: Mapping[Path, int],
+        before: Mapping[Path, FileState],
+        replaced: Mapping[Path, tuple[str, ...]],
+    ) -> tuple[dict[Path, FileState], dict[Path, tuple[str, ...]]]:
+        """Return the new states of all files, and the source ids that each file lost.
+
+        Args:
+            readable: The content hashes of the files that can be read.
+            before: The stored states by current path.
+            replaced: The source ids of the files that a renamed file replaced, by path.
+        """
+        states, dropped = dict(before), dict(replaced)
+        taken = {source_id for state in self._states.values() for source_id in state.ids}
+        for path, digest in readable.items():
+            state = before.get(path, _UNREAD)
+            has_replaced = len(state.ids) > 1 and not _has_records(path)
+            if state.generation != digest or state.missing or has_replaced:
+                ids = self._assign_ids(path, state, taken)
+                states[path] = FileState(digest, ids)
+                former = (*replaced.get(path, ()), *state.ids)
+                dropped[path] = tuple(source_id for source_id in former if source_id not in ids)
+                taken.update(ids)
+        return states, dropped
+
+    def _find_renamed(self, hashes: Mapping[Path, int]) -> dict[Path, Path]:
+        """Map the current path of each renamed file to its former path.
+
+        Files may have swapped their names, or replaced each other. A path whose present content was
+        never stored was edited in place. Another file with the path's former content is then a
+        copy, unless that file's own former content has moved, too.
         """
         former: dict[int, list[Path]] = defaultdict(list)
         for path, state in self._states.items():
@@ -301,7 +334,7 @@ class _Comparison:
         return renamed
 
     def _has_changed(self, path: Path, hashes: Mapping[Path, int]) -> bool:
-        """Return whether the content of a text file is another one than before."""
+        """Return whether the content of a text file differs from its stored hash."""
         before, now = self._states[path].generation, hashes.get(path)
         return bool(before and now and before != now) and not _has_records(path)
 
@@ -321,14 +354,14 @@ class _Comparison:
         if _has_records(path):
             return self._read_record_ids(path, state.ids)
         if state.ids:
-            return state.ids[:1]  # The others are of files that this one replaced.
+            return state.ids[:1]  # The other ids belong to files that this file replaced.
         root = self._listing.find_root(path)
         key = path.relative_to(root.path).as_posix()
         ids = (derive_file_source_id(root.collection, key, number) for number in count(1))
-        return (next(name for name in ids if name not in taken),)
+        return (next(source_id for source_id in ids if source_id not in taken),)
 
     def _read_record_ids(self, path: Path, former: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the ids of the records; if some are not there to be read, the former ones, too."""
+        """Return the ids of the records, and the former ids if some records cannot be read."""
         file = make_source_file(self._names[path], self._listing)
         entries = [entry for _, entry in read_entries(file)]
         sources = [entry for entry in entries if not isinstance(entry, str)]
@@ -339,8 +372,13 @@ class _Comparison:
         return tuple(dict.fromkeys(ids if is_complete else [*former, *ids]))
 
 
-def content_hash(name: str, path: Path) -> int:
-    """Return a hash of the content of a file of this name, or 0 if it cannot be read."""
+def hash_content(name: str, path: Path) -> int:
+    """Hash the content of a file with 64 bits of SHA-256; return 0 if it cannot be read.
+
+    Args:
+        name: The file's path below the folder, which determines its maximum size.
+        path: The path by which to open the file.
+    """
     try:
         if not path.is_file() or explain_excess(name, path.stat().st_size):
             return 0

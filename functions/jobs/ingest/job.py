@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     IngestOrigin = Callable[[Context, Budget, Report], Awaitable[None]]
 
 _NOTHING: Final = (
-    "There is nothing to ingest: no link waits. Set INGEST_PATH to a file or a folder,"
+    "There is nothing to ingest, and no link is waiting. Set INGEST_PATH to a file or a folder,"
     " READWISE_TOKEN to the access token of a library, or INGEST_BUCKET to gs://bucket/prefix."
 )
 
@@ -36,13 +36,12 @@ _NOTHING: Final = (
 async def ingest(ctx: Context, budget: Budget) -> Report:
     """Fetch saved links, read each configured origin, and write what differs from the database.
 
-    Of Readwise and a bucket, a run reads the changes since the last complete run; a path is read
-    completely each time. What an origin no longer has is forgotten. Readwise exports in files are
-    skipped if Readwise itself is an origin.
+    From Readwise and a bucket, a run reads only what changed since the last complete run. A path is
+    read completely each time. Sources that an origin no longer contains are forgotten. If a
+    Readwise library is an origin, Readwise exports in files are skipped.
 
-    An origin that fails does not stop the others.
-
-    If more than a third of a bucket or a path is gone, that is a failure, and nothing is forgotten.
+    An origin that fails does not stop the other origins. If more than a third of a bucket or a path
+    is gone, that is a failure, and nothing is forgotten.
 
     Raises:
         InvalidInput: No origin is configured and no link waits, or an origin cannot be read.
@@ -52,7 +51,7 @@ async def ingest(ctx: Context, budget: Budget) -> Report:
 
 
 async def ingest_confirmed(ctx: Context, budget: Budget) -> Report:
-    """Do the same as `ingest`, and forget what is gone, however much it is."""
+    """Do the same as `ingest`, but forget all missing sources, however many they are."""
     origins = _collect_origins(ctx.settings, forgets_all=True)
     return await _ingest_origins(origins, ctx, budget)
 
@@ -78,7 +77,11 @@ async def _ingest_origins(
 
 
 async def count(ctx: Context) -> int:
-    """Count the texts that a run would read, as far as Readwise and Cloud Storage do not know."""
+    """Count the texts that a run would read: waiting links and the texts at the path.
+
+    The path is counted only if it is the only origin. How many texts a Readwise library or a bucket
+    contains is not known before a run reads it.
+    """
     settings = ctx.settings
     origins = _collect_origins(settings)
     waiting = await _count_links(origins, ctx)
@@ -88,10 +91,10 @@ async def count(ctx: Context) -> int:
 
 
 async def _count_links(origins: Collection[str], ctx: Context) -> int:
-    """Count the links that wait.
+    """Count the links that wait to be fetched.
 
     Raises:
-        InvalidInput: There is none, and no origin is configured.
+        InvalidInput: No link waits, and no origin is configured.
     """
     waiting = await SavedLinks(ctx.database).count_waiting()
     if not origins and not waiting:
@@ -100,18 +103,18 @@ async def _count_links(origins: Collection[str], ctx: Context) -> int:
 
 
 async def _load_dead_letters(ctx: Context, limit: int) -> list[Failure]:
-    """Load some of the links and books that are not read again."""
-    letters = await asyncio.gather(*(origin.load(ctx, limit) for origin in _DEAD_LETTERS))
-    return [letter for of_origin in letters for letter in of_origin][:limit]
+    """Load up to `limit` of the links and books that were given up."""
+    by_origin = await asyncio.gather(*(origin.load(ctx, limit) for origin in _DEAD_LETTERS))
+    return [letter for letters in by_origin for letter in letters][:limit]
 
 
 async def _retry(ctx: Context) -> int:
-    """Have the next run read them again; return how many there are."""
+    """Queue all dead-lettered links and books for the next run; return how many they are."""
     return sum(await asyncio.gather(*(origin.retry(ctx) for origin in _DEAD_LETTERS)))
 
 
 def _collect_origins(settings: Settings, *, forgets_all: bool = False) -> dict[str, IngestOrigin]:
-    """Return the origins. The path comes last, because reading it might take all the time."""
+    """Return the configured origins. The path is last, because it may take all the time."""
     origins: dict[str, IngestOrigin] = {}
     if settings.readwise_token:
         origins["readwise"] = readwise.sync_readwise

@@ -1,4 +1,4 @@
-"""Sources that an origin no longer has: they are forgotten, and restored when it has them again."""
+"""Forgets sources that an origin no longer contains, and restores them when they come back."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from shared.runtime.job import Report
 
 FORGETTER: Final = "ingest"
-"""Instead of a user, this name is in the record of what ingest forgot."""
+"""The name that stands for the user in the record of a source that ingest forgot."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingCounts:
-    """How much of a followed folder or bucket is missing.
+    """How many files and texts of a followed folder or bucket are missing.
 
     Attributes:
         files: The number of missing files.
@@ -45,14 +45,14 @@ class MissingCounts:
 
     @property
     def is_alarming(self) -> bool:
-        """Whether more than a third is missing, which somebody must confirm."""
+        """Whether more than a third of the files or texts is missing, which a user must confirm."""
         return 3 * self.files > self.file_count or 3 * self.texts > self.text_count
 
-    def alarm(self, name: str, command: str) -> Failure:
-        """Return the failure that says how to confirm it.
+    def make_alarm(self, name: str, command: str) -> Failure:
+        """Return the failure that tells the user how to forget the missing texts.
 
         Args:
-            name: The folder or bucket.
+            name: The name of the folder or bucket.
             command: The command that forgets the missing sources.
         """
         files = f"{self.files} of {self.file_count} files"
@@ -65,20 +65,25 @@ class MissingCounts:
 
 
 class MissingSources:
-    """Forgets and restores sources, as `forget` does.
+    """Forgets and restores sources, as the tool `forget` does.
 
-    What a user forgot stays forgotten. What was forgotten because it was missing is restored with
-    its vectors and knowledge cards.
+    A source that was missing is restored with its vectors and knowledge cards. A source that a user
+    forgot stays forgotten.
     """
 
     def __init__(self, ctx: Context, report: Report) -> None:
-        """Count in the report: `sources`, `deleted` chunks and `restored` chunks."""
+        """Store the arguments.
+
+        Args:
+            ctx: The context of the run.
+            report: Counts the moved `sources`, and the `deleted` and `restored` chunks.
+        """
         self._context = ctx
         self._database = ctx.database
         self._counts = report.counts
 
     async def forget(self, source_ids: Sequence[str]) -> None:
-        """Forget sources. Costs one round trip for those that are not stored, in blocks of 30.
+        """Forget sources. Those that are not stored cost one round trip for each block of 30.
 
         Raises:
             MovedElsewhere: Another call or job is moving a source at the same time.
@@ -94,7 +99,7 @@ class MissingSources:
             self._counts.update(await Ingestion(self._database).delete_remains(remains, now))
 
     async def restore(self, source_ids: Iterable[str]) -> None:
-        """Restore sources; of one that was deleted for good, only the record is removed.
+        """Restore sources. If a source was deleted for good, only its record is removed.
 
         Raises:
             MovedElsewhere: Another call or job is moving a source at the same time.
@@ -126,7 +131,7 @@ class MissingSources:
         await self._complete(move, replace(record, unfinished=Unfinished.RESTORING))
 
     async def _complete_unfinished(self, source_id: str) -> None:
-        """Complete what a killed run left unfinished."""
+        """Complete the move of a source that a killed run left unfinished."""
         record, snapshot = await ForgottenSources(self._database).get(source_id)
         if record.unfinished:
             move = SourceMove(self._database, source_id, snapshot.update_time)

@@ -1,4 +1,4 @@
-"""Ingestion of files on this machine. A folder is followed: what it no longer has is forgotten."""
+"""Ingests files on this machine, and forgets the sources of files that were deleted."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.batches import SourceBatch, batches, save_batch
+from functions.jobs.ingest.batches import SourceBatch, chunk_in_batches, save_batch
 from functions.jobs.ingest.followed_folder import (
     FolderChanges,
     FollowedFolder,
-    content_hash,
+    hash_content,
 )
 from functions.jobs.ingest.missing_sources import MissingSources
 from functions.jobs.ingest.readers.fields import to_headline, to_one_line
@@ -26,7 +26,7 @@ from functions.jobs.ingest.readers.reading import (
     read_entries,
     read_files,
 )
-from functions.jobs.ingest.roots import possible_moves, register
+from functions.jobs.ingest.roots import list_possible_moves, register
 from shared.core.errors import InvalidInput
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.followed_files import FollowedFiles
@@ -60,20 +60,20 @@ async def ingest_path(  # noqa: PLR0913 - two ways to confirm what is missing
 ) -> None:
     """Read a file or a folder, and write what differs from the database, batch by batch.
 
-    An unchanged source costs one read and no write. A broken file is reported by name, and the
-    others are saved. The next run completes a run that was killed. If Readwise itself is followed,
-    exports of it are skipped: they would bring back what was edited since.
-
-    In the end, the sources of missing files are forgotten.
+    At the end, the sources of missing files are forgotten. An unchanged source costs one read and
+    no write. A broken file is reported by name, and the other files are saved. The next run
+    completes a run that was killed. If a Readwise library is followed, its exports are skipped:
+    they would bring back texts that were edited since.
 
     Args:
         path: The path.
         ctx: The context of the run.
-        budget: The time of the run.
-        report: Gets the counts, the failures and the warnings.
-        confirmed: The ids of missing sources that may be forgotten. By default, all may be, unless
-            more than a third of the files or sources is missing, which is a failure.
-        forgets_all: Whether all may be forgotten in any case.
+        budget: The time that the run may use.
+        report: Receives the counts, the failures and the warnings.
+        confirmed: The ids of missing sources that may be forgotten. By default, all of them may be
+            forgotten, unless more than a third of the files or sources is missing, which is
+            reported as a failure.
+        forgets_all: Whether all missing sources may be forgotten, however many they are.
 
     Raises:
         InvalidInput: Nothing can be read from the path.
@@ -89,13 +89,13 @@ async def ingest_path(  # noqa: PLR0913 - two ways to confirm what is missing
         comparison = replace(comparison, changes=comparison.changes.without_books())
     listing, changes = comparison.listing, comparison.changes
     confirmed = changes.missing_ids if forgets_all else confirmed
-    forgotten = _select_forgettable(comparison, confirmed, report)
-    if changes.error and not forgotten:
+    forgettable = _select_forgettable(comparison, confirmed, report)
+    if changes.error and not forgettable:
         raise changes.error
     report.note = to_one_line(f"{report.note} {_format_note(listing)}")
     await comparison.store()
     listing = replace(listing, source_ids=changes.source_ids)
-    remaining = batches(_read_sources(listing, report, without_books=follows_readwise))
+    remaining = chunk_in_batches(_read_sources(listing, report, without_books=follows_readwise))
     # Reading and chunking a megabyte takes a second and would block the event loop, and the lease.
     while batch := await asyncio.to_thread(next, remaining, None):
         if budget.spent:
@@ -104,29 +104,29 @@ async def ingest_path(  # noqa: PLR0913 - two ways to confirm what is missing
         for source, reason in await save_batch(batch, ctx, budget, report):
             name = f"{to_headline(source.title, _TITLE_LENGTH)} ({source.source_id})"
             report.failures.append(Failure(name, reason))
-    done = await _forget(sorted(forgotten), ctx, budget, report)
-    await comparison.store(done, ctx.clock() if report.finished else None)
+    forgotten = await _forget(sorted(forgettable), ctx, budget, report)
+    await comparison.store(forgotten, ctx.clock() if report.finished else None)
 
 
 async def _forget(
     source_ids: Sequence[str], ctx: Context, budget: Budget, report: Report
 ) -> AbstractSet[str]:
-    """Forget sources until the time is up, and return those that are forgotten."""
-    done: set[str] = set()
+    """Forget sources until the time is up, and return the forgotten ones."""
+    forgotten: set[str] = set()
     for start in range(0, len(source_ids), BATCH_SIZE):
         if budget.spent:
             report.finished = False
             break
         block = source_ids[start : start + BATCH_SIZE]
         await MissingSources(ctx, report).forget(block)
-        done.update(block)
-    return done
+        forgotten.update(block)
+    return forgotten
 
 
 async def ingest_confirmed(
     path: str, confirmed: AbstractSet[str], ctx: Context, budget: Budget
 ) -> Report:
-    """Ingest only a path, and forget only these missing sources; see `ingest_path`."""
+    """Ingest a path, and forget only the confirmed missing sources; see `ingest_path`."""
     report = Report()
     await ingest_path(path, ctx, budget, report, confirmed=confirmed)
     return report
@@ -138,17 +138,17 @@ async def compare_path(
     """Compare the files of a path with those that were ingested, and write nothing.
 
     Raises:
-        InvalidInput: Nothing can be read from the path, and nothing was.
+        InvalidInput: Nothing can be read from the path, and nothing was ingested from it before.
     """
     changes = (await _compare(path, database, registers=False)).changes
     return changes.without_books() if follows_readwise else changes
 
 
-async def followed_source_ids(path: Path, database: Database) -> list[str]:
-    """Load the ids of the sources that were ingested from a followed folder, or a part of it."""
+async def load_followed_source_ids(path: Path, database: Database) -> list[str]:
+    """Load the ids of the sources that were ingested from a followed folder or a path in it."""
     roots = (await Roots(database).read()).roots
     listing = await asyncio.to_thread(_make_empty_listing, path, roots)
-    return await FollowedFolder(database, listing, roots).source_ids()
+    return await FollowedFolder(database, listing, roots).load_source_ids()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class _Comparison:
     Attributes:
         listing: The files.
         changes: The changes.
-        folder: Stores them; None of an export of Carrel, which is not followed.
+        folder: Stores the states of the files; None for a Carrel export, which is not followed.
     """
 
     listing: FileListing
@@ -168,9 +168,14 @@ class _Comparison:
     async def store(
         self, forgotten: AbstractSet[str] = frozenset(), read_at: datetime | None = None
     ) -> None:
-        """Store the states of the files, of which these sources are forgotten."""
+        """Store the states of the files without the forgotten sources.
+
+        Args:
+            forgotten: The ids of the missing sources that were forgotten.
+            read_at: When the path was read; None if it was not read completely.
+        """
         if self.folder and self.changes.states:
-            await self.folder.store(self.changes.states_without(forgotten), read_at)
+            await self.folder.store(self.changes.states_after_forgetting(forgotten), read_at)
 
 
 async def _compare(path: Path, database: Database, *, registers: bool) -> _Comparison:
@@ -196,7 +201,7 @@ async def _compare(path: Path, database: Database, *, registers: bool) -> _Compa
         if registers:
             await Roots(database).replace(stored, roots)
     folder = FollowedFolder(database, listing, roots)
-    changes = await folder.changes()
+    changes = await folder.find_changes()
     if error and not changes.missing:
         raise error
     return _Comparison(listing, replace(changes, error=error), folder)
@@ -210,12 +215,12 @@ def _make_empty_listing(path: Path, roots: Sequence[Root]) -> FileListing:
 def _select_forgettable(
     comparison: _Comparison, confirmed: AbstractSet[str] | None, report: Report
 ) -> AbstractSet[str]:
-    """Return the missing sources that may be forgotten; too many to do so are a failure."""
+    """Return the missing sources that may be forgotten; report a failure if they are too many."""
     changes = comparison.changes
     if confirmed is not None:
         return changes.missing_ids & confirmed
     if changes.missing_ids and changes.missing_counts.is_alarming:
-        alarm = changes.missing_counts.alarm(changes.scope.name, "carrel ingest FOLDER --yes")
+        alarm = changes.missing_counts.make_alarm(changes.scope.name, "carrel ingest FOLDER --yes")
         report.failures.append(alarm)
         return frozenset()
     return changes.missing_ids
@@ -224,12 +229,13 @@ def _select_forgettable(
 async def _adopt_former_name(
     listing: FileListing, roots: Sequence[Root], database: Database
 ) -> FileListing:
-    """List the folder under the name of one that was moved or renamed, if it has the same texts.
+    """Return the listing under the name of a folder that has become this one, or unchanged.
 
-    At least half of a sample must be stored under the former folder's name, word for word. Of
-    several former folders the one with the most matches is chosen.
+    A folder that was moved or renamed is recognized by its texts: at least half of a sample must be
+    stored under the former folder's name, word for word. If several former folders qualify, the
+    one with the most matches is chosen.
     """
-    moves = await asyncio.to_thread(possible_moves, listing.registration.root, roots)
+    moves = await asyncio.to_thread(list_possible_moves, listing.registration.root, roots)
     moves = await _filter_by_files(moves, listing, database)
     listings = [
         await _add_stored_ids(replace(listing, registration=move), database) for move in moves
@@ -248,10 +254,10 @@ async def _adopt_former_name(
 async def _filter_by_files(
     moves: Sequence[Registration], listing: FileListing, database: Database
 ) -> list[Registration]:
-    """Return the moves that keep the folder's name, and those of folders with the same files.
+    """Drop the moves in which a folder with other files would have been renamed.
 
-    At least half of a sample of the files must have been in the former folder, and the folder must
-    have at least half as many files.
+    A renamed folder has the same files if at least half of a sample of its files were in the former
+    folder, and if it contains at least half as many files as the former folder.
     """
     same_name = [move for move in moves if not move.is_renamed]
     renamed = [move for move in moves if move.is_renamed]
@@ -259,7 +265,7 @@ async def _filter_by_files(
         return same_name
     names = _pick_sample_names(listing)
     hashes = await asyncio.to_thread(
-        lambda: [content_hash(name, listing.files[name]) for name in names]
+        lambda: [hash_content(name, listing.files[name]) for name in names]
     )
     for move in renamed:
         states = (await FollowedFiles.of_folder(database, move.root).files()).values()
@@ -271,24 +277,24 @@ async def _filter_by_files(
 
 
 async def _add_stored_ids(listing: FileListing, database: Database) -> FileListing:
-    changes = await FollowedFolder(database, listing, listing.registration.roots).changes()
+    changes = await FollowedFolder(database, listing, listing.registration.roots).find_changes()
     return replace(listing, source_ids=changes.source_ids)
 
 
 def _read_sample(listing: FileListing) -> list[str]:
-    """Return the ids of the first chunks of up to 30 texts; each id has a hash of the text.
+    """Return the id of the first chunk of up to 30 texts. Such an id contains a hash of the text.
 
-    Sources of exports have the same ids in every folder, and are left out.
+    Exports are left out, because their sources have the same ids in every folder.
     """
     files = {name: listing.files[name] for name in _pick_sample_names(listing)}
     items = read_files(replace(listing, files=files, problems=()))
     sources = (item for item in items if isinstance(item, Source))
-    batch = next(batches(sources), SourceBatch())
+    batch = next(chunk_in_batches(sources), SourceBatch())
     return [source.chunks[0].chunk_id for source in batch.accepted if source.chunks]
 
 
 def _pick_sample_names(listing: FileListing) -> list[str]:
-    """Return the names of up to 30 files that are not exports, from all of the folder."""
+    """Return the names of up to 30 files that are not exports, spread evenly over the folder."""
     names = [name for name in listing.files if find_identity(PurePath(name)) is not Identity.ORIGIN]
     return names[:: len(names) // BATCH_SIZE + 1]
 
@@ -301,7 +307,7 @@ def _format_note(listing: FileListing) -> str:
 
 
 async def count_texts(path: str) -> int:
-    """Count the texts of the path; files of which each is one text are not read."""
+    """Count the texts at a path. Only files that may contain several texts are read."""
     return await asyncio.to_thread(lambda: sum(_count_texts_per_file(list_files(Path(path)))))
 
 
@@ -316,7 +322,7 @@ def _count_texts_per_file(listing: FileListing) -> Iterator[int]:
 
 
 def _read_sources(listing: FileListing, report: Report, *, without_books: bool) -> Iterator[Source]:
-    """Yield the readable sources; problems go into the report."""
+    """Yield the readable sources, and add problems to the report."""
     for item in read_files(listing, without_books=without_books):
         if isinstance(item, InputProblem):
             items = report.warnings if item.kept else report.failures

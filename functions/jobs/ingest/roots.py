@@ -18,10 +18,11 @@ class Registration:
     """The result of registering a folder.
 
     Attributes:
-        root: The folder itself, or the ingested one that it lies in; its name is part of the ids.
-        roots: All registered folders, this one included.
-        note: What the user should know about the name; empty if it is simply the folder's own.
-        is_renamed: Whether it is a folder that had another name before.
+        root: The folder itself, or the registered folder that contains it. Source ids contain the
+            root's name.
+        roots: All registered folders, including this one.
+        note: What the user should know about the root's name; empty if it is the folder's own name.
+        is_renamed: Whether the folder had another name before.
     """
 
     root: Root
@@ -48,16 +49,13 @@ def find_root(path: Path, roots: Sequence[Root]) -> Root | None:
 def register(folder: Path, roots: Sequence[Root], files: Sequence[str] = ()) -> Registration:
     """Find a folder among the registered ones, or add it.
 
-    The first folder of a given name keeps it, later ones get a number appended, and a folder inside
-    an ingested folder is treated as part of it.
+    The first folder with a given name keeps the name, and later folders get a number appended. A
+    folder inside an ingested folder is treated as part of the outer folder.
 
     Args:
         folder: An absolute path, with symbolic links resolved.
         roots: The registered folders.
-        files: The names of files in it, if only these are ingested.
-
-    Returns:
-        The folder's root and the list of registered folders, which is new if anything changed.
+        files: The names of files in the folder, if only these are ingested.
     """
     enclosing = find_root(folder.joinpath(*files[:1]), roots)
     if enclosing and enclosing.path != folder:
@@ -71,16 +69,16 @@ def register(folder: Path, roots: Sequence[Root], files: Sequence[str] = ()) -> 
     return Registration(root, tuple(roots), _explain_number(root))
 
 
-def possible_moves(root: Root, roots: Sequence[Root]) -> list[Registration]:
-    """List the possible registrations of a new root as a folder that was moved or renamed since.
+def list_possible_moves(root: Root, roots: Sequence[Root]) -> list[Registration]:
+    """List the registrations by which a new root could replace a folder that is gone.
 
-    A path that does not exist may be on a disk that is not mounted: the caller must determine
-    whether the folder has really moved. A root that holds only individual files is not evidence
-    that a whole folder has moved.
+    A folder that is gone may have been moved or renamed, or its disk may not be mounted: the caller
+    must determine whether it has really moved. If only individual files of the new root are
+    ingested, it cannot replace a folder that was ingested as a whole.
 
     Args:
-        root: The root.
-        roots: The registered folders; a root among them has not moved.
+        root: The new root.
+        roots: The registered folders. A root among them has not moved.
     """
     if any(other.path == root.path for other in roots):
         return []
@@ -92,7 +90,7 @@ def possible_moves(root: Root, roots: Sequence[Root]) -> list[Registration]:
 
 
 def is_gone(path: Path) -> bool:
-    """Return whether nothing is at a path. A path that cannot be looked at may still exist."""
+    """Return whether nothing exists at a path. A path that cannot be inspected may still exist."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -103,7 +101,7 @@ def is_gone(path: Path) -> bool:
 
 
 def _add_files(root: Root, files: Sequence[str]) -> Root:
-    """Mark these files as ingested, or the whole folder if none are given."""
+    """Mark files as ingested, or the whole folder if no files are given."""
     if root.whole or not files:
         return replace(root, whole=True)
     return replace(root, files=tuple(dict.fromkeys([*root.files, *files])))
@@ -115,7 +113,7 @@ def _find_free_number(folder: Path, roots: Sequence[Root]) -> int:
 
 
 def _move_folder(former: Root, root: Root, roots: Sequence[Root]) -> Registration:
-    """Return a folder that was moved or renamed, with all folders in it."""
+    """Return the registration after a folder was moved or renamed, with all folders in it."""
     moved = [
         _move_root(root.path / other.path.relative_to(former.path), other)
         if other.path.is_relative_to(former.path)

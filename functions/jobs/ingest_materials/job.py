@@ -1,4 +1,4 @@
-"""Embed the documents of workspaces that were too long for the call that uploaded them."""
+"""Embeds workspace documents that were too long for the call that uploaded them."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ TURN_SECONDS: Final = 60.0
 async def ingest_materials(ctx: Context, budget: Budget) -> Report:
     """Embed waiting documents in turns. Each becomes `READY` when all its passages have vectors.
 
-    Each batch of vectors is a commit, and a passage with a vector is not embedded again. So
-    the next run continues where a killed run stopped. A document that fails is retried after
-    increasingly long waits, and given up after five attempts. It never blocks other documents.
+    Each batch of vectors is one commit, and a passage with a vector is not embedded again. So the
+    next run continues where a run was killed. A document that fails is retried after increasingly
+    long waits, and is given up after five attempts. It never blocks other documents.
 
     Raises:
         Unavailable: The embedding provider or the database is down.
@@ -67,7 +67,7 @@ async def _process(
         parts = await workspace.load_contents(document)
         await _give_up(workspace, document, describe_rejection(parts, error.passage_id), report)
     except (DocumentErased, LeaseLost):
-        # Both are Carrel's errors, too, but neither is a failure of the document.
+        # Both are Carrel errors, too, but neither means that the document failed.
         raise
     except CarrelError as error:
         await _defer(workspace, document, error, ctx, report)

@@ -1,4 +1,7 @@
-"""Delete for good what was forgotten 30 days ago. The record of who forgot what, and why, stays."""
+"""Deletes sources and chunks for good 30 days after they were forgotten.
+
+The record of who forgot them, and why, stays.
+"""
 
 from __future__ import annotations
 

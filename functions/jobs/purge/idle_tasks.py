@@ -1,4 +1,4 @@
-"""Erase workspaces that were not used for a long time."""
+"""Erases workspaces that were not used for a long time."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ PAGE_SIZE: Final = 20
 async def erase_idle(ctx: Context, budget: Budget, report: Report) -> None:
     """Erase idle workspaces, inner documents first.
 
-    A workspace that is used during the run stays. After a run that was killed, the next one begins
-    with the workspaces that are half erased.
+    A workspace that is used during the run stays. If a run is killed, the next run begins with the
+    workspaces that are half erased.
     """
     cutoff, failed_paths = _compute_idle_cutoff(ctx), set[str]()
     while workspaces := await _load_idle_workspaces(cutoff, failed_paths, ctx):
@@ -61,8 +61,8 @@ async def _erase(
 
 
 def _compute_idle_cutoff(ctx: Context) -> datetime:
-    """Return the time before which a workspace must have been used last to be idle."""
-    # The time of last use is stored to the hour, so a workspace may have been used later.
+    """Compute the cutoff: a workspace is idle if its stored time of last use is earlier."""
+    # The stored time may be up to an hour older than the actual last use.
     return ctx.clock() - timedelta(days=ctx.settings.materials_days) - TOUCH_INTERVAL
 
 

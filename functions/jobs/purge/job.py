@@ -1,4 +1,4 @@
-"""Delete expired, forgotten, withdrawn, idle and orphaned documents."""
+"""Deletes expired, forgotten, withdrawn, idle and orphaned documents."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.purge.forgotten import FORGOTTEN
 from functions.jobs.purge.idle_tasks import IDLE_TASKS
 from functions.jobs.purge.orphans import CHUNKS, DUPLICATES, EXTRACTIONS, TOMBSTONES, TOPICS
-from functions.jobs.purge.sweep import expiry_sweep
+from functions.jobs.purge.sweep import make_expiry_sweep
 from functions.jobs.purge.withdrawn_traces import WITHDRAWN_TRACES
 from shared.pipeline.expiry import EXPIRING
 from shared.pipeline.worker import run_isolated
@@ -22,21 +22,22 @@ SWEEPS: Final[tuple[Sweep, ...]] = (
     FORGOTTEN,
     IDLE_TASKS,
     WITHDRAWN_TRACES,
-    *map(expiry_sweep, EXPIRING),
+    *map(make_expiry_sweep, EXPIRING),
     TOMBSTONES,
     DUPLICATES,
     TOPICS,
     CHUNKS,
     EXTRACTIONS,
 )
-"""The sweeps, in order: deletions that people were promised come first, searches last."""
+"""The sweeps, in order: deletions that people were promised come first, and sweeps that must read
+every document come last."""
 
 
 async def purge(ctx: Context, budget: Budget) -> Report:
-    """Run every sweep, in small commits: the next run continues where one was killed.
+    """Run every sweep in small commits, so that the next run continues where a run was killed.
 
-    A sweep that fails is reported, and does not stop the others. Credentials, call records and
-    limits are in a database that jobs may not open; they expire by themselves.
+    A sweep that fails is reported, and does not stop the other sweeps. Credentials, call records
+    and limits are in a database that jobs may not open, and expire by themselves.
     """
     report = Report()
     for sweep in SWEEPS:
@@ -47,7 +48,7 @@ async def purge(ctx: Context, budget: Budget) -> Report:
 
 
 async def count_pending(ctx: Context) -> int:
-    """Count the documents to delete, as far as that is known in advance."""
+    """Count the documents to delete, except in sweeps that must read every document to know."""
     return sum([await sweep.count(ctx) for sweep in SWEEPS if sweep.count])
 
 

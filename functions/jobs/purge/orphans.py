@@ -1,4 +1,4 @@
-"""Delete orphaned chunks and extractions, tombstones, and empty topics."""
+"""Deletes orphaned chunks and extractions, tombstones, and empty topics."""
 
 from __future__ import annotations
 

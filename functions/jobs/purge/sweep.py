@@ -1,4 +1,4 @@
-"""Sweeps of the purge job: each deletes the documents of one kind that have to go."""
+"""The sweeps of the purge job: each deletes the obsolete documents of one kind."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A part of the purge job, which deletes the documents of one kind.
+    """A step of the purge job, which deletes the obsolete documents of one kind.
 
     Attributes:
         name: The kind of documents.
         run: Deletes in small commits until nothing is left or the budget is spent.
-        count: Counts the documents to delete. It is None where only reading every document can
-            tell.
+        count: Counts the documents to delete; None if that would require reading every document.
     """
 
     name: str
@@ -39,13 +38,14 @@ class Sweep:
 
 
 ROUND_INTERVAL: Final = timedelta(days=6, hours=12)
-"""The time between two rounds: every seventh night, even if one starts a little early."""
+"""The minimum time between two rounds. It is less than seven days, so that a round takes place
+every seventh night even if a run starts a little early."""
 
 
 async def continue_round(
     name: str, process: ProcessPage, ctx: Context, budget: Budget, report: Report
 ) -> None:
-    """Continue a round page by page, or begin one if it is due."""
+    """Continue a round page by page, or begin a new round if it is due."""
     progress = SweepProgress(ctx.database, "purge")
     position = await progress.due(name, ctx.clock(), ROUND_INTERVAL)
     while position is not None:
@@ -61,7 +61,7 @@ async def continue_round(
             return
 
 
-def expiry_sweep(kind: ExpiringKind) -> Sweep:
+def make_expiry_sweep(kind: ExpiringKind) -> Sweep:
     """Return the sweep that deletes the expired documents of a kind."""
 
     async def run(ctx: Context, budget: Budget, report: Report) -> None:

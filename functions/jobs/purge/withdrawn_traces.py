@@ -1,4 +1,4 @@
-"""Erasing traces that were withdrawn long ago, with their votes and revisions."""
+"""Erases traces that were withdrawn 30 days ago, with their votes and revisions."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from shared.traces.repository import StoredTrace
 
 RESTORABLE: Final = timedelta(days=30)
-"""A withdrawn trace can be restored for this long."""
+"""How long a withdrawn trace can be restored."""
 PAGE_SIZE: Final = 20
 """The number of traces read at once."""
 
 
 async def erase_withdrawn(ctx: Context, budget: Budget, report: Report) -> None:
-    """Erase traces one by one, beginning with those that a killed run left half erased.
+    """Erase traces one by one, beginning with traces that a killed run left half erased.
 
     A trace that is restored during the run stays.
     """
@@ -112,7 +112,7 @@ def _choose_predecessor(follower: Document, deleted: StoredTrace) -> str | None:
 
 
 async def _build_predecessor_writes(deleted: StoredTrace, ctx: Context) -> list[Write]:
-    """Return the writes to the predecessor, the trace that the deleted one replaced.
+    """Build the writes to the predecessor: the trace that the deleted trace had replaced.
 
     The predecessor is linked to the successor of the deleted trace. Without a successor, the
     predecessor is listed again.

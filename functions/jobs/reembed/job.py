@@ -1,4 +1,4 @@
-"""Move the knowledge base to the configured embedding model."""
+"""Moves the knowledge base to the configured embedding model."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 async def reembed(ctx: Context, budget: Budget) -> Report:
-    """Embed everything again if the configured model is not that of the stored vectors.
+    """Embed everything again if the stored vectors come from another model.
 
-    Until the migration is complete, keyword search finds everything, and semantic search is off.
+    Until the migration is complete, semantic search is off; keyword search still finds everything.
     Later runs of this job or of the embed job continue an unfinished migration. If the previous
-    model is configured again, a run migrates the knowledge base back.
+    model is configured again, the next run migrates the knowledge base back.
 
     Raises:
         Unavailable: The embedding provider or the database is down.
@@ -33,7 +33,7 @@ async def reembed(ctx: Context, budget: Budget) -> Report:
 
 
 async def count_documents(ctx: Context) -> int:
-    """Count the documents to embed again; 0 if the vectors are of the configured model."""
+    """Count the documents to embed again; 0 if the vectors come from the configured model."""
     state = await EmbeddingSpace(ctx.database).state()
     target = (ctx.embedder.model, ctx.embedder.dimension)
     if state.space is None or (state.space == target and not state.move):

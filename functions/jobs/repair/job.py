@@ -1,4 +1,4 @@
-"""Rebuild the inverted index from the documents, and repair the postings that differ."""
+"""Rebuilds the inverted index from the documents, and repairs the postings that differ."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 async def repair(ctx: Context, budget: Budget) -> Report:
     """Compare all postings with the indexed states of the documents, and replace what differs.
 
-    Whoever indexes a document keeps the postings exact. This job repairs damage of other origin,
-    deletes empty postings, and restores the best entries of truncated ones. It reads all documents
-    for as many postings as fit in memory, and again for the next part. The index job does not run
-    at the same time, because the two share a lease. After a run that was killed, the next one
-    starts from the beginning; after one that ran out of time, it continues.
+    Indexing keeps the postings exact. This job repairs damage from other causes, deletes empty
+    postings, and restores the best entries of truncated postings. It rebuilds the index in parts
+    that fit in memory, and reads all documents for each part. It shares a lease with the index job,
+    so the two never run at the same time. If a run is killed, the next run starts from the
+    beginning; if a run is out of time, the next run continues.
 
-    Every postings document is read once, and every document once for each part, or twice if
+    Every postings document is read once. Every document is read once for each part, or twice if
     postings of the part differ.
     """
     return await repair_within(RebuildLimits(), ctx, budget)
 
 
 async def repair_within(limits: RebuildLimits, ctx: Context, budget: Budget) -> Report:
-    """Repair with these limits of memory."""
+    """Repair the index within the given memory limits."""
     report, progress = Report(), RepairProgress(ctx.database)
     unfinished_position = await progress.position()
     for corpus in CORPORA:
@@ -60,7 +60,7 @@ class CorpusRepair:
     def __init__(
         self, corpus: IndexedCorpus, limits: RebuildLimits, ctx: Context, report: Report
     ) -> None:
-        """Store the corpus and its limits. Nothing is read yet."""
+        """Store the arguments. Nothing is read yet."""
         self._corpus = corpus
         self._limits = limits
         self._report = report
@@ -69,7 +69,12 @@ class CorpusRepair:
     async def rebuild(
         self, after: PostingsRef, only_refs: Collection[PostingsRef] | None = None
     ) -> RebuiltPostings:
-        """Rebuild postings from a position on, after the totals, on which truncation depends."""
+        """Correct the totals, on which truncation depends, then rebuild postings after a position.
+
+        Args:
+            after: The position before the first posting list.
+            only_refs: The only posting lists to rebuild, or None to rebuild all of them.
+        """
         while True:
             stored_totals = await self._store.totals()
             average_length = stored_totals.totals.average
@@ -78,17 +83,17 @@ class CorpusRepair:
             )
             async for document_id, state in self._store.indexed_states():
                 rebuilt.add_document(document_id, state)
-            # Totals that changed in the meantime are right; the indexed states may be older.
+            # Totals that changed in the meantime are newer than the indexed states, and correct.
             if rebuilt.totals == stored_totals.totals:
                 return rebuilt
             if not await self._store.correct_totals(stored_totals, rebuilt.totals):
                 return rebuilt
-            # Run records store the name `mended` for what was repaired.
+            # Run records store the name `mended` for repaired postings and totals.
             self._report.counts["mended"] += 1
 
     async def compare(self, rebuilt: RebuiltPostings, budget: Budget) -> None:
-        """Replace the stored postings that differ, add missing ones, and delete obsolete ones."""
-        missing_refs = set(rebuilt.refs())
+        """Replace stored postings that differ, add missing ones, and delete obsolete ones."""
+        missing_refs = set(rebuilt.list_refs())
         suspects: dict[PostingsRef, object] = {}
         async for stored_postings in self._store.postings(rebuilt.start_after, rebuilt.end_at):
             suspects |= {
@@ -104,15 +109,16 @@ class CorpusRepair:
     async def _compare_again(
         self, after: PostingsRef, suspects: Mapping[PostingsRef, object]
     ) -> None:
-        """Replace what differs from indexed states that were read after the postings.
+        """Read the indexed states again, and replace the suspects that still differ.
 
-        Whoever indexes a document writes its indexed state and its postings in one commit. So
-        postings that have not changed since before the states were read must agree with them;
-        changed ones are left to the next run.
+        Indexing writes a document's indexed state and its postings in one commit. So postings that
+        have not changed since before the states were read must agree with the states. Postings
+        that have changed are left to the next run.
 
         Args:
             after: The position before the first suspect.
-            suspects: Each suspect and when it had last been written, or None if it was missing.
+            suspects: The postings that differed, with the time when each was last written, or None
+                if it was missing.
         """
         rebuilt = await self.rebuild(after, suspects.keys())
         # New documents may have filled the memory. What did not fit is left to the next run.
@@ -142,7 +148,7 @@ def _find_corrections(
         ref: snapshot.to_dict() if snapshot else None for ref, snapshot in stored_postings.items()
     }
     correct = {
-        ref: rebuilt.posting_data(ref, (data or {}).get("name")) for ref, data in fields.items()
+        ref: rebuilt.build_fields(ref, (data or {}).get("name")) for ref, data in fields.items()
     }
     return {ref: data for ref, data in correct.items() if _differs(data, fields[ref])}
 
@@ -150,7 +156,8 @@ def _find_corrections(
 def _differs(correct: Mapping[str, Any] | None, stored: Mapping[str, Any] | None) -> bool:
     """Return whether stored postings are wrong.
 
-    Their length `held` may be too high, never too low. `days` may have days without documents.
+    The stored length `held` may be too high, but not too low. `days` may contain days without
+    documents.
     """
     if correct is None or stored is None:
         return correct is not stored

@@ -1,4 +1,4 @@
-"""Posting lists rebuilt from the indexed states of documents, as many as fit in memory."""
+"""Rebuilds posting lists from the indexed states of documents, as many as fit in memory."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from shared.index.postings import IndexCollections, PostingsRef
 
 _OVERHEAD: Final = 3
-"""Memory of an empty posting list, counted in entries."""
+"""The memory of an empty posting list, counted in entries."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildLimits:
-    """Limits of a posting list and of memory.
+    """The maximum size of a posting list, and of all lists in memory.
 
     Attributes:
         cap: The number of entries that a posting list keeps when it is truncated.
         truncate_at: A posting list with this many entries is truncated.
-        memory_budget: The number of entries in memory; each posting list counts as three more. A
-            million entries take about 75 MiB. 9,000 abstracts fit into one part, 60,000 need six.
+        memory_budget: The number of entries in memory, to which each posting list adds three. A
+            million entries take about 75 MiB. 9,000 abstracts fit into one part; 60,000 need six.
     """
 
     cap: int = CAP
@@ -40,14 +40,14 @@ class RebuildLimits:
 class RebuiltPostings:
     """The posting lists of a range, as many as fit in memory.
 
-    When the memory budget is used up, the range is shortened. Its last posting lists, about half of
-    the entries in memory, are left to the next part.
+    When the memory budget is used up, the range is shortened: the last posting lists, with about
+    half of the entries in memory, are left to the next part.
 
     Attributes:
         start_after: The position before the first posting list.
         end_at: The last posting list, or None if the range has no end.
-        document_count: The number of documents that have terms.
-        total_length: The number of terms of these documents.
+        document_count: The number of added documents that have terms.
+        total_length: The number of terms in these documents.
     """
 
     def __init__(
@@ -102,20 +102,20 @@ class RebuiltPostings:
         while self._entry_count > self._limits.memory_budget and len(self._entries) > 1:
             self._shorten_range()
 
-    def refs(self) -> list[PostingsRef]:
+    def list_refs(self) -> list[PostingsRef]:
         """Return the references of the rebuilt posting lists, in order."""
         return sorted(self._entries)
 
-    def posting_data(self, ref: PostingsRef, spelling: str | None) -> dict[str, Any] | None:
-        """Return the correct stored fields of a posting list.
+    def build_fields(self, ref: PostingsRef, spelling: str | None) -> dict[str, Any] | None:
+        """Build the correct stored fields of a posting list.
 
-        `df` is the document frequency, `postings` the entries, and `held` an upper bound of their
-        number. `since` is the first date from which a truncated list of a facet is complete. `days`
-        counts the documents of a month by day.
+        `df` is the document frequency, `postings` are the entries, and `held` is an upper bound of
+        their number. `since` is the first date from which a truncated list of a facet is complete.
+        `days` counts the documents of a month by day.
 
         Args:
             ref: The posting list.
-            spelling: The current spelling of a facet, which stays if a document uses it.
+            spelling: The stored spelling of a facet, which is kept if a document uses it.
 
         Returns:
             The fields, or None if the posting list should not exist.
@@ -162,8 +162,8 @@ class RebuiltPostings:
         return dict(self._policies[ref[0]](self._entries[ref], self._average, limit))
 
     def _shorten_range(self) -> None:
-        """Leave the last posting lists, about half of the entries in memory, to the next part."""
-        refs = self.refs()
+        """Leave the last posting lists, with half of the entries in memory, to the next part."""
+        refs = self.list_refs()
         size = self._entry_count
         while size > self._limits.memory_budget // 2 and len(refs) > 1:
             ref = refs.pop()

@@ -1,4 +1,4 @@
-"""Recounts votes: the tallies of traces, and the records of their contributors."""
+"""Recounts votes, and corrects the tallies of traces and the records of contributors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROUND_INTERVAL: Final = timedelta(days=6, hours=12)
 """The minimum time between two rounds. It is less than seven days, so that a round takes place
 every seventh night even if a run starts a little early."""
 MAX_CLOCK_SKEW: Final = timedelta(minutes=10)
-"""The longest time between the date of a vote and its commit, clock differences included."""
+"""The longest time between a vote's date and its commit, including clock differences."""
 CHECKPOINT_INTERVAL: Final = 20
 """The number of contributors after which a round stores its progress, for one write."""
 
@@ -35,10 +35,10 @@ CHECKPOINT_INTERVAL: Final = 20
 async def trust(ctx: Context, budget: Budget) -> Report:
     """Recount traces with votes since the last run, and once a week all traces.
 
-    Trust and status are computed from the tallies when they are read, so nothing else needs an
-    update. Every vote updates its tally exactly, so this job repairs only damage with other causes.
-    A tally that changes during the run is left to the next run, so that no vote is lost. The next
-    run continues where a killed run stopped.
+    Every vote updates its tally exactly, so this job repairs only damage with other causes. Trust
+    and status are computed when a trace is read, so only tallies are corrected. A tally that
+    changes during the run is left to the next run, so that no vote is lost. The next run continues
+    where a run was killed.
     """
     report, start = Report(), ctx.clock()
     recount = VoteRecount(ctx.database)
@@ -55,7 +55,7 @@ async def trust(ctx: Context, budget: Budget) -> Report:
 async def _recount_latest(
     since: datetime, start: datetime, ctx: Context, budget: Budget, report: Report
 ) -> None:
-    """Recount traces with votes since the last run. The weekly round recounts records."""
+    """Recount traces with votes since the last run, but not the records of contributors."""
     recount, until = VoteRecount(ctx.database), since
     async for latest_votes in recount.iterate_votes_since(since):
         if budget.spent and until > since:
@@ -70,7 +70,7 @@ async def _recount_latest(
 
 
 async def _recount_all(ctx: Context, budget: Budget, report: Report) -> None:
-    """Recount the traces of one contributor after the other, if a round is due."""
+    """Recount the traces of all contributors, one contributor after the other, if that is due."""
     recount, progress = VoteRecount(ctx.database), SweepProgress(ctx.database, NAME)
     position, recounted_contributors = await progress.due(ROUND, ctx.clock(), ROUND_INTERVAL), 0
     while position is not None:
@@ -90,7 +90,7 @@ async def _recount_all(ctx: Context, budget: Budget, report: Report) -> None:
 
 
 async def _recount_contributor(user_id: str, ctx: Context, budget: Budget, report: Report) -> None:
-    """Recount a contributor's traces, and correct the record if all could be recounted."""
+    """Recount a contributor's traces, and correct the record if no recount failed."""
     recount, by_type, is_complete = VoteRecount(ctx.database), Counter[VoteType](), True
     snapshot = await recount.get_record(user_id)
     async for trace in recount.iterate_traces(user_id):
@@ -117,7 +117,7 @@ async def _recount_trace(
 
 
 async def count_pending(ctx: Context) -> int:
-    """Count the traces that a round still has to recount, or return 0 if no round is due."""
+    """Count the traces that remain in the weekly round; 0 if no round is due."""
     position = await SweepProgress(ctx.database, NAME).due(ROUND, ctx.clock(), ROUND_INTERVAL)
     if position is None:
         return 0

@@ -1,4 +1,4 @@
-"""The sample's decisions, patterns, warnings and methodologies, as if extracted by a model."""
+"""Stores the sample's decisions, patterns, warnings and methodologies, as the extract job would."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from infra.local.sample.knowledge import FOLDER, chunks_by_highlight
+from infra.local.sample.knowledge import FOLDER, map_chunks_by_highlight
 from shared.ai.embedding import Purpose
 from shared.extractions.model import CONTENTS, Extraction, ExtractionType, compute_extraction_id
 from shared.extractions.repository import Extractions
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     ByChunk = Mapping[str, Sequence["SampleExtraction"]]
 
 MODEL: Final = "sample"
-"""The sample's extractions name this model."""
+"""The model that the sample's extractions name as theirs."""
 STEP: Final = "extract"
 _HIGHLIGHT_URL: Final = "https://readwise.io/open/{}"
 _FIELDS: Final = (*PENDING_FIELDS, f"pending.{STEP}")
@@ -49,7 +49,7 @@ class SampleExtraction(BaseModel):
     quote: str
     confidence: Annotated[float, Field(ge=0, le=1)]
 
-    def extraction(self, chunk: PendingChunk, now: datetime) -> Extraction:
+    def build_extraction(self, chunk: PendingChunk, now: datetime) -> Extraction:
         """Build the stored form of this extraction for a chunk."""
         content = CONTENTS[self.type].model_validate(self.content)
         return Extraction(
@@ -75,16 +75,16 @@ class SampleExtractions(BaseModel):
 
 
 async def add_extractions(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
-    """Store the extractions in `extractions.json` for the sample's chunks, where they differ.
+    """Store the extractions of `extractions.json` that differ from the stored ones.
 
-    The sample must be ingested. Afterwards none of its highlights is pending for the extract job.
-    Highlights that are not in the export, because a user replaced it, are skipped. So are chunks
-    whose extractions a model made.
+    The sample must be ingested. Afterwards, no highlight of the sample is pending for the extract
+    job. Highlights that are missing from the export, because a user replaced the file, are skipped.
+    So are chunks whose extractions a model made.
 
     Returns:
-        The number of stored `extractions`, and of the `passages` that they are from.
+        The numbers of stored `extractions`, and of the `passages` from which they come.
     """
-    rows = await asyncio.to_thread(extractions_by_chunk, folder)
+    rows = await asyncio.to_thread(map_extractions_by_chunk, folder)
     references = [ctx.database.document(CHUNKS, name) for name in rows]
     now = ctx.clock()
     changes: list[tuple[PendingChunk, list[Extraction]]] = []
@@ -93,7 +93,7 @@ async def add_extractions(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
         if "content" not in data:
             continue
         chunk = to_pending(STEP, snapshot)
-        extractions = [row.extraction(chunk, now) for row in rows[chunk.chunk_id]]
+        extractions = [row.build_extraction(chunk, now) for row in rows[chunk.chunk_id]]
         extractions = [item for item in extractions if item.quote in chunk.content]
         if STEP in data.get("pending", {}) or await _has_other_sample_extractions(
             ctx, chunk, extractions
@@ -102,11 +102,11 @@ async def add_extractions(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
     return await _store(ctx, changes) if changes else Counter()
 
 
-def extractions_by_chunk(folder: Path = FOLDER) -> dict[str, list[SampleExtraction]]:
-    """Read the extractions of the sample's chunks by chunk id. Many chunks have none."""
+def map_extractions_by_chunk(folder: Path = FOLDER) -> dict[str, list[SampleExtraction]]:
+    """Read the sample's extractions by chunk id. Many chunks have an empty list."""
     text = (folder / "extractions.json").read_text(encoding="utf-8")
     sample = SampleExtractions.model_validate_json(text)
-    by_page = chunks_by_highlight(folder / "readwise.json")
+    by_page = map_chunks_by_highlight(folder / "readwise.json")
     highlights = {row.highlight for row in sample.extractions} | set(sample.nothing)
     chunk_ids = {
         highlight: by_page.get(_HIGHLIGHT_URL.format(highlight), []) for highlight in highlights

@@ -1,4 +1,4 @@
-"""The sample's knowledge cards and clusters, stored as the jobs `cards` and `cluster` would."""
+"""Stores the sample's knowledge cards and clusters, as the jobs `cards` and `cluster` would."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = Path(__file__).parent
 RUN_ID: Final = "sample"
-"""The sample's clusters name this run."""
+"""The id of the run that the sample's clusters name as theirs."""
 _HIGHLIGHT_URL: Final = "https://readwise.io/open/{}"
 
 
@@ -73,22 +73,23 @@ class SampleKnowledge(_Authored):
 
 
 async def add_knowledge(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
-    """Store the cards and clusters in `knowledge.json` for the sample's chunks, where they differ.
+    """Store the cards and clusters of `knowledge.json` that differ from the stored ones.
 
-    The sample must be ingested and embedded. Highlights that are not in the export, because a user
-    replaced it, are skipped. Clusters are not stored once the cluster job has made others.
+    The sample must be ingested and embedded. Highlights that are missing from the export, because a
+    user replaced the file, are skipped. Clusters are not stored once the cluster job has made its
+    own.
 
     Returns:
-        The number of written `cards` and `cluster documents`, which are clusters and their members.
+        The numbers of written `cards` and `cluster documents`, which are clusters and members.
     """
     knowledge, chunk_ids = await asyncio.to_thread(_read, folder)
     now = ctx.clock()
-    cards = cards_by_chunk(knowledge, chunk_ids)
+    cards = map_cards_by_chunk(knowledge, chunk_ids)
     counts = Counter({"cards": await Cards(ctx.database).save(cards, BY_HAND, now)})
-    members = members_by_cluster(knowledge, chunk_ids)
+    members = map_members_by_cluster(knowledge, chunk_ids)
     chunk_ids_of_members = sorted({chunk_id for ids in members.values() for chunk_id in ids})
     vectors = await Clusters(ctx.database).vectors(chunk_ids_of_members)
-    clusters = with_centroids(knowledge.clusters, members, vectors)
+    clusters = add_centroids(knowledge.clusters, members, vectors)
     if clusters:
         counts["cluster documents"] = await _save_clusters(clusters, members, now, ctx)
     return +counts
@@ -100,7 +101,7 @@ async def _save_clusters(
     now: datetime,
     ctx: Context,
 ) -> int:
-    """Store the clusters, unless the cluster job has already made others from all passages.
+    """Store the clusters, unless the cluster job has already made its own from all passages.
 
     Afterwards the cluster job assigns new passages to these clusters, and clusters all passages
     again once enough of them have changed.
@@ -124,7 +125,7 @@ async def _save_clusters(
     return written_count
 
 
-def chunks_by_highlight(export: Path) -> dict[str, list[str]]:
+def map_chunks_by_highlight(export: Path) -> dict[str, list[str]]:
     """Map each highlight's Readwise URL to the chunk ids that the ingest job assigns."""
     chunk_ids: dict[str, list[str]] = {}
     for source in read(export):
@@ -136,7 +137,7 @@ def chunks_by_highlight(export: Path) -> dict[str, list[str]]:
     return chunk_ids
 
 
-def cards_by_chunk(knowledge: SampleKnowledge, chunk_ids: ChunkIds) -> dict[str, KnowledgeCard]:
+def map_cards_by_chunk(knowledge: SampleKnowledge, chunk_ids: ChunkIds) -> dict[str, KnowledgeCard]:
     """Return the cards of chunks by chunk id."""
     return {
         chunk_ids[card.highlight][card.part - 1]: KnowledgeCard(card.summary, card.takeaways)
@@ -145,7 +146,7 @@ def cards_by_chunk(knowledge: SampleKnowledge, chunk_ids: ChunkIds) -> dict[str,
     }
 
 
-def members_by_cluster(knowledge: SampleKnowledge, chunk_ids: ChunkIds) -> dict[str, list[str]]:
+def map_members_by_cluster(knowledge: SampleKnowledge, chunk_ids: ChunkIds) -> dict[str, list[str]]:
     """Return the chunk ids of each cluster by cluster id."""
     return {
         cluster.cluster_id: [
@@ -155,7 +156,7 @@ def members_by_cluster(knowledge: SampleKnowledge, chunk_ids: ChunkIds) -> dict[
     }
 
 
-def with_centroids(
+def add_centroids(
     clusters: Sequence[SampleCluster],
     members: Mapping[str, Sequence[str]],
     vectors: Mapping[str, Vector],
@@ -163,7 +164,8 @@ def with_centroids(
     """Add centroids to clusters, and drop clusters without vectors."""
     arrays = {}
     for cluster in clusters:
-        member_vectors = [vectors[name] for name in members[cluster.cluster_id] if name in vectors]
+        chunk_ids = members[cluster.cluster_id]
+        member_vectors = [vectors[chunk_id] for chunk_id in chunk_ids if chunk_id in vectors]
         if member_vectors:
             arrays[cluster] = np.array(member_vectors)
     return [
@@ -177,7 +179,7 @@ def with_centroids(
 def _read(folder: Path) -> tuple[SampleKnowledge, ChunkIds]:
     text = (folder / "knowledge.json").read_text(encoding="utf-8")
     knowledge = SampleKnowledge.model_validate_json(text)
-    by_page = chunks_by_highlight(folder / "readwise.json")
+    by_page = map_chunks_by_highlight(folder / "readwise.json")
     highlights = {card.highlight for card in knowledge.cards}
     highlights |= {member for cluster in knowledge.clusters for member in cluster.members}
     return knowledge, {

@@ -1,4 +1,4 @@
-"""The sample's coding traces, as if a user had contributed them."""
+"""Contributes the sample's coding traces, as a user would."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 PATH: Final = Path(__file__).with_name("traces.json")
 CONTRIBUTOR: Final = "sample"
-"""The sample's traces have this contributor, who cannot sign in. So every user may vote on them."""
+"""The contributor of the sample's traces, who cannot sign in, so that every user may vote."""
 
 
 async def share_traces(ctx: Context, budget: Budget) -> Report:
-    """Contribute the sample's traces that do not exist yet. Existing ones keep their votes."""
+    """Contribute the sample's traces that do not exist yet. Existing traces keep their votes."""
     report = Report()
-    for trace in sample_traces(ctx):
+    for trace in load_sample_traces(ctx):
         if not await Traces(ctx.database).get(trace.trace_id):
             writes = Traces(ctx.database).creation_writes(
                 trace, await build_index_entry(trace, ctx)
@@ -35,8 +35,8 @@ async def share_traces(ctx: Context, budget: Budget) -> Report:
     return report
 
 
-def sample_traces(ctx: Context) -> list[Trace]:
-    """Return the sample's traces, as new ones."""
+def load_sample_traces(ctx: Context) -> list[Trace]:
+    """Read the sample's traces, dated now."""
     now = ctx.clock()
     return [
         Trace(
@@ -56,7 +56,7 @@ def sample_traces(ctx: Context) -> list[Trace]:
 
 
 async def _count(ctx: Context) -> int:
-    return len(sample_traces(ctx))
+    return len(load_sample_traces(ctx))
 
 
 TRACES: Final = Job(

@@ -16,7 +16,7 @@ import pytest
 from infra.build.bundles import pack, stage
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
-from infra.build.imports import import_closure
+from infra.build.imports import follow_imports
 from infra.build.requirements import CONSTRAINTS, find_requirements, lock_requirements
 from shared.core.errors import InvalidInput
 
@@ -261,4 +261,4 @@ def test_a_version_that_does_not_exist_is_rejected(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("function", functions(), ids=lambda function: function.key)
 def test_every_import_of_functions_is_in_pyproject(function: Any) -> None:
-    assert find_requirements(import_closure(function.main).other_modules)
+    assert find_requirements(follow_imports(function.main).other_modules)

@@ -17,7 +17,7 @@ import pytest
 from infra.build.discovery import ROOT
 from infra.cloud.errors import CommandFailed
 from infra.cloud.plan import FULL_DEPLOY, INDEXES_ONLY, RELEASE_ONLY, run_steps
-from infra.cloud.release import bundle_names
+from infra.cloud.release import list_bundle_names
 from infra.cloud.smoke_key import SECRET_NAME
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Scope
@@ -68,7 +68,7 @@ def test_a_first_deployment_creates_everything(
     manifest = site.manifest()
     bucket = f"{site.project}-carrel"
     assert set(storage.names(bucket)) == {
-        *bundle_names(manifest),
+        *list_bundle_names(manifest),
         "deployment.tfvars.json",
         "releases/last-good.json",
     }
@@ -166,14 +166,14 @@ def test_a_release_is_saved_atomically_with_its_deployment(
 ) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     cloud = site.cloud()
-    first_release = cloud.bucket.last_good_release()
+    first_release = cloud.bucket.load_last_good_release()
     later_deployment = cloud.deployment.model_copy(update={"alert_email": "ada@example.com"})
     storage.faults["upload"].extend([Fault(), FORBIDDEN])
     with pytest.raises(Forbidden):
         cloud.bucket.save_release('{"functions": {}}', later_deployment)
-    assert cloud.bucket.last_good_release() == first_release
+    assert cloud.bucket.load_last_good_release() == first_release
     cloud.bucket.save_release('{"functions": {}}', later_deployment)
-    assert cloud.bucket.last_good_release() == ({"functions": {}}, later_deployment)
+    assert cloud.bucket.load_last_good_release() == ({"functions": {}}, later_deployment)
 
 
 def test_a_failed_first_release_cannot_be_rolled_back(

@@ -76,7 +76,7 @@ async def fail_smoke_test(_url: str, _key: str) -> SmokeReport:
 
 def resource_kinds(cloud: Cloud) -> set[str]:
     """Return the kinds of the deployed resources, without data sources."""
-    all_kinds = {address.partition(".")[0] for address in cloud.terraform.addresses()}
+    all_kinds = {address.partition(".")[0] for address in cloud.terraform.list_addresses()}
     return all_kinds - {"data"}
 
 
@@ -108,7 +108,7 @@ def test_prerequisites_exist_before_any_function(cloud: Cloud) -> None:
     } <= resource_kinds(cloud)
     assert "google_cloudfunctions2_function" not in resource_kinds(cloud)
     names = {"ACCESS_SECRETS", SECRET_NAME}
-    assert {f'{SECRETS[0]}["{name}"]' for name in names} <= set(cloud.terraform.addresses())
+    assert {f'{SECRETS[0]}["{name}"]' for name in names} <= set(cloud.terraform.list_addresses())
 
 
 def database(name: str) -> dict[str, str]:
@@ -135,7 +135,7 @@ def test_an_existing_database_must_be_imported_first(cloud: Cloud, google: FakeG
     # The fake provider cannot import, but a database that it creates is in the state, too.
     cloud.terraform.apply(cloud.variables, cloud.manifest, [command[-2]])
     run_steps(cloud, FULL_DEPLOY[:6])
-    assert set(DATABASES[:2]) <= set(cloud.terraform.addresses())
+    assert set(DATABASES[:2]) <= set(cloud.terraform.list_addresses())
 
 
 def test_databases_of_terraform_need_no_import(cloud: Cloud, google: FakeGoogleCloud) -> None:
@@ -166,9 +166,9 @@ def test_an_incompatible_database_is_never_imported(
 def test_a_build_changes_no_index_after_a_deployment(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY)
     assert "google_cloudfunctions2_function" in resource_kinds(cloud)
-    addresses_before = cloud.terraform.addresses()
+    addresses_before = cloud.terraform.list_addresses()
     run_steps(cloud, INDEXES_ONLY)
-    assert cloud.terraform.addresses() == addresses_before
+    assert cloud.terraform.list_addresses() == addresses_before
 
 
 def test_a_failed_release_restores_the_previous_bundles(cloud: Cloud) -> None:
@@ -195,10 +195,10 @@ def test_destroy_keeps_databases_texts_and_secrets(cloud: Cloud) -> None:
 
 def test_a_destroyed_deployment_can_be_deployed_again(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY)
-    addresses_before = cloud.terraform.addresses()
+    addresses_before = cloud.terraform.list_addresses()
     destroy(cloud, data=False)
     run_steps(cloud, FULL_DEPLOY)
-    assert cloud.terraform.addresses() == addresses_before
+    assert cloud.terraform.list_addresses() == addresses_before
 
 
 def test_destroy_with_data_leaves_nothing(cloud: Cloud) -> None:

@@ -16,9 +16,9 @@ from google.auth.transport.requests import AuthorizedSession
 
 from infra.build.discovery import ROOT
 from infra.cloud.errors import CommandFailed
-from infra.cloud.google_api import GoogleApi, google_session
+from infra.cloud.google_api import GoogleApi, open_google_session
 from infra.cloud.plan import FULL_DEPLOY, run_steps
-from infra.cloud.services import SERVICES, TELEMETRY_SERVICES, add_budget, project_number
+from infra.cloud.services import SERVICES, TELEMETRY_SERVICES, add_budget, look_up_project_number
 from infra.cloud.terraform import Terraform
 from tests.support.fake_deployment import NEEDS_TERRAFORM, failure_message
 from tests.support.fakes.google_cloud import NUMBER, FakeGoogleCloud, Project
@@ -43,12 +43,12 @@ def program(folder: Path, version: str) -> str:
 def test_an_existing_project_has_a_number(project: str) -> None:
     with FakeGoogleCloud() as google:
         google.projects[project] = Project()
-        assert project_number(api(google.address), project) == NUMBER
+        assert look_up_project_number(api(google.address), project) == NUMBER
 
 
 def test_a_missing_project_is_reported() -> None:
     with FakeGoogleCloud() as google, pytest.raises(CommandFailed) as failure:
-        project_number(api(google.address), "no-such-project")
+        look_up_project_number(api(google.address), "no-such-project")
     assert (
         "The project no-such-project does not exist, or you have no access to it"
         in failure_message(failure)
@@ -60,7 +60,7 @@ def test_a_disabled_service_usage_api_is_reported(project: str) -> None:
     with FakeGoogleCloud() as google:
         google.projects[project] = Project(services=set())
         with pytest.raises(CommandFailed) as failure:
-            project_number(api(google.address), project)
+            look_up_project_number(api(google.address), project)
     assert (
         f"gcloud services enable serviceusage.googleapis.com --project {project}"
         in failure_message(failure)
@@ -134,7 +134,7 @@ def test_missing_credentials_name_the_sign_in_command(
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     with pytest.raises(CommandFailed) as failure:
-        google_session("some-project")
+        open_google_session("some-project")
     assert "Next: gcloud auth application-default login" in failure_message(failure)
 
 
@@ -142,12 +142,12 @@ def test_an_unreachable_google_is_reported() -> None:
     with FakeGoogleCloud() as google:
         address = google.address
     with pytest.raises(CommandFailed, match="does not answer"):
-        project_number(api(address), "some-project")
+        look_up_project_number(api(address), "some-project")
 
 
 def test_a_missing_terraform_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="Terraform is missing"):
-        Terraform(environment={"PATH": str(tmp_path)}).version()
+        Terraform(environment={"PATH": str(tmp_path)}).require_version()
 
 
 def test_an_old_terraform_is_rejected(tmp_path: Path) -> None:
@@ -155,11 +155,13 @@ def test_an_old_terraform_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(
         CommandFailed, match=r"Terraform 1\.8\.5 is too old: 1\.9 or newer is required"
     ):
-        old_terraform.version()
+        old_terraform.require_version()
 
 
 def test_a_new_enough_terraform_is_accepted(tmp_path: Path) -> None:
-    assert Terraform(environment={"PATH": program(tmp_path, "1.10.2")}).version() == "1.10.2"
+    assert (
+        Terraform(environment={"PATH": program(tmp_path, "1.10.2")}).require_version() == "1.10.2"
+    )
 
 
 def test_an_interrupted_terraform_can_save_its_state(tmp_path: Path) -> None:

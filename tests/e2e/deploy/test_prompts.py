@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from infra.build.discovery import ROOT
-from infra.cli.deploy import budget_note, deploy, destroy
+from infra.cli.deploy import deploy, describe_budget, destroy
 from infra.cloud import deployment
 from infra.cloud.deployment import Deployment, parse_deployment, parse_valid_deployment
 from infra.cloud.errors import CommandFailed
@@ -123,7 +123,7 @@ def test_the_summary_says_whether_costs_raise_an_alert(
     changes: dict[str, object], expected: str, *, is_first: bool
 ) -> None:
     choices = Deployment.model_validate({"project": "my-carrel-123", **changes})
-    assert expected in budget_note(choices, new=is_first)
+    assert expected in describe_budget(choices, new=is_first)
 
 
 def test_a_secret_is_typed_without_echo() -> None:

@@ -15,7 +15,7 @@ import pytest
 from infra.build.discovery import ROOT
 from infra.build.requirements import find_requirements
 from infra.local.constraints import CONSTRAINTS, count_distributions, format_constraints
-from infra.local.install import progress
+from infra.local.install import track_progress
 from tests.support.emulator_archives import write_program
 from tests.support.process_end import END_TIMEOUT_SECONDS
 
@@ -125,7 +125,7 @@ def test_uv_installs_where_it_is_on_path_or_else_pip(
         output, _ = process.communicate(timeout=END_TIMEOUT_SECONDS)
     assert process.returncode == 0
     assert f"pip install --python {sys.executable} -c {CONSTRAINTS} -e {ROOT}\n" in output
-    assert ("uv failed, as it says above. Trying pip ..." in output) == bool(status)
+    assert ("uv failed, see above. Trying pip ..." in output) == bool(status)
 
 
 def test_a_failed_installation_says_what_to_do(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_each_fetched_package_is_counted_once() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", FAKE_PIP], stdout=subprocess.PIPE, text=True
     ) as pip:
-        steps = list(progress(pip, 90))
+        steps = list(track_progress(pip, 90))
     assert steps == [
         ("Choosing packages", 1, 90, ": numpy"),
         ("Fetching packages", 1, 90, ": click"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.build.discovery import ROOT
-from infra.build.terraform_check import FOLDER, check, skipped_checks
+from infra.build.terraform_check import FOLDER, check, describe_skipped_checks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,7 +105,7 @@ def test_an_unformatted_file_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("terraform") is None, reason="terraform is not installed")
 def test_skipped_checks_are_reported(tmp_path: Path) -> None:
-    assert "`terraform validate` did not run" in skipped_checks(tmp_path)
+    assert "`terraform validate` did not run" in describe_skipped_checks(tmp_path)
 
 
 def test_without_terraform_the_other_checks_run(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from infra.cli.main import main
 from infra.local.emulator import PROJECT
-from infra.local.local_database import emulator_address
+from infra.local.local_database import get_emulator_address
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:
@@ -69,4 +69,4 @@ def test_commands_use_the_local_database_by_default(
         monkeypatch.delenv(name, raising=False)
     carrel("generate", "--check")
     address = (os.environ["FIRESTORE_EMULATOR_HOST"], os.environ["GOOGLE_CLOUD_PROJECT"])
-    assert (emulator_address(), PROJECT) == address
+    assert (get_emulator_address(), PROJECT) == address

@@ -132,7 +132,7 @@ def test_a_folder_with_files_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "note.md").touch()
     result = export(tmp_path)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "has files and is no export of Carrel" in result.stderr
+    assert "contains files and is not a Carrel export" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["note.md"]
 
 

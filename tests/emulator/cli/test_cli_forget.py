@@ -128,7 +128,7 @@ def test_the_receipt_is_available_as_json() -> None:
         (("--restore", "--tag", "a"), 2, "Forgotten sources cannot be found by tag"),
         (("unknown",), 1, "There is no source unknown. carrel sources shows the ids."),
         (("--tag", "unknown"), 1, "No source has the tag unknown."),
-        (("--folder", "/unknown"), 1, "Nothing is known to be ingested from /unknown."),
+        (("--folder", "/unknown"), 1, "No ingest from /unknown is recorded."),
     ],
 )
 def test_wrong_selection_is_explained(arguments: tuple[str, ...], code: int, message: str) -> None:
@@ -144,7 +144,7 @@ def test_tag_takes_sources_and_not_tagged_passages() -> None:
     store(tagged, partly)
     result = carrel("--tag", "old  things")
     assert result.exit_code == 0, result.stderr
-    assert "Single passages of 1 source more have the tag. They stay." in result.stderr
+    assert "In 1 source more, only single passages have the tag. They stay." in result.stderr
     assert stored_ids() == {"partly"}
 
 

@@ -161,7 +161,7 @@ def test_renew_queues_results_of_other_models(project: str) -> None:
 def test_a_job_without_renewal_names_those_with_it() -> None:
     result = carrel("renew", "index")
     assert (result.exit_code, result.stdout) == (1, "")
-    message = "The results of the job index cannot be renewed. Those of these jobs can: cards."
+    message = "The results of the job index cannot be renewed, only those of: cards."
     assert message in result.stderr
 
 

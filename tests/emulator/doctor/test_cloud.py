@@ -300,14 +300,14 @@ def test_a_base_with_the_configured_model_passes(fake: FakeDeployment) -> None:
 def test_a_base_with_another_model_fails(fake: FakeDeployment) -> None:
     asyncio.run(embed_with(fake, WordEmbedder()))
     message, command = expect_failure("embedding model", fake)
-    assert message.startswith("texts are embedded with ('words', 64), but the settings say")
+    assert message.startswith("texts are embedded with ('words', 64), but (")
     assert command == "carrel --cloud jobs run reembed"
 
 
 def test_vectors_that_do_not_fit_the_indexes_fail(fake: FakeDeployment) -> None:
     asyncio.run(embed_with(fake, LocalEmbedder()))
     message, command = expect_failure("embedding model", fake.changed(embedding_dimension=768))
-    assert message == "vectors have 384 dimensions, but the indexes 768"
+    assert message == "vectors have 384 dimensions, but the indexes have 768"
     assert command.startswith("correct embedding_dimension in deployment.tfvars.json")
 
 

@@ -51,7 +51,7 @@ def test_concurrent_clients_share_a_database(
     second.kill()
     second.wait()
     assert connect(hosts[2]).document("papers/a").get().to_dict() == {"by": "first"}
-    assert hosts[2] == machine.state.serving_address()
+    assert hosts[2] == machine.state.get_address()
     assert None is third.poll()
 
 
@@ -147,7 +147,7 @@ def test_a_run_leaves_the_database_to_other_clients(machine: Machine) -> None:
         host = read_host(other)
         run.send_signal(signal.SIGINT)
         assert run.wait(timeout=END_TIMEOUT_SECONDS) == 0
-    assert machine.state.serving_address() == host
+    assert machine.state.get_address() == host
 
 
 def test_a_run_can_be_interrupted_at_its_start(machine: Machine) -> None:

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from infra.build.discovery import ROOT
-from infra.local.local_database import local_secret
+from infra.local.local_database import load_local_secret
 from shared.core.setting_groups import MIN_SECRET_LENGTH
 
 if TYPE_CHECKING:
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 PRINT = """
 import sys
 from pathlib import Path
-from infra.local.local_database import local_secret
+from infra.local.local_database import load_local_secret
 sys.stdin.readline()
-print(local_secret(Path(sys.argv[1])))
+print(load_local_secret(Path(sys.argv[1])))
 """
 
 
 def test_the_secret_is_created_once_and_long_enough(tmp_path: Path) -> None:
-    secret = local_secret(tmp_path / "state")
-    assert local_secret(tmp_path / "state") == secret
+    secret = load_local_secret(tmp_path / "state")
+    assert load_local_secret(tmp_path / "state") == secret
     assert len(secret) >= MIN_SECRET_LENGTH
-    assert secret != local_secret(tmp_path / "other")
+    assert secret != load_local_secret(tmp_path / "other")
 
 
 def test_only_its_owner_may_read_the_secret(tmp_path: Path) -> None:
-    local_secret(tmp_path)
+    load_local_secret(tmp_path)
     [path] = tmp_path.iterdir()
     assert (path.name, path.stat().st_mode & 0o777) == ("secret", 0o600)
 
@@ -48,4 +48,4 @@ def test_concurrent_processes_get_the_same_secret(tmp_path: Path) -> None:
         process.stdin.write("\n")
         process.stdin.flush()
     secrets = {process.communicate(timeout=60)[0] for process in started}
-    assert {local_secret(tmp_path / "state") + "\n"} == secrets
+    assert {load_local_secret(tmp_path / "state") + "\n"} == secrets

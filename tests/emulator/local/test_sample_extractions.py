@@ -18,7 +18,7 @@ from infra.local.sample.extractions import (
     SampleExtraction,
     SampleExtractions,
     add_extractions,
-    extractions_by_chunk,
+    map_extractions_by_chunk,
 )
 from infra.local.sample.knowledge import FOLDER
 from shared.ai.embedding import Purpose
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 EXTRACTS = SampleExtractions.model_validate_json((FOLDER / "extractions.json").read_text("utf-8"))
-ROWS = extractions_by_chunk()
+ROWS = map_extractions_by_chunk()
 
 
 def chunks() -> dict[str, Chunk]:
@@ -73,7 +73,7 @@ def extractions(ctx: Context) -> list[Extraction]:
         waiting = PendingChunk(
             chunk_id, chunk.source_id, chunk.title, chunk.content, chunk.content_hash, 0, None
         )
-        items += [row.extraction(waiting, ctx.clock()) for row in rows]
+        items += [row.build_extraction(waiting, ctx.clock()) for row in rows]
     return items
 
 

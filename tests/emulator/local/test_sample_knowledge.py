@@ -14,7 +14,12 @@ import pytest
 
 from functions.jobs.cluster.job import cluster
 from functions.jobs.ingest.readers.reading import read
-from infra.local.sample.knowledge import FOLDER, SampleKnowledge, add_knowledge, chunks_by_highlight
+from infra.local.sample.knowledge import (
+    FOLDER,
+    SampleKnowledge,
+    add_knowledge,
+    map_chunks_by_highlight,
+)
 from shared.ai.embedding import unit_vector
 from shared.core.ids import safe_id
 from shared.knowledge.cluster import Cluster
@@ -38,7 +43,7 @@ pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 KNOWLEDGE = SampleKnowledge.model_validate_json((FOLDER / "knowledge.json").read_text())
-PAGES = chunks_by_highlight(FOLDER / "readwise.json")
+PAGES = map_chunks_by_highlight(FOLDER / "readwise.json")
 
 
 class Hashing:

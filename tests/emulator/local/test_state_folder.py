@@ -136,7 +136,7 @@ def test_a_deleted_state_folder_is_reported_and_restored(
     machine: Machine, connect: Callable[..., Client]
 ) -> None:
     run = up(machine)
-    connect(machine.state.serving_address() or "").document("papers/a").set({"title": "kept"})
+    connect(machine.state.get_address() or "").document("papers/a").set({"title": "kept"})
     shutil.rmtree(machine.state.path)
     message = run.communicate(timeout=END_TIMEOUT_SECONDS)[1]
     assert message.startswith(f"Error: {machine.state.path} was deleted or moved while Carrel ran.")

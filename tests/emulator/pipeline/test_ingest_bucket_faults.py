@@ -59,7 +59,7 @@ async def chunk_texts(ctx: Context) -> list[str]:
 async def download_text(path: Path, **seconds: float) -> str:
     """Download a file with a client that has short time limits."""
     async with BucketObjects(ADDRESS, "p", **seconds) as objects:
-        listing = await objects.listing()
+        listing = await objects.fetch_listing()
         await objects.download("a.md", listing["a.md"].generation, path)
     return await asyncio.to_thread(path.read_text)
 

@@ -187,7 +187,7 @@ async def test_a_failed_link_waits_longer_each_time(
     [
         (text_page("Gone.", status=410), "cannot be fetched: its server answers 410"),
         (text_page("Who are you?", status=403), "cannot be fetched: its server answers 403"),
-        (text_page("<svg/>", kind="image/svg+xml"), "is of a kind that is not read"),
+        (text_page("<svg/>", kind="image/svg+xml"), "is in a format that is not read"),
         (text_page(" "), "has no text"),
         (Page(b"%PDF-1.7 no more", headers={"Content-Type": "application/pdf"}), "is damaged"),
         (Page(status=301, headers={"Location": "http://127.0.0.1/"}), "is not the address of"),
@@ -302,7 +302,7 @@ async def test_the_job_refuses_what_is_not_public(app: App, ctx: Context) -> Non
 
 
 async def test_waiting_links_are_work_for_the_job(app: App, ctx: Context) -> None:
-    with pytest.raises(InvalidInput, match="no link waits"):
+    with pytest.raises(InvalidInput, match="no link is waiting"):
         await ingest(ctx, ample_budget())
     await save(app)
     assert await count(ctx) == 1

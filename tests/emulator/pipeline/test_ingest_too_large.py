@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from functions.jobs.ingest.batches import MAX_CHARACTERS, batches
+from functions.jobs.ingest.batches import MAX_CHARACTERS, chunk_in_batches
 from functions.jobs.ingest.job import ingest
 from functions.jobs.ingest.readers.json_lines import LINE_BYTES
 from functions.jobs.ingest.readers.readwise.export import MAX_BYTES as MAX_EXPORT
@@ -168,4 +168,4 @@ def test_overlong_line_is_skipped(tmp_path: Path) -> None:
 def test_long_sources_are_saved_a_few_at_a_time() -> None:
     length = MAX_CHARACTERS // 2
     long = [Source(name, name, sections=(Section("\n" * length),)) for name in "abcde"]
-    assert [len(block) for block in batches(long)] == [2, 2, 1]
+    assert [len(block) for block in chunk_in_batches(long)] == [2, 2, 1]

@@ -18,9 +18,9 @@ from infra.local.processes import (
     Program,
     StartError,
     bind,
+    format_address,
     is_listening,
     run,
-    socket_address,
     start,
     terminate_all,
     wait_until_serving,
@@ -118,7 +118,7 @@ def cloud(
         front_sockets = {name: socket_stack.enter_context(bind()) for name in deployed_bundles}
         metadata_sockets = {account: socket_stack.enter_context(bind()) for account in accounts}
         metadata = {
-            account: socket_address(listener) for account, listener in metadata_sockets.items()
+            account: format_address(listener) for account, listener in metadata_sockets.items()
         }
         programs = {
             name: _make_program(bundle, environment, metadata)
@@ -127,7 +127,7 @@ def cloud(
         processes = {name: start(stack, program, log=log) for name, program in programs.items()}
         stack.callback(terminate_all, processes.values())
         services = {
-            name: _make_service(deployed_bundles[name], socket_address(listener), processes[name])
+            name: _make_service(deployed_bundles[name], format_address(listener), processes[name])
             for name, listener in front_sockets.items()
         }
         certificate = certificates()
@@ -214,7 +214,7 @@ def _start_front_end(
         process.stdin.flush()
     deadline = time.monotonic() + START_SECONDS
     for listener in sockets:
-        while not is_listening(socket_address(listener)):
+        while not is_listening(format_address(listener)):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise StartError("The fake Cloud Run did not start. Its output says why.")
             time.sleep(0.02)

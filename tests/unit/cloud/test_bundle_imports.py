@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
-from infra.build.imports import DATA_FILES, FIRST_PARTY, import_closure
+from infra.build.imports import DATA_FILES, FIRST_PARTY, follow_imports
 
 
 def main_source(name: str) -> str:
@@ -20,7 +20,7 @@ def main_source(name: str) -> str:
 def imported_files(source: str, *excluded_modules: str) -> set[str]:
     """Return Carrel's own files that `source` imports, as paths relative to the repository."""
     return {
-        path.relative_to(ROOT).as_posix() for path in import_closure(source, excluded_modules).files
+        path.relative_to(ROOT).as_posix() for path in follow_imports(source, excluded_modules).files
     }
 
 
@@ -47,7 +47,7 @@ def test_imports_for_type_checking_are_excluded() -> None:
 def test_third_party_modules_have_full_names() -> None:
     source = "from google.cloud import firestore\nimport shared.core.dates"
     # `from google.cloud import firestore` may import a module or an attribute, so both names count.
-    assert {"google.cloud", "google.cloud.firestore", "zoneinfo"} <= import_closure(
+    assert {"google.cloud", "google.cloud.firestore", "zoneinfo"} <= follow_imports(
         source
     ).other_modules
 

@@ -34,7 +34,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_a_refused_name_is_reported(tree: Path, line: str) -> None:
     (tree / "shared" / "a.py").write_text(f"{line}\n")
-    [problem] = naming_check.rejected_variables([tree / "shared"])
+    [problem] = naming_check.find_rejected_variables([tree / "shared"])
     assert problem.startswith("shared/a.py:1: ")
 
 
@@ -43,13 +43,13 @@ def test_a_refused_name_is_reported(tree: Path, line: str) -> None:
 )
 def test_nouns_fields_and_reads_are_accepted(tree: Path, line: str) -> None:
     (tree / "shared" / "a.py").write_text(f"{line}\n")
-    assert list(naming_check.rejected_variables([tree / "shared"])) == []
+    assert list(naming_check.find_rejected_variables([tree / "shared"])) == []
 
 
 def test_a_public_class_name_is_reported_once_for_all_places(tree: Path) -> None:
     (tree / "shared" / "a.py").write_text("class Page: ...\nclass _Part: ...\nclass In: ...\n")
     (tree / "infra" / "b.py").write_text("class Page: ...\nclass _Part: ...\nclass In: ...\n")
     (tree / "infra" / "c.py").write_text("class Other: ...\n")
-    [problem] = naming_check.duplicate_classes([tree / "shared"])
+    [problem] = naming_check.find_duplicate_classes([tree / "shared"])
     assert problem == "class Page is defined 2 times: shared/a.py:1 infra/b.py:1"
-    assert list(naming_check.duplicate_classes([tree / "infra" / "c.py"])) == []
+    assert list(naming_check.find_duplicate_classes([tree / "infra" / "c.py"])) == []

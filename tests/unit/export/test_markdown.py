@@ -8,7 +8,12 @@ from datetime import UTC, datetime
 import pytest
 import yaml
 
-from infra.export.markdown import file_name, front_matter, index_entry, passage
+from infra.export.markdown import (
+    format_front_matter,
+    format_index_entry,
+    format_passage,
+    get_file_name,
+)
 from shared.knowledge.chunk import Chunk
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.source_repository import StoredSource
@@ -31,20 +36,20 @@ CHUNK = Chunk(
 
 
 def test_names_differ_on_file_systems_that_ignore_case() -> None:
-    names = [file_name(source_id) for source_id in ("file-a", "file-A", "FILE-A", "File-a")]
+    names = [get_file_name(source_id) for source_id in ("file-a", "file-A", "FILE-A", "File-a")]
     assert names[0] == "file-a.md"
     assert len({name.lower() for name in names}) == 4
 
 
 @pytest.mark.parametrize("reserved_name", ["index", "log", "con", "CON", "lpt1", "-a", "_a"])
 def test_reserved_names_are_avoided(reserved_name: str) -> None:
-    name = file_name(reserved_name)
+    name = get_file_name(reserved_name)
     assert name.startswith(f"{reserved_name.lower()}-")
     assert name.endswith(".md")
 
 
 def test_front_matter_has_the_fields_of_the_format() -> None:
-    head = front_matter(SOURCE, "carrel/1.0")
+    head = format_front_matter(SOURCE, "carrel/1.0")
     _, block, body = head.split("---\n", 2)
     assert yaml.safe_load(block) == {
         "type": "books",
@@ -60,7 +65,7 @@ def test_front_matter_has_the_fields_of_the_format() -> None:
 
 
 def test_an_entry_of_the_index_is_a_link() -> None:
-    assert index_entry(SOURCE) == (
+    assert format_index_entry(SOURCE) == (
         '* [A "b" \\[c\\] \\\\: d #e](sources/file-a.md) - Zoë, books\n'
     )  # fmt: skip
 
@@ -73,7 +78,7 @@ def test_a_passage_comes_with_its_card_and_its_own_facts() -> None:
         highlight_url="https://example.com/#1",
         knowledge_card=KnowledgeCard("Sum\nmary.", ("First.",)),
     )
-    assert passage(chunk, SOURCE, 0) == (
+    assert format_passage(chunk, SOURCE, 0) == (
         "\nOne. Two.\n\n> 2026-01-31 · tags: own · https://example.com/#1\n"
         "> **Summary:** Sum mary.\n> - First.\n"
     )
@@ -81,4 +86,4 @@ def test_a_passage_comes_with_its_card_and_its_own_facts() -> None:
 
 def test_what_two_passages_share_is_printed_once() -> None:
     chunk = replace(CHUNK, start=5, end=16, content="Two. Three.")
-    assert passage(chunk, SOURCE, 9) == "\nThree.\n"
+    assert format_passage(chunk, SOURCE, 9) == "\nThree.\n"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.export.replaced_folder import replaced_folder
+from infra.export.replaced_folder import replace_folder
 from shared.core.errors import Conflict, InvalidInput
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ MANIFEST = "manifest"
 KILLED_PROGRAM = """
 import os, signal, sys
 from pathlib import Path
-from infra.export.replaced_folder import replaced_folder
+from infra.export.replaced_folder import replace_folder
 
 target, moment = Path(sys.argv[1]), sys.argv[2]
 rename = Path.rename
@@ -33,7 +33,7 @@ def rename_once(path, target):
 
 if moment == "between":
     Path.rename = rename_once
-with replaced_folder(target, "manifest", ["*"]) as new:
+with replace_folder(target, "manifest", ["*"]) as new:
     (new / "manifest").write_text("second")
     if moment == "before":
         kill()
@@ -45,7 +45,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def write(target: Path, text: str) -> None:
-    with replaced_folder(target, MANIFEST, ["*"]) as new_folder:
+    with replace_folder(target, MANIFEST, ["*"]) as new_folder:
         (new_folder / MANIFEST).write_text(text)
 
 
@@ -88,8 +88,8 @@ def test_files_added_to_an_earlier_folder_are_not_deleted(tmp_path: Path) -> Non
     write(target, "first")
     (target / ".git").mkdir()
     with (
-        pytest.raises(InvalidInput, match=r"also has \.git"),
-        replaced_folder(target, MANIFEST, ["*.jsonl"]),
+        pytest.raises(InvalidInput, match=r"also contains \.git"),
+        replace_folder(target, MANIFEST, ["*.jsonl"]),
     ):
         pass
     assert {path.name for path in target.iterdir()} == {".git", MANIFEST}
@@ -97,7 +97,7 @@ def test_files_added_to_an_earlier_folder_are_not_deleted(tmp_path: Path) -> Non
 
 def test_an_error_leaves_the_earlier_folder(tmp_path: Path) -> None:
     write(tmp_path / "export", "first")
-    with pytest.raises(ZeroDivisionError), replaced_folder(tmp_path / "export", MANIFEST, ["*"]):
+    with pytest.raises(ZeroDivisionError), replace_folder(tmp_path / "export", MANIFEST, ["*"]):
         raise ZeroDivisionError
     assert (tmp_path / "export" / MANIFEST).read_text() == "first"
     assert names_in(tmp_path) == ["export"]
@@ -105,7 +105,7 @@ def test_an_error_leaves_the_earlier_folder(tmp_path: Path) -> None:
 
 def test_two_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     with (
-        replaced_folder(tmp_path / "export", MANIFEST, ["*"]),
+        replace_folder(tmp_path / "export", MANIFEST, ["*"]),
         pytest.raises(Conflict, match="Another"),
     ):
         write(tmp_path / "export", "second")
@@ -120,7 +120,7 @@ def test_a_kill_loses_nothing(tmp_path: Path, moment: str) -> None:
         [sys.executable, "-c", KILLED_PROGRAM, str(target), moment], check=False
     )
     assert process.returncode == -signal.SIGKILL
-    with pytest.raises(ZeroDivisionError), replaced_folder(target, MANIFEST, ["*"]):
+    with pytest.raises(ZeroDivisionError), replace_folder(target, MANIFEST, ["*"]):
         raise ZeroDivisionError
     assert (target / MANIFEST).read_text() == "first"
     write(target, "third")

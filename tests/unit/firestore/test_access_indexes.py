@@ -58,5 +58,5 @@ def test_fields_without_queries_are_not_indexed() -> None:
         ("calls", "arguments.query"),
         ("limits", "expires_at"),
     ]:
-        assert file.single_field_indexes(collection, path) == frozenset()
-    assert file.single_field_indexes("keys", "user_id")
+        assert file.list_single_field_indexes(collection, path) == frozenset()
+    assert file.list_single_field_indexes("keys", "user_id")

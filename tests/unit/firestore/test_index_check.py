@@ -78,7 +78,7 @@ def file(*indexes: dict[str, Any], overrides: tuple[dict[str, Any], ...] = ()) -
 def test_added_indexes_make_the_file_valid() -> None:
     shapes = {SORTED_QUERY, SIMILAR_QUERY, GROUP_QUERY}
     verdict = check(shapes, file(), 768)
-    addition = verdict.file.additions(verdict.missing)
+    addition = verdict.file.build_additions(verdict.missing)
     assert addition == {"indexes": [A_THEN_B, A_THEN_VECTOR], "fieldOverrides": [A_IN_GROUP]}
     assert check(shapes, IndexFile.parse(json.dumps(addition)), 768).is_correct
 
@@ -86,7 +86,7 @@ def test_added_indexes_make_the_file_valid() -> None:
 @given(st.sets(SHAPES, max_size=4))
 def test_added_indexes_are_always_enough(shapes: set[QueryShape]) -> None:
     verdict = check(shapes, file(), 768)
-    addition = verdict.file.additions(verdict.missing)
+    addition = verdict.file.build_additions(verdict.missing)
     assert check(shapes, IndexFile.parse(json.dumps(addition)), 768).missing == {}
 
 
@@ -98,7 +98,9 @@ def test_a_shape_survives_serialization(shape: QueryShape) -> None:
 def test_an_existing_override_is_extended() -> None:
     exempt = file(overrides=({"collectionGroup": "cities", "fieldPath": "a", "indexes": []},))
     entry = {"queryScope": "COLLECTION_GROUP", "order": "ASCENDING"}
-    (addition,) = exempt.additions(check({GROUP_QUERY}, exempt, 768).missing)["fieldOverrides"]
+    (addition,) = exempt.build_additions(check({GROUP_QUERY}, exempt, 768).missing)[
+        "fieldOverrides"
+    ]
     assert addition["indexes"] == [entry]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.gateway.catalog import Catalog
-from infra.build.discovery import group_name, tools
+from infra.build.discovery import get_group_name, tools
 from shared.core.caller import Caller, Role, Scope, Tier
 from shared.runtime.tool import Effect, Links
 from tests.support.fake_catalog import SHELF, make_tool
@@ -32,7 +32,7 @@ def test_catalog_does_not_change_declarations() -> None:
             declaration = catalog.get(tool.name, Caller.of("owner", role=Role.OWNER))
             assert declaration is not None
             assert declaration.model_dump(mode="json", by_alias=True) == tool.declaration() | {
-                "group": group_name(tool)
+                "group": get_group_name(tool)
             }
 
 

@@ -12,7 +12,7 @@ from functions.gateway.catalog import Catalog
 from functions.gateway.mcp.prompt_texts import PROMPTS
 from functions.gateway.mcp.selection import SelectedServers, ToolSelection
 from functions.gateway.mcp.server import INSTRUCTIONS, instructions
-from infra.build.discovery import group_name, tools
+from infra.build.discovery import get_group_name, tools
 from shared.core.caller import Caller, Role
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
@@ -62,7 +62,7 @@ def test_a_query_selects_tools(query: str, expected: set[str]) -> None:
 @pytest.mark.parametrize("query", SELECTIONS)
 def test_a_selection_has_all_tools_of_its_groups(query: str) -> None:
     groups = set(query.removeprefix("tools=").split(","))
-    visible = [tool for tool in tools() if not tool.internal and group_name(tool) in groups]
+    visible = [tool for tool in tools() if not tool.internal and get_group_name(tool) in groups]
     assert names(select(query)) == {tool.name for tool in visible}
     reading = {tool.name for tool in visible if tool.effect is Effect.READ}
     assert names(select(f"{query}&readonly")) == reading

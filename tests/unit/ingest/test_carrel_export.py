@@ -113,11 +113,11 @@ def test_an_export_without_its_lines_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "chunk", "end", "reason"),
     [
-        ({}, None, None, "is not complete: 0 passages were read"),
-        ({}, None, 0, "is not complete: 0 passages were read"),
-        ({}, {}, None, "is not complete: 0 passages were read"),
-        ({}, {}, 2, "is not complete: 1 passages were read"),
-        (None, {}, 1, "is not complete: 0 passages were read"),
+        ({}, None, None, "is incomplete: 0 passages were read"),
+        ({}, None, 0, "is incomplete: 0 passages were read"),
+        ({}, {}, None, "is incomplete: 0 passages were read"),
+        ({}, {}, 2, "is incomplete: 1 passages were read"),
+        (None, {}, 1, "is incomplete: 0 passages were read"),
         ({"source_id": "a/b"}, {}, 1, "source_id: "),
         ({"title": None}, {}, 1, "title: "),
         ({"author": 7}, {}, 1, "author: "),
@@ -158,5 +158,5 @@ def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:
 def test_an_export_of_a_newer_version_is_not_read(tmp_path: Path) -> None:
     path = write_file(tmp_path, "export.jsonl", json_lines({"carrel_export": 2}))
     assert read_problems(path) == [
-        ("export.jsonl", "is an export of another version of Carrel: update this one")
+        ("export.jsonl", "is an export of another Carrel version: update this installation")
     ]

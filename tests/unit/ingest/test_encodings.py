@@ -61,5 +61,5 @@ def test_a_long_text_in_a_legacy_encoding_is_recognized_by_a_part(tmp_path: Path
 def test_utf_8_with_invalid_bytes_stays_utf_8(tmp_path: Path, content: bytes) -> None:
     path = write_file(tmp_path, "note.txt", content)
     assert read_one(path).text == content.decode("utf-8-sig", "replace")
-    reason = "has bytes that are not UTF-8 in 1 places, which became \ufffd"
+    reason = "has bytes that are not UTF-8 in 1 places, which were replaced with \ufffd"
     assert read_warnings(path) == [("note.txt", reason)]

@@ -297,9 +297,12 @@ def test_deep_nesting_does_not_exhaust_the_stack(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "is no ZIP archive, or cut off: download it again"),
-        (b"%PDF-1.7", "is no ZIP archive, or cut off: download it again"),
-        (make_epub({"one.xhtml": ONE})[:-30], "is no ZIP archive, or cut off: download it again"),
+        (b"", "is not a ZIP archive, or was cut off: download it again"),
+        (b"%PDF-1.7", "is not a ZIP archive, or was cut off: download it again"),
+        (
+            make_epub({"one.xhtml": ONE})[:-30],
+            "is not a ZIP archive, or was cut off: download it again",
+        ),
         (make_zip({"a": "b"}), "lacks META-INF/container.xml: download it again"),
         (make_zip({"META-INF/container.xml": "<a"}), "contains malformed XML: download it again"),
         (

@@ -427,7 +427,7 @@ def test_clippings_in_another_text_file_say_to_rename_it(tmp_path: Path) -> None
 def test_other_text_is_read_as_text_unless_its_name_is_taken(tmp_path: Path, content: str) -> None:
     assert len(read_sources(write_file(tmp_path, "plain.txt", content))) == 1
     path = write_file(tmp_path, "newspaper clippings.txt", "Some words.")
-    reason = "is not a Kindle's My Clippings.txt: rename it, to read it as text"
+    reason = "is not a Kindle's My Clippings.txt: rename it to have it read as text"
     assert read_problems(path) == [("newspaper clippings.txt", reason)]
 
 

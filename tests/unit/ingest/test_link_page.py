@@ -127,7 +127,7 @@ async def test_type_and_ending_decide_how_it_is_read(
 async def test_other_kinds_are_refused(server: DocumentServer, path: str, kind: str) -> None:
     """An export has ids of its own, and could replace other sources."""
     server.pages[f"/{path}"] = text_page("{}", kind)
-    assert "is of a kind that is not read" in await refusal(server, path)
+    assert "is in a format that is not read" in await refusal(server, path)
 
 
 @pytest.mark.parametrize("charset", ["iso-8859-1", '"windows-1252"', "utf-16"])

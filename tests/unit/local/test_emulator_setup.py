@@ -119,7 +119,7 @@ def test_a_wrong_checksum_is_refused(
     bare: dict[str, str], release: EmulatorRelease, tmp_path: Path
 ) -> None:
     message = expect_failure(tmp_path, bare, replace(release, sha256="0" * 64))
-    assert "is not the Firestore emulator 1.0, because its checksum is wrong" in message
+    assert "The checksum of the Firestore emulator 1.0 from" in message
     assert "run the same command again" in message
 
 

@@ -231,7 +231,7 @@ def test_the_file_of_a_mac_is_in_its_library(name: str, home: Path) -> None:
 def test_an_address_without_a_scheme_is_refused() -> None:
     result = run_init(by_name["cursor"], "--url", "localhost:8080/mcp")
     assert result.exit_code == 2
-    assert "is no address, such as http://localhost:8080/mcp" in result.output
+    assert "is not an address such as http://localhost:8080/mcp" in result.output
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.dataset import read_sources
-from functions.jobs.cards.extractive import MAX_SUMMARY, MAX_TAKEAWAY, extractive_card
+from functions.jobs.cards.extractive import MAX_SUMMARY, MAX_TAKEAWAY, make_extractive_card
 from infra.local.local_database import SAMPLE
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.text.sentences import sentences
@@ -22,16 +22,18 @@ SHORT_TEXT = (
 
 
 def test_a_text_as_short_as_a_summary_is_its_own_card() -> None:
-    assert extractive_card("- Knead it.\n- Let it rise.") == KnowledgeCard("Knead it. Let it rise.")
+    assert make_extractive_card("- Knead it.\n- Let it rise.") == KnowledgeCard(
+        "Knead it. Let it rise."
+    )
 
 
 @pytest.mark.parametrize("text", ["", "```\nx = 1\n```", "| a | b |\n|---|---|", "42 + 1"])
 def test_a_text_without_a_sentence_has_no_card(text: str) -> None:
-    assert extractive_card(text) is None
+    assert make_extractive_card(text) is None
 
 
 def test_a_card_of_a_long_text_holds_its_sentences_in_order() -> None:
-    card = extractive_card(LONG_TEXT)
+    card = make_extractive_card(LONG_TEXT)
     assert card is not None
     all_sentences = sentences(LONG_TEXT)
     summary_lines = [line for line in all_sentences if line in card.summary]
@@ -42,13 +44,13 @@ def test_a_card_of_a_long_text_holds_its_sentences_in_order() -> None:
 
 
 def test_a_text_of_few_sentences_has_few_takeaways() -> None:
-    card = extractive_card(SHORT_TEXT)
+    card = make_extractive_card(SHORT_TEXT)
     assert card is not None
     assert len(card.takeaways) == 1
 
 
 def test_sentences_that_say_the_same_count_once() -> None:
-    card = extractive_card(f"{LONG_TEXT} {LONG_TEXT}")
+    card = make_extractive_card(f"{LONG_TEXT} {LONG_TEXT}")
     assert card is not None
     assert len(card.takeaways) == len(set(card.takeaways))
 
@@ -64,7 +66,7 @@ def test_sentences_that_say_the_same_count_once() -> None:
     ],
 )
 def test_only_overlong_sentences_are_cut(text: str) -> None:
-    card = extractive_card(text, "Title")
+    card = make_extractive_card(text, "Title")
     assert card is not None
     assert 0 < len(card.summary) <= MAX_SUMMARY
     assert all(0 < len(line) <= MAX_TAKEAWAY for line in card.takeaways)
@@ -73,7 +75,7 @@ def test_only_overlong_sentences_are_cut(text: str) -> None:
 def test_each_highlight_has_a_card_that_says_nothing_twice() -> None:
     chunks = [chunk for source in read_sources(SAMPLE) for chunk in with_chunks(source).chunks]
     for chunk in chunks:
-        card = extractive_card(chunk.content, chunk.title)
+        card = make_extractive_card(chunk.content, chunk.title)
         assert card is not None
         assert len(card.summary) <= MAX_SUMMARY
         assert len(card.takeaways) <= 5

@@ -1,4 +1,4 @@
-"""The contents of downloaded objects: their sources, and the problems found."""
+"""Reads the sources in downloaded objects, and collects the problems."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class ObjectContents:
         generation: The generation that was downloaded.
         file: The downloaded file.
         ids: The ids of the sources to save, each with the name of its record.
-        emptied: The ids of sources that the file says were deleted, or that have no text.
+        emptied: The ids of sources that the file marks as deleted, or that have no text.
         broken: The names of records that cannot be read, each with the reason.
-        duplicates: The names of records with the id of an earlier one, each with the reason.
-        warnings: The names of records of which a part cannot be read, each with the reason.
+        duplicates: The names of records with the id of an earlier record, each with the reason.
+        warnings: The names of records that can be read only in part, each with the reason.
     """
 
     name: str
@@ -59,7 +59,7 @@ class ObjectContents:
                 self.ids[entry.source_id] = record
                 self.warnings += [(record, warning) for warning in entry.warnings]
 
-    def sources(self) -> Iterator[Source]:
+    def read_sources(self) -> Iterator[Source]:
         """Yield the sources to save, reading the file again, because they may not fit in memory."""
         remaining = set(self.ids)
         for _, entry in read_entries(self.file):
@@ -69,9 +69,9 @@ class ObjectContents:
 
 
 def read_sources(objects: Sequence[ObjectContents]) -> Iterator[Source]:
-    """Yield the sources of objects; a source that is in several objects is read from the last."""
+    """Yield the sources of objects. If several objects contain a source, the last one counts."""
     last_object = {source_id: contents.name for contents in objects for source_id in contents.ids}
     for contents in objects:
-        for source in contents.sources():
+        for source in contents.read_sources():
             if last_object[source.source_id] == contents.name:
                 yield source

@@ -1,4 +1,4 @@
-"""The objects below a prefix of Cloud Storage."""
+"""Lists and downloads the objects below a prefix of Cloud Storage."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ObjectChanged(Exception):
 
 
 class ObjectUnreadable(Exception):
-    """The object cannot be read, although others can; the message gives the reason."""
+    """This object cannot be read, although the bucket can; the message says why."""
 
 
 class BucketObjects:
@@ -68,11 +68,11 @@ class BucketObjects:
         """Close the connections."""
         await self._folder.aclose()
 
-    async def listing(self) -> dict[str, ListedObject]:
+    async def fetch_listing(self) -> dict[str, ListedObject]:
         """List all objects, by name below the prefix. Costs one request per thousand objects.
 
         Raises:
-            InvalidInput: The bucket does not exist, or may not be read.
+            InvalidInput: The bucket does not exist, or permission to read it is missing.
             Unavailable: Cloud Storage does not answer.
         """
         return await asyncio.to_thread(self._list_objects)
@@ -81,8 +81,8 @@ class BucketObjects:
         """Download an object to a file.
 
         Raises:
-            ObjectChanged: It has changed since it was listed.
-            ObjectUnreadable: It may not be read, or the download is damaged.
+            ObjectChanged: The object was changed or deleted since it was listed.
+            ObjectUnreadable: Permission to read the object is missing, or the download is damaged.
             Unavailable: Cloud Storage does not answer.
         """
         await asyncio.to_thread(self._download, name, generation, path)

@@ -1,8 +1,8 @@
-"""Synchronization with a Cloud Storage prefix.
+"""Keeps the knowledge base in step with the objects below a Cloud Storage prefix.
 
-New objects are read, and the sources of deleted objects are forgotten.
-Each generation of an object is read once. To find changes, a run lists the prefix (one request per
-thousand objects) and compares digests (one read).
+New objects are read, and the sources of deleted objects are forgotten. Each generation of an object
+is read once. To find changes, a run lists the prefix (one request per thousand objects) and
+compares digests (one read).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from functions.jobs.ingest.batches import batches, save_batch
+from functions.jobs.ingest.batches import chunk_in_batches, save_batch
 from functions.jobs.ingest.bucket.contents import ObjectContents, read_sources
 from functions.jobs.ingest.bucket.state import BucketState, is_multi_record
 from functions.jobs.ingest.bucket.storage import BucketObjects, ObjectChanged, ObjectUnreadable
@@ -54,11 +54,11 @@ _CONCURRENCY: Final = 8
 async def sync_bucket(
     address: str, ctx: Context, budget: Budget, report: Report, *, forgets_all: bool = False
 ) -> None:
-    """Synchronize the knowledge base with the files below a prefix, thirty files at a time.
+    """Update the knowledge base from the files below a prefix, thirty files at a time.
 
-    A record that cannot be read is reported, and the sources that were read from its file before
-    are kept. If more than a third of the files or sources is missing, that is reported, and nothing
-    is forgotten.
+    A record that cannot be read is reported, and all sources that were read from its file before
+    are kept. If more than a third of the files or sources is missing, the run reports a failure and
+    forgets nothing.
 
     The sources of a file are recorded before any of them is written. So the next run completes a
     killed run, even if the file has changed in the meantime.
@@ -66,9 +66,9 @@ async def sync_bucket(
     Args:
         address: `gs://bucket` or `gs://bucket/prefix`.
         ctx: The context of the run.
-        budget: The time of the run.
-        report: Gets the counts, the failures and the warnings.
-        forgets_all: Whether more than a third may be forgotten.
+        budget: The time that the run may use.
+        report: Receives the counts, the failures and the warnings.
+        forgets_all: Whether all missing sources may be forgotten, however many they are.
 
     Raises:
         InvalidInput: The bucket cannot be read.
@@ -78,7 +78,7 @@ async def sync_bucket(
         report.finished = False
         return
     async with BucketObjects(address, ctx.settings.google_cloud_project) as objects:
-        listing = await objects.listing()
+        listing = await objects.fetch_listing()
         visible = {name: listed for name, listed in listing.items() if not _is_hidden(name)}
         readable = {
             name: listed
@@ -94,7 +94,7 @@ async def sync_bucket(
 
 
 class _SyncRun:
-    """One run of the synchronization."""
+    """A run, with the objects and sources that it has read so far."""
 
     def __init__(
         self,
@@ -114,8 +114,8 @@ class _SyncRun:
         self._emptied: set[str] = set()
 
     async def complete(self, listing: Mapping[str, ListedObject], *, forgets_all: bool) -> None:
-        """Read new objects; then forget the sources that no object has any more."""
-        for names in _split_into_batches(self._state.new(), listing):
+        """Read new objects, then forget the sources that no object contains any more."""
+        for names in _split_into_batches(self._state.list_unread(), listing):
             with tempfile.TemporaryDirectory(prefix="carrel-ingest-") as folder:
                 await self._read(names, listing, Path(folder))
             if not self._report.finished:
@@ -123,12 +123,13 @@ class _SyncRun:
         await self._forget_missing(forgets_all=forgets_all)
 
     async def _forget_missing(self, *, forgets_all: bool) -> None:
-        """Forget the sources of deleted objects and records, unless that is too much."""
-        counts = self._state.missing_counts(
-            self._settled, lambda name: name in self._emptied or self._is_excluded(name)
+        """Forget the sources of deleted objects and records, unless they are too many."""
+        counts = self._state.count_missing(
+            self._settled,
+            lambda source_id: source_id in self._emptied or self._is_excluded(source_id),
         )
         if counts.is_alarming and not forgets_all:
-            self._report.failures.append(counts.alarm(self._objects.address, _CONFIRMATION))
+            self._report.failures.append(counts.make_alarm(self._objects.address, _CONFIRMATION))
             return
         dropped: list[str] = []
         for name, state in self._settled.items():
@@ -136,8 +137,8 @@ class _SyncRun:
             self._state.put(name, state)
         await self._release(dropped)
         await self._state.store()
-        for names in _split_into_blocks(self._state.deleted()):
-            if self._is_over():
+        for names in _split_into_blocks(self._state.list_deleted()):
+            if self._is_out_of_time():
                 return
             ids = [source_id for name in names for source_id in self._state.get(name).ids]
             for name in names:
@@ -149,17 +150,17 @@ class _SyncRun:
         self, names: Sequence[str], listing: Mapping[str, ListedObject], folder: Path
     ) -> None:
         """Read some objects, and save their sources."""
-        if self._is_over():
+        if self._is_out_of_time():
             return
         files = await self._download(names, listing, folder)
         objects = [
             await self._read_contents(name, listing[name], file) for name, file in files.items()
         ]
         await self._state.store()
-        remaining = batches(read_sources(objects))
+        remaining = chunk_in_batches(read_sources(objects))
         # Reading and chunking a megabyte takes a second and would block the event loop.
         while batch := await asyncio.to_thread(next, remaining, None):
-            if self._is_over():
+            if self._is_out_of_time():
                 return
             for source, reason in await save_batch(
                 batch, self._context, self._budget, self._report
@@ -219,10 +220,11 @@ class _SyncRun:
                 self._fail(record, reason)
 
     def _settle(self, contents: ObjectContents) -> None:
-        """Record the sources of an object. Those that it no longer has are forgotten in the end.
+        """Record the sources of an object that was read.
 
-        Until then, it counts as unread, so that the next run finds them again. If some of its
-        records are broken, none of its previous sources is forgotten.
+        Sources that it no longer contains are forgotten at the end of the run. Until then, the
+        object counts as unread, so that the next run finds these sources if this run is killed. If
+        a record of the object is broken, all its previous sources are kept.
         """
         previous = self._state.get(contents.name).ids
         ids = dict.fromkeys([*previous, *contents.ids] if contents.broken else contents.ids)
@@ -232,19 +234,19 @@ class _SyncRun:
             self._settled[contents.name] = state
             state = FileState(0, (*ids, *dropped))
         self._state.put(contents.name, state)
-        shared = self._state.holders(contents.ids) if is_multi_record(contents.name) else {}
+        shared = self._state.find_holders(contents.ids) if is_multi_record(contents.name) else {}
         for name, common in shared.items():
             if name != contents.name and self._state.is_current(name):
                 warning = _describe_shared_records(name, len(common))
                 self._report.warnings.append(self._make_failure(contents.name, warning))
 
     async def _release(self, ids: Sequence[str]) -> None:
-        """Forget the sources that no object has any more.
+        """Forget those of the given sources that no object contains any more.
 
-        If another object has such a source, the stored text may come from the object that lost it.
-        So the next run reads the other object again, unless this run has read it.
+        If another object still contains a source, the stored text may come from the object that
+        lost the source. So the next run reads the other object again, unless this run has read it.
         """
-        holders = self._state.holders(ids) if ids else {}
+        holders = self._state.find_holders(ids) if ids else {}
         for name in filter(self._state.is_current, holders.keys() - self._read_names):
             self._state.put(name, replace(self._state.get(name), generation=0))
         missing = sorted(set(ids).difference(*holders.values()))
@@ -256,7 +258,8 @@ class _SyncRun:
         """Return whether a source is a book that Readwise itself keeps up to date."""
         return self._context.settings.readwise_token is not None and is_book(source_id)
 
-    def _is_over(self) -> bool:
+    def _is_out_of_time(self) -> bool:
+        """Return whether the run must stop, and record that in the report."""
         if self._budget.spent:
             self._report.finished = False
         return not self._report.finished
@@ -281,7 +284,7 @@ def _is_hidden(name: str) -> bool:
 def _split_into_batches(
     names: Iterable[str], listing: Mapping[str, ListedObject]
 ) -> Iterator[list[str]]:
-    """Split objects into batches by number and by size."""
+    """Split objects into batches of limited number and size."""
     batch: list[str] = []
     size = 0
     for name in names:

@@ -1,4 +1,4 @@
-"""The page of a link as a source: it is fetched, and read as a file of its kind."""
+"""Fetches the page of a link, and reads it as a file of its type."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _ENDINGS: Final = {
     "text/markdown": ".md",
     "text/x-markdown": ".md",
 }
-"""The endings of files of these media types."""
+"""The file ending for each media type."""
 _TEXT: Final = "text/plain"
 _UNKNOWN: Final = ("", "application/octet-stream", "binary/octet-stream")
-"""Servers send these if they do not know the type: the URL decides."""
+"""What servers send if they do not know the media type. The ending of the URL is used instead."""
 FETCH_RULES: Final = FetchRules(
     max_bytes=10 * MEGABYTE,
     seconds=20.0,
@@ -49,13 +49,14 @@ FETCH_RULES: Final = FetchRules(
     max_redirects=5,
     compressed=True,
 )
-"""A page of any public site. `robots.txt` is not asked: it is for crawlers, and a person asked."""
+"""Pages of any public site may be fetched. `robots.txt` is not read, because it addresses crawlers,
+while these pages are fetched at a person's request."""
 _REASONS: Final = {
     "url": "is not the address of a public web page: it begins with http:// or https://, and has a"
     " host name, no other port and no password",
     "host_unknown": "has a host that does not exist: check the address",
     "address_not_public": "is inside a private network: save the page as a file and ingest that",
-    "content_type": "is of a kind that is not read: save it in another format and ingest that",
+    "content_type": "is in a format that is not read: save it in another format and ingest that",
     "content_encoding": "was sent in an encoding that cannot be read",
     "too_large": "is larger than 10 MB: download it and ingest the file",
     "too_slow": "took longer than 20 seconds to fetch",
@@ -63,27 +64,27 @@ _REASONS: Final = {
     "redirects": "redirects more than 5 times",
     "redirect_to_http": "redirects from https to http, which is not followed",
 }
-"""What a person learns of a page that is rejected, by the reason."""
+"""The message for a person, by the reason why a page is rejected. It follows the page's URL."""
 _TEMPORARY_REASONS: Final = {"host_unknown", "too_slow", "unreachable"}
-"""A machine that is offline does not know any host."""
+"""The reasons that may pass. `host_unknown` is one because an offline machine resolves no host."""
 _TEMPORARY_STATUSES: Final = {408, 425, 429}
-"""Beside those from 500."""
+"""The statuses below 500 after which a page is tried again: timeout, too early, too many."""
 _CHARSET: Final = re.compile(r";\s*charset=\"?([\w.:-]+)", re.IGNORECASE | re.ASCII)
 _ENCODINGS: Final = re.compile(
     r"(iso-?8859-|windows-125|cp125|koi8-|shift_jis|euc-|gb|big5|utf-16)[\w-]*", re.IGNORECASE
 )
-"""The encodings to decode here. Of others, the reader finds out which it is."""
+"""The encodings to decode here. Any other encoding is left to the reader, which detects it."""
 
 
 class PageUnavailable(Unreadable):
-    """A page cannot be fetched now, and may be there later."""
+    """A page cannot be fetched now, but may become available."""
 
 
 async def fetch_source(link: Link, fetch: SafeFetch) -> Source:
     """Fetch the page of a link.
 
-    The source has the title and the tags that the user gave in place of the page's, as if they had
-    been edited. Its URL is the canonical one that the page names, if that is on the same host.
+    The title and the tags that the user gave with the link are stored like edits of the page's own.
+    The source's URL is the canonical URL that the page declares, if it is on the same host.
 
     Raises:
         PageUnavailable: The page cannot be fetched now; the message says why.
@@ -98,7 +99,7 @@ async def fetch_source(link: Link, fetch: SafeFetch) -> Source:
 
 
 def describe_rejection(error: DocumentRejected) -> str:
-    """Return why a page is rejected, for people, to follow its address."""
+    """Return why a page is rejected, as a predicate to put after its URL."""
     if error.status:
         return f"cannot be fetched: its server answers {error.status}"
     return _REASONS[error.reason]
@@ -140,7 +141,7 @@ def _read(link: Link, document: FetchedDocument) -> Source:
 
 
 def _choose_ending(document: FetchedDocument) -> str:
-    """Return the ending of a file of the document's kind, by its media type or by its URL."""
+    """Choose a file ending for a document, by its media type or else by its URL."""
     kind = media_type(document.content_type)
     if kind in _ENDINGS:
         return _ENDINGS[kind]
@@ -149,21 +150,21 @@ def _choose_ending(document: FetchedDocument) -> str:
 
 
 def _get_page_format(ending: str) -> Format | None:
-    """Return the format of a page, which is one source; an export could replace other sources."""
+    """Return the format for a page; None for exports, which could replace other sources."""
     file_format = find_format_by_name(PurePosixPath(f"page{ending}"))
     return file_format if file_format and file_format.identity is Identity.FILE else None
 
 
 def _to_utf8(document: FetchedDocument) -> bytes:
-    """Decode a text whose server names its encoding, which a file does not have.
+    """Convert a text to UTF-8 if the server names its encoding, which would be lost in a file.
 
-    A byte order mark comes first, since it outranks the encoding that a page declares.
+    The result begins with a byte order mark, which outranks the encoding that a page declares.
     """
     charset = _CHARSET.search(document.content_type)
     is_text = media_type(document.content_type).startswith(("text/", "application/xhtml"))
     if not (is_text and charset and _ENCODINGS.fullmatch(charset[1])):
         return document.body
-    # Who writes Latin-1 means Windows-1252 (WHATWG Encoding, 4.2).
+    # Browsers read pages labelled Latin-1 as Windows-1252 (WHATWG Encoding, 4.2).
     encoding = "windows-1252" if charset[1].lower() == "iso-8859-1" else charset[1]
     try:
         return document.body.decode(encoding).encode("utf-8-sig")

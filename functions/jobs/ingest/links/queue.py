@@ -1,4 +1,4 @@
-"""Fetching of saved links: each page becomes a source, or the link says why not."""
+"""Fetches saved links: each page becomes a source, or the link records why it failed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _BATCH_SIZE: Final = 20
 _MAX_REASON: Final = 300
 _FORGOTTEN: Final = (
-    "was forgotten, and stays out. To bring it back: carrel forget --restore {source_id}"
+    "was forgotten and is not ingested again. To restore it: carrel forget --restore {source_id}"
 )
 
 
@@ -39,14 +39,14 @@ async def fetch_links(
 ) -> None:
     """Fetch the links that are due, one after the other.
 
-    A link whose page may be there later is tried again by later runs, up to five times; others that
-    fail are given up at once. A run that is killed between storing a page and its link fetches the
-    page again, and finds it unchanged.
+    After a temporary failure, later runs try a link again, up to five times. After any other
+    failure, the link is given up at once. If a run is killed after it stored a page and before it
+    updated the link, the next run fetches the page again and finds it unchanged.
 
     Args:
         ctx: The context of the run.
-        budget: The time of the run.
-        report: Gets the counts, the failures and the warnings.
+        budget: The time that the run may use.
+        report: Receives the counts, the failures and the warnings.
         fetch: Fetches pages; by default, from public addresses only.
     """
     fetch = fetch or SafeFetch(FETCH_RULES)
@@ -66,10 +66,10 @@ async def fetch_links(
 async def ingest_link(
     url: str, ctx: Context, budget: Budget, fetch: SafeFetch | None = None
 ) -> Report:
-    """Ingest only the page at an address, now and without a queue.
+    """Ingest the page at a URL at once, without queueing it.
 
     Raises:
-        InvalidInput: The address is not that of a public web page.
+        InvalidInput: The URL does not address a public web page.
     """
     try:
         address = PublicUrl.of_link(url)
@@ -99,14 +99,14 @@ async def _process(stored: StoredLink, ctx: Context, report: Report, fetch: Safe
             link = stored.link.defer(_shorten(error), now)
         case _:
             link = stored.link.give_up(_shorten(error))
-    # If the user saved or cancelled the link meanwhile, that counts.
+    # If the user saved or cancelled the link meanwhile, the user's change wins.
     await ctx.database.commit_skipping_conflicts([stored.update_write(link)])
 
 
 async def _store_page(
     link: Link, ctx: Context, report: Report, fetch: SafeFetch
 ) -> Unreadable | None:
-    """Store the page of a link, and return why it is not stored, if it is not."""
+    """Store the page of a link; return the error if that fails, else None."""
     try:
         await _fetch_and_save(link, ctx, report, fetch)
     except Unreadable as error:

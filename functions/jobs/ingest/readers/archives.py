@@ -1,8 +1,8 @@
-"""Reading members of a ZIP archive that strangers made.
+"""Reads members of a ZIP archive from an untrusted author.
 
-Nothing is extracted to a disk: members are read by name into memory, so that one called `../../x`
-is only a name. A bomb is refused by what it declares, before anything is unpacked. One that
-declares too little comes to no more than that: `zipfile` stops there, and its checksum fails.
+Nothing is extracted to a disk: members are read into memory by name, so a member called `../../x`
+does no harm. A ZIP bomb is refused by the sizes that it declares, before anything is unpacked. If
+it declares too small a size, `zipfile` unpacks only that much, and the checksum fails.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ if TYPE_CHECKING:
 
 MAX_ENTRIES: Final = 10_000
 MAX_UNPACKED: Final = 500 * MEGABYTE
-"""All members together; pictures are declared, too, but never read."""
+"""The maximum declared size of all members together, including pictures, which are never read."""
 MAX_MEMBER: Final = 16 * MEGABYTE
-"""A member that is read."""
+"""The maximum size of a member that is read."""
 MAX_RATIO: Final = 200
-"""Text shrinks to a tenth, and very repetitive text to a hundredth; a bomb to a thousandth."""
+"""The maximum ratio of unpacked to packed size. Text shrinks to a tenth, very repetitive text to a
+hundredth, and a bomb to a thousandth."""
 _RATIO_FROM: Final = 1 * MEGABYTE
-"""Smaller members may shrink more."""
+"""Members that unpack to less may have any ratio."""
 _MAX_DIRECTORY: Final = 4 * MEGABYTE
-"""The directory of 10,000 entries with names of 350 bytes. `zipfile` reads all of it."""
+"""Enough for a directory of 10,000 entries with names of 350 bytes. `zipfile` reads all of it."""
 _END: Final = struct.Struct("<4s4H2LH")
 _END_MARK, _ZIP64_MARK = b"PK\x05\x06", b"PK\x06\x07"
 _ZIP64_LOCATOR_SIZE: Final = 20
@@ -43,7 +44,7 @@ class Archive:
     """An open archive."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
-        """Check what the archive declares."""
+        """Check the number and the total size of members that the archive declares."""
         entries = archive.infolist()
         if len(entries) > MAX_ENTRIES:
             raise Unreadable(_TOO_MANY)
@@ -60,7 +61,7 @@ class Archive:
         """Unpack a member.
 
         Raises:
-            Unreadable: It is missing, damaged, encrypted, too large or a bomb.
+            Unreadable: The member is missing, damaged, encrypted, too large or a bomb.
         """
         entry = self._entries.get(name)
         if entry is None:
@@ -84,8 +85,8 @@ def open_archive(path: Path) -> Iterator[Archive]:
     """Open an archive.
 
     Raises:
-        Unreadable: It is not an archive, damaged or too large.
-        OSError: It cannot be opened.
+        Unreadable: The file is not a ZIP archive, damaged or too large.
+        OSError: The file cannot be opened.
     """
     _check_directory(path)
     try:
@@ -99,7 +100,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
 def _check_directory(path: Path) -> None:
     """Refuse a directory that is too large to read.
 
-    The layout is that of APPNOTE.TXT 6.3.10, 4.3.15 and 4.3.16. ZIP64 is for archives of more than
+    APPNOTE.TXT 6.3.10 defines the layout in 4.3.15 and 4.3.16. ZIP64 is for archives of more than
     4 GB or 65,535 entries.
     """
     with path.open("rb") as file:
@@ -109,7 +110,7 @@ def _check_directory(path: Path) -> None:
         tail = file.read(tail_size)
     start = tail.rfind(_END_MARK)
     if start < 0 or len(tail) < start + _END.size:
-        raise Unreadable("is no ZIP archive, or cut off: download it again")
+        raise Unreadable("is not a ZIP archive, or was cut off: download it again")
     _, _, _, _, _, directory_size, _, _ = _END.unpack_from(tail, start)
     locator = tail[max(0, start - _ZIP64_LOCATOR_SIZE) : start]
     if directory_size > _MAX_DIRECTORY or locator.startswith(_ZIP64_MARK):

@@ -1,6 +1,6 @@
-"""Carrel exports: sources with their chunks, in the format of `shared.knowledge.export_lines`.
+"""Reads Carrel exports: sources and their chunks, in the format of `shared.knowledge.export_lines`.
 
-Ids, texts and boundaries are taken as they are: nothing is cleaned, or cut again.
+Ids, texts and chunk boundaries are kept unchanged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     Line = tuple[int, Any]
-    """The number of a line and its value, or the error of a line that is not JSON."""
+    """The number of a line, and its value; an `Unreadable` if the line is not JSON."""
 
 _SOURCE_FIELDS: Final = TypeAdapter(SourceFields)
 _Moment = Annotated[AwareDatetime, AfterValidator(lambda moment: moment.astimezone(UTC))]
@@ -48,7 +48,7 @@ class _Exported(BaseModel):
 
 
 class _Note(_Exported):
-    """What makes a source a note."""
+    """The fields that only notes have."""
 
     text: str
     saved_by: Annotated[str, Field(min_length=1)]
@@ -56,7 +56,7 @@ class _Note(_Exported):
 
 
 class _OriginValues(_Exported):
-    """What the origin of an edited source says of the edited fields, which are those given."""
+    """The original values of edited fields. Fields that were not edited are not set."""
 
     title: Annotated[str, Field(min_length=1)] = ""
     author: str | None = None
@@ -64,7 +64,7 @@ class _OriginValues(_Exported):
 
 
 class _OwnFields(_Exported):
-    """The id of a source, its links and dates, what was edited, and what makes it a note."""
+    """The fields of a source beside those that its chunks share."""
 
     source_id: DocumentId
     title: Annotated[str, Field(min_length=1)]
@@ -85,7 +85,7 @@ class _Card(_Exported):
 
 
 class _Chunk(_Exported):
-    """A chunk, apart from the fields of its source."""
+    """The fields of a chunk that it does not share with its source."""
 
     chunk_id: str | None = None
     text: Annotated[str, Field(min_length=1)]
@@ -102,7 +102,7 @@ class _Chunk(_Exported):
 
 
 def is_header(line: bytes) -> bool:
-    """Return whether the first line of a file says that it is an export."""
+    """Return whether the first line of a file is the header of a Carrel export."""
     return HEADER_FIELD.encode() in line[: 2 * len(HEADER_FIELD)]
 
 
@@ -111,14 +111,14 @@ def read_records(name: str, header: bytes, lines: Iterator[tuple[int, bytes]]) -
 
     Args:
         name: The name of the file, for people.
-        header: Its first line.
+        header: The first line.
         lines: The other lines, with their numbers.
 
     Raises:
-        Unreadable: A newer version of Carrel wrote it.
+        Unreadable: Another version of Carrel wrote the file.
     """
     if parse_json(decode(header)).get(HEADER_FIELD) != FORMAT:
-        raise Unreadable("is an export of another version of Carrel: update this one")
+        raise Unreadable("is an export of another Carrel version: update this installation")
     group: list[Line] = []
     for number, line in lines:
         value = _parse(line)
@@ -131,7 +131,7 @@ def read_records(name: str, header: bytes, lines: Iterator[tuple[int, bytes]]) -
 
 
 def _parse(line: bytes) -> Any:
-    """Parse a line, and reject half of a surrogate pair, which UTF-8 cannot hold."""
+    """Parse a line, and reject half of a surrogate pair, which UTF-8 cannot encode."""
     try:
         value = parse_json(decode(line.rstrip()))
         if b"\\u" in line:
@@ -153,7 +153,7 @@ def _build_source(group: list[Line]) -> Source:
     first, *chunks = values
     end = chunks.pop() if chunks else {}
     if end.get("chunks") != len(chunks) or not chunks:
-        raise Unreadable(f"is not complete: {len(chunks)} passages were read")
+        raise Unreadable(f"is incomplete: {len(chunks)} passages were read")
     try:
         own = _OwnFields.model_validate(first.get("source"))
         fields = _SOURCE_FIELDS.validate_python(first["source"])

@@ -1,4 +1,4 @@
-"""Decodes bytes to text, JSON and validated values, with error messages for people."""
+"""Decodes files to text, JSON and validated values, with error messages for people."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class SourceFile:
     Attributes:
         path: The path by which to open the file.
         name: The file's name in reports: its path below the folder that is read, with `/`.
-        collection: The prefix of ids: the name of the folder, and its number if it has one. The
-            prefix distinguishes files of the same name in two folders, and stays the same when the
-            folder moves, so that ids do.
+        collection: The prefix of source ids: the folder's registered name, with its number if it
+            has one. The prefix distinguishes files with the same name in two folders, and stays the
+            same when the folder moves.
         key: The path of the file below that folder, with `/`.
-        modified_at: The time of the last change; None for a download, whose time says nothing.
-        assigned_source_id: The id of the source, if it is not derived from the path, because the
-            file was renamed or another file had this path.
+        modified_at: When the file was last changed; None for a download.
+        assigned_source_id: The source id, if it cannot be derived from the path because the file
+            was renamed or another file had this path.
         link_resolver: Resolves links in the file; None for a download, whose neighbours are
             unknown.
         url: The address that the file was fetched from.
@@ -56,7 +56,7 @@ class SourceFile:
 
     @property
     def source_id(self) -> str:
-        """The id of the source, which is the whole file."""
+        """The id of the source, if the whole file is one source."""
         return self.assigned_source_id or derive_file_source_id(self.collection, self.key)
 
 
@@ -66,8 +66,8 @@ def derive_file_source_id(collection: str, key: str, number: int = 1) -> str:
     Args:
         collection: The prefix of ids in the file's folder.
         key: The file's path below that folder.
-        number: 1 for the first file with this path, 2 for the next. A number from 2 is in the id,
-            after a NUL character, which no path contains.
+        number: 1 for the first file with this path, 2 for the next. From 2, the number is appended
+            to the path after a NUL character, which no path contains.
     """
     path = f"{collection}/{key}" if number == 1 else f"{collection}/{key}\0{number}"
     return safe_id(f"file-{path}")
@@ -75,13 +75,13 @@ def derive_file_source_id(collection: str, key: str, number: int = 1) -> str:
 
 Location = tuple[int | str, ...]
 Fault = tuple[Location, str]
-"""The location of a value in a record, and what is wrong with the value."""
+"""The path to a value in a record, and what is wrong with the value."""
 
 Record = tuple[str, Callable[[], Source]]
-"""A record before it is read: its name for people, and a function that reads it.
+"""A record that is not read yet: its name for people, and a function that reads it.
 
-The function raises `Unreadable` or `OSError`. A reader that raises them while it iterates gives up
-the whole file.
+The function raises `Unreadable` or `OSError` if it cannot read the record. A reader that raises
+them while it yields records gives up the rest of the file.
 """
 
 MEGABYTE = 1_000_000
@@ -90,18 +90,19 @@ OTHER_SCRIPTS = (
     *("cp1251", "koi8_r", "cp1253", "cp932", "euc_jp"),
     *("gb18030", "big5", "cp949", "cp1255", "cp1256"),
 )
-"""The legacy encodings that are recognized, in descending order of frequency."""
+"""The legacy encodings that are recognized, for Latin and for other scripts, each in descending
+order of frequency."""
 UTF16_MARKS = (BOM_UTF16_LE, BOM_UTF16_BE)
 """The byte order marks at the beginning of a file in UTF-16."""
 _CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x19\x7f]")
 _SAMPLE_BYTES = 65_536
-"""An encoding is recognized by this many leading bytes of the lines that are not ASCII."""
+"""The encoding is detected from this many leading bytes of the lines that are not ASCII."""
 _MAX_CHAOS = 0.05
-"""An encoding counts as likely only if charset-normalizer's measure of chaos in the text is higher
-than for the best encoding by at most this much."""
+"""How much more chaos than the best encoding a likely encoding may produce, as charset-normalizer
+measures chaos."""
 _MAX_INCOHERENCE = 0.12
-"""An encoding counts as likely only if charset-normalizer's measure of coherence is lower than for
-the best encoding by at most this much."""
+"""How much less coherent than with the best encoding the text may be with a likely encoding, as
+charset-normalizer measures coherence."""
 _MAX_FAULTS = 3
 
 
@@ -145,7 +146,7 @@ def read_any_text(path: Path, limit: int) -> tuple[str, tuple[str, ...]]:
 
 
 def check_size(size: int, limit: int) -> str | None:
-    """Return why something of this size in bytes is not read, or None if it is small enough."""
+    """Return why a text of this size in bytes is not read, or None if it is small enough."""
     return f"is larger than {limit // MEGABYTE} MB: split it" if size > limit else None
 
 
@@ -170,7 +171,7 @@ def _decode_unicode(data: bytes) -> str:
     """Decode UTF-16 with a byte order mark, or UTF-8.
 
     Raises:
-        Unreadable: The data is binary, or begins with the mark and is not UTF-16.
+        Unreadable: The data is binary, or begins with a UTF-16 byte order mark but is not UTF-16.
         UnicodeDecodeError: The data is not UTF-8.
     """
     if data.startswith(UTF16_MARKS):
@@ -191,7 +192,7 @@ def _decode_damaged(data: bytes) -> tuple[str, tuple[str, ...]] | None:
     characters = len(text) - len(text.encode("ascii", "ignore"))
     if characters < 2 * faults and not data.startswith(BOM_UTF8):
         return None
-    warning = f"has bytes that are not UTF-8 in {faults:,} places, which became \ufffd"
+    warning = f"has bytes that are not UTF-8 in {faults:,} places, which were replaced with \ufffd"
     return text, (warning,)
 
 
@@ -200,8 +201,8 @@ def decode_legacy(data: bytes, sample: bytes | None = None) -> tuple[str, tuple[
 
     Args:
         data: The text.
-        sample: The part by which to recognize the encoding, such as a page without its tags; by
-            default the whole text.
+        sample: The bytes from which to detect the encoding, such as a page without its tags; by
+            default, the whole text.
 
     Returns:
         The text, and a warning that names the encoding.
@@ -257,7 +258,7 @@ def _decode_utf16(data: bytes) -> str:
 
 
 def explain_utf16_error(error: UnicodeDecodeError) -> str:
-    """Return the message for a file that begins with a UTF-16 mark and cannot be decoded."""
+    """Return the message for a file with a UTF-16 byte order mark that cannot be decoded."""
     return f"is not UTF-16, as its byte order mark says: {error.reason}; save it as UTF-8"
 
 
@@ -265,7 +266,7 @@ def parse_json(text: str) -> Any:
     """Parse a JSON value.
 
     Raises:
-        Unreadable: The text is not JSON, or nested too deeply for the interpreter's stack.
+        Unreadable: The text is not JSON, or its nesting exceeds the interpreter's stack.
     """
     try:
         return json.loads(text)
@@ -313,7 +314,7 @@ def validate(
 
 
 def _find_optional_path(location: Location, optional: Collection[str]) -> Location:
-    """Return the path to the optional field that contains a fault, or () if none does."""
+    """Return the path to the optional field that contains a fault, or () if there is none."""
     ends = (end for end, part in enumerate(location, start=1) if part in optional)
     return location[: next(ends, 0)]
 

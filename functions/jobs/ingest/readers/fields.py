@@ -27,9 +27,9 @@ def clean(text: str) -> str:
     r"""Normalize line ends to `\n`, and remove what UTF-8 cannot encode or a screen cannot show.
 
     Control characters are removed, except `\n` and `\t`. Half a surrogate pair, which JSON and YAML
-    can contain and UTF-8 cannot, becomes U+FFFD. A hundred or more white-space characters in a row
-    become a space or an empty line: no chunk ends inside them, and a megabyte of them would not fit
-    into a Firestore document.
+    can contain but UTF-8 cannot, becomes U+FFFD. A run of a hundred or more white-space characters
+    becomes a space or an empty line: no chunk ends inside such a run, and a megabyte of white space
+    would not fit into a Firestore document.
     """
     unix = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x85", "\n")
     visible = _LONE_SURROGATES.sub("\ufffd", _CONTROLS.sub("", unix))
@@ -90,7 +90,7 @@ def _get_tag_name(item: Any) -> str:
 def _parse_moment(value: Any) -> datetime | None:
     if value is None or value == "":
         return None
-    # The repr of a list may be endless, as with nine levels of nine YAML aliases each.
+    # The repr of a list may be huge: nine levels of nine YAML aliases each are 400 million items.
     if not isinstance(value, str | int | float):
         raise ValueError("A date is a text such as 2024-05-31")  # noqa: TRY004  pydantic's way
     try:
@@ -124,7 +124,8 @@ Tags = Annotated[
     BeforeValidator(_parse_tags),
     Field(max_length=MAX_TAGS),
 ]
-"""Distinct tags in order, without `#`, from a list of texts or `{name}`, or a text with commas."""
+"""Distinct tags in order, without `#`, from a list of texts or `{name}` objects, or from a text
+with commas."""
 
 Moment = Annotated[datetime | None, BeforeValidator(_parse_moment)]
 """An ISO 8601 date, with or without a time, in UTC. A time without a zone is taken to be UTC."""
@@ -146,7 +147,8 @@ class DocumentMetadata(ExternalModel):
     """The metadata of a document, all of it optional.
 
     Attributes:
-        date: When a file of highlights was highlighted, and when anything else was written.
+        date: When the passages were highlighted, in a file of highlights; otherwise, when the
+            document was written.
     """
 
     title: Title = None

@@ -19,8 +19,8 @@ class FolderContents:
     Attributes:
         files: The files, sorted by path and without duplicates, mapped to their real paths. A file
             is opened by its real path, because symbolic links could change meanwhile.
-        outside: The symbolic links to targets outside the folder, sorted.
-        errors: The errors of folders that could not be opened.
+        outside: The symbolic links to targets outside the boundary, sorted.
+        errors: The errors for folders that could not be opened.
     """
 
     files: dict[Path, Path]
@@ -31,8 +31,9 @@ class FolderContents:
 def list_files_below(folder: Path, boundary: Path) -> FolderContents:
     """List all files below a folder except hidden files, whose names start with a dot.
 
-    A symbolic link is followed only if its target is hidden, such as the files that git-annex keeps
-    below `.git`. Each folder is visited once, so circular links end.
+    A symbolic link is followed if its target is not listed anyway because it is hidden, such as the
+    files that git-annex keeps below `.git`. Each folder is visited once, so circular links do no
+    harm.
 
     Args:
         folder: An absolute path without symbolic links.

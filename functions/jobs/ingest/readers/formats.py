@@ -1,4 +1,4 @@
-"""What a reader declares about its format, to list, check and document its files."""
+"""The declaration of a file format, by which its files are found, read and documented."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class Format:
         name: The name that users see, such as `Kindle clippings`.
         endings: The endings of its files, in lower case, such as `.txt`.
         read: Yields the records of a file.
-        max_bytes: Larger files are refused.
-        fields: What is read, for users: the name of each field in the format, and what it becomes.
+        max_bytes: The maximum size of a file.
+        fields: The fields that are read, for users: the name in the format, and what it becomes.
         example: A short sample for the documentation, or a line that describes one.
         identity: What the ids of its sources are derived from.
         recognizes: Returns whether a file that begins with these bytes has the format. None makes
-            the format the fallback for all files with a matching name that no other format
-            recognizes. Both must have the same identity.
-        is_partial: Returns whether a file says that it contains only some records of an export, so
-            that records which it lacks do not count as deleted.
+            the format the fallback for files with a matching name that no other format recognizes.
+            A format and its fallback must have the same identity.
+        is_partial: Returns whether a file declares that it contains only a part of an export.
+            Records that are missing from such a file do not count as deleted.
         name_words: A file has this format only if its name contains one of these words, in lower
             case. Empty means any name.
     """

@@ -1,8 +1,8 @@
-"""YAML front matter: the metadata at the beginning of a text file.
+"""Parses YAML front matter: the metadata at the beginning of a text file.
 
 People write values that YAML rejects, such as `title: Dune: a novel` and `tags: @work`, and a YAML
-parser then rejects the whole block. In that case each entry is parsed on its own: such a value is
-taken as text, and a line that makes no sense is ignored with a warning.
+parser then rejects the whole block. In that case, each entry is parsed on its own: a value that
+YAML rejects is read as plain text, and a line without a key and a value is ignored with a warning.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ENTRY_START: Final = re.compile(
 )
 """The first line of an entry."""
 _CONTINUATION: Final = (" ", "\t", "-", "]", "}", "#")
-"""What the other lines of an entry begin with."""
+"""How the other lines of an entry begin."""
 _ITEM: Final = re.compile(r"[ \t]*-[ \t]+(\S.*)")
 """A line with an item of a list."""
 _CLOSING: Final = {"[": "]", "{": "}", '"': '"', "'": "'"}
@@ -58,10 +58,7 @@ def match_front_matter(text: str) -> re.Match[str] | None:
 
 
 def parse_front_matter(block: str) -> FrontMatter | None:
-    """Parse a block.
-
-    Return None if it is not front matter, such as text between two horizontal rules.
-    """
+    """Parse a block; return None if it is not front matter, but text between horizontal rules."""
     block = _UNQUOTED_TAGS.sub(_quote_hashtags, block)
     entries = _split_entries(block)
     front_matter = FrontMatter()
@@ -122,7 +119,7 @@ def _split_entries(block: str) -> list[tuple[int, str]]:
 
 
 def _add_entry(front_matter: FrontMatter, line_number: int, entry: str) -> None:
-    """Parse an entry on its own, and add it, or as much of it as can be read."""
+    """Parse an entry on its own, and add as much of it as can be read."""
     start = _ENTRY_START.match(entry)
     try:
         fields = _load(entry)
@@ -139,10 +136,10 @@ def _add_entry(front_matter: FrontMatter, line_number: int, entry: str) -> None:
 def _salvage_entry(
     front_matter: FrontMatter, line_number: int, entry: str, start: re.Match[str]
 ) -> None:
-    """Add the value on the first line of an entry, or if there is none, the list items below it.
+    """Add the value on the first line of an entry, or else the list items below that line.
 
     Args:
-        front_matter: Gets the value, and a warning for each line that is ignored.
+        front_matter: Receives the value, and a warning for each line that is ignored.
         line_number: The number of the entry's first line in the file.
         entry: The text of the entry, which is not valid YAML.
         start: The match of `_ENTRY_START`.
@@ -193,9 +190,9 @@ def _restore_wikilinks(value: Any) -> Any:
 
 
 def _format_wikilink(value: Any) -> str | None:
-    """Return the wikilink that became these nested lists; None if none did.
+    """Return the wikilink that YAML parsed to nested lists; None for any other value.
 
-    YAML splits at commas: `[[Helm, Ann]]` becomes `[["Helm", "Ann"]]`.
+    YAML splits the link at commas: `[[Helm, Ann]]` becomes `[["Helm", "Ann"]]`.
     """
     match value:
         case [[*parts]] if parts and all(isinstance(part, str) for part in parts):

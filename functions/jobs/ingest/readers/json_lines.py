@@ -1,4 +1,4 @@
-"""JSON Lines: one document per line, as in BEIR's `corpus.jsonl`, or a Carrel export."""
+"""Reads JSON Lines: one document per line, as in BEIR's `corpus.jsonl`, or a Carrel export."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_BYTES: Final = 256 * MEGABYTE
-"""Larger files are refused: they are read line by line, but in the cloud files are in memory."""
+"""The maximum size of a file. Lines are read one by one, but in the cloud the file is in memory."""
 LINE_BYTES: Final = 8 * MEGABYTE
 _MAX_OPENING: Final = 80
 
@@ -82,7 +82,7 @@ def _read_lines(path: Path) -> Iterator[bytes]:
 
 
 def _cut_lines(readline: Callable[[int], bytes]) -> Iterator[bytes]:
-    """Read lines; of a line that is too long only the beginning, which is still too long."""
+    """Yield lines, cutting those that are too long just beyond the limit, so that they stay so."""
     while line := readline(LINE_BYTES + 1):
         rest = line
         while len(rest) > LINE_BYTES and not rest.endswith(b"\n"):

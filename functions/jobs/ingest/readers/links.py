@@ -36,8 +36,8 @@ class LinkResolver:
 
     Attributes:
         file: The path of the file.
-        get_source_id: Returns the id of a file's source, whether or not the source is stored yet;
-            None if the file cannot be a source.
+        get_source_id: Returns the id of a file's source, even if the source is not stored yet; None
+            if the file cannot be a source.
         vault: The vault that contains the file, if any.
     """
 
@@ -46,9 +46,9 @@ class LinkResolver:
     vault: Vault | None = None
 
     def resolve(self, markdown: Markdown) -> tuple[str, ...]:
-        """Return the ids of the sources that the file's text links to.
+        """Return the distinct ids of the sources that the file's text links to.
 
-        There are no duplicates. Targets of wikilinks come first, then those of addresses.
+        The targets of wikilinks come first, then the targets of other links.
         """
         files = [
             *map(self._resolve_wikilink, markdown.wikilinks),
@@ -59,11 +59,11 @@ class LinkResolver:
         return tuple(dict.fromkeys(source_id for source_id in source_ids if source_id is not None))
 
     def _resolve_wikilink(self, target: str) -> PurePath | None:
-        """Return the file that a wikilink names. Outside a vault, wikilinks lead nowhere."""
+        """Return the file that a wikilink names; None outside a vault."""
         return self.vault.find(target, self.file) if self.vault and target else None
 
     def _resolve_address(self, address: str) -> PurePath | None:
-        """Return the file at a relative address; in a vault, fall back to looking it up by name.
+        """Return the file at a relative address; in a vault, else look the address up by name.
 
         Outside a vault, the file need not exist.
         """

@@ -1,4 +1,4 @@
-"""Joins texts, and records where positions in the original begin."""
+"""Joins texts, and records at which offset each position in the original begins."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ PARAGRAPH: Final = "\n\n"
 def join_texts(
     passages: Iterable[tuple[str, Locator | None]], separator: str = PARAGRAPH
 ) -> tuple[str, tuple[tuple[int, Locator], ...]]:
-    """Join texts, and return the text and the locators of a section.
+    """Join texts to the text and the locators of a section.
 
     Args:
-        passages: The texts, each with its position in the original, or None if that is the position
-            of the text before.
-        separator: What to put between two texts.
+        passages: The texts, each with its position in the original; None means the same position as
+            the text before.
+        separator: The text to insert between two texts.
+
+    Returns:
+        The joined text, and the locators with the offsets at which they begin.
     """
     texts: list[str] = []
     locators: list[tuple[int, Locator]] = []

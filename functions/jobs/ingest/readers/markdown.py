@@ -1,8 +1,7 @@
-"""Reads Markdown: removes what only the author's editor understands, and collects links.
+"""Reads Markdown: removes markup that only the author's editor understands, and collects links.
 
-What any Markdown reader understands stays in the text: emphasis, headings, lists, check boxes,
-links to web pages, footnotes, HTML. `shared.text.markup` removes these marks from titles, snippets
-and summaries.
+Common Markdown stays in the text: emphasis, headings, lists, check boxes, links to web pages,
+footnotes, HTML. `shared.text.markup` removes these marks from titles, snippets and summaries.
 
 | in the file | in the text |
 |---|---|
@@ -56,10 +55,10 @@ _BLANK_REST: Final = re.compile(r"[ \t]*(?:\n|\Z)")
 
 @dataclass(slots=True)
 class Markdown:
-    """A text with what it links to.
+    """A text and its links.
 
     Attributes:
-        text: The text without what only the author's editor understands.
+        text: The text without markup that only the author's editor understands.
         wikilinks: The targets of `[[...]]` and `![[...]]`, in order and without headings.
         addresses: The addresses of other links, as they are written.
     """
@@ -118,8 +117,8 @@ def _replace_vault_markup(token: re.Match[str]) -> str | None:
 def _resolve_references(text: str) -> str:
     """Write `[words][label]` as `[words](address)`, and remove the lines with the addresses.
 
-    The text at most doubles in length, because a hostile file could repeat a long address very
-    often. Links beyond this limit stay as they are.
+    The text may at most double in length, because a hostile file could repeat a long address very
+    often. Links beyond this limit stay unchanged.
     """
     addresses: dict[str, str] = {}
     for match in _REFERENCE.finditer(text):

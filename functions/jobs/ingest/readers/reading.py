@@ -1,4 +1,4 @@
-"""Reads the sources in a person's files."""
+"""Lists the files at a path, detects their formats, and reads their sources."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ FORMATS: Final = (
     document.FORMAT,
     book.FORMAT,
 )
-"""The formats that are read. A file has the first format that matches its name and its content."""
+"""All formats. A file is read with the first format that matches its name and its content."""
 _OUTSIDE: Final = "is a link to a target outside the folder: ingest the target by itself"
 _EXPORT: Final = "is a Carrel export: ingest it by itself"
 _ENDING: Final = re.compile(r"\.\w{1,10}")
@@ -58,8 +58,8 @@ _ENDING: Final = re.compile(r"\.\w{1,10}")
 _MAX_KINDS: Final = 10
 _TEMPLATES: Final = "in the templates folder"
 _DRAWING: Final = ".excalidraw.md"
-"""The ending of Excalidraw drawings in a vault. Their text is mostly data, and advice to open the
-plugin."""
+"""The ending of Excalidraw drawings in a vault. They consist of drawing data, with advice to open
+the plugin."""
 _ACCEPTED: Final = "Give a folder or a file: {}.".format(
     ", ".join(f"{file_format.name} ({', '.join(file_format.endings)})" for file_format in FORMATS)
 )
@@ -67,10 +67,10 @@ _ACCEPTED: Final = "Give a folder or a file: {}.".format(
 
 @dataclass(frozen=True, slots=True)
 class InputProblem:
-    """A file, or a record in one, that was left out completely or in part.
+    """A file or a record that was left out completely or in part.
 
     Attributes:
-        name: The path below the folder that is read, and the line or the book in the file.
+        name: The path below the folder that is read; for a record, with its line or book.
         reason: What is wrong, for the owner of the file.
         kept: Whether only the invalid part was left out.
     """
@@ -86,11 +86,11 @@ class FileListing:
 
     Attributes:
         folder: The given folder, or the folder of the given file.
-        files: The paths by which to open the files of supported kinds, by their paths below the
-            folder.
+        files: The files in supported formats: the path by which to open each file, by its path
+            below the folder.
         registration: The registration of the folder in the knowledge base.
-        problems: What cannot be read, apart from the contents of files.
-        others: The number of files of other kinds, by ending; "" is no ending.
+        problems: The folders, links and exports that are not read. Files are checked later.
+        others: The number of files in other formats, by ending; "" is no ending.
         is_export: Whether the folder is a Carrel export, whose sources have their own ids.
         source_ids: The known ids of text files' sources, by absolute path.
         is_single: Whether a file was given.
@@ -109,12 +109,12 @@ class FileListing:
 
     @property
     def scope(self) -> Path:
-        """The path: the given folder or file."""
+        """The given folder or file."""
         return self.folder.joinpath(*self.files) if self.is_single else self.folder
 
     @property
     def is_named_after_folder(self) -> bool:
-        """Whether ids of its sources begin with the folder's name. Ids in exports do not."""
+        """Whether the ids of any sources begin with the folder's name. Ids in exports do not."""
         if self.is_export:
             return False
         return any(find_identity(file) is not Identity.ORIGIN for file in self.files.values())
@@ -129,7 +129,7 @@ class FileListing:
         return LinkResolver(file, self._find_linked_id, self.vaults.find_vault(file, boundary))
 
     def _find_linked_id(self, file: PurePath) -> str | None:
-        """Return the id of a linked file's source; None if the file is no source."""
+        """Return the id of a linked file's source; None if the file cannot be a source."""
         if find_format_by_name(file) is None or find_identity(file) is not Identity.FILE:
             return None
         path = Path(file)
@@ -141,12 +141,12 @@ class FileListing:
 
     @property
     def not_read(self) -> str:
-        """The number of files of other kinds, for people."""
+        """The numbers of files in other formats, for people."""
         return count_kinds(self.others)
 
 
 def count_kinds(others: Counter[str]) -> str:
-    """Return the number of files by ending, in descending order: `3 .pdf, 2 .csv`."""
+    """Format the numbers of files by ending, in descending order: `3 .pdf, 2 .csv`."""
     ordered = sorted(others.items(), key=lambda kind: (-kind[1], not kind[0], kind[0]))
     commonest = ordered[:_MAX_KINDS]
     rest = others.total() - sum(count for _, count in commonest)
@@ -155,15 +155,15 @@ def count_kinds(others: Counter[str]) -> str:
 
 
 def find_format_by_name(file: PurePath) -> Format | None:
-    """Return the general format for files of this name, or None if there is none."""
+    """Return the fallback format for files with this name, or None if there is no such format."""
     candidates = (candidate for candidate in FORMATS if candidate.recognizes is None)
     return next((candidate for candidate in candidates if candidate.matches_name(file)), None)
 
 
 def detect_format(file: SourceFile) -> Format | None:
-    """Return the format of a file: one that recognizes how it begins, or the general one.
+    """Return the format that recognizes how a file begins, or else the fallback for its name.
 
-    A file that cannot be opened has the general one.
+    A file that cannot be opened has the fallback format, too.
     """
     name = PurePosixPath(file.name)
     special = [candidate for candidate in FORMATS if candidate.recognizes]
@@ -188,7 +188,7 @@ def _read_beginning(path: Path) -> bytes:
 
 
 def find_identity(file: PurePath) -> Identity:
-    """Return what the ids of a file's sources are made of; of another kind of file, its path."""
+    """Return from what the ids of a file's sources are derived; its path if it has no format."""
     file_format = find_format_by_name(file)
     return file_format.identity if file_format else Identity.FILE
 
@@ -201,11 +201,11 @@ def read(path: Path) -> Iterator[Source | InputProblem]:
 def list_files(path: Path, roots: Sequence[Root] = ()) -> FileListing:
     """List the files to read in a file or a folder.
 
-    In a folder, hidden files are skipped silently, files of other kinds are counted, and links to
-    targets outside are reported.
+    In a folder, hidden files are skipped silently, files in other formats are counted, and symbolic
+    links to targets outside are reported.
 
     Args:
-        path: A folder, or a file of a supported kind.
+        path: A folder, or a file in a supported format.
         roots: The registered folders.
 
     Raises:
@@ -221,7 +221,7 @@ def _list_one(file: Path, roots: Sequence[Root]) -> FileListing:
     if not file.is_file():
         raise InvalidInput(f"{file} is neither a file nor a folder. {_ACCEPTED}")
     if find_format_by_name(file) is None:
-        raise InvalidInput(f"{file} is not of a kind that can be read. {_ACCEPTED}")
+        raise InvalidInput(f"{file} has a format that cannot be read. {_ACCEPTED}")
     file.open("rb").close()
     folder = file.resolve().parent
     registration = register(folder, roots, [file.name])
@@ -232,10 +232,7 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
     folder = path.resolve()
     registration = register(folder, roots)
     if (folder / MANIFEST).is_file():
-        exported = {file.name: file for file in sorted(folder.glob(KNOWLEDGE))}
-        if not exported:
-            raise InvalidInput(f"{path} is a Carrel export without {KNOWLEDGE}.")
-        return FileListing(folder, exported, registration, is_export=True)
+        return _list_export(path, registration)
     below = list_files_below(folder, registration.root.path)
     vaults = Vaults()
     exports = {file.parent for file in below.files if file.name == MANIFEST}
@@ -269,8 +266,16 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
     return listing
 
 
+def _list_export(path: Path, registration: Registration) -> FileListing:
+    folder = path.resolve()
+    files = {file.name: file for file in sorted(folder.glob(KNOWLEDGE))}
+    if not files:
+        raise InvalidInput(f"{path} is a Carrel export without {KNOWLEDGE}.")
+    return FileListing(folder, files, registration, is_export=True)
+
+
 def _find_unread_kind(file: Path, vault: Vault | None) -> str | None:
-    """Return the kind under which a file that is not read is counted; None if it is read."""
+    """Return the label under which a file that is not read is counted; None if it is read."""
     if find_format_by_name(file) is None:
         return get_ending(file)
     if vault and file.is_relative_to(vault.templates_folder):
@@ -296,12 +301,12 @@ def read_files(
 ) -> Iterator[Source | InputProblem]:
     """Read files one at a time, in the order of their paths.
 
-    A broken file or record is reported, and the others are read. If records have the same id, the
-    first is used and the others are reported.
+    A broken file or record is reported and skipped. If several records have the same id, the first
+    one is used and the later ones are reported.
 
     Args:
         listing: The files.
-        without_books: Skip Readwise books silently.
+        without_books: Whether to skip Readwise books silently.
     """
     yield from listing.problems
     record_names = _find_earlier_records(listing)
@@ -322,10 +327,10 @@ def read_files(
 
 
 def _find_earlier_records(listing: FileListing) -> dict[str, str]:
-    """Return the names of records in earlier JSON Lines files of the same root, by id.
+    """Return the names of records in earlier JSON Lines files of the same root, by source id.
 
-    An id does not contain the file's path. Without this check, a record in an inner folder that is
-    read by itself would replace the record with the same id in the outer folder.
+    The id of such a record does not contain the file's path. If only an inner folder is read, its
+    records must not replace records of the outer folder that have the same ids and come first.
     """
     root = listing.registration.root
     if listing.is_export or not root.whole or not any(map(_has_records, listing.files)):
@@ -350,7 +355,7 @@ def _has_records(name: str) -> bool:
 
 
 def make_source_file(name: str, listing: FileListing) -> SourceFile:
-    """Return a listed file, with what the ids of its sources are made of."""
+    """Return a listed file, with the values from which its source ids are derived."""
     file = listing.folder / name
     root = listing.find_root(file)
     path = listing.files[name]
@@ -368,7 +373,7 @@ def _get_modified_at(file: Path) -> datetime | None:
 
 
 def describe_duplicate(first: str) -> str:
-    """Return the message for a record with the id of an earlier one."""
+    """Return the message for a record that has the id of an earlier record."""
     return f"has the id of {first}; keep one of the two"
 
 

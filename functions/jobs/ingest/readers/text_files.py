@@ -1,4 +1,4 @@
-"""Markdown and plain text, with or without YAML front matter: each file is one source."""
+"""Reads Markdown and plain text, with or without YAML front matter; each file is one source."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 MAX_BYTES: Final = 32 * MEGABYTE
-"""Larger files are refused: reading one takes about twenty times its size in memory."""
+"""The maximum size of a file. Reading it takes about twenty times as much memory."""
 _FENCE_OR_HEADING: Final = re.compile(
     r"^(?P<fence>```|~~~).*?(?:^(?P=fence)|\Z)|^#(?P<heading>[ \t][^\n]*)$",
     re.DOTALL | re.MULTILINE,
@@ -116,7 +116,7 @@ def _read_source(file: SourceFile) -> Source:
     title = metadata.title or _find_first_heading(text) or path.stem
     written_at = metadata.created or metadata.updated or _find_date(path.stem) or file.modified_at
     section = Section(text, highlighted_at=metadata.date, written_at=written_at)
-    if not text:  # Vaults have many empty notes, so that they are no failures.
+    if not text:  # Empty notes are common in vaults, so they are no failures.
         warnings += ("has no text; nothing of it is stored",)
     return Source(
         source_id=file.source_id,
@@ -130,7 +130,7 @@ def _read_source(file: SourceFile) -> Source:
 
 
 def _make_download_resolver(file: SourceFile) -> LinkResolver:
-    """Return a resolver for a download. Its links lead to text files of the same collection."""
+    """Return a resolver that derives ids for any text file of a download's collection."""
 
     def get_source_id(linked_file: PurePath) -> str | None:
         if ".." in linked_file.parts or linked_file.suffix.lower() not in FORMAT.endings:
@@ -141,10 +141,7 @@ def _make_download_resolver(file: SourceFile) -> LinkResolver:
 
 
 def _split_front_matter(text: str) -> _Document:
-    """Separate the front matter of a text from the rest.
-
-    `---` at the beginning may also be a horizontal rule.
-    """
+    """Separate the front matter from the text, if a leading `---` is not a horizontal rule."""
     match = match_front_matter(text)
     front_matter = parse_front_matter(match[1]) if match else None
     if match is None or front_matter is None:

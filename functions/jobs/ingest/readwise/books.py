@@ -1,4 +1,4 @@
-"""Assembly of books from the pages of an export, which may split and repeat books."""
+"""Assembles books from the pages of an export, which may split and repeat books."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class BookChange:
     """A book in a listing of changes.
 
     Attributes:
-        name: The title for people.
+        name: The title, or else the id, for people.
         deleted: Whether the book was deleted.
-        has_highlights: Whether it has a highlight that was not deleted.
+        has_highlights: Whether the listing contains a highlight that was not deleted.
     """
 
     name: str
@@ -51,7 +51,7 @@ class BookChange:
     has_highlights: bool = False
 
     def merge(self, later: BookChange) -> BookChange:
-        """Merge the entries of two pages for the same book."""
+        """Merge the changes that two pages list for the same book."""
         return BookChange(later.name, later.deleted, self.has_highlights or later.has_highlights)
 
 
@@ -70,8 +70,8 @@ class BookParts:
     """A book that is put together from the parts on several pages.
 
     Attributes:
-        book: The book on the latest page, without regard to its highlights.
-        highlights: The newest version of each highlight, by id; None if a page has no list of them.
+        book: The book as the latest page gives it. Its own highlights are incomplete.
+        highlights: The newest version of each highlight, by id; None if a page lists no highlights.
     """
 
     book: dict[str, Any] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class BookParts:
             if previous is None or _parse_updated_at(highlight) >= _parse_updated_at(previous):
                 self.highlights[key] = highlight
 
-    def whole(self) -> dict[str, Any]:
+    def assemble(self) -> dict[str, Any]:
         """Return the book with all its highlights."""
         if self.highlights is None:
             return self.book
@@ -101,11 +101,11 @@ class BookParts:
 def read_books(
     changes: Mapping[str, BookChange], parts: Mapping[str, BookParts]
 ) -> dict[str, ChunkedSource | str]:
-    """Chunk each changed book, or say why it cannot be read. A megabyte takes a second.
+    """Chunk each changed book, or return why it cannot be read. A megabyte takes a second.
 
     Args:
-        changes: The listed changes, by the ids of their books.
-        parts: The books that were exported on request, by id.
+        changes: The listed changes, by book id.
+        parts: The books that Readwise sent on request, by book id.
     """
     return {
         book_id: _read_book(book_id, change, parts.get(book_id))
@@ -114,15 +114,18 @@ def read_books(
 
 
 def _read_book(book_id: str, change: BookChange, parts: BookParts | None) -> ChunkedSource | str:
-    """Chunk a book. A book or highlight missing from the answer is not deleted."""
+    """Chunk a book, or return why it cannot be read.
+
+    A book or highlight that is merely missing from the answer does not count as deleted.
+    """
     if parts is None and change.deleted:
         return ChunkedSource.deleted(derive_book_source_id(book_id))
     if parts is None:
-        return "was requested, but is not in the answer"
+        return "was requested, but is missing from the answer"
     if change.has_highlights and parts.highlights == {} and not parts.book.get("is_deleted"):
-        return "came without the highlights that were listed"
+        return "was sent without the highlights that were listed"
     try:
-        return chunk_source(parse_source(parts.whole()))
+        return chunk_source(parse_source(parts.assemble()))
     except Unreadable as error:
         return str(error)
 
@@ -139,7 +142,7 @@ def _get_key(highlight: Any) -> str:
 
 
 def _parse_updated_at(highlight: Any) -> float:
-    """Return the time of the last change in seconds since 1970, or infinity if it is missing."""
+    """Return when a highlight last changed, in seconds since 1970; infinity if it is not given."""
     try:
         return datetime.fromisoformat(highlight["updated_at"]).timestamp()
     except (KeyError, TypeError, ValueError, OverflowError):

@@ -34,7 +34,7 @@ _RENEW: Final = "renew READWISE_TOKEN with one from https://readwise.io/access_t
 
 
 class OutOfTime(Exception):
-    """The run has no time left to wait for Readwise."""
+    """Raised when the run has no time left to wait for Readwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class _Answer(BaseModel):
 class ReadwiseClient:
     """A client for one library and one run."""
 
-    def __init__(  # noqa: PLR0913 - what differs between deployments and tests, by name
+    def __init__(  # noqa: PLR0913 - settings that differ between deployments and tests
         self,
         url: str,
         token: SecretStr,
@@ -101,17 +101,17 @@ class ReadwiseClient:
         """Close the connections."""
         await self._client.aclose()
 
-    async def pages(
+    async def request_pages(
         self, *, updated_after: datetime | None = None, ids: Iterable[str] = ()
     ) -> AsyncIterator[ExportPage]:
-        """Export books with their highlights, deleted ones included.
+        """Export books with their highlights, including deleted books and highlights.
 
         Args:
-            updated_after: Export only highlights that changed since, with their books.
+            updated_after: Export only highlights that changed after this time, with their books.
             ids: Export only these books, with all their highlights.
 
         Raises:
-            OutOfTime: The deadline comes before the page, or before Readwise allows a retry.
+            OutOfTime: The deadline passes before the page arrives, or before a retry is allowed.
             InvalidInput: Readwise rejects the token, or there is no export at the address.
             Unavailable: Readwise does not answer, or the answer is not an export.
         """
@@ -166,7 +166,7 @@ class ReadwiseClient:
         except ValidationError:  # its message quotes private texts
             answer = None
         if answer is None:
-            raise Unavailable("Readwise sends something that is not an export: try again later.")
+            raise Unavailable("Readwise sent a response that is not an export: try again later.")
         return answer, self._parse_sent_at(response)
 
     async def _send_request(self, query: dict[str, str]) -> tuple[httpx2.Response, bytes]:
@@ -210,7 +210,7 @@ class ReadwiseClient:
 
 
 async def _read_content(response: httpx2.Response) -> bytes:
-    """Read the body piece by piece: a compressed megabyte may decode to a thousand.
+    """Read the body piece by piece, because a compressed megabyte may decode to a gigabyte.
 
     Raises:
         InvalidInput: The body is larger than an export can be.
@@ -218,7 +218,7 @@ async def _read_content(response: httpx2.Response) -> bytes:
     content = await read_limited(response.aiter_bytes(), MAX_BYTES)
     if content is None:
         megabytes = MAX_BYTES // MEGABYTE
-        raise InvalidInput(f"Readwise sends more than {megabytes} MB at once: check READWISE_URL.")
+        raise InvalidInput(f"Readwise sent more than {megabytes} MB at once: check READWISE_URL.")
     return content
 
 

@@ -1,7 +1,7 @@
-"""Following a Readwise library: changed books are read, and deleted ones forgotten.
+"""Follows a Readwise library: changed books are read, and deleted books are forgotten.
 
-An export of changes has only the changed highlights. So a run first lists the changes, to learn
-which books they are in, and then requests these books completely, by id.
+An export of changes contains only the changed highlights. So a run first lists the changes to learn
+which books are affected, and then requests these books completely, by id.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget, Report
 
 MARGIN: Final = timedelta(minutes=10)
-"""Changes this long before a run are read again by the next: a change may become visible late."""
+"""The next run reads the changes of this long before a run again, as some become visible late."""
 _MAX_REASON: Final = 200
 _LISTING: Final = "the list of changes"
 
@@ -56,9 +56,9 @@ _LISTING: Final = "the list of changes"
 async def sync_readwise(ctx: Context, budget: Budget, report: Report) -> None:
     """Bring the knowledge base up to date with the library, thirty books at a time.
 
-    A book that cannot be read is reported and retried by the next runs, up to five times; it does
-    not hold up the others. A run that ends early or is killed is continued after the last thirty
-    books that were saved: the next run lists the changes again, and skips the books before.
+    A book that cannot be read is reported, and the next runs retry it up to five times; the other
+    books are saved. After a run that ends early or is killed, the next run lists the changes again
+    and skips the batches of thirty books that were saved.
 
     Raises:
         InvalidInput: Readwise rejects the access token.
@@ -85,8 +85,8 @@ class _Changes:
 
     Attributes:
         books: The changed books, by id.
-        began_at: The time of its first page, by Readwise's clock.
-        missing: How many of the books or highlights it counts are not in it.
+        began_at: When Readwise sent the first page, by its own clock.
+        missing: How many more books or highlights the first page announced than the pages contain.
     """
 
     books: dict[str, BookChange]
@@ -95,7 +95,7 @@ class _Changes:
 
 
 class _SyncRun:
-    """One run."""
+    """A run, with the unknown fields that it has found so far."""
 
     def __init__(
         self,
@@ -116,11 +116,14 @@ class _SyncRun:
         """List the changes and process them, from where the last run stopped."""
         changes = await self._list_changes(progress.updated_after)
         if progress.under_way and not changes.books:
-            self._fail(_LISTING, "is empty before all of it was read; the next run lists it again")
+            reason = "is empty, although a run is unfinished; the next run requests it again"
+            self._fail(_LISTING, reason)
             return
         if changes.missing:
-            reason = f"lacks {changes.missing} of the items it counts; the next run lists it again"
-            self._fail(_LISTING, reason)
+            self._fail(
+                _LISTING,
+                f"lacks {changes.missing} of its announced items; the next run requests it again",
+            )
         retries = {book_id: BookChange(book.name) for book_id, book in progress.retryable.items()}
         changed = retries | changes.books
         if not changed:
@@ -151,13 +154,13 @@ class _SyncRun:
     async def _list_changes(self, updated_after: datetime | None) -> _Changes:
         """List the changed books.
 
-        More books may change while pages are read, so the count of the first page is a minimum.
-        Readwise does not document whether it counts books or highlights.
+        More books may change while pages are read, so the count on the first page is a minimum.
+        Readwise does not document whether this count is of books or of highlights.
         """
         books: dict[str, BookChange] = {}
         first: ExportPage | None = None
         without_id = highlights = 0
-        async for page in self._client.pages(updated_after=updated_after):
+        async for page in self._client.request_pages(updated_after=updated_after):
             first = first or page
             for book in page.books:
                 highlights += count_highlights(book)
@@ -179,7 +182,7 @@ class _SyncRun:
     ) -> SyncProgress:
         """Read and save some books, and return the new progress."""
         parts = await self._request_books(batch)
-        self._unknown_fields += count_unknown_fields(part.whole() for part in parts.values())
+        self._unknown_fields += count_unknown_fields(part.assemble() for part in parts.values())
         reasons = await self._save(await asyncio.to_thread(read_books, batch, parts))
         self._budget.progress(len(batch))
         failed = {
@@ -193,7 +196,11 @@ class _SyncRun:
         return replace(progress, missed=failed, under_way=UnfinishedRun(began_at, list(batch)[-1]))
 
     async def _save(self, books: Mapping[str, ChunkedSource | str]) -> dict[str, str | None]:
-        """Save the readable books, and return for each the reason if it was not saved, or None."""
+        """Save the readable books.
+
+        Returns:
+            For each book, the reason why it was not saved, or None if it was saved.
+        """
         sources = [book for book in books.values() if not isinstance(book, str)]
         refused = await save_sources(sources, self._context, self._report)
         self._report.counts["read"] += len(sources) - len(refused)
@@ -208,9 +215,9 @@ class _SyncRun:
         }
 
     async def _request_books(self, batch: Mapping[str, BookChange]) -> dict[str, BookParts]:
-        """Request some books, and put them together from all pages."""
+        """Request some books, and assemble each from all pages."""
         parts: dict[str, BookParts] = {}
-        async for page in self._client.pages(ids=batch):
+        async for page in self._client.request_pages(ids=batch):
             for book in page.books:
                 if (book_id := parse_book_id(book)) and book_id in batch:
                     parts.setdefault(book_id, BookParts()).add(book)
@@ -230,26 +237,32 @@ def _order(book_id: str) -> tuple[int, str]:
 
 
 def _make_failed_book(name: str, reason: str, previous: FailedBook | None) -> FailedBook:
-    """Count one more try; a dead-lettered book is only read after a change, so it starts again."""
+    """Return the record of a failed book with one more try.
+
+    A dead-lettered book is read only after it has changed, so its tries are counted from 1 again.
+    """
     tries = previous.tries if previous and not previous.dead_lettered else 0
     return FailedBook(name, to_headline(reason, _MAX_REASON), tries + 1)
 
 
 def _complete_progress(progress: SyncProgress, began_at: datetime) -> SyncProgress:
-    """The progress after a complete run; with too many failed books to store, all is read again."""
+    """Return the progress after a complete run.
+
+    If too many books failed to store their names, the next run reads all changes again.
+    """
     if len(progress.missed) >= MAX_FAILED_BOOKS:
         return replace(progress, under_way=None)
     return SyncProgress(began_at - MARGIN, progress.missed)
 
 
 async def _load_dead_letters(ctx: Context, limit: int) -> list[Failure]:
-    """Load some of the books that are not read again until they change."""
+    """Load up to `limit` of the books that were given up until they change."""
     books = await ReadwiseSync(ctx.database).dead_letters()
     return [Failure(f"Readwise: {book.name}", book.reason) for book in books[:limit]]
 
 
 async def _retry(ctx: Context) -> int:
-    """Have the next run read those books again; return how many there are."""
+    """Queue all dead-lettered books for the next run; return how many they are."""
     return await ReadwiseSync(ctx.database).retry()
 
 

@@ -194,7 +194,7 @@ async def test_book_missing_from_an_answer_stays_and_is_retried(
     call_count = len(readwise.calls)
     readwise.on_request = before_request(call_count + 2, lambda: readwise.forget(7))
     report = await run_ingest(app)
-    reason = "was requested, but is not in the answer"
+    reason = "was requested, but is missing from the answer"
     assert [Failure("Readwise: Book 7", reason)] == report.failures
     assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
     readwise.advance(days=1)

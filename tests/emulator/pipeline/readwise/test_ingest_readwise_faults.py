@@ -67,7 +67,8 @@ def open_client(readwise: FakeReadwise, *, token: str = TOKEN, **seconds: float)
 async def all_books(export: ReadwiseClient) -> list[Any]:
     """Return all books of the export, page by page."""
     async with export:
-        return [book["user_book_id"] async for page in export.pages() for book in page.books]
+        pages = [page async for page in export.request_pages()]
+        return [book["user_book_id"] for page in pages for book in page.books]
 
 
 @pytest.mark.parametrize("reply", PASSING)
@@ -230,7 +231,7 @@ async def test_empty_page_does_not_end_the_list(
     half = SyncProgress(under_way=UnfinishedRun(START, "30"))
     assert await progress(ctx) == half
     readwise.script.append(NOTHING)
-    reason = "is empty before all of it was read; the next run lists it again"
+    reason = "is empty, although a run is unfinished; the next run requests it again"
     failure = Failure("Readwise: the list of changes", reason)
     assert Report(failures=[failure]) == await run_ingest(app)
     assert await progress(ctx) == half
@@ -246,7 +247,7 @@ async def test_incomplete_list_is_requested_again(
     for number in range(1, 63):
         readwise.put(number, "Reef early.")
     readwise.script.append(Reply(alter=lambda now: now | {"results": now["results"][::2]}))
-    reason = "lacks 31 of the items it counts; the next run lists it again"
+    reason = "lacks 31 of its announced items; the next run requests it again"
     report = await run_ingest(app)
     assert [Failure("Readwise: the list of changes", reason)] == report.failures
     assert report.counts["read"] == 31
@@ -292,7 +293,7 @@ async def test_book_without_its_listed_highlights_stays(
     readwise.highlight(7, 1, "Heave to.")
     readwise.script.extend([Reply(), Reply(alter=emptied)])
     (failure,) = (await run_ingest(app)).failures
-    assert failure.reason == "came without the highlights that were listed"
+    assert failure.reason == "was sent without the highlights that were listed"
     assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
     await run_ingest(app)
     assert await stored_texts(ctx) == {"readwise-7": ["Reef early.", "Heave to."]}

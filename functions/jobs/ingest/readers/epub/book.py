@@ -1,8 +1,8 @@
-"""EPUB books: a section for each chapter, or each document of a chapter, in reading order.
+"""Reads EPUB books: one section for each chapter, or for each document of a chapter.
 
-The layout is that of EPUB 3.3 (W3C) and of EPUB 2 (OPF 2.0.1 with its NCX). Packages are read with
-lxml (BSD-3-Clause, which trafilatura needs anyway) because, unlike the standard library's parser,
-lxml can be told not to expand entities.
+EPUB 3.3 (W3C) and EPUB 2 (OPF 2.0.1 with its NCX) are supported. Packages are parsed with lxml
+(BSD-3-Clause, which trafilatura needs anyway): unlike the standard library's parser, lxml can be
+configured not to expand entities.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from functions.jobs.ingest.readers.html.blocks import Block, Element
 
 MAX_BYTES: Final = 100 * MEGABYTE
-"""Larger files are refused. Most of a large book is images, which are not read."""
+"""The maximum size of a file. Most of a large book is images, which are not read."""
 MAX_CHARACTERS: Final = 16_000_000
-"""Books with more text are refused. The longest novels have a quarter of that."""
+"""The maximum length of the text. The longest novels have a quarter of that."""
 _ENCRYPTION: Final = "META-INF/encryption.xml"
 _FONT_OBFUSCATION: Final = frozenset(
     {"http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"}

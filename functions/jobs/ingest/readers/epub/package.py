@@ -1,4 +1,4 @@
-"""The package of an EPUB: its metadata, its documents in reading order, and its chapters."""
+"""Reads the package of an EPUB: metadata, documents in reading order, and chapter titles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from functions.jobs.ingest.readers.html.blocks import Element
 
 _MAX_DOCUMENTS: Final = 5_000
-"""Books with more documents are refused."""
+"""The maximum number of documents in a book."""
 _CHAPTER_LEVELS: Final = 2
 """How many levels of the table of contents begin sections: parts and chapters, or chapters and
 their subsections."""
@@ -30,15 +30,15 @@ _NCX_MEDIA_TYPE: Final = "application/x-dtbncx+xml"
 EPUB_TYPE: Final = "{http://www.idpf.org/2007/ops}type"
 _OPF: Final = "http://www.idpf.org/2007/opf"
 _AUTHOR_ROLES: Final = frozenset({"aut", ""})
-"""The roles of authors, as MARC relators; a creator without a role is an author, too. A translator
-is `trl`, and an illustrator `ill`."""
+"""The MARC relator codes of authors. A creator without a role counts as an author, too. Other codes
+are `trl` for translators and `ill` for illustrators."""
 _EVENTS: Final = ("publication", "", "original-publication", "creation")
 """The events whose dates are used, in order of preference. A date without an event has "".
 `modification` and `conversion` are left out."""
 _IGNORED_GUIDE_TYPES: Final = frozenset({"cover", "toc"})
 _WEB_SCHEMES: Final = ("http://", "https://")
 _UNKNOWN_DATE_PREFIX: Final = "0101-"
-"""calibre writes the year 101 for a date that it does not know."""
+"""calibre writes the year 101 for an unknown date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Package:
 
 @dataclass(frozen=True, slots=True)
 class _LinkTarget:
-    """Where a link leads to.
+    """The target of a link.
 
     Attributes:
         path: The path of the document in the archive.
@@ -140,7 +140,7 @@ def _find_texts(package: Element, name: str) -> list[str]:
 
 
 def _read_authors(package: Element) -> list[str]:
-    """Return the creators who are authors; if there are none, all creators, such as editors."""
+    """Return the creators who are authors, or else all creators, such as editors."""
     roles_by_creator_id = {  # EPUB 3; in EPUB 2, the role is an attribute of the creator
         (meta.get("refines") or "").removeprefix("#"): _get_text(meta)
         for meta in find_elements(package, "meta")
@@ -179,9 +179,9 @@ def _get_attribute(element: Element, name: str) -> str:
 
 
 def _read_chapters(archive: Archive, paths: list[str]) -> dict[str, dict[str, str]]:
-    """Return `Package.chapters` from the first table of contents that has any.
+    """Return `Package.chapters` from the first table of contents that lists chapters.
 
-    If a part and its first chapter start at the same place, the chapter's title wins.
+    If a part and its first chapter begin at the same element, the chapter's title wins.
     """
     for path in paths:
         try:

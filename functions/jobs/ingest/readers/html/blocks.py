@@ -56,12 +56,13 @@ def read_blocks(
 ) -> Iterator[Block]:
     """Yield the blocks below an element, in order.
 
-    White space is collapsed, except in preformatted text. The walk does not recurse, so that no
-    nesting is too deep.
+    White space is collapsed, except in preformatted text. The walk uses a stack instead of
+    recursion, so that elements may be nested to any depth.
 
     Args:
         root: The element.
-        is_ignored: Whether to leave out an element, given its name without the namespace.
+        is_ignored: Returns whether to leave out an element, given its name without the namespace
+            and the element itself.
     """
     pending: list[Element | _Edge | str] = [root]
     texts: list[str] = []

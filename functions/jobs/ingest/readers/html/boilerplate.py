@@ -1,7 +1,7 @@
 """Removes boilerplate inside web articles: edit links, line numbers, subscription boxes.
 
-trafilatura finds the article and leaves out what is around it. Before that, this module removes
-what well-known systems put inside the article.
+trafilatura finds the article and leaves out what surrounds it. Before that, this module removes
+what well-known systems such as MediaWiki and WordPress insert into the article.
 """
 
 from __future__ import annotations
@@ -51,13 +51,14 @@ _LINE_NUMBERS: Final = frozenset(
         "react-syntax-highlighter-line-number",
     ]
 )
-"""The classes of elements with line numbers. Some programs give the code these classes, too."""
+"""The classes of elements with line numbers. Some programs give the code the same classes."""
 _NUMBERS: Final = re.compile(r"[\d\s]*")
 _CODE_LINES: Final = frozenset({"blob-code", "hljs-ln-code"})
 """The classes of table cells with a line of code, on GitHub and by highlight.js."""
 _CODE: Final = frozenset({"pre", "code"})
 _MAX_CELL: Final = 500
-"""A cell with more characters contains an article. Old pages and newsletters are tables."""
+"""A cell with more characters contains an article, as in old pages and newsletters, whose layout is
+made of tables."""
 _TABLE_PARTS: Final = ("thead", "tbody", "tfoot", "tr", "th", "td")
 
 
@@ -91,14 +92,14 @@ def _is_boilerplate(element: Element) -> bool:
 
 
 def _is_wordless(link: Element) -> bool:
-    """Return whether a link within the page is only a sign, such as ¶ at a heading, ↩ or ^."""
+    """Return whether a link within the page is a mere symbol, such as ¶ at a heading, ↩ or ^."""
     return (link.get("href") or "").startswith("#") and not any(map(str.isalnum, _get_text(link)))
 
 
 def _unwrap_code(table: Element) -> None:
-    """Replace a table that has line numbers beside code with the code.
+    """Replace a table of line numbers and code with the code.
 
-    Either one cell has all lines, or each row has one line.
+    Such a table has all lines of code in one cell, or one line in each row.
     """
     is_in_code = any(get_local_name(parent) in _CODE for parent in table.iterancestors())
     rows = [list(row) for row in table.iter("tr")]
@@ -116,7 +117,7 @@ def _unwrap_code(table: Element) -> None:
 
 
 def _unwrap_layout(cell: Element) -> None:
-    """Replace a table around an article by blocks. In a cell, trafilatura divides sentences."""
+    """Replace the table around a cell with blocks, as trafilatura splits sentences in a cell."""
     table = next(cell.iterancestors("table"), None)
     if table is None:
         return

@@ -1,4 +1,4 @@
-"""Decodes HTML pages, which may declare their encoding, and may declare a wrong one."""
+"""Decodes HTML pages, which may declare no encoding or a wrong one."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _WIDER_CODECS: Final = {
     **dict.fromkeys(("gb2312", "gb_2312-80", "gbk", "x-gbk"), "gb18030"),
     **dict.fromkeys(("euc-kr", "ks_c_5601-1987", "korean"), "cp949"),
 }
-"""The codecs for pages with these labels. Many such pages have characters that only the wider codec
-has (WHATWG Encoding, 4.2)."""
+"""The codecs for pages with these labels. Many such pages contain characters that only this wider
+codec supports (WHATWG Encoding, 4.2)."""
 _UNKNOWN_ENCODING: Final = (
     "is in an encoding that is not recognized, and was read as windows-1252; if letters are wrong,"
     " save it as UTF-8"
@@ -72,9 +72,9 @@ def _decode(html: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def _replace_reference(reference: re.Match[str]) -> str:
-    """Return the character that HTML reads for a reference: an apostrophe for `&#146;`.
+    """Replace a numeric reference with its character in HTML: an apostrophe for `&#146;`.
 
-    References to ASCII characters, which could become markup, are kept.
+    A reference to an ASCII character is kept, because the character could become markup.
     """
     character = unescape(reference[0])
     is_printable_ascii = bool(character) and character.isascii() and character.isprintable()

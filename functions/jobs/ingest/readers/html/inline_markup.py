@@ -1,7 +1,7 @@
 """Replaces superscripts, quotations and line breaks in code, whose meaning plain text would lose.
 
-`10<sup>6</sup>` becomes `10^6`, which is what people and models type when they search for the
-number. The character ⁶ would not do, as search and many other programs normalize it to 6 (NFKC).
+`10<sup>6</sup>` becomes `10^6`, as people and models type the number in a search. The character ⁶
+would be lost, because search and many other programs normalize it to 6 (NFKC).
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from functions.jobs.ingest.readers.html.blocks import Element
 
 _TERM: Final = r"[\dijkmnpqtxyzNT]"
-"""A digit or a common variable. Other superscript letters are usually parts of words: `1st`."""
+"""A digit or a common variable. Other superscript letters usually belong to words: `1st`."""
 _EXPONENT: Final = re.compile(rf"[-−+]?{_TERM}(?:[-−+/.,]?{_TERM})*[-−+]?")  # noqa: RUF001 - minus
 _BASE: Final = re.compile(r"(?:\d|(?<![^\W\d_])[^\W\d_]{1,3}|[)\]}])\Z")
 """What may have an exponent: a number, a variable, a unit or function, a term in brackets."""
-_MARK: Final = re.compile(r"\W*(?:\d{1,4}|[ivx]{1,6}|[a-z])\W*|\W{1,5}")
-"""A note mark that is a link to the note."""
+_LINKED_MARK: Final = re.compile(r"\W*(?:\d{1,4}|[ivx]{1,6}|[a-z])\W*|\W{1,5}")
+"""A note mark that links to the note."""
 _UNLINKED_MARK: Final = re.compile(r"[(\[]?(?:\d{1,3}(?:\s*[-–,]\s*\d{1,3})*|[*†‡§]{1,3})[)\]]?")  # noqa: RUF001
 _BEFORE_MARK: Final = re.compile(r"(?:[^\W\d_]{4}|[.,;:!?…\"'”’»)\]])\s?\Z")  # noqa: RUF001
-"""A note mark that is no link stands after punctuation, or after a word that is too long for a unit
+"""The text before a note mark without a link: punctuation, or a word that is too long to be a unit
 or a function with an exponent."""
 _CONTEXT: Final = 8
-"""This many characters before a superscript show what the superscript is."""
+"""How many characters before a superscript are examined to tell exponents from note marks."""
 _QUOTATION_MARKS: Final = "\"'“”„‘’«»‹›「」『』"  # noqa: RUF001
 
 
@@ -56,7 +56,7 @@ def _replace_superscript(element: Element) -> None:
 
 def _is_note_mark(element: Element, text: str, before: str) -> bool:
     if _is_link(element, text):
-        return bool(_MARK.fullmatch(text))
+        return bool(_LINKED_MARK.fullmatch(text))
     if not _UNLINKED_MARK.fullmatch(text) or not before:
         return False
     is_exponent = _EXPONENT.fullmatch(text) and _BASE.search(before)

@@ -1,4 +1,4 @@
-"""HTML pages: the article in a saved or fetched page, without what surrounds it.
+"""Reads the article in a saved or fetched HTML page, without the menus and ads around it.
 
 trafilatura finds the article. It is actively maintained, has been Apache-2.0 since version 1.8, and
 sends no requests. Pages are parsed as HTML, which does not allow entity declarations.
@@ -36,25 +36,25 @@ if TYPE_CHECKING:
     from functions.jobs.ingest.readers.html.title import PageTitles
 
 MAX_BYTES: Final = 16 * MEGABYTE
-"""Larger files are refused. A page that was saved as one file contains its images."""
+"""The maximum size of a page. A page that was saved as one file contains its images."""
 MAX_ELEMENTS: Final = 50_000
-"""Pages with more elements are refused: 300,000 took trafilatura 73 seconds and 690 MB."""
+"""The maximum number of elements: 300,000 took trafilatura 73 seconds and 690 MB."""
 _MIN_PROSE: Final = 140
-"""A text with fewer characters outside links is not an article. Menus consist of links, and a page
-that needs JavaScript has a sentence that says so."""
+"""The minimum number of characters outside links in an article. Menus consist of links, and a page
+that needs JavaScript contains little more than a sentence about that."""
 _NO_ARTICLE: Final = (
     "has no recognizable article: it may be a menu, a form, or a page that needs JavaScript."
     " Save the page from a browser, or its text as Markdown"
 )
 
 _OTHER_KINDS: Final = {b"%PDF-": "a PDF", b"PK\x03\x04": "a ZIP archive"}
-"""How files begin that are often saved with the ending of a page."""
+"""The first bytes of other files that are often saved with the ending of a page."""
 _SAVED_FROM_BYTES: Final = 4096
-"""A program that saves a page writes the URL within this many leading bytes."""
+"""Programs that save a page write its URL within this many leading bytes."""
 _WEB_SCHEMES: Final = ("http://", "https://")
 _LINK: Final = "ref"
 _HEADING: Final = "head"
-"""trafilatura's tags, which are those of TEI."""
+"""Tags of TEI, which trafilatura uses."""
 _SAVED_FROM: Final = re.compile(
     # What Chrome and Edge write, and what SingleFile writes.
     rb"<!--\s*(?:saved from url=\(\d+\)|Page saved with SingleFile\s+url:\s*)(https?://[^\s>]{1,2000})"
@@ -90,7 +90,7 @@ def make_article_source(
         raise Unreadable(reason)
     for beginning, kind in _OTHER_KINDS.items():
         if html.startswith(beginning):
-            raise Unreadable(f"is {kind}, not a page: give the file the ending of its kind")
+            raise Unreadable(f"is {kind}, not a page: give the file the right ending")
     url = url or _find_saved_url(html)
     page, warnings = decode_html(html)
     tree = _parse(page)
@@ -212,7 +212,7 @@ def _find_saved_url(html: bytes) -> str | None:
 
 
 def _join_blocks(body: Any, title: str) -> tuple[str, tuple[tuple[int, Locator], ...]]:
-    """Return the text and its chapters. A first heading that repeats the title is left out."""
+    """Return the text and its chapters. If the first heading repeats the title, it is left out."""
     passages: list[tuple[str, Locator | None]] = []
     for block in read_blocks(body):
         text = clean(block.text).strip()

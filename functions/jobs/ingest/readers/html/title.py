@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from functions.jobs.ingest.readers.html.blocks import Element
 
 _SEPARATOR: Final = re.compile(r"(\s*\|\s*|\s+[-–—·]\s+)")  # noqa: RUF001 - dashes
-"""What stands between an article's title and the site's name."""
+"""What separates an article's title from the site's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageTitles:
-    """The titles that a page gives.
+    """The titles in a page.
 
     Attributes:
         title_element: The text of the element `title`, which usually names the site, too.
-        headings: The level-one headings in the main part of the page. They do not name the site.
+        headings: The level-one headings of the main content, which do not name the site.
     """
 
     title_element: str
@@ -39,12 +39,12 @@ def find_titles(tree: Element) -> PageTitles:
 
 
 def choose_title(title: str, titles: PageTitles, *, site_name: str, url: str) -> str:
-    """Return a title without the site's name. A title that is only that name is kept.
+    """Return a title without the site's name, unless the title consists only of this name.
 
     Args:
         title: The title that trafilatura chose, such as a heading or `og:title`.
-        titles: The titles that the page gives.
-        site_name: The site's name that the page gives, or "".
+        titles: The titles in the page.
+        site_name: The site's name in the page's metadata, or "".
         url: The URL of the page, or "".
     """
     try:
@@ -64,5 +64,5 @@ def choose_title(title: str, titles: PageTitles, *, site_name: str, url: str) ->
 
 
 def _squash(name: str) -> str:
-    """Return only the letters and digits of a name, to compare it with those in a host name."""
+    """Reduce a name to its letters and digits, to compare it with the labels of a host name."""
     return "".join(filter(str.isalnum, name.casefold()))

@@ -1,4 +1,4 @@
-"""Kindle highlights, notes and bookmarks, and their headings in several languages."""
+"""Parses the headings of Kindle highlights, notes and bookmarks in several languages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LANGUAGES: Final = (
 
 
 class AnnotationKind(Enum):
-    """What a reader leaves in a book."""
+    """The kinds of marks that a reader makes in a book."""
 
     BOOKMARK = "bookmark"
     NOTE = "note"
@@ -82,7 +82,7 @@ _DAY: Final = re.compile(r"\b(\d{1,2})(?:er|[º°])?(?!\w)")
 _HALF_DAY_HOURS: Final = 12
 _AFTERNOON: Final = frozenset({"p", "下午"})
 _SUFFIX: Final = re.compile(r"(?:inc|ltd|llc|gmbh|co|jr|sr|ph\.?d|m\.?d|[ivx]+)\.?", re.IGNORECASE)
-"""What may follow the name of a company or a person, even after a comma: `Helm, Inc.`."""
+"""A suffix of a company's or a person's name, which may follow a comma: `Helm, Inc.`."""
 _INITIAL: Final = re.compile(r"[^\W\d_]\.?")
 _PARTICLES: Final = frozenset(
     (
@@ -129,10 +129,10 @@ class Annotation:
     Attributes:
         kind: The kind; None if the language of its heading is not one of `LANGUAGES`.
         text: The highlighted text, or the note.
-        position: Its position in the book.
-        added_at: When it was made: the Kindle's local time labelled UTC, or real UTC if the heading
-            gives an offset.
-        chapter: The title of its chapter.
+        position: The position in the book.
+        added_at: When the annotation was made: the Kindle's local time labelled UTC, or real UTC if
+            the heading gives an offset.
+        chapter: The title of the chapter.
     """
 
     kind: AnnotationKind | None
@@ -152,7 +152,8 @@ def parse_kind(heading: str) -> AnnotationKind | None:
 def parse_position(heading: str) -> Position:
     """Return the page and the location in a heading.
 
-    The last of each is used, because a chapter title before them may contain others.
+    The last page and the last location count, because a chapter title before them may look like
+    either.
     """
     text = fold_text(heading)
     page = roman_page = first_location = last_location = None
@@ -214,7 +215,7 @@ def _add_time(midnight: datetime, time: re.Match[str]) -> datetime:
 
 
 def format_authors(text: str) -> str | None:
-    """Put first names first: `Helm, Ann;Bo Sea` becomes `Ann Helm, Bo Sea`; "" becomes None."""
+    """Put first names first: `Helm, Ann;Bo Sea` becomes `Ann Helm, Bo Sea`. Return None for ""."""
     names = []
     for name in filter(None, map(str.strip, text.split(";"))):
         last, _, first = (part.strip() for part in name.partition(","))

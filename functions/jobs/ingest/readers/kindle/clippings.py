@@ -1,8 +1,9 @@
-"""Kindle's `My Clippings.txt`: all highlights and notes that were made on a device.
+"""Reads Kindle's `My Clippings.txt`, with all highlights and notes that were made on a device.
 
-An entry is a line with title and author, a line with kind, position and date in the language of the
-device, an empty line, the text, and a line of ten equals signs. The device only appends: a
-highlight that was extended or deleted is still in the file, as it was before.
+An entry consists of a line with title and author, a line with kind, position and date in the
+language of the device, an empty line, the text, and a line of ten equals signs. The device only
+appends entries: earlier versions of an extended highlight, and deleted highlights, stay in the
+file.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 32 * MEGABYTE
 NAME: Final = "My Clippings.txt"
 _SEPARATOR: Final = re.compile(r"^={10,}[ \t]*$|\0", re.MULTILINE)
-"""The end of an entry: a line of equals signs, or a damaged block (see `_read_text`)."""
+"""The end of an entry: a line of equals signs, or a damaged block as in `_read_text`."""
 _FIRST_ENTRY: Final = re.compile(r"[\s=\ufeff]*[^\n]+\n[ \t\ufeff]*- [^\n|]*\d[^\n|]*\|[^\n]*\d")
 _TITLE: Final = re.compile(r"(.*\S)\s*\(((?:[^()]|\([^()]*\))*)\)")
 _NOT_AN_AUTHOR: Final = re.compile(
@@ -62,13 +63,13 @@ _NOT_AN_AUTHOR: Final = re.compile(
 """Text in parentheses after a title that is not an author: an edition, a series, a publisher."""
 _PARTS: Final = re.compile(r"\s*[|\uff5c]\s*")
 _LIMIT: Final = re.compile(r"<[^<>\n]{10,200}>")
-"""What stands in place of the text when the publisher's limit on copied text is reached."""
+"""The placeholder for the text when the publisher's limit on copied text is reached."""
 _UNNAMED: Final = "Untitled"
 
 
 @dataclass(slots=True)
 class _BookEntries:
-    """The entries of a book, and how many of them have each fault."""
+    """The entries of a book, with the number of entries that have each fault."""
 
     title: str
     author: str | None
@@ -77,7 +78,7 @@ class _BookEntries:
 
 
 def recognizes(text: str) -> bool:
-    """Return whether a text begins like Kindle clippings, whatever their language."""
+    """Return whether a text begins like Kindle clippings in any language."""
     return bool(_FIRST_ENTRY.match(text) and _SEPARATOR.search(text))
 
 
@@ -85,7 +86,7 @@ def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the books of a file, in the order in which they were first read.
 
     Raises:
-        Unreadable: It has no clippings.
+        Unreadable: The file has no clippings.
     """
     text, file_warnings = _read_text(file)
     entries: dict[str, list[tuple[str, str]]] = defaultdict(list)
@@ -96,7 +97,7 @@ def read_records(file: SourceFile) -> Iterator[Record]:
         else:
             faulty.append(line)
     if not entries:
-        raise Unreadable(f"is not a Kindle's {NAME}: rename it, to read it as text")
+        raise Unreadable(f"is not a Kindle's {NAME}: rename it to have it read as text")
     for line in faulty:
         yield f"{file.name} line {line}", _refuse_without_heading
     for source_id, book in _group_by_book(entries).items():
@@ -111,8 +112,8 @@ def read_records(file: SourceFile) -> Iterator[Record]:
 def _read_text(file: SourceFile) -> tuple[str, tuple[str, ...]]:
     """Return the text of a file, and warnings.
 
-    A Kindle that is unplugged while it writes leaves blocks of NUL bytes. Each block becomes one
-    NUL character.
+    If a Kindle is unplugged while it writes, it leaves blocks of NUL bytes in the file. Each block
+    becomes one NUL character in the text.
     """
     data = b""
     if not check_size(file.path.stat().st_size, MAX_BYTES):
@@ -145,7 +146,7 @@ def _split_entries(text: str) -> Iterator[tuple[int, tuple[str, str, str]]]:
 
 
 def _group_by_book(entries: Mapping[str, list[tuple[str, str]]]) -> dict[str, _BookEntries]:
-    """Return the books by source id, given the headings and texts of entries by title line."""
+    """Group the headings and texts of entries, given by title line, into books by source id."""
     books: dict[str, _BookEntries] = {}
     for title_line, parts in entries.items():
         title, author = _parse_title(title_line)
@@ -156,7 +157,7 @@ def _group_by_book(entries: Mapping[str, list[tuple[str, str]]]) -> dict[str, _B
 
 
 def _add(book: _BookEntries, heading: str, content: str) -> None:
-    """Add an entry to its book; bookmarks are left out."""
+    """Add an entry to its book. Bookmarks are left out."""
     *places, date = _PARTS.split(heading)
     kind = parse_kind(" ".join(places) or date)
     if kind is AnnotationKind.BOOKMARK or (not content and kind is not AnnotationKind.HIGHLIGHT):

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 _BUCKET_SIZE: Final = 50
 """Highlights are compared with those in the same bucket of this many locations."""
 _MAX_BUCKETS: Final = 20
-"""The maximum number of buckets of one highlight. Only a damaged file has longer highlights."""
+"""The maximum number of buckets of one highlight. Longer highlights occur only in damaged files."""
 _MAX_COMPARED: Final = 200
 """An annotation is compared with at most this many highlights in a bucket, or notes about a
-highlight, so that time is linear."""
+highlight, so that merging takes linear time."""
 
 
 def make_sections(annotations: Sequence[Annotation]) -> list[Section]:
@@ -88,9 +88,9 @@ class _Highlights:
     def find_target(self, note: Annotation, index: int) -> int | None:
         """Return the index of the highlight that a note is about, or None.
 
-        Kindle stores a note at the location where its highlight ends. Of the highlights that
-        overlap the note, it is about the one that ends nearest to it, or, if several do, the
-        nearest of them in the file. A note without a location is about a highlight on its page.
+        Kindle stores a note at the location where its highlight ends. If several highlights overlap
+        the note, the one that ends nearest to the note is chosen, and among equally near ones, the
+        nearest in the file. A note without a location belongs to a highlight on its page.
         """
         location, page = note.position.first_location, note.position.page
         if location is None and page is None:
@@ -143,9 +143,9 @@ def _may_overlap(one: Position, other: Position) -> bool:
 
 
 def _is_part(part: str, whole: str, position: Position, whole_position: Position) -> bool:
-    """Return whether a text is another version of a longer text that it may overlap.
+    """Return whether a text is an earlier or later version of a longer text at its position.
 
-    The less is known of their positions, the more alike the texts must be.
+    The less precise the positions are, the more similar the texts must be.
     """
     if _is_unplaced(position):
         return part == whole
@@ -163,12 +163,12 @@ def _merge_positions(one: Position, other: Position) -> Position:
 
 
 def _extract_letters(text: str) -> str:
-    """Return the letters and digits of a text, or the text if it has none, to compare texts."""
+    """Return the letters and digits of a text, for comparison; the text itself if it has none."""
     return "".join(re.findall(r"\w+", fold_text(text))) or text
 
 
 def _keep_latest(notes: Sequence[Annotation]) -> list[Annotation]:
-    """Return the notes about one highlight, without those that a later note contains."""
+    """Return the notes about one highlight that no later note contains."""
     latest: dict[str, Annotation] = {}
     for note in reversed(notes):
         letters = _extract_letters(note.text)
@@ -178,7 +178,7 @@ def _keep_latest(notes: Sequence[Annotation]) -> list[Annotation]:
 
 
 def _drop_superseded(notes: Sequence[tuple[int, Annotation]]) -> list[tuple[int, Annotation]]:
-    """Return the notes, without those that a later note at the same position contains."""
+    """Return the notes that no later note at the same position contains."""
     by_position: dict[Position, list[Annotation]] = defaultdict(list)
     for _, note in notes:
         by_position[note.position].append(note)

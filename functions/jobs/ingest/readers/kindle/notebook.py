@@ -1,7 +1,7 @@
-"""A book's notebook, as the Kindle apps export it: an HTML page with highlights and notes.
+"""Reads a book's notebook, which Kindle apps export as an HTML page with highlights and notes.
 
-Its markup is often broken: elements are closed by the wrong tags. So the text of an element ends
-where the next element of a known class begins.
+The markup is often broken: elements are closed by the wrong tags. So an element's text is taken to
+end where the next element with a known class begins.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _read_source(file: SourceFile) -> Source:
 
 
 def _parse_parts(text: str) -> list[tuple[str, str]]:
-    """Return the class and the text of each part, in linear time.
+    """Return the class and the text of each element with a known class, in linear time.
 
     The standard library's parser takes quadratic time for a file of unclosed comments.
     """
@@ -139,9 +139,9 @@ def _parse_annotations(parts: Sequence[tuple[str, str]]) -> Iterator[Annotation]
 
 
 def _parse_annotation(heading: str, section: str, text: str) -> Annotation:
-    """Return what a heading such as `Highlight(yellow) - Chapter > Page 4 · Location 274` says.
+    """Parse a heading such as `Highlight(yellow) - Chapter > Page 4 · Location 274`.
 
-    In a language without known words, only a highlight has a colour.
+    In a language whose words are not known, an annotation with a colour is a highlight.
     """
     beginning, _, rest = heading.partition(" - ")
     kind_name, has_colour, _ = beginning.partition("(")
@@ -171,7 +171,7 @@ def _join_notes(annotations: Sequence[Annotation]) -> list[AnnotationWithNotes]:
 
 
 def _is_about(note: Annotation, highlight: Annotation) -> bool:
-    """Return whether a note may be where a highlight ends, which the notebook does not say."""
+    """Return whether a note may belong to a highlight, whose end the notebook does not give."""
     if highlight.kind is AnnotationKind.NOTE or note.chapter != highlight.chapter:
         return False
     start, location = highlight.position.first_location, note.position.first_location

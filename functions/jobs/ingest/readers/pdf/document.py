@@ -1,8 +1,9 @@
-"""PDF files: text with page numbers and chapters, and the user's highlights and notes.
+"""Reads PDF files: text with page numbers and chapters, and the user's highlights and notes.
 
-PDFium, the PDF library of Chrome, reads them through pypdfium2 (BSD-3-Clause and Apache-2.0; a 4 MB
-wheel without dependencies). On 300 pages of 3,200 characters it took 1.4 s; pypdf (BSD-3-Clause,
-pure Python) took 4.6 s. `pdf_program` describes the process in which PDFium runs.
+PDFium, the PDF library of Chrome, parses the files through pypdfium2 (BSD-3-Clause and Apache-2.0;
+a 4 MB wheel without dependencies). It read 300 pages of 3,200 characters in 1.4 s; pypdf
+(BSD-3-Clause, pure Python) took 4.6 s. The module `program` describes the process in which PDFium
+runs.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_BYTES: Final = 100 * MEGABYTE
-"""Larger files are refused. PDFium reads a file in parts, but in the cloud files are in memory."""
+"""The maximum size. PDFium reads a file in parts, but in the cloud the file is in memory."""
 MAX_SECONDS: Final = 120.0
-"""A file that takes longer is refused. A file of 5,000 pages takes about 25 seconds."""
+"""The time limit for reading a file. A file of 5,000 pages takes about 25 seconds."""
 _SHORT_LINE_FRACTION: Final = 0.75
 """A line that ends a sentence also ends its paragraph if it is shorter than this fraction of the
 median."""
@@ -122,7 +123,7 @@ def _make_source(file: SourceFile) -> Source:
 
 
 def _run_program(path: Path) -> dict[str, Any]:
-    """Run `pdf_program` without keys and tokens in its environment, and return its answer."""
+    """Run `program` without keys and tokens in its environment, and return its JSON output."""
     with path.open("rb"):  # raises an OSError that names the file
         pass
     environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -170,7 +171,7 @@ def _join_pages(pages: Sequence[list[str]]) -> tuple[str, list[tuple[int, int]]]
             if not line:
                 after_blank = True
                 continue
-            # A blank at the top of a page does not end a paragraph, which may continue below it.
+            # A blank line at the top of a page does not end the paragraph from the page before.
             is_divided = after_blank and not is_first
             separator = (
                 _choose_separator(previous, median_length, is_divided=is_divided) if parts else ""
@@ -191,7 +192,7 @@ def _choose_separator(previous: str, median_length: float, *, is_divided: bool) 
 
 
 def _find_chapters(outline: list[tuple[str, int]], page_count: int) -> list[str | None]:
-    """Return each page's chapter title: that of the last chapter that begins on or before it."""
+    """Return each page's chapter: the last chapter that begins on this page or before it."""
     title_by_page = {number: title for name, number in outline if (title := to_headline(name))}
     chapters: list[str | None] = []
     current = None
@@ -206,7 +207,7 @@ def _make_highlight(
 ) -> Section:
     """Return the section of a highlight with the note about it, or of a lone note.
 
-    Some viewers store the highlighted text as the note, too. Such a note is left out.
+    A note that repeats the highlighted text is left out, because some viewers store one.
     """
     text = " ".join(clean(join_words(item["text"], spellings)).split())
     note = clean(item["note"]).strip()

@@ -1,4 +1,4 @@
-"""Removes the line-end hyphens of a PDF that divide a word, and keeps those in compounds."""
+"""Joins words that a hyphen divides at the end of a line, and keeps the hyphens of compounds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _MARK: Final = "\ufffe"
 _LINE_END_HYPHEN: Final = re.compile(f"-?{_MARK}\r?\n?")
-"""What PDFium writes for a hyphen and the line break after it."""
+"""How PDFium writes a hyphen at the end of a line, and the line break."""
 _WORD: Final = re.compile(r"\w+")
 _LAST_WORD: Final = re.compile(r"\w+\Z")
 _MAX_WORD: Final = 100

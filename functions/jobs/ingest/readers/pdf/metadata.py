@@ -1,4 +1,4 @@
-"""PDF metadata: what the author wrote, without what a program filled in."""
+"""Reads PDF metadata, without placeholders that a program filled in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DATE: Final = re.compile(
 )
 """A PDF date, such as D:20240601100000Z (ISO 32000-1, 7.9.4)."""
 _APPLICATION: Final = re.compile(r"^Microsoft \w+ - ", re.IGNORECASE)
-"""The prefix that Microsoft Office gives the name of a document that is printed to a PDF."""
+"""The prefix that Microsoft Office adds to the title of a document that is printed to a PDF."""
 _FILE_NAME: Final = re.compile(
     r".+\.(?:doc[xm]?|ppt[xm]?|xls[xm]?|od[tps]|rtf|txt|tex|dvi|e?ps|pdf|indd|qxd|pages|html?)",
     re.IGNORECASE,
@@ -26,7 +26,7 @@ _PLACEHOLDER: Final = re.compile(
     r"|presentación de powerpoint|presentazione (?:standard )?di powerpoint",
     re.IGNORECASE,
 )
-"""The titles of documents that nobody named."""
+"""A default title of a program."""
 _ACCOUNTS: Final = frozenset(
     [
         *("", "(anonymous)", "admin", "administrator", "anonymous", "author", "benutzer", "guest"),
@@ -40,7 +40,7 @@ _ACCOUNTS: Final = frozenset(
 def parse_metadata(
     raw_metadata: dict[str, str], language: str, url: str | None
 ) -> DocumentMetadata:
-    """Return the metadata of a document, without what a program filled in.
+    """Return the metadata of a document, without placeholders that a program filled in.
 
     Args:
         raw_metadata: The entries of the PDF's document information dictionary.

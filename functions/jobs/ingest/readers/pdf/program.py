@@ -1,11 +1,11 @@
-"""Read a PDF with PDFium, as a program in a process of its own.
+"""Reads a PDF with PDFium, as a program in its own process.
 
-PDFium cannot be interrupted, and a file of 100 kB can unpack to gigabytes or keep it busy for
-hours. A process can be given limits and be stopped, and a fault in it is not one of the run.
+PDFium cannot be interrupted, and a file of 100 kB can unpack to gigabytes or keep PDFium busy for
+hours. A separate process can be limited and stopped, and its crash does not end the run.
 
 Usage: python -m functions.jobs.ingest.readers.pdf.program FILE
 
-It prints JSON: `{"refusal": ...}`, or the members of `_read`.
+The program prints JSON: `{"refusal": ...}`, or the object that `_read` returns.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
 MAX_PAGES: Final = 5_000
 MAX_CHARACTERS: Final = 16_000_000
-"""More text is refused: four times the longest of books."""
+"""The maximum length of the text: four times the longest books."""
 MAX_MEMORY: Final = 512 * 1024 * 1024
-"""The address space in bytes. A file of 1 MB took 28 MB of it, and one of 50 MB 76 MB."""
+"""The limit of the address space in bytes. A file of 1 MB took 28 MB, and a file of 50 MB 76 MB."""
 _MAX_ANNOTATIONS: Final = 2_000
-"""The annotations of a page that are read."""
+"""The maximum number of annotations that are read on a page."""
 _MAX_CHAPTERS: Final = 2_000
 _CHAPTER_LEVELS: Final = 2
-"""Parts and chapters, or chapters and their parts."""
+"""How many levels of the outline are read: parts and chapters, or chapters and their sections."""
 _MAX_STRING: Final = 200_000
-"""Longer notes are left out, in bytes."""
+"""The maximum length of a note in bytes. Longer notes are left out."""
 _PASSWORD: Final = 4
 """FPDF_ERR_PASSWORD of fpdfview.h."""
 _NOTES: Final = frozenset({1, 3})
-"""The subtypes of notes without a text of the page, from fpdf_annot.h: Text and FreeText."""
+"""The subtypes of notes that mark no text, Text and FreeText, from fpdf_annot.h."""
 _HIGHLIGHTS: Final = frozenset({9, 10, 11})
-"""The subtypes of marked texts: Highlight, Underline and Squiggly."""
+"""The subtypes of annotations that mark text: Highlight, Underline and Squiggly."""
 _MAX_ADDED: Final = 2
-"""PDFium adds a space or a line break of two characters between words that the page has apart."""
+"""The most characters that PDFium adds between separate words: a space, or a line break of two."""
 
 _ENCRYPTED: Final = "is encrypted: save a copy without a password"
 _DAMAGED: Final = "is damaged, or not a PDF: open it in a PDF viewer and save it again"
@@ -47,11 +47,11 @@ _TOO_MUCH_TEXT: Final = f"has more than {MAX_CHARACTERS // 1_000_000} million ch
 
 
 class _Refusal(Exception):
-    """The file is not read; the message says why."""
+    """The file cannot be read; the message says why."""
 
 
 def main() -> None:
-    """Print what a file contains, or why it is not read."""
+    """Print the contents of a file, or why it cannot be read."""
     _limit_memory()
     try:
         answer = _read(sys.argv[1])
@@ -70,7 +70,7 @@ def _limit_memory() -> None:
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         limit = MAX_MEMORY if hard == resource.RLIM_INFINITY else min(MAX_MEMORY, hard)
         resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-    except (OSError, ValueError):  # macOS does not enforce it
+    except (OSError, ValueError):  # macOS refuses the limit
         return
 
 
@@ -96,15 +96,15 @@ def _read(path: str) -> dict[str, Any]:
         annotations += [{"page": index + 1, **item} for item in on_page]
     return {
         "metadata": document.get_metadata_dict(skip_empty=True),
-        "language": _language(document),
-        "outline": _outline(document),
+        "language": _read_language(document),
+        "outline": _read_outline(document),
         "pages": pages,
         "annotations": annotations,
     }
 
 
 def _read_page(document: Any, index: int) -> tuple[str, list[dict[str, str]]]:
-    """Return the text and the annotations of a page; nothing of a page that is damaged."""
+    """Return the text and the annotations of a page; a damaged page has neither."""
     import pypdfium2
 
     try:
@@ -119,14 +119,14 @@ def _read_page(document: Any, index: int) -> tuple[str, list[dict[str, str]]]:
     try:
         if text_page.count_chars() > MAX_CHARACTERS:
             raise _Refusal(_TOO_MUCH_TEXT)
-        return text_page.get_text_range(), _annotations(page, text_page)
+        return text_page.get_text_range(), _read_annotations(page, text_page)
     finally:
         text_page.close()
         page.close()
 
 
-def _annotations(page: Any, text_page: Any) -> list[dict[str, str]]:
-    """Return the highlights and notes of a page, from its top to its bottom."""
+def _read_annotations(page: Any, text_page: Any) -> list[dict[str, str]]:
+    """Return the highlights and notes of a page, from top to bottom."""
     import pypdfium2.raw as pdfium
 
     placed: list[tuple[tuple[float, float], dict[str, str]]] = []
@@ -139,16 +139,16 @@ def _annotations(page: Any, text_page: Any) -> list[dict[str, str]]:
             subtype = pdfium.FPDFAnnot_GetSubtype(annotation)
             if subtype not in _NOTES | _HIGHLIGHTS:
                 continue
-            boxes = _boxes(annotation)
+            boxes = _read_boxes(annotation)
             texts: list[str] = []
             if subtype in _HIGHLIGHTS:
                 if characters is None:
                     characters = _locate_characters(text_page)
-                texts = [_text_in(text_page, characters, box) for box in boxes]
+                texts = [_read_text_in(text_page, characters, box) for box in boxes]
             item = {
                 "text": "\r\n".join(texts),
-                "note": _string(annotation, b"Contents"),
-                "date": _string(annotation, b"CreationDate") or _string(annotation, b"M"),
+                "note": _read_string(annotation, b"Contents"),
+                "date": _read_string(annotation, b"CreationDate") or _read_string(annotation, b"M"),
             }
         finally:
             pdfium.FPDFPage_CloseAnnot(annotation)
@@ -161,20 +161,20 @@ def _annotations(page: Any, text_page: Any) -> list[dict[str, str]]:
 _Box = tuple[float, float, float, float]
 """The left, bottom, right and top of a rectangle, in points from the page's lower left corner."""
 _Character = tuple[float, float, int]
-"""How high and how far to the right the middle of a character is, in points, and its index."""
+"""The y and x coordinates of a character's centre, in points, and its index on the page."""
 
 
-def _boxes(annotation: Any) -> list[_Box]:
-    """Return the rectangles of the lines that an annotation covers, or else its own."""
+def _read_boxes(annotation: Any) -> list[_Box]:
+    """Return the rectangles of the lines that an annotation covers, or else its own rectangle."""
     import pypdfium2.raw as pdfium
 
     boxes = []
     for index in range(min(pdfium.FPDFAnnot_CountAttachmentPoints(annotation), _MAX_ANNOTATIONS)):
         quad = pdfium.FS_QUADPOINTSF()
         if pdfium.FPDFAnnot_GetAttachmentPoints(annotation, index, quad):
-            across = quad.x1, quad.x2, quad.x3, quad.x4
-            along = quad.y1, quad.y2, quad.y3, quad.y4
-            boxes.append((min(across), min(along), max(across), max(along)))
+            xs = quad.x1, quad.x2, quad.x3, quad.x4
+            ys = quad.y1, quad.y2, quad.y3, quad.y4
+            boxes.append((min(xs), min(ys), max(xs), max(ys)))
     if boxes:
         return boxes
     own = pdfium.FS_RECTF()
@@ -183,10 +183,10 @@ def _boxes(annotation: Any) -> list[_Box]:
 
 
 def _locate_characters(text_page: Any) -> list[_Character]:
-    """Return where the characters of a page are, the lowest first.
+    """Return the positions of the characters of a page, lowest first.
 
-    Their boxes are those of the font, in which a comma and a capital on one line have the same
-    middle. Spaces and line breaks that PDFium adds are nowhere.
+    Loose boxes have the height of the font, so a comma and a capital on one line have the same
+    vertical centre. Spaces and line breaks that PDFium adds have no position and are left out.
     """
     import pypdfium2.raw as pdfium
 
@@ -199,12 +199,12 @@ def _locate_characters(text_page: Any) -> list[_Character]:
     )
 
 
-def _text_in(text_page: Any, characters: list[_Character], box: _Box) -> str:
-    """Return the text of the characters whose middle is in a rectangle."""
+def _read_text_in(text_page: Any, characters: list[_Character], box: _Box) -> str:
+    """Return the text of the characters whose centre is in a rectangle."""
     left, bottom, right, top = box
     first = bisect_left(characters, (bottom,))
     end = bisect_right(characters, (top, math.inf))
-    indexes = sorted(index for _, across, index in characters[first:end] if left < across < right)
+    indexes = sorted(index for _, x, index in characters[first:end] if left < x < right)
     runs: list[list[int]] = []
     for index in indexes:
         if runs and index - runs[-1][-1] <= 1 + _MAX_ADDED:
@@ -214,22 +214,24 @@ def _text_in(text_page: Any, characters: list[_Character], box: _Box) -> str:
     return "\r\n".join(text_page.get_text_range(run[0], run[-1] - run[0] + 1) for run in runs)
 
 
-def _string(annotation: Any, key: bytes) -> str:
+def _read_string(annotation: Any, key: bytes) -> str:
     import pypdfium2.raw as pdfium
 
-    return _utf16(lambda *buffer: pdfium.FPDFAnnot_GetStringValue(annotation, key, *buffer))
+    return _read_utf16(lambda *buffer: pdfium.FPDFAnnot_GetStringValue(annotation, key, *buffer))
 
 
-def _language(document: Any) -> str:
+def _read_language(document: Any) -> str:
     import pypdfium2.raw as pdfium
 
-    return _utf16(lambda *buffer: pdfium.FPDFCatalog_GetLanguage(document.raw, *buffer))
+    return _read_utf16(lambda *buffer: pdfium.FPDFCatalog_GetLanguage(document.raw, *buffer))
 
 
-def _utf16(read: Callable[[Any, int], int]) -> str:
-    """Read a text from a function that fills a buffer of a size in bytes, and returns the size.
+def _read_utf16(read: Callable[[Any, int], int]) -> str:
+    """Read a UTF-16 text through a function of PDFium; "" if the text is too long.
 
-    The text ends with a NUL of two bytes. One that is too long is left out.
+    Args:
+        read: Fills a buffer of the given size in bytes, and returns the size of the text, which
+            ends with a two-byte NUL. Without a buffer, it only returns the size.
     """
     import pypdfium2.raw as pdfium
 
@@ -241,8 +243,8 @@ def _utf16(read: Callable[[Any, int], int]) -> str:
     return buffer.raw[:-2].decode("utf-16-le", "replace").rstrip("\0") if size else ""
 
 
-def _outline(document: Any) -> list[tuple[str, int]]:
-    """Return the titles of chapters, each with its page, from 1."""
+def _read_outline(document: Any) -> list[tuple[str, int]]:
+    """Return the titles of chapters, each with the number of its page, from 1."""
     chapters: list[tuple[str, int]] = []
     for bookmark in document.get_toc(max_depth=_CHAPTER_LEVELS):
         destination = bookmark.get_dest()

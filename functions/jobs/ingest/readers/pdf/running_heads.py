@@ -18,13 +18,13 @@ _EDGE_LINES: Final = 2
 """Only this many lines at the top and at the bottom of a page can be running heads or page
 numbers."""
 _MAX_LENGTH: Final = 200
-"""A longer line is text."""
+"""A longer line is taken to be text."""
 _MIN_REPEATS: Final = 3
 """A running head appears on at least this many pages and on more than half of the pages in its
 sequence (`_PAGE_SEQUENCES`), or else in a long enough run (`_MIN_RUN`)."""
 _MIN_RUN: Final = 5
-"""A running head on fewer pages, such as that of a chapter, appears on at least this many
-consecutive pages of its sequence."""
+"""A running head on fewer pages, such as a chapter title, appears on at least this many consecutive
+pages of its sequence."""
 _PAGE_SEQUENCES: Final = ((0, 1), (0, 2), (1, 2))
 """The first index and the stride of all pages, of right-hand pages and of left-hand pages. Facing
 pages may have different heads."""
@@ -39,7 +39,7 @@ _NUMBER: Final = (
 )
 _DASH: Final = "[-–—]"  # noqa: RUF001 - dashes
 _SEPARATOR: Final = rf"(?:\s*(?P<bar>[|·•])\s*|\s+(?P<dash>{_DASH})\s+|\s+)"
-"""What stands between a running head and its page number."""
+"""What separates a running head from its page number."""
 _PAGE_NUMBER: Final = re.compile(rf"(?:{_DASH}\s*)?{_NUMBER}(?:\s*{_DASH})?", re.IGNORECASE)
 _NUMBERED_HEADS: Final = (
     re.compile(rf"{_NUMBER}{_SEPARATOR}(?P<text>.+)", re.IGNORECASE),
@@ -50,12 +50,12 @@ _WORD: Final = re.compile(r"[^\W\d_]+")
 
 @dataclass(frozen=True, slots=True)
 class _RunningHead:
-    """What a running head or a page number has in common on all of its pages.
+    """The properties of a running head or a page number that are the same on all of its pages.
 
     Attributes:
-        text: Its text without the page number; "" for a page number alone.
-        edge: 1 at the top of pages, -1 at the bottom. 0 for a page number alone, which is often at
-            the other edge on the first page of a chapter.
+        text: The text without the page number; "" for a page number alone.
+        edge: 1 at the top of pages, -1 at the bottom. 0 for a page number alone, which often moves
+            to the other edge on the first page of a chapter.
         offset: The page number minus the page index; None without a page number.
         is_ambiguous: Whether the number may be part of a heading, such as `Exercise 3`.
     """
@@ -111,8 +111,8 @@ def _find_running_heads(pages: Sequence[list[str]]) -> dict[_RunningHead, _Occur
     for head, indexes in indexes_by_head.items():
         all_series = list(_find_series(head, indexes, len(pages)))
         if head.text and head.offset is not None and not head.is_ambiguous:
-            # The head of a short chapter is rare, but the page numbers beside it continue those of
-            # the other chapters.
+            # The head of a short chapter is rare, but the page numbers beside it continue the
+            # numbers of other chapters.
             numbered_pages = numbered_pages_by_offset[head.offset]
             numbered = [index for index in indexes if index in numbered_pages]
             if len(numbered) > 1:
@@ -143,10 +143,10 @@ def _find_candidates(lines: list[str], index: int) -> set[_RunningHead]:
 
 
 def _parse_line(line: str, edge: int, index: int) -> Iterator[_RunningHead]:
-    """Yield what a line may be: a page number, or a running head with or without one.
+    """Yield the possible readings of a line: a page number, or a head with or without a number.
 
-    The page number is the whole line, or the first or the last number in it: `- 3 -`, `12 Sails`,
-    `Sails | Page 3 of 90`.
+    The page number is the whole line, or the first or the last number in the line: `- 3 -`,
+    `12 Sails`, `Sails | Page 3 of 90`.
     """
     if len(line) > _MAX_LENGTH:
         return
@@ -174,7 +174,7 @@ def _find_series(
     """Yield each series of pages on which a line repeats often enough to be a running head.
 
     An ambiguous line must be on left-hand pages only, or on right-hand pages only. Its numbers then
-    rise by two, unlike those of exercises.
+    rise by two, unlike the numbers of exercises.
 
     Args:
         head: The line, as a possible running head.
@@ -206,7 +206,7 @@ def _split_runs(indexes: Sequence[int], stride: int) -> list[list[int]]:
 def _trim(
     lines: list[str], edge: int, index: int, heads: Mapping[_RunningHead, _Occurrences]
 ) -> list[str]:
-    """Remove the running heads at one edge of a page: the top (1) or the bottom (-1)."""
+    """Remove the running heads at the top (`edge` 1) or the bottom (-1) of a page."""
     rest = lines[::edge]
     kept: list[str] = []
     for _ in range(_EDGE_LINES):

@@ -1,7 +1,7 @@
-"""Readwise's own CSV export, from readwise.io/export: each row is a highlight, each book a source.
+"""Reads the CSV export from readwise.io/export: each row is a highlight, and each book a source.
 
-The export has no ids. A book's id is a hash of title and author: the same in a later export, but
-different from the book's id in the API.
+The export has no ids. A book's id is a hash of its title and author. It is the same in a later
+export, but differs from the book's id in the API.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ COLUMNS: Final = (
     BOOK_TAGS,
 )
 _REST: Final = ""
-"""The name given to the cells beyond the last column of the header."""
+"""The key under which a row's cells beyond the last column of the header are stored."""
 _OTHER: Final = "is not Readwise's CSV export, whose columns are {}: convert it to .md or .jsonl"
 _CUT_OFF: Final = "unexpected end of data"
 """The message of the csv module for a file that ends within quotes."""
@@ -91,7 +91,7 @@ def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the books of a file, in the order of their first rows.
 
     Raises:
-        Unreadable: It has other columns, or is cut off.
+        Unreadable: The file has other columns, or is cut off.
     """
     text, encoding_warnings = read_any_text(file.path, MAX_BYTES)
     books: dict[str, list[Row]] = defaultdict(list)

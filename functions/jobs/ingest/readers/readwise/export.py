@@ -1,11 +1,13 @@
-"""Readwise exports: an answer of `GET /api/v2/export/`, or the list of books from all pages.
+"""Reads Readwise exports: a response of `GET /api/v2/export/`, or the list of books from all pages.
 
-The fields are those of https://readwise.io/api_deets (Highlight EXPORT). A book is a source and
-each of its highlights a section, whether it comes from a file or from Readwise itself. A note about
-the whole book and its summary are sections before them, with the date of the earliest highlight and
-without a link. Files must be whole exports: one made with `updatedAfter` has only the changed
-highlights, and the others would look deleted, as would the other books if it replaces an earlier
-file.
+https://readwise.io/api_deets (Highlight EXPORT) describes the fields. A book becomes a source, and
+each highlight a section, whether the book comes from a file or from Readwise itself. A note about
+the whole book and the book's summary become sections before the highlights, with the date of the
+earliest highlight and without a link.
+
+A file must be a whole export. An export with `updatedAfter` contains only the changed highlights:
+the other highlights would look deleted, and so would the other books if the file replaces an
+earlier one.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     from functions.jobs.ingest.readers.decoding import Fault
 
 MAX_BYTES: Final = 64 * MEGABYTE
-"""Larger files and responses are refused: parsing takes several times their size in memory."""
+"""The maximum size of a file or response. Parsing it takes several times as much memory."""
 BOOK_NOTE_TAG: Final = "book note"
 """The tag of a note about a whole book."""
 SUMMARY_TAG: Final = "summary"
@@ -69,7 +71,7 @@ _TO_KINDLE: Final = "https://readwise.io/to_kindle?"
 
 
 class Highlight(ExternalModel):
-    """A highlighted passage, and the note of the reader."""
+    """A highlighted passage with the reader's note."""
 
     id: int = 0
     text: Block = ""
@@ -125,10 +127,10 @@ _UNUSED_HIGHLIGHT_FIELDS: Final = {"book_id", "color", "created_at", "updated_at
 
 
 def read_records(file: SourceFile) -> Iterator[Record]:
-    """Yield the books of a file with a list of books, or an object with such a list as `results`.
+    """Yield the books of a file: a list of books, or an object with such a list in `results`.
 
     Raises:
-        Unreadable: The file has neither.
+        Unreadable: The file is neither.
     """
     export = parse_json(read_text(file.path, MAX_BYTES))
     books = export.get("results") if isinstance(export, dict) else export
@@ -144,10 +146,10 @@ def read_records(file: SourceFile) -> Iterator[Record]:
 
 
 def is_one_of_several_pages(file: SourceFile) -> bool:
-    """Return whether a file has only a part of the books of an export, as its fields say.
+    """Return whether a file contains only some pages of an export, or cannot be read.
 
-    An answer names the next page, and counts what all pages have. Nothing says that an export was
-    made with `updatedAfter`.
+    A page that is not the last one names the next page. An export with `updatedAfter` cannot be
+    recognized.
     """
     try:
         export = parse_json(read_text(file.path, MAX_BYTES))
@@ -171,7 +173,7 @@ def derive_book_source_id(book_id: str) -> str:
 
 
 def is_book(source_id: str) -> bool:
-    """Return whether a source id is that of a Readwise book."""
+    """Return whether a source id belongs to a Readwise book."""
     return bool(_BOOK.fullmatch(source_id))
 
 
@@ -179,7 +181,7 @@ def parse_source(raw: Any) -> Source:
     """Convert a book to a source; a deleted or emptied book has no sections.
 
     Raises:
-        Unreadable: It does not have the fields of a book.
+        Unreadable: A required field of the book is missing or not valid.
     """
     book, faults = parse_book(raw)
     return make_source(book, warn_of_faults(faults))
@@ -189,7 +191,7 @@ def parse_book(raw: Any) -> tuple[Book, list[Fault]]:
     """Validate a book, and drop the optional fields that are not valid.
 
     Raises:
-        Unreadable: It does not have the fields of a book.
+        Unreadable: A required field of the book is missing or not valid.
     """
     return validate(Book, raw, OPTIONAL_FIELDS)
 
@@ -198,7 +200,7 @@ def make_source(book: Book, warnings: Sequence[str] = ()) -> Source:
     """Make the source of a book.
 
     Raises:
-        Unreadable: It lacks its highlights, or their text.
+        Unreadable: The book lacks its highlights, or all its highlights are empty.
     """
     return Source(
         source_id=derive_book_source_id(book.user_book_id),
@@ -244,7 +246,10 @@ def warn_of_unknown(counts: Mapping[str, int]) -> list[str]:
 
 
 def with_file_warnings(file_warnings: list[str], build: Callable[[], Source]) -> Source:
-    """Build a source; the first that can be built takes over the warnings about its file."""
+    """Build a source, and move the warnings about its file to it.
+
+    The list of warnings is emptied, so that only the first source of a file has them.
+    """
     source = build()
     warnings = (*source.warnings, *file_warnings)
     file_warnings.clear()
@@ -254,10 +259,10 @@ def with_file_warnings(file_warnings: list[str], build: Callable[[], Source]) ->
 def _to_sections(book: Book) -> tuple[Section, ...]:
     """Return the note about the book, its summary, and its highlights in reading order.
 
-    The note and the summary have no dates in the export, and get that of the earliest highlight.
-    Deleted highlights are left out. A source without sections is deleted, so a book that only lacks
-    its highlights, or their text, is an error. A summary, which Reader writes for all it saves, is
-    left out if nothing else is left.
+    The note and the summary have no dates in the export, so they get the earliest highlight's date.
+    Deleted highlights are left out. Saving a source without sections deletes it, so a book that
+    lacks its list of highlights, or the texts of all highlights, is an error. A summary alone does
+    not make a source, because Reader writes one for everything that it saves.
     """
     if book.highlights is None:
         raise Unreadable("has no `highlights`")
@@ -286,7 +291,7 @@ def _reading_order(highlight: Highlight) -> tuple[float, int]:
 
 
 def _to_section(highlight: Highlight, book: Book) -> Section:
-    """Return the highlighted text and the note of the reader; both can be searched."""
+    """Return a section of the highlighted text and the reader's note, so that both are searched."""
     locator = _to_locator(highlight, book)
     favorite = (FAVORITE_TAG,) if highlight.is_favorite else ()
     former_note = f"Note: {highlight.note}" if highlight.note else ""
@@ -306,7 +311,7 @@ def _join_paragraphs(*texts: str) -> str:
 
 
 def _to_locator(highlight: Highlight, book: Book) -> Locator | None:
-    """Return where a highlight is, if its location is more than a number for sorting."""
+    """Return a highlight's position; None if its location is only a number for sorting."""
     number = int(highlight.location or 0)
     if not 0 < number < _MAX_LOCATION:
         return None
@@ -324,7 +329,7 @@ def _to_locator(highlight: Highlight, book: Book) -> Locator | None:
 
 
 def _build_reader_url(book: Book, external_id: str | None) -> str | None:
-    """Return the address of a document or a highlight in Reader, by which it has its id."""
+    """Return the URL of a document or a highlight in Reader; None if it is not from Reader."""
     if book.source != "reader" or not _READER_ID.fullmatch(external_id or ""):
         return None
     return f"{_TO_READER}{external_id}"
