@@ -91,7 +91,7 @@ class AppHost:
         Args:
             tool: The tool.
             arguments: Its arguments.
-            options: The host's context and capabilities, and a result in place of the tool's.
+            options: The host's context, a result in place of the tool's, or why it is cancelled.
         """
         resource: dict[str, Any] = await self.run("show", tool, arguments, options)
         return resource

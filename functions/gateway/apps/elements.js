@@ -38,6 +38,35 @@ function makeError(action, error) {
   return make("p", { className: "error", role: "alert" }, message);
 }
 
+function makeStatus(text) {
+  return make("p", { className: "soft", role: "status" }, text);
+}
+
+/** Make the button below a list. `load` adds the page at a cursor, and returns the next cursor. */
+function makePager(label, firstCursor, load) {
+  const pager = make("div", { className: "more" });
+  const offer = (cursor, ...messages) => {
+    const button = cursor ? [makeButton(label, () => loadNext(cursor))] : [];
+    pager.replaceChildren(...messages, ...button);
+  };
+  const loadNext = async (cursor) => {
+    pager.replaceChildren(makeStatus("Loading …"));
+    try {
+      offer(await load(cursor));
+    } catch (error) {
+      offer(cursor, makeError("Loading more", error));
+    }
+  };
+  offer(firstCursor);
+  return pager;
+}
+
+/** Add items to a list, and move the focus to the first of them. */
+function appendAndFocus(list, items) {
+  list.append(...items);
+  items[0]?.querySelector("button")?.focus();
+}
+
 /** Split a text into texts and marked words: those of the query as the passage spells them. */
 function highlight(text, terms) {
   const words = (terms ?? []).filter(Boolean).sort((a, b) => b.length - a.length);

@@ -6,10 +6,9 @@ const FOUND_BY = {
   semantic: "Found by meaning",
 };
 
-const status = make("p", { className: "soft", role: "status" }, "Searching …");
+const status = makeStatus("Searching …");
 const list = make("ol", { className: "hits" });
-const more = make("div", { className: "more" });
-const overview = make("section", {}, status, list, more);
+const overview = make("section", {}, status, list);
 overview.setAttribute("aria-label", "Passages");
 document.querySelector("main").append(overview);
 
@@ -40,21 +39,13 @@ function showHits({ query, matches, results, next_cursor, message }) {
   const weak = "Nothing here is likely to answer this. These are the nearest passages.";
   const title = query ? `Passages for “${query}”` : "Passages, newest first";
   status.textContent = message || (matches ? title : weak);
-  const count = list.children.length;
   list.append(...results.map(makeHit));
-  if (count) list.children[count]?.querySelector("button").focus();
-  more.replaceChildren();
-  if (next_cursor) more.append(makeButton("More passages", () => loadMore(next_cursor)));
-}
-
-async function loadMore(cursor) {
-  more.replaceChildren(make("p", { className: "soft", role: "status" }, "Searching …"));
-  try {
-    showHits(await host.callTool("search_kb", { ...args, cursor }));
-  } catch (error) {
-    more.replaceChildren(makeError("The search", error));
-    more.append(makeButton("Try again", () => loadMore(cursor)));
-  }
+  const pager = makePager("More passages", next_cursor, async (cursor) => {
+    const page = await host.callTool("search_kb", { ...args, cursor });
+    appendAndFocus(list, page.results.map(makeHit));
+    return page.next_cursor;
+  });
+  overview.append(pager);
 }
 
 function makeHit(hit) {

@@ -1,4 +1,4 @@
-// A passage in full, with what one can do about it. It takes the place of the overview.
+// What one opens from the overview of an app, in its place: passages and clusters, one after another.
 
 const UNDOING_TOOLS = ["forget", "save_note"];
 
@@ -6,10 +6,9 @@ class Reader {
   #host;
   #overview;
   #opener = null;
-  #chunkIds = [];
+  #pages = []; // functions that load the elements of a page; the last one is shown
   #view = make("section", { hidden: true });
 
-  /** Read passages that the elements of an overview open. */
   constructor(host, overview) {
     this.#host = host;
     this.#overview = overview;
@@ -21,44 +20,58 @@ class Reader {
     });
   }
 
-  /** Show a passage. */
-  async open(chunkId) {
-    if (!this.#chunkIds.length) this.#opener = document.activeElement;
-    this.#chunkIds.push(chunkId);
-    await this.#show();
+  /** Open a passage. */
+  open(chunkId) {
+    this.#push(async () => {
+      const passage = await this.#host.callTool("get_chunk", { chunk_id: chunkId });
+      return [this.#makeArticle(passage), this.#makeRelated(passage)];
+    });
+  }
+
+  /** Open a cluster: the list of its passages. */
+  openCluster(clusterId) {
+    this.#push(async () => {
+      const args = { cluster_id: clusterId, include_related: false };
+      return this.#makeCluster(await this.#host.callTool("get_cluster", args));
+    });
+  }
+
+  #push(page) {
+    if (!this.#pages.length) this.#opener = document.activeElement;
+    this.#pages.push(page);
+    this.#show();
   }
 
   #goBack() {
-    this.#chunkIds.pop();
-    if (this.#chunkIds.length) return this.#show();
-    this.#view.hidden = true;
-    this.#overview.hidden = false;
-    this.#opener?.focus();
+    this.#pages.pop();
+    if (this.#pages.length) {
+      this.#show();
+    } else {
+      this.#view.hidden = true;
+      this.#overview.hidden = false;
+      this.#opener?.focus();
+    }
   }
 
-  /** Load and show the passage on top, with a notice of what was done to it, if given. */
+  /** Load and show the last page, below a notice of what was done on it, if given. */
   async #show(notice = null) {
-    const chunkId = this.#chunkIds.at(-1);
-    this.#fill(make("p", { className: "soft", role: "status" }, "Reading the passage …"));
+    const page = this.#pages.at(-1);
     this.#overview.hidden = true;
     this.#view.hidden = false;
-    this.#view.querySelector("button").focus();
+    this.#fill(makeStatus("Reading …"));
     let parts;
     try {
-      const passage = await this.#host.callTool("get_chunk", { chunk_id: chunkId });
-      parts = [notice, this.#makeArticle(passage), this.#makeRelated(passage)];
+      parts = await page();
     } catch (error) {
-      parts = [notice, makeError("Reading the passage", error)];
+      parts = [makeError("Reading this", error), makeButton("Try again", () => this.#show(notice))];
     }
-    if (chunkId === this.#chunkIds.at(-1)) this.#fill(...parts);
+    if (page === this.#pages.at(-1)) this.#fill(notice, ...parts);
   }
 
   #fill(...parts) {
-    const hadFocus = this.#view.contains(document.activeElement);
-    this.#view.replaceChildren();
     const back = makeButton("Back", () => this.#goBack());
-    this.#view.append(...[back, ...parts].filter(Boolean));
-    if (hadFocus) back.focus();
+    this.#view.replaceChildren(...[back, ...parts].filter(Boolean));
+    back.focus();
   }
 
   #makeArticle(passage) {
@@ -115,22 +128,23 @@ class Reader {
 
   #makeNoteForm({ chunk_id }) {
     const text = make("textarea", { id: "note", rows: 4, maxLength: 8000, required: true });
-    const button = make("button", { className: "allow" }, "Save the note");
     const label = make("label", { htmlFor: "note" }, "Your thought about this passage");
-    const form = make("form", {}, label, text, button);
     const key = makeKey();
-    form.onsubmit = async (event) => {
-      event.preventDefault();
+    const save = async () => {
+      if (!text.reportValidity()) return;
       form.querySelector(".error")?.remove();
       button.disabled = true;
       const args = { text: text.value, chunk_id, idempotency_key: key };
       try {
-        await this.#show(this.#makeNotice(await this.#host.callTool("save_note", args)));
+        this.#show(this.#makeNotice(await this.#host.callTool("save_note", args)));
       } catch (error) {
         form.append(makeError("Saving the note", error));
         button.disabled = false;
       }
     };
+    // Clients need not let their frames submit forms.
+    const button = makeButton("Save the note", save, "allow");
+    const form = make("form", {}, label, text, button);
     return make("details", {}, make("summary", {}, "Add a note"), form);
   }
 
@@ -144,7 +158,7 @@ class Reader {
       button.disabled = true;
       try {
         await this.#host.callTool(undo.tool, { ...undo.arguments, idempotency_key: makeKey() });
-        await this.#show(make("p", { className: "notice", role: "status" }, "The note is gone."));
+        this.#show(make("p", { className: "notice", role: "status" }, "The note is gone."));
       } catch (error) {
         notice.append(makeError("Undoing", error));
         button.disabled = false;
@@ -155,15 +169,7 @@ class Reader {
   }
 
   #makeRelated({ cluster, related_chunks, notes }) {
-    const related = related_chunks.map(({ chunk_id, title, snippet }) =>
-      make(
-        "li",
-        { className: "row" },
-        makeButton(title, () => this.open(chunk_id), "link row-title"),
-        make("p", { className: "text small" }, snippet),
-      ),
-    );
-    const noteRows = notes.map(({ title, text, date }) =>
+    const noteRows = (notes ?? []).map(({ title, text, date }) =>
       make(
         "li",
         { className: "row" },
@@ -174,13 +180,41 @@ class Reader {
     );
     const makeList = (heading, rows) =>
       rows.length ? [make("h2", {}, heading), make("ul", { className: "rows" }, rows)] : [];
-    const clusterName = cluster?.cluster_name;
     return makeFilled(
       "aside",
       {},
       makeList("Notes", noteRows),
-      clusterName ? [make("h2", {}, "Cluster"), make("p", {}, clusterName)] : [],
-      makeList("Related passages", related),
+      makeList("Cluster", this.#makeClusterRows(cluster)),
+      makeList("Related passages", (related_chunks ?? []).map((chunk) => this.#makeRow(chunk))),
     );
+  }
+
+  #makeClusterRows(cluster) {
+    const clusterId = cluster?.cluster_id?.[0];
+    if (!clusterId) return [];
+    const name = cluster.cluster_name ?? clusterId;
+    const button = makeButton(name, () => this.openCluster(clusterId), "row-title");
+    return [make("li", { className: "row" }, button)];
+  }
+
+  #makeRow({ chunk_id, title, snippet }) {
+    return make(
+      "li",
+      { className: "row" },
+      makeButton(title, () => this.open(chunk_id), "row-title"),
+      make("p", { className: "text small" }, snippet),
+    );
+  }
+
+  #makeCluster({ cluster_id, name, description, size, members, next_cursor }) {
+    const list = make("ul", { className: "rows" }, members.map((chunk) => this.#makeRow(chunk)));
+    const pager = makePager("More passages", next_cursor, async (cursor) => {
+      const args = { cluster_id, cursor, include_related: false };
+      const page = await this.#host.callTool("get_cluster", args);
+      appendAndFocus(list, page.members.map((chunk) => this.#makeRow(chunk)));
+      return page.next_cursor;
+    });
+    const count = `${size.toLocaleString(this.#host.locale)} passages, the newest first`;
+    return [make("h1", {}, name), makeMeta([count]), makeFilled("p", {}, description), list, pager];
   }
 }
