@@ -13,6 +13,7 @@ import pytest
 from shared.core.caller import Role
 from tests.e2e.access.conftest import CLOUD, in_access, key_maker
 from tests.e2e.test_console_in_a_browser import HOSTILE, WIDE
+from tests.support.accessibility import find_violations
 from tests.support.app_host import AppHost, serve_host
 from tests.support.gateway_process import INLINE, run_gateway
 from tests.support.knowledge import BAKING, SAILING, fill_project
@@ -87,8 +88,8 @@ async def chat(local_embedder: LocalEmbedder, log: Path) -> AsyncIterator[Chat]:
 
 def requests_of_the_app(browser: Browser, chat: Chat) -> list[str]:
     """Return the addresses that neither the host page nor its client asks for."""
-    known = (f"{chat.origin}/", chat.endpoint, "about:srcdoc")
-    return [url for url in browser.requests if not url.startswith(known)]
+    other_addresses = (f"{chat.origin}/", chat.endpoint, "about:srcdoc")
+    return [url for url in browser.requests if not url.startswith(other_addresses)]
 
 
 @pytest.mark.parametrize(("mode", "complaints"), [("auto", 0), ("legacy", 1)])
@@ -130,6 +131,7 @@ async def test_one_reads_a_hit_notes_a_thought_and_opens_the_origin(
     assert await host.read("opened") == ["https://example.com/bread"]
     [message] = await host.read("sent")
     assert chunk_id in message["content"][0]["text"]
+    assert "Bread at Home" not in message["content"][0]["text"]
     await host.run("tearDown")
     assert set(await host.assert_messages_match_the_schemas()) >= {
         *("ui/initialize", "ui/notifications/initialized", "ui/notifications/size-changed"),
@@ -302,6 +304,20 @@ async def test_no_app_scrolls_sideways_or_in_itself(
         await host.app.get_by_role("article").wait_for()
         await host.app.get_by_text("Add a note").click()
         await assert_fits(host)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_axe_finds_nothing(
+    browser: Browser, chat: Chat, axe: str, theme: Literal["light", "dark"]
+) -> None:
+    host = await chat.open(browser)
+    await host.show("search_kb", QUESTION, hostContext={"theme": theme})
+    await host.app.locator(".hit").first.wait_for()
+    assert await find_violations(browser.page.frames[1], axe) == []
+    await host.app.locator(".hit button").first.click()
+    await host.app.get_by_role("article").wait_for()
+    await host.app.get_by_text("Add a note").click()
+    assert await find_violations(browser.page.frames[1], axe) == []
 
 
 async def assert_fits(host: AppHost) -> None:

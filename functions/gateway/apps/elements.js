@@ -15,6 +15,14 @@ function makeFilled(tag, properties, ...children) {
   return element.hasChildNodes() ? element : null;
 }
 
+/** Make what an app shows first, and put it on the page. */
+function makeOverview(title, ...children) {
+  const overview = make("section", {}, make("h1", { className: "hidden" }, title), children);
+  overview.setAttribute("aria-label", title);
+  document.querySelector("main").append(overview);
+  return overview;
+}
+
 function makeButton(label, onclick, className = "small") {
   return make("button", { type: "button", className, onclick }, label);
 }

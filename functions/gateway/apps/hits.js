@@ -8,9 +8,7 @@ const FOUND_BY = {
 
 const status = makeStatus("Searching …");
 const list = make("ol", { className: "hits" });
-const overview = make("section", {}, status, list);
-overview.setAttribute("aria-label", "Passages");
-document.querySelector("main").append(overview);
+const overview = makeOverview("Passages", status, list);
 
 let args = {};
 let isAnswered = false;

@@ -14,7 +14,10 @@ const darkRules = [...document.styleSheets[0].cssRules].filter(
   (rule) => rule instanceof CSSMediaRule && rule.media.mediaText.includes("prefers-color-scheme"),
 );
 
-/** A connection to the client. It calls `onInput`, `onResult` and `onCancelled` for the tool call. */
+/**
+ * A connection to the client. It calls `onInput`, `onResult` and `onCancelled` for the tool call, and
+ * `onThemeChange`, if given.
+ */
 class Host {
   #listeners;
   #capabilities = {};
@@ -138,6 +141,7 @@ class Host {
     document.body.style.fontFamily = variables["--font-sans"] ?? "";
     const { top = 0, right = 0, bottom = 0, left = 0 } = safeAreaInsets ?? {};
     document.body.style.padding = `${top}px ${right}px ${bottom}px ${left}px`;
+    this.#listeners.onThemeChange?.();
   }
 
   #reportSize() {

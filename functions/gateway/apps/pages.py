@@ -11,9 +11,16 @@ from pathlib import Path
 from typing import Final
 
 _FOLDER: Final = Path(__file__).parent
-_STYLES: Final = ("../oauth/page.css", "../console/static/console.css", "app.css")
-"""The look of the sign-in pages and of the console, whose files are in the gateway's bundle."""
-_SHARED_SCRIPTS: Final = ("host.js", "elements.js", "reader.js")
+_CONSOLE: Final = _FOLDER.parent / "console"
+"""The console's folder, which is in the gateway's bundle as well."""
+_STYLES: Final = (
+    _FOLDER.parent / "oauth" / "page.css",
+    _CONSOLE / "static" / "console.css",
+    _FOLDER / "app.css",
+)
+_SCRIPTS: Final = tuple(_FOLDER / name for name in ("host.js", "elements.js", "reader.js"))
+_MAP: Final = "map"
+"""This app shows the console's map."""
 _PAGE: Final = """<!doctype html>
 <html lang="en">
 <head>
@@ -25,7 +32,9 @@ _PAGE: Final = """<!doctype html>
 </style>
 </head>
 <body class="console app">
-<main></main>
+<main>
+{body}
+</main>
 <script type="module">
 {script}
 </script>
@@ -37,10 +46,22 @@ _PAGE: Final = """<!doctype html>
 @cache
 def app_page(app: str) -> str:
     """Return the page of an app, whose script has its name. All scripts share one scope."""
-    scripts = [_read(name) for name in (*_SHARED_SCRIPTS, f"{app}.js")]
-    styles = [_read(name) for name in _STYLES]
-    return _PAGE.format(style="\n".join(styles), script="\n".join(scripts))
+    styles, scripts, body = [*_STYLES], [*_SCRIPTS, _FOLDER / f"{app}.js"], ""
+    if app == _MAP:
+        styles.insert(-1, _CONSOLE / "static" / "map.css")
+        scripts.insert(-1, _CONSOLE / "static" / "map.js")
+        body = _render_map()
+    return _PAGE.format(style=_join_texts(styles), body=body, script=_join_texts(scripts))
 
 
-def _read(name: str) -> str:
-    return (_FOLDER / name).read_text("utf-8")
+def _render_map() -> str:
+    """Return the console's element for a map."""
+    from jinja2 import Environment, FileSystemLoader
+
+    templates = Environment(loader=FileSystemLoader(_CONSOLE / "templates"), autoescape=True)
+    call = '{% from "map_parts.html" import passage_map %}{{ passage_map() }}'
+    return templates.from_string(call).render()
+
+
+def _join_texts(paths: list[Path]) -> str:
+    return "\n".join(path.read_text("utf-8") for path in paths)
