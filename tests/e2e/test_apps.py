@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SETTINGS: Final = {"mimeTypes": [MIME_TYPE]}
 APPS: Final = {
-    "get_map": {"resourceUri": "ui://carrel/map", "visibility": ["app"]},
+    "get_map": {"visibility": ["app"]},
     "list_clusters": {"resourceUri": "ui://carrel/map"},
     "search_kb": {"resourceUri": "ui://carrel/hits"},
 }

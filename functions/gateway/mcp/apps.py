@@ -75,11 +75,12 @@ def recall_capabilities(headers: Mapping[str, str]) -> dict[str, Any] | None:
 
 
 def tool_meta(tool: Declaration) -> dict[str, Any] | None:
-    """Return the `_meta` that names the app of a tool. Models do not see an internal tool."""
+    """Return the `_meta` that names the app of a tool, or that only its app may call the tool."""
     if tool.app is None:
         return None
-    visibility = {"visibility": ["app"]} if tool.internal else {}
-    return {"ui": {"resourceUri": f"{_URI_PREFIX}{tool.app}", **visibility}}
+    if tool.internal:
+        return {"ui": {"visibility": ["app"]}}
+    return {"ui": {"resourceUri": f"{_URI_PREFIX}{tool.app}"}}
 
 
 def parse_app_uri(uri: str) -> str | None:

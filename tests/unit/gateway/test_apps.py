@@ -101,7 +101,7 @@ async def test_a_client_that_declares_the_extension_gets_apps(version: str) -> N
     assert list(capabilities["extensions"]) == [apps.EXTENSION]
     tools = (await client.post("tools/list")).json()["result"]["tools"]
     assert {tool["name"]: tool.get("_meta") for tool in tools} == {
-        "draw_shelves": {"ui": {"resourceUri": "ui://carrel/hits", "visibility": ["app"]}},
+        "draw_shelves": {"ui": {"visibility": ["app"]}},
         "get_book": None,
         "search_books": {"ui": {"resourceUri": "ui://carrel/hits"}},
     }
