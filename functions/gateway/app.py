@@ -147,7 +147,7 @@ def _guard_endpoint(endpoint: ASGIApp, access: Access) -> ASGIApp:
         allow_origins=access.settings.allowed_origins,
         allow_methods=["POST"],
         allow_headers=["*"],
-        expose_headers=["www-authenticate", "retry-after"],
+        expose_headers=["www-authenticate", "retry-after", "mcp-session-id"],
     )
 
 

@@ -45,6 +45,7 @@ class Declaration(BaseModel):
     envelope: Envelope | None = None
     resource: ResourceTemplate | None = None
     links: Links | None = None
+    app: str | None = None
     internal: bool = False
     completes: list[str] = []
 
@@ -52,8 +53,12 @@ class Declaration(BaseModel):
         """Return whether this caller may call the tool."""
         return caller.may_call(self.tier, self.scope, self.role)
 
-    def to_mcp(self) -> types.Tool:
-        """Convert the declaration to MCP's format."""
+    def is_for_clients(self, *, with_apps: bool) -> bool:
+        """Return whether clients may call the tool: an internal one only if they show its app."""
+        return not self.internal or (with_apps and self.app is not None)
+
+    def to_mcp(self, meta: dict[str, Any] | None = None) -> types.Tool:
+        """Convert the declaration to MCP's format, with this `_meta`."""
         return types.Tool(
             name=self.name,
             title=self.title,
@@ -66,6 +71,7 @@ class Declaration(BaseModel):
                 idempotent_hint=self.idempotent or self.effect is Effect.READ,
                 open_world_hint=False,
             ),
+            _meta=meta,
         )
 
 
@@ -150,19 +156,30 @@ class Catalog:
         """Return whether a text names no tool that is not offered here."""
         return self.removed_names.isdisjoint(_WORD.findall(text))
 
-    def tools_for(self, caller: Caller) -> list[Declaration]:
-        """Return the tools that this caller may call."""
-        return [tool for tool in self._list_allowed(caller) if not tool.internal]
+    def tools_for(self, caller: Caller, *, with_apps: bool = False) -> list[Declaration]:
+        """Return the tools that this caller may call, with those of apps if its client has them."""
+        allowed = self._list_allowed(caller)
+        return [tool for tool in allowed if tool.is_for_clients(with_apps=with_apps)]
 
     def find_forbidden(self, name: str, caller: Caller) -> Declaration | None:
         """Find the tool with this name, if the caller lacks the rights to call it."""
         tool = self._by_name.get(name)
         return tool if tool and not tool.internal and not tool.is_open_to(caller) else None
 
-    def get(self, name: str, caller: Caller) -> Declaration | None:
+    def get(self, name: str, caller: Caller, *, with_apps: bool = False) -> Declaration | None:
         """Find the tool with this name, if the caller may call it."""
         tool = self._by_name.get(name)
-        return tool if tool and not tool.internal and tool.is_open_to(caller) else None
+        is_callable = tool and tool.is_for_clients(with_apps=with_apps) and tool.is_open_to(caller)
+        return tool if is_callable else None
+
+    @property
+    def has_apps(self) -> bool:
+        """Whether any tool has an app."""
+        return any(tool.app for tool in self._by_name.values())
+
+    def apps_for(self, caller: Caller) -> set[str]:
+        """Return the names of the apps of the tools that this caller may call."""
+        return {tool.app for tool in self._list_allowed(caller) if tool.app}
 
     def find_for_page(self, name: str, caller: Caller) -> Declaration | None:
         """Find the tool with this name, also an internal one, if the caller may call it."""

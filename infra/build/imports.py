@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FIRST_PARTY: Final = ("functions", "shared")
 DATA_FILES: Final = {
+    "functions.gateway.apps.pages": ("*.css", "*.js"),
     "functions.gateway.catalog": ("catalog.json",),
     "functions.gateway.console.rendering": ("static/*", "templates/*"),
     "functions.gateway.oauth.consent_page": ("*.css", "*.html"),

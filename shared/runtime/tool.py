@@ -121,7 +121,9 @@ class Tool(Generic[ArgumentsT, ResultT]):
         envelope: The shape of its family's answers, if that is not the bare result.
         resource: Its answer as a resource, if it is one.
         links: The part of its result that links to resources, if there is one.
-        internal: Whether only the gateway may call it; clients do not see it.
+        app: The app that shows its answer to people in clients with MCP Apps: a script in
+            `functions/gateway/apps`. Of an internal tool, the app that may call it.
+        internal: Whether only the gateway and its app may call it; models do not see it.
         completes: The kinds of names that it completes. Such a tool takes `kind` and `prefix`, and
             returns `names`, each with `name` and `id`, and their `total`.
         capabilities: The external services that it uses.
@@ -148,6 +150,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
     envelope: Envelope | None = None
     resource: ResourceTemplate | None = None
     links: Links | None = None
+    app: str | None = None
     internal: bool = False
     completes: tuple[str, ...] = ()
     capabilities: frozenset[Capability] = frozenset()
@@ -185,6 +188,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
             "envelope": self.envelope and asdict(self.envelope),
             "resource": self.resource and asdict(self.resource),
             "links": self.links and asdict(self.links),
+            "app": self.app,
             "internal": self.internal,
             "completes": list(self.completes),
         }

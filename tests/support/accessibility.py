@@ -10,7 +10,7 @@ import pytest
 from tests.support.npm import NotInstalled, installed
 
 if TYPE_CHECKING:
-    from playwright.async_api import Page
+    from playwright.async_api import Frame, Page
 
 _PACKAGE: Final = Path(__file__).with_name("axe")
 _SCRIPT: Final = """async () => (await axe.run()).violations.map(
@@ -27,7 +27,7 @@ def axe() -> str:
     return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
 
-async def find_violations(page: Page, axe: str) -> list[Any]:
+async def find_violations(page: Page | Frame, axe: str) -> list[Any]:
     """Return the rule, the impact and the elements of each problem of a page."""
     await page.evaluate(axe)
     violations: list[Any] = await page.evaluate(_SCRIPT)

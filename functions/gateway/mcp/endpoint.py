@@ -51,6 +51,7 @@ from starlette.responses import Response
 
 from functions.gateway.calls.arguments import MAX_DEPTH
 from functions.gateway.http_errors import json_rpc_error
+from functions.gateway.mcp.apps import make_session_headers, recall_capabilities
 from shared.core.errors import InvalidInput
 from shared.runtime.invocation import MAX_REPORTED_PROBLEMS, field_path
 
@@ -103,7 +104,7 @@ _NO_BACK_CHANNEL: Final = TransportContext(kind="streamable-http", can_send_requ
 
 
 class McpEndpoint:
-    """The app that answers posted messages. It has no sessions and no streams."""
+    """The app that answers posted messages. It stores no sessions and has no streams."""
 
     def __init__(self, find_server: FindServer, security: TransportSecuritySettings) -> None:
         """Store how to find the server for a request, and the allowed hosts and origins."""
@@ -140,7 +141,12 @@ class McpEndpoint:
         """Answer a message of a revision up to 2025-11-25. An error has the HTTP status 200."""
         if not isinstance(message, JSONRPCRequest):
             return _accept()
-        return _answer(message.id, await self._run_method(message, request, version, server))
+        capabilities = recall_capabilities(request.headers)
+        outcome = await self._run_method(message, request, version, server, capabilities)
+        response = _answer(message.id, outcome)
+        if message.method == "initialize" and not isinstance(outcome, ErrorData):
+            response.headers.update(make_session_headers(outcome))
+        return response
 
     async def _answer_modern_message(
         self, message: JSONRPCMessage, request: Request, version: str, server: Server[Any]
@@ -158,16 +164,22 @@ class McpEndpoint:
         envelope = classify_inbound_request(body, headers=request.headers)
         if isinstance(envelope, InboundLadderRejection):
             return _reject(message.id, envelope)
-        outcome = await self._run_method(message, request, version, server)
+        capabilities = envelope.client_capabilities
+        outcome = await self._run_method(message, request, version, server, capabilities)
         if isinstance(outcome, ErrorData):
             return _answer(message.id, outcome, ERROR_CODE_HTTP_STATUS.get(outcome.code, 200))
         return _answer(message.id, outcome)
 
     async def _run_method(
-        self, message: JSONRPCRequest, request: Request, version: str, server: Server[Any]
+        self,
+        message: JSONRPCRequest,
+        request: Request,
+        version: str,
+        server: Server[Any],
+        capabilities: dict[str, Any] | None,
     ) -> dict[str, Any] | ErrorData:
-        # No handler asks for the client's name or for what it can do.
-        connection = Connection.from_envelope(version, None, None)
+        # No handler asks for the client's name.
+        connection = Connection.from_envelope(version, None, capabilities)
         runner = ServerRunner(server, connection, lifespan_state=None)
         context = _RequestContext(message.id, ServerMessageMetadata(request_context=request))
         try:

@@ -12,6 +12,7 @@ from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
+from functions.gateway.mcp.apps import advertise_apps
 from functions.gateway.mcp.completion import Completions
 from functions.gateway.mcp.prompt_texts import PROMPTS
 from functions.gateway.mcp.prompts import Prompts
@@ -107,7 +108,10 @@ def mcp_server(
         on_completion=_log_faults(Completions(catalog, pipeline, prompt_handlers).complete),
     )
     spans = RequestSpans(tools.names, [prompt.name for prompt in prompts])
-    server.middleware[:] = [spans] if telemetry.is_on() else []
+    server.middleware[:] = [
+        *([spans] if telemetry.is_on() else []),
+        *([advertise_apps] if catalog.has_apps else []),
+    ]
     return server
 
 

@@ -100,6 +100,7 @@ def test_a_declaration_has_all_but_the_handler() -> None:
         "envelope": None,
         "resource": None,
         "links": None,
+        "app": None,
         "internal": False,
         "completes": [],
     }

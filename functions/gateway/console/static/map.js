@@ -227,6 +227,12 @@ class PassageMap {
     this.#draw();
   }
 
+  /** Read the colours of the style sheet again. */
+  refreshColours() {
+    this.#theme = null;
+    this.#draw();
+  }
+
   /** Zoom in or out around a position on the canvas, in CSS pixels; its middle by default. */
   zoomBy(factor, { x = this.#width / 2, y = this.#height / 2, glides = true } = {}) {
     const from = this.#glide?.to ?? this.#view;
@@ -748,10 +754,7 @@ class PassageMap {
       this.#host.open(this.#data.chunk_ids[this.#described], false);
     });
     for (const query of [PassageMap.#darkScheme, PassageMap.#forcedColours]) {
-      query.addEventListener("change", () => {
-        this.#theme = null;
-        this.#draw();
-      });
+      query.addEventListener("change", () => this.refreshColours());
     }
     new ResizeObserver(([{ contentRect }]) => {
       [this.#width, this.#height] = [contentRect.width, contentRect.height];

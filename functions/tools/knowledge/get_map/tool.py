@@ -114,12 +114,13 @@ TOOL = Tool(
     title="Get the map",
     description=(
         "Get a map of the knowledge base: a point for each passage, and the clusters. The console"
-        " draws it; models do not call it."
+        " and the app of list_clusters draw it; models do not call it."
     ),
     input=In,
     output=Out,
     run=get_map,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
+    app="map",
     internal=True,
 )

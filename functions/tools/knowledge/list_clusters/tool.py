@@ -75,4 +75,5 @@ TOOL = Tool(
     effect=Effect.READ,
     tier=Tier.PUBLIC,
     links=Links(items="clusters", uri="carrel://cluster/{cluster_id}", name="name", listed=True),
+    app="map",
 )

@@ -220,5 +220,6 @@ TOOL = Tool(
     effect=Effect.READ,
     tier=Tier.PUBLIC,
     links=Links(items="results", uri="carrel://chunk/{chunk_id}", name="title"),
+    app="hits",
     capabilities=frozenset({Capability.EMBEDDING}),
 )

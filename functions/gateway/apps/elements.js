@@ -1,0 +1,114 @@
+// Elements from texts that nobody has checked: a text becomes a text node, whatever it contains.
+
+const MAX_HIGHLIGHTED_TERMS = 50;
+
+/** Make an element. Children are elements and texts; null and undefined are left out. */
+function make(tag, properties, ...children) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children.flat().filter((child) => child != null));
+  return element;
+}
+
+/** Make an element, unless it would be empty. */
+function makeFilled(tag, properties, ...children) {
+  const element = make(tag, properties, ...children);
+  return element.hasChildNodes() ? element : null;
+}
+
+/** Make what an app shows first, and put it on the page. */
+function makeOverview(title, ...children) {
+  const overview = make("section", {}, make("h1", { className: "hidden" }, title), children);
+  overview.setAttribute("aria-label", title);
+  document.querySelector("main").append(overview);
+  return overview;
+}
+
+function makeButton(label, onclick, className = "small") {
+  return make("button", { type: "button", className, onclick }, label);
+}
+
+/** Make the line of facts about a passage. */
+function makeMeta(facts) {
+  const spans = facts.filter(Boolean).map((fact) => make("span", {}, fact));
+  return makeFilled("p", { className: "soft meta" }, spans);
+}
+
+function makeTags(names) {
+  const items = (names ?? []).map((name) => make("li", {}, make("span", { className: "tag" }, name)));
+  const list = makeFilled("ul", { className: "tags" }, items);
+  list?.setAttribute("aria-label", "Tags");
+  return list;
+}
+
+/** Make the message that something failed, with what to do. */
+function makeError(action, error) {
+  const message = `${action} did not work: ${error.message}`;
+  return make("p", { className: "error", role: "alert" }, message);
+}
+
+function makeStatus(text) {
+  return make("p", { className: "soft", role: "status" }, text);
+}
+
+/** Make the button below a list. `load` adds the page at a cursor, and returns the next cursor. */
+function makePager(label, firstCursor, load) {
+  const pager = make("div", { className: "more" });
+  const offer = (cursor, ...messages) => {
+    const button = cursor ? [makeButton(label, () => loadNext(cursor))] : [];
+    pager.replaceChildren(...messages, ...button);
+  };
+  const loadNext = async (cursor) => {
+    pager.replaceChildren(makeStatus("Loading …"));
+    try {
+      offer(await load(cursor));
+    } catch (error) {
+      offer(cursor, makeError("Loading more", error));
+    }
+  };
+  offer(firstCursor);
+  return pager;
+}
+
+/** Add items to a list, and move the focus to the first of them. */
+function appendAndFocus(list, items) {
+  list.append(...items);
+  items[0]?.querySelector("button")?.focus();
+}
+
+/** Split a text into texts and marked words: those of the query as the passage spells them. */
+function highlight(text, terms) {
+  const words = (terms ?? []).filter(Boolean).sort((a, b) => b.length - a.length);
+  if (!words.length) return [text];
+  const escaped = words.slice(0, MAX_HIGHLIGHTED_TERMS).map((word) => word.replace(/\W/gu, escapeCharacter));
+  const pattern = `(?<![\\p{L}\\p{N}_])(${escaped.join("|")})(?![\\p{L}\\p{N}_])`;
+  const parts = text.split(new RegExp(pattern, "giu"));
+  return parts.map((part, index) => (index % 2 ? make("mark", {}, part) : part));
+}
+
+/** Write a character of a regular expression by its number. */
+function escapeCharacter(character) {
+  return `\\u{${character.codePointAt(0).toString(16)}}`;
+}
+
+/** Return an address if it is one of the web. */
+function parseWebAddress(text) {
+  const url = URL.canParse(text ?? "") ? new URL(text) : null;
+  return ["http:", "https:"].includes(url?.protocol) ? url : null;
+}
+
+/** Say where a passage is in its source. */
+function describePlace({ chapter, page, location }) {
+  const spot = page ? `page ${page}` : location ? `location ${location}` : null;
+  return [chapter, spot].filter(Boolean).join(", ");
+}
+
+function formatDay(date, locale) {
+  const day = new Date(date ?? NaN);
+  if (Number.isNaN(day.valueOf())) return null;
+  return new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeZone: "UTC" }).format(day);
+}
+
+/** Make a key by which a repeated call takes effect once. */
+function makeKey() {
+  return Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(16)).join("-");
+}

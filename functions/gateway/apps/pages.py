@@ -1,0 +1,67 @@
+"""The pages of MCP Apps: one file each, made of the console's style and of scripts.
+
+A page makes no request. It gets all data as messages of the client that shows it, which also calls
+the tools. Texts from tools are untrusted: the scripts write them as text, never as HTML.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+_FOLDER: Final = Path(__file__).parent
+_CONSOLE: Final = _FOLDER.parent / "console"
+"""The console's folder, which is in the gateway's bundle as well."""
+_STYLES: Final = (
+    _FOLDER.parent / "oauth" / "page.css",
+    _CONSOLE / "static" / "console.css",
+    _FOLDER / "app.css",
+)
+_SCRIPTS: Final = tuple(_FOLDER / name for name in ("host.js", "elements.js", "reader.js"))
+_MAP: Final = "map"
+"""This app shows the console's map."""
+_PAGE: Final = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>Carrel</title>
+<style>
+{style}
+</style>
+</head>
+<body class="console app">
+<main>
+{body}
+</main>
+<script type="module">
+{script}
+</script>
+</body>
+</html>
+"""
+
+
+@cache
+def app_page(app: str) -> str:
+    """Return the page of an app, whose script has its name. All scripts share one scope."""
+    styles, scripts, body = [*_STYLES], [*_SCRIPTS, _FOLDER / f"{app}.js"], ""
+    if app == _MAP:
+        styles.insert(-1, _CONSOLE / "static" / "map.css")
+        scripts.insert(-1, _CONSOLE / "static" / "map.js")
+        body = _render_map()
+    return _PAGE.format(style=_join_texts(styles), body=body, script=_join_texts(scripts))
+
+
+def _render_map() -> str:
+    """Return the console's element for a map."""
+    from jinja2 import Environment, FileSystemLoader
+
+    templates = Environment(loader=FileSystemLoader(_CONSOLE / "templates"), autoescape=True)
+    call = '{% from "map_parts.html" import passage_map %}{{ passage_map() }}'
+    return templates.from_string(call).render()
+
+
+def _join_texts(paths: list[Path]) -> str:
+    return "\n".join(path.read_text("utf-8") for path in paths)

@@ -1,0 +1,331 @@
+"""MCP Apps in headless Chromium, in a page that is the host: the official client and bridge."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+from shared.core.caller import Role
+from tests.e2e.access.conftest import CLOUD, in_access, key_maker
+from tests.e2e.test_console_in_a_browser import HOSTILE, WIDE
+from tests.support.accessibility import find_violations
+from tests.support.app_host import AppHost, serve_host
+from tests.support.gateway_process import INLINE, run_gateway
+from tests.support.knowledge import BAKING, SAILING, fill_project
+from tests.support.mcp_wire import call, post
+from tests.unit.console.test_escaping import PAYLOADS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from shared.ai.local_embedding import LocalEmbedder
+    from tests.support.browser import Browser, Browsers
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+QUESTION = {"query": "how do I keep a starter alive?"}
+STARTER = "A sourdough starter needs flour and water every day, or it starves."
+HOST_COLORS = {
+    "--color-background-primary": "rgb(1, 2, 3)",
+    "--color-background-secondary": "rgb(4, 5, 6)",
+    "--color-text-primary": "rgb(250, 251, 252)",
+    "--color-text-secondary": "rgb(200, 201, 202)",
+    "--color-border-primary": "rgb(100, 101, 102)",
+}
+
+
+@dataclass(frozen=True)
+class Chat:
+    """A gateway that requires sign-in, and the origin of the page that talks to it.
+
+    Attributes:
+        origin: The page's origin.
+        endpoint: The gateway's MCP endpoint.
+        owner_key: The key of the owner.
+        reader_key: The key of a user who may only read.
+    """
+
+    origin: str
+    endpoint: str
+    owner_key: str
+    reader_key: str
+
+    async def open(
+        self, browser: Browser, *, key: str | None = None, mode: str = "auto"
+    ) -> AppHost:
+        """Open the page and connect its client, by default as the owner."""
+        host = await AppHost.open(browser, self.origin)
+        await host.connect(self.endpoint, key or self.owner_key, mode)
+        return host
+
+    def call_tool(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool as the owner, from outside the page."""
+        headers: dict[str, str | None] = {"authorization": f"Bearer {self.owner_key}"}
+        response = post(self.endpoint, call(tool, arguments), headers)
+        result: dict[str, Any] = response.json()["result"]["structuredContent"]
+        return result
+
+
+@pytest.fixture(scope="module")
+async def chat(local_embedder: LocalEmbedder, log: Path) -> AsyncIterator[Chat]:
+    """A gateway with hostile and harmless sources, which allows the page's origin."""
+    project = f"apps-{uuid.uuid4().hex[:16]}"
+    await fill_project(project, local_embedder, BAKING, SAILING, WIDE, HOSTILE)
+    make_key = key_maker(project)
+    owner_key, reader_key = await asyncio.to_thread(lambda: (make_key("ada"), make_key("rob")))
+    in_access(project, lambda store: store.accounts.set_role("ada", Role.OWNER))
+    async with serve_host() as origin:
+        environment = {"GOOGLE_CLOUD_PROJECT": project, "ALLOWED_ORIGINS": json.dumps([origin])}
+        with run_gateway(INLINE, {**CLOUD, **environment}, log) as gateway:
+            yield Chat(origin, gateway.endpoint, owner_key, reader_key)
+
+
+def requests_of_the_app(browser: Browser, chat: Chat) -> list[str]:
+    """Return the addresses that neither the host page nor its client asks for."""
+    other_addresses = (f"{chat.origin}/", chat.endpoint, "about:srcdoc")
+    return [url for url in browser.requests if not url.startswith(other_addresses)]
+
+
+@pytest.mark.parametrize(("mode", "complaints"), [("auto", 0), ("legacy", 1)])
+async def test_one_reads_a_hit_notes_a_thought_and_opens_the_origin(
+    browser: Browser, chat: Chat, mode: str, complaints: int
+) -> None:
+    """Before 2026-07-28, the client also tries to open a stream, which no server here has."""
+    host = await chat.open(browser, mode=mode)
+    resource = await host.show("search_kb", QUESTION)
+    assert len(resource["text"].encode()) < 150_000
+    hit = host.app.locator(".hit").first
+    assert STARTER in await hit.inner_text()
+    assert "Ida Loaf" in await hit.inner_text()
+    assert "Starters, page 12" in await hit.inner_text()
+    assert await hit.locator("mark").all_inner_texts() == ["starter"]
+    assert "Found by meaning and words" in await hit.inner_text()
+    await hit.get_by_role("button", name="Bread at Home").click()
+    article = host.app.get_by_role("article")
+    assert STARTER in await article.inner_text()
+    related = host.app.get_by_role("complementary")
+    assert "Knead the dough" in await related.inner_text()
+
+    await article.get_by_role("button", name="Open at the origin").click()
+    await article.get_by_role("button", name="Discuss in the chat").click()
+    thought = f"Feed it on Sundays, {mode}."
+    await article.get_by_text("Add a note").click()
+    await article.get_by_label("Your thought about this passage").fill(thought)
+    await article.get_by_role("button", name="Save the note").click()
+    await host.app.get_by_text("Saved. The note can be read by").wait_for()
+    assert thought in await related.inner_text()
+    [chunk_id] = set(await find_chunk_ids(host))
+    passage = await asyncio.to_thread(chat.call_tool, "get_chunk", chunk_id=chunk_id)
+    assert [note["text"] for note in passage["notes"]] == [thought]
+    await host.app.get_by_role("button", name="Undo").click()
+    await host.app.get_by_text("The note is gone.").wait_for()
+    passage = await asyncio.to_thread(chat.call_tool, "get_chunk", chunk_id=chunk_id)
+    assert passage["notes"] == []
+
+    assert await host.read("opened") == ["https://example.com/bread"]
+    [message] = await host.read("sent")
+    assert chunk_id in message["content"][0]["text"]
+    assert "Bread at Home" not in message["content"][0]["text"]
+    await host.run("tearDown")
+    assert set(await host.assert_messages_match_the_schemas()) >= {
+        *("ui/initialize", "ui/notifications/initialized", "ui/notifications/size-changed"),
+        *("ui/notifications/tool-input", "ui/notifications/tool-result", "tools/call"),
+        *("ui/open-link", "ui/message", "ui/resource-teardown"),
+    }
+    assert requests_of_the_app(browser, chat) == []
+    assert ["405" in error for error in browser.console_errors] == [True] * complaints
+
+
+async def find_chunk_ids(host: AppHost) -> list[str]:
+    """Return the ids of the passages that the app read."""
+    messages = [record["message"] for record in await host.read("messages")]
+    calls = [message["params"] for message in messages if message.get("method") == "tools/call"]
+    return [params["arguments"]["chunk_id"] for params in calls if params["name"] == "get_chunk"]
+
+
+async def test_keys_lead_to_a_passage_and_back(browser: Browser, chat: Chat) -> None:
+    host = await chat.open(browser)
+    await host.show("search_kb", QUESTION)
+    titles = host.app.locator(".hit button")
+    await titles.first.focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowUp", "Enter"):
+        await browser.page.keyboard.press(key)
+    back = host.app.get_by_role("button", name="Back")
+    await host.app.get_by_role("article").wait_for()
+    assert await back.evaluate("button => button === document.activeElement")
+    await host.app.locator("aside button").first.click()
+    await host.app.get_by_role("article").wait_for()
+    await browser.page.keyboard.press("Escape")
+    await host.app.get_by_role("article").wait_for()
+    await browser.page.keyboard.press("Escape")
+    assert await titles.nth(1).evaluate("title => title === document.activeElement")
+
+
+async def test_more_passages_follow_below(browser: Browser, chat: Chat) -> None:
+    host = await chat.open(browser)
+    await host.show("search_kb", {**QUESTION, "limit": 2})
+    assert await host.app.locator(".hit").count() == 2
+    await host.app.get_by_role("button", name="More passages").click()
+    third = host.app.locator(".hit").nth(2)
+    await third.wait_for()
+    assert await third.locator("button").evaluate("title => title === document.activeElement")
+
+
+async def test_what_the_host_refuses_is_said_in_words(browser: Browser, chat: Chat) -> None:
+    host = await chat.open(browser)
+    await host.show("search_kb", QUESTION)
+    await host.refuse("The user said no.")
+    await host.app.locator(".hit button").first.click()
+    await host.app.get_by_text("Reading this did not work: The user said no.").wait_for()
+    await host.refuse(None)
+    await host.app.get_by_role("button", name="Try again").click()
+    article = host.app.get_by_role("article")
+    await article.get_by_text("Add a note").click()
+    thought = article.get_by_label("Your thought about this passage")
+    await thought.fill("Not lost.")
+    await host.refuse("The user said no.")
+    for button, message in {
+        "Open at the origin": "Opening https://example.com/bread did not work: The user said no.",
+        "Discuss in the chat": "Sending the message did not work: It was refused.",
+        "Save the note": "Saving the note did not work: The user said no.",
+    }.items():
+        await article.get_by_role("button", name=button).click()
+        await article.get_by_text(message).wait_for()
+    assert await thought.input_value() == "Not lost."
+    assert browser.console_errors == []
+
+
+async def test_who_may_not_write_is_told_what_is_missing(browser: Browser, chat: Chat) -> None:
+    host = await chat.open(browser, key=chat.reader_key)
+    await host.show("search_kb", QUESTION)
+    await host.app.locator(".hit button").first.click()
+    await host.app.get_by_text("Add a note").click()
+    await host.app.get_by_label("Your thought about this passage").fill("Mine.")
+    await host.app.get_by_role("button", name="Save the note").click()
+    await host.app.get_by_text("save_note needs the role editor").wait_for()
+
+
+async def test_a_failed_or_cancelled_search_says_so(browser: Browser, chat: Chat) -> None:
+    host = await chat.open(browser)
+    await host.show("search_kb", {"query": "x", "filters": {"period": "never"}})
+    await host.app.get_by_text("The search did not work:").wait_for()
+    await host.show("search_kb", QUESTION, result={"content": [{"type": "text", "text": "Prose."}]})
+    await host.app.get_by_text("The search did not work: Prose.").wait_for()
+    await host.show("search_kb", QUESTION, cancelled="The user stopped it.")
+    await host.app.get_by_text("The search was cancelled: The user stopped it.").wait_for()
+
+
+async def test_nothing_runs_that_a_source_contains(browser: Browser, chat: Chat) -> None:
+    dialogs: list[str] = []
+    browser.page.on("dialog", lambda dialog: dialogs.append(dialog.message))
+    host = await chat.open(browser)
+    await host.show("search_kb", {"query": "a hostile passage", "limit": 50})
+    count = await host.app.locator(".hit").count()
+    assert count >= len(PAYLOADS)
+    for index in range(count):
+        await host.app.locator(".hit button").nth(index).click()
+        article = host.app.get_by_role("article")
+        await article.wait_for()
+        for button in await article.get_by_role("button", name="Open at the origin").all():
+            await button.click()
+        await host.app.get_by_role("button", name="Back").click()
+    elements = host.app.locator("script, a, img, iframe, svg, base, meta[http-equiv]")
+    assert await elements.count() == 2  # the script of the app, and the policy of the host
+    opened = await host.read("opened")
+    assert opened
+    assert {url.partition(":")[0] for url in opened} <= {"http", "https"}
+    assert requests_of_the_app(browser, chat) == []
+    assert (dialogs, browser.console_errors) == ([], [])
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+async def test_nothing_runs_that_a_result_contains(
+    browser: Browser, chat: Chat, payload: str
+) -> None:
+    """Each text of a hit is a payload, as if a tool had been taken over."""
+    names = ("chunk_id", "source_id", "title", "author", "snippet", "chapter", "date", "page")
+    hit: dict[str, Any] = dict.fromkeys(names, payload)
+    hit |= {"tags": [payload], "matched_terms": [payload], "found_by": [payload]}
+    hit |= {"cluster": {"cluster_id": payload, "name": payload}}
+    texts = {"query": payload, "message": payload, "next_cursor": payload}
+    content = {"matches": True, "results": [hit], **texts}
+    result = {"content": [], "structuredContent": content}
+    host = await chat.open(browser)
+    await host.show("search_kb", {"query": payload}, result=result)
+    await host.app.locator(".hit button").click()
+    await host.app.get_by_text("Reading this did not work").wait_for()
+    assert await host.app.locator("script").count() == 1
+    assert requests_of_the_app(browser, chat) == []
+    assert browser.console_errors == []
+
+
+async def read_color(host: AppHost, name: str) -> str:
+    color: str = await host.app.locator("body").evaluate(
+        "(body, name) => getComputedStyle(body)[name]", name
+    )
+    return color
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_the_theme_is_that_of_the_host(
+    browsers: Browsers, chat: Chat, scheme: Literal["light", "dark"]
+) -> None:
+    """The theme of the operating system counts only where the host names none."""
+    light, dark = "rgb(244, 242, 236)", "rgb(18, 22, 20)"
+    async with browsers.window(scheme=scheme) as browser:
+        host = await chat.open(browser)
+        await host.show("search_kb", QUESTION, hostContext={"theme": "dark"})
+        assert await read_color(host, "backgroundColor") == dark
+        await host.run("setContext", {"theme": "light"})
+        await host.app.locator("html[style*=light]").wait_for()
+        assert await read_color(host, "backgroundColor") == light
+        styles = {"variables": {**HOST_COLORS, "--font-sans": "Georgia"}}
+        await host.run("setContext", {"theme": "light", "styles": styles})
+        await host.app.locator("body[style*=Georgia]").wait_for()
+        assert await read_color(host, "backgroundColor") == "rgb(1, 2, 3)"
+        assert await read_color(host, "color") == "rgb(250, 251, 252)"
+
+
+@pytest.mark.parametrize("width", [280, 390, 1024])
+async def test_no_app_scrolls_sideways_or_in_itself(
+    browsers: Browsers, chat: Chat, width: int
+) -> None:
+    async with browsers.window(width=width) as browser:
+        host = await chat.open(browser)
+        await host.show("search_kb", {"query": "a wide passage or a hostile one", "limit": 50})
+        await assert_fits(host)
+        await host.app.get_by_role("button", name="W" * 180).first.click()
+        await host.app.get_by_role("article").wait_for()
+        await host.app.get_by_text("Add a note").click()
+        await assert_fits(host)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_axe_finds_nothing(
+    browser: Browser, chat: Chat, axe: str, theme: Literal["light", "dark"]
+) -> None:
+    host = await chat.open(browser)
+    await host.show("search_kb", QUESTION, hostContext={"theme": theme})
+    await host.app.locator(".hit").first.wait_for()
+    assert await find_violations(browser.page.frames[1], axe) == []
+    await host.app.locator(".hit button").first.click()
+    await host.app.get_by_role("article").wait_for()
+    await host.app.get_by_text("Add a note").click()
+    assert await find_violations(browser.page.frames[1], axe) == []
+
+
+async def assert_fits(host: AppHost) -> None:
+    """Wait until the frame is as high as the page of the app, and check that it is as wide."""
+    page = host.app.locator("html")
+    await host.browser.page.wait_for_function(
+        "() => { const frame = document.querySelector('iframe');"
+        " return messages.at(-1).message.params?.height === frame.clientHeight }"
+    )
+    excess = await page.evaluate("(page) => page.scrollWidth - window.innerWidth")
+    assert excess <= 0

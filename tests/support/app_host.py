@@ -1,0 +1,142 @@
+"""A page that shows MCP Apps as chat clients do, with the official client and the official bridge.
+
+The bridge is the host's part of the npm package `@modelcontextprotocol/ext-apps`. The package also
+has the JSON schemas of its messages, by which every message of both sides is checked.
+"""
+
+from __future__ import annotations
+
+import json
+import mimetypes
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import jsonschema  # type: ignore[import-untyped]  # mcp brings it, without types
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import FileResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from tests.support.npm import NotInstalled, installed
+from tests.support.web_sites import serving
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from playwright.async_api import FrameLocator
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from tests.support.browser import Browser
+
+PACKAGE: Final = Path(__file__).with_name("ext_apps")
+_SCHEMAS: Final = Path("@modelcontextprotocol/ext-apps/dist/src/generated/schema.json")
+_RESULTS: Final = {
+    "ui/initialize": "McpUiInitializeResult",
+    "ui/open-link": "McpUiOpenLinkResult",
+    "ui/message": "McpUiMessageResult",
+    "ui/resource-teardown": "McpUiResourceTeardownResult",
+}
+
+
+@asynccontextmanager
+async def serve_host() -> AsyncIterator[str]:
+    """Serve the page, and yield its origin, which a gateway must allow.
+
+    The test is skipped if the npm packages cannot be installed.
+    """
+    try:
+        modules = installed(PACKAGE) / "node_modules"
+    except NotInstalled as error:
+        pytest.skip(str(error))
+
+    async def answer(_request: Request) -> Response:
+        return FileResponse(PACKAGE / "host.html")
+
+    # A browser runs a module only with the media type of scripts, and Python does not know .mjs.
+    mimetypes.add_type("text/javascript", ".mjs")
+    files = Mount("/npm", StaticFiles(directory=modules, follow_symlink=True))
+    async with serving(lambda _: Starlette(routes=[files, Route("/", answer)])) as origin:
+        yield origin
+
+
+@dataclass
+class AppHost:
+    """The page in a browser window.
+
+    Attributes:
+        browser: The window.
+    """
+
+    browser: Browser
+
+    @classmethod
+    async def open(cls, browser: Browser, origin: str) -> AppHost:
+        """Open the page."""
+        await browser.open(f"{origin}/")
+        await browser.page.locator("html[data-ready]").wait_for(state="attached")
+        return cls(browser)
+
+    async def connect(self, endpoint: str, key: str = "", mode: str = "auto") -> dict[str, Any]:
+        """Connect the client to a gateway; return the capabilities of the server."""
+        capabilities: dict[str, Any] = await self.run("connect", endpoint, key, mode)
+        return capabilities
+
+    async def show(self, tool: str, arguments: dict[str, Any], **options: Any) -> dict[str, Any]:
+        """Call a tool and show its app; return the resource of the app.
+
+        Args:
+            tool: The tool.
+            arguments: Its arguments.
+            options: The host's context, a result in place of the tool's, or why it is cancelled.
+        """
+        resource: dict[str, Any] = await self.run("show", tool, arguments, options)
+        return resource
+
+    async def run(self, function: str, *arguments: Any) -> Any:
+        """Call a function of the page."""
+        script = f"(values) => window.{function}(...values)"
+        return await self.browser.page.evaluate(script, list(arguments))
+
+    async def read(self, name: str) -> Any:
+        """Return a variable of the page: `messages`, `opened` or `sent`."""
+        return await self.browser.page.evaluate(f"window.{name}")
+
+    async def refuse(self, message: str | None) -> None:
+        """Refuse all requests of the app from now on, or none."""
+        await self.browser.page.evaluate("(message) => { window.refusal = message }", message)
+
+    @property
+    def app(self) -> FrameLocator:
+        """The page of the app."""
+        return self.browser.page.frame_locator("iframe")
+
+    async def assert_messages_match_the_schemas(self) -> list[str]:
+        """Check all messages so far, and return the methods of the requests and notifications."""
+        schemas = json.loads((installed(PACKAGE) / "node_modules" / _SCHEMAS).read_text("utf-8"))
+        definitions = {
+            definition["properties"]["method"]["const"]: name
+            for name, definition in schemas["$defs"].items()
+            if "const" in definition.get("properties", {}).get("method", {})
+        }
+        methods = []
+        request_methods = {}
+        for record in await self.read("messages"):
+            message = record["message"]
+            assert message["jsonrpc"] == "2.0"
+            if method := message.get("method"):
+                methods.append(method)
+                request_methods[record["from"], message.get("id")] = method
+                definition = definitions.get(method)
+                assert definition or not method.startswith("ui/"), method
+                content = {name: message[name] for name in ("method", "params")}
+            else:
+                other = {"app": "host", "host": "app"}[record["from"]]
+                definition = _RESULTS.get(request_methods[other, message["id"]])
+                content = message.get("result")
+            if definition and content is not None:
+                jsonschema.validate(content, schemas["$defs"][definition])
+        return methods

@@ -1,0 +1,173 @@
+"""MCP Apps concern only clients that declare the extension, in each revision of the protocol."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from mcp import Client
+from mcp.client.extension import advertise
+from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
+
+from functions.gateway.catalog import Catalog
+from functions.gateway.mcp import apps
+from functions.gateway.mcp.endpoint import McpEndpoint
+from functions.gateway.mcp.selection import SelectedServers
+from functions.gateway.mcp.server import mcp_server
+from tests.support.fake_catalog import FakeDispatcher, make_pipeline, make_server, make_tool
+from tests.support.mcp_wire import ENVELOPE, HANDSHAKE, MODERN, initialize, message
+from tests.unit.gateway.test_endpoint import SECURITY, post_headers, post_to
+
+if TYPE_CHECKING:
+    import httpx2
+
+pytestmark = pytest.mark.anyio
+
+SETTINGS: Final = {"mimeTypes": ["text/plain", apps.MIME_TYPE]}
+CAPABILITIES: Final = {"extensions": {apps.EXTENSION: SETTINGS}}
+SEARCH: Final = make_tool("search_books", app="hits")
+DRAW: Final = make_tool("draw_shelves", app="hits", internal=True)
+PLAIN: Final = make_tool("get_book")
+WITH_APPS: Final = Catalog([SEARCH, DRAW, PLAIN])
+WITHOUT_APPS: Final = Catalog(
+    [SEARCH.model_copy(update={"app": None}), DRAW.model_copy(update={"app": None}), PLAIN]
+)
+DECLARATIONS: Final[dict[str, Any]] = {
+    "no capabilities": {},
+    "another extension": {"extensions": {"com.example/other": SETTINGS}},
+    "other media types": {"extensions": {apps.EXTENSION: {"mimeTypes": ["text/html"]}}},
+    "no media types": {"extensions": {apps.EXTENSION: {}}},
+    "media types of a wrong type": {"extensions": {apps.EXTENSION: {"mimeTypes": 5}}},
+}
+"""What clients declare that show no apps."""
+REQUESTS: Final[dict[str, dict[str, Any]]] = {
+    "tools/list": {},
+    "resources/list": {},
+    "resources/templates/list": {},
+    "resources/read": {"uri": "ui://carrel/hits"},
+    "tools/call": {"name": "draw_shelves", "arguments": {}},
+}
+
+
+class WireClient:
+    """A client that posts messages by hand.
+
+    Attributes:
+        endpoint: The endpoint.
+        greeting: The response to `initialize` or `server/discover`.
+    """
+
+    greeting: httpx2.Response
+
+    def __init__(self, catalog: Catalog, version: str, capabilities: dict[str, Any]) -> None:
+        """Talk to a server of these tools."""
+        server = mcp_server(catalog, make_pipeline(FakeDispatcher(lambda *_: {"shelf": "top"})))
+        self.endpoint = McpEndpoint(lambda _query: server, SECURITY)
+        self._version = version
+        self._capabilities = capabilities
+        self._session: list[tuple[str, str]] = []
+
+    async def connect(self) -> WireClient:
+        """Begin as the revision demands."""
+        if self._version == MODERN:
+            self.greeting = await self.post("server/discover")
+            return self
+        request = initialize(self._version)
+        request["params"]["capabilities"] = self._capabilities
+        self.greeting = await post_to(self.endpoint, request, [])
+        if session_id := self.greeting.headers.get("mcp-session-id"):
+            self._session = [("mcp-session-id", session_id)]
+        return self
+
+    async def post(self, method: str, **params: Any) -> httpx2.Response:
+        """Post a request."""
+        if self._version == MODERN:
+            key = "io.modelcontextprotocol/clientCapabilities"
+            params["_meta"] = ENVELOPE | {key: self._capabilities}
+        body = message(method, **params)
+        headers = [*post_headers(body, self._version), *self._session]
+        return await post_to(self.endpoint, body, headers)
+
+
+def test_the_names_are_those_of_the_sdk() -> None:
+    """The SDK's module would double the time to import the gateway."""
+    assert (apps.EXTENSION, apps.MIME_TYPE) == (EXTENSION_ID, APP_MIME_TYPE)
+
+
+@pytest.mark.parametrize("version", [MODERN, *HANDSHAKE])
+async def test_a_client_that_declares_the_extension_gets_apps(version: str) -> None:
+    client = await WireClient(WITH_APPS, version, CAPABILITIES).connect()
+    capabilities = client.greeting.json()["result"]["capabilities"]
+    assert list(capabilities["extensions"]) == [apps.EXTENSION]
+    tools = (await client.post("tools/list")).json()["result"]["tools"]
+    assert {tool["name"]: tool.get("_meta") for tool in tools} == {
+        "draw_shelves": {"ui": {"visibility": ["app"]}},
+        "get_book": None,
+        "search_books": {"ui": {"resourceUri": "ui://carrel/hits"}},
+    }
+    response = await client.post("resources/read", uri="ui://carrel/hits")
+    [page] = response.json()["result"]["contents"]
+    assert page["uri"] == "ui://carrel/hits"
+    assert page["mimeType"] == apps.MIME_TYPE
+    assert page["text"].startswith("<!doctype html>")
+    assert page["_meta"] == {"ui": {"csp": {}, "prefersBorder": True}}
+    called = await client.post("tools/call", name="draw_shelves", arguments={})
+    assert called.json()["result"]["structuredContent"] == {"shelf": "top"}
+
+
+@pytest.mark.parametrize("version", [MODERN, *HANDSHAKE])
+@pytest.mark.parametrize("declaration", DECLARATIONS)
+async def test_any_other_client_sees_no_difference(version: str, declaration: str) -> None:
+    """Each answer has the same bytes as that of a server without apps."""
+    capabilities = DECLARATIONS[declaration]
+    client = await WireClient(WITH_APPS, version, capabilities).connect()
+    reference = await WireClient(WITHOUT_APPS, version, capabilities).connect()
+    assert client.greeting.content == reference.greeting.content
+    assert client.greeting.headers == reference.greeting.headers
+    for method, params in REQUESTS.items():
+        response = await client.post(method, **params)
+        expected = await reference.post(method, **params)
+        assert (method, response.content) == (method, expected.content)
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+async def test_sessions_differ_but_store_nothing(version: str) -> None:
+    """Each session is served by any instance, so also by one that never saw its handshake."""
+    clients = [await WireClient(WITH_APPS, version, CAPABILITIES).connect() for _ in range(2)]
+    first, second = (client.greeting.headers["mcp-session-id"] for client in clients)
+    assert first != second
+    server = WireClient(WITH_APPS, version, CAPABILITIES)
+    body = message("tools/list")
+    for session_id, count in ((first, 3), (second, 3), ("of-another-server", 2)):
+        headers = [*post_headers(body, version), ("mcp-session-id", session_id)]
+        response = await post_to(server.endpoint, body, headers)
+        assert len(response.json()["result"]["tools"]) == count
+
+
+@pytest.mark.parametrize("mode", [MODERN, "legacy"])
+async def test_a_client_without_http_gets_apps(mode: str) -> None:
+    server = make_server(FakeDispatcher(lambda *_: {}), WITH_APPS)
+    extensions = [advertise(apps.EXTENSION, SETTINGS)]
+    async with Client(server, mode=mode, extensions=extensions) as client:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        await client.read_resource("ui://carrel/hits")
+    async with Client(server, mode=mode) as client:
+        other_names = [tool.name for tool in (await client.list_tools()).tools]
+    assert names == ["draw_shelves", "get_book", "search_books"]
+    assert other_names == ["get_book", "search_books"]
+
+
+async def test_an_unknown_app_is_an_unknown_resource() -> None:
+    client = await WireClient(WITH_APPS, MODERN, CAPABILITIES).connect()
+    response = await client.post("resources/read", uri="ui://carrel/../console")
+    assert "There is no resource" in response.json()["error"]["message"]
+
+
+async def test_a_selection_without_apps_does_not_declare_them() -> None:
+    servers = SelectedServers(WITH_APPS, make_pipeline(FakeDispatcher(lambda *_: {})))
+    request = initialize(HANDSHAKE[0])
+    request["params"]["capabilities"] = CAPABILITIES
+    endpoint = McpEndpoint(lambda _query: servers.find("tools=chatgpt"), SECURITY)
+    response = await post_to(endpoint, request, [])
+    assert "extensions" not in response.json()["result"]["capabilities"]
+    assert "mcp-session-id" not in response.headers
