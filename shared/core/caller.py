@@ -61,7 +61,7 @@ def parse_scopes(names: Iterable[str]) -> frozenset[Scope]:
     return frozenset(map(Scope, names))
 
 
-def with_implied_scopes(scopes: frozenset[Scope]) -> frozenset[Scope]:
+def add_implied_scopes(scopes: frozenset[Scope]) -> frozenset[Scope]:
     """Return these scopes and those that they imply: curating includes writing, and so on."""
     ordered_scopes = list(Scope)
     highest = max(map(ordered_scopes.index, scopes), default=-1)

@@ -30,7 +30,7 @@ def from_microseconds(count: int) -> datetime:
     return _EPOCH + timedelta(microseconds=count)
 
 
-def day_name(count: int) -> str:
+def format_day(count: int) -> str:
     """Return the day in UTC, as YYYY-MM-DD, of a moment in microseconds since 1970."""
     return from_microseconds(count).date().isoformat()
 
@@ -115,7 +115,7 @@ _DAYS_ENDING_TODAY: Final = {
 }
 
 
-def period_dates(period: Period, now: datetime) -> DateSpan:
+def resolve_period(period: Period, now: datetime) -> DateSpan:
     """Return the days of a period, in UTC.
 
     `last_7_days` ends today; `last_month` and `last_year` are the previous calendar month and

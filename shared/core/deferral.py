@@ -12,7 +12,7 @@ MAX_TRIES: Final = 5
 """An item that failed this many times is dead-lettered, and retried only on request."""
 
 
-def next_attempt(tries: int, now: datetime) -> datetime | None:
+def schedule_retry(tries: int, now: datetime) -> datetime | None:
     """Return when to retry an item that has failed `tries` times, or None to dead-letter it.
 
     The pauses are 2, 4, 8 and 16 minutes.

@@ -155,6 +155,6 @@ _STATUSES: dict[str, int] = {
 }
 
 
-def http_status(code: str) -> int:
+def get_http_status(code: str) -> int:
     """Return the HTTP status of an error code; an unknown code is an internal error."""
     return _STATUSES.get(code, PlatformFault.status)

@@ -30,7 +30,7 @@ _SECONDS_PATTERN: Final = re.compile(r"\d{1,9}", re.ASCII)
 """A number of seconds up to 31 years. A longer number is taken for an error of the service."""
 
 
-def media_type(content_type: str | None) -> str:
+def parse_media_type(content_type: str | None) -> str:
     """Return the media type in a Content-Type header, in lower case, without parameters."""
     return (content_type or "").partition(";")[0].strip().lower()
 

@@ -74,7 +74,7 @@ def bind_position(trace: TraceContext, project: str) -> AbstractContextManager[o
     return bound_contextvars(**fields, **({SPAN: trace.span_id} if trace.span_id else {}))
 
 
-def current_position() -> TraceContext | None:
+def get_position() -> TraceContext | None:
     """Return the position of the log lines' trace, or None without one.
 
     It has a span id, even if the request had none, because a parent must have one.
@@ -87,9 +87,9 @@ def current_position() -> TraceContext | None:
     return TraceContext(trace_id, span_id, fields[SAMPLED_FIELD])
 
 
-def traceparent_header() -> dict[str, str]:
+def make_traceparent_header() -> dict[str, str]:
     """Return the header that passes the trace to another function, or {} without a trace."""
-    trace = current_position()
+    trace = get_position()
     if trace is None:
         return {}
     return {"traceparent": f"{_FIRST_VERSION}-{trace.trace_id}-{trace.span_id}-{trace.sampled:02x}"}

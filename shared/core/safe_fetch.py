@@ -20,7 +20,7 @@ from urllib.parse import urljoin
 
 import httpx2
 
-from shared.core.http import media_type, read_limited
+from shared.core.http import parse_media_type, read_limited
 from shared.core.public_url import DocumentRejected, PublicUrl
 
 if TYPE_CHECKING:
@@ -109,10 +109,10 @@ async def resolve_public(host: str, port: int) -> list[Endpoint]:
         addresses = await loop.run_in_executor(_RESOLVER_THREADS, _look_up, host, port)
     except OSError as error:
         raise DocumentRejected("host_unknown") from error
-    return public_endpoints(addresses, port)
+    return require_public_endpoints(addresses, port)
 
 
-def public_endpoints(addresses: Iterable[str], port: int) -> list[Endpoint]:
+def require_public_endpoints(addresses: Iterable[str], port: int) -> list[Endpoint]:
     """Return the endpoints of addresses. All must be public, since a mix suggests an attack.
 
     Raises:
@@ -267,7 +267,7 @@ class SafeFetch:
             location = response.headers.get("location", "")
             is_redirect = response.status_code in _REDIRECT_STATUSES and bool(location)
             if self._rules.max_redirects and is_redirect:
-                return _redirect_target(url, location)
+                return _resolve_redirect(url, location)
             self._check_response(response)
             return FetchedDocument(
                 await self._read_body(response),
@@ -287,7 +287,9 @@ class SafeFetch:
         encodings = ("identity", "gzip", "deflate") if self._rules.compressed else ("identity",)
         if response.headers.get("content-encoding", "identity") not in encodings:
             raise DocumentRejected("content_encoding")
-        if not self._rules.media_types.fullmatch(media_type(response.headers.get("content-type"))):
+        if not self._rules.media_types.fullmatch(
+            parse_media_type(response.headers.get("content-type"))
+        ):
             raise DocumentRejected("content_type")
 
     async def _read_body(self, response: httpx2.Response) -> bytes:
@@ -299,7 +301,7 @@ class SafeFetch:
         return _decompress(body, limit) if is_compressed else body
 
 
-def _redirect_target(url: PublicUrl, location: str) -> PublicUrl:
+def _resolve_redirect(url: PublicUrl, location: str) -> PublicUrl:
     try:
         target = urljoin(url.text, location)
     except ValueError as error:

@@ -76,7 +76,9 @@ class Settings(
         try:
             super().__init__(**(_read_environment() | arguments))
         except ValidationError as error:
-            sentences = (f"{problem}{_format_example(name)}." for name, problem in problems(error))
+            sentences = (
+                f"{problem}{_format_example(name)}." for name, problem in describe_problems(error)
+            )
             raise InvalidInput(" ".join(sentences)) from None
 
 
@@ -86,7 +88,7 @@ def setting_groups() -> dict[str, type[SettingGroup]]:
     return {(inspect.getdoc(group) or "").partition("\n")[0].rstrip("."): group for group in groups}
 
 
-def problems(error: ValidationError) -> list[tuple[str, str]]:
+def describe_problems(error: ValidationError) -> list[tuple[str, str]]:
     """Describe what is wrong without quoting values, which may be secrets.
 
     Returns:

@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.errors import CarrelError, Unavailable
-from shared.core.log import TraceContext, bind_position, current_position
+from shared.core.log import TraceContext, bind_position, get_position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -75,7 +75,7 @@ class SpanExport:
         self, name: str, attributes: Attributes, kind: str, parent: TraceContext | None
     ) -> Iterator[RecordedSpan]:
         """Record the `with` block as a span; see `shared.core.telemetry.span`."""
-        position = current_position()
+        position = get_position()
         recorded = self._tracer.start_span(
             name,
             context=_make_context(parent or position, is_remote=kind == "SERVER"),

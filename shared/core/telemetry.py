@@ -12,7 +12,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
-from shared.core.log import current_position, error_fields, log
+from shared.core.log import error_fields, get_position, log
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -118,7 +118,7 @@ def span(
         kind: The kind. A CLIENT span is recorded only within a trace; it never starts one.
         parent: The parent, if not the current span, which is then linked instead.
     """
-    if _export is None or (kind is SpanKind.CLIENT and current_position() is None):
+    if _export is None or (kind is SpanKind.CLIENT and get_position() is None):
         return _NO_OP_SPAN
     return _export.span(name, attributes or {}, kind.value, parent)
 

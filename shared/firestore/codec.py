@@ -26,7 +26,7 @@ def added_field(**metadata: Any) -> Any:
 
     While the field is None, documents omit it instead of storing null, so that existing documents
     and their fingerprints do not change. An update must delete the fields that
-    `Codec.absent_names` lists.
+    `Codec.list_absent_names` lists.
 
     Args:
         metadata: The field's metadata.
@@ -127,7 +127,7 @@ class Codec(Generic[RecordT]):
                 stored_values |= codec.write(getattr(record, name))
         return stored_values
 
-    def absent_names(self, record: object, only: Collection[str] | None = None) -> list[str]:
+    def list_absent_names(self, record: object, only: Collection[str] | None = None) -> list[str]:
         """Return the stored names of the added fields that `write` omits. See `added_field`."""
         return [
             stored_name

@@ -96,10 +96,10 @@ class Runs:
         """Store the database. Nothing is read yet."""
         self._database = database
 
-    async def latest(self, job: str, limit: int) -> list[Run]:
+    async def load_latest(self, job: str, limit: int) -> list[Run]:
         """Load the runs of a job, the latest first. Costs one Firestore round trip."""
         query = latest_query(self._database.client, job, limit)
-        return [_run(snapshot) for snapshot in await self._database.find(query)]
+        return [_to_run(snapshot) for snapshot in await self._database.find(query)]
 
     def record(self, run: Run) -> Write:
         """Return the write that stores the record of a run."""
@@ -131,5 +131,5 @@ def _build_index_fields(run: Run) -> dict[str, Any]:
     return {"job": run.job, "started_at": run.started_at, "expires_at": run.started_at + RETENTION}
 
 
-def _run(snapshot: DocumentSnapshot[Any]) -> Run:
+def _to_run(snapshot: DocumentSnapshot[Any]) -> Run:
     return _CODEC.read(snapshot.id, snapshot.to_dict() or {})

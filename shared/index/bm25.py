@@ -107,7 +107,7 @@ def impact(tf: int, length: int, average: float) -> float:
     return tf / (tf + K1 * (1 - B + B * length / average))
 
 
-def best(entries: Mapping[str, int], average: float, limit: int = CAP) -> dict[str, int]:
+def select_best(entries: Mapping[str, int], average: float, limit: int = CAP) -> dict[str, int]:
     """Return the entries of the highest impact. Ties go to the lowest ids."""
 
     def order(item: tuple[str, int]) -> tuple[float, str]:

@@ -88,19 +88,21 @@ class EmbeddingSpace:
         self._confirmed: dict[Space, float] = database.cache("embedding_space")
         self._reference = database.document(_COLLECTION, _DOCUMENT)
 
-    async def current(self) -> Space | None:
+    async def load_space(self) -> Space | None:
         """Load the space of the database, or None if nothing has been embedded yet.
 
         Costs one round trip.
         """
-        return (await self.state()).space
+        return (await self.load_state()).space
 
-    async def state(self) -> EmbeddingState:
+    async def load_state(self) -> EmbeddingState:
         """Load the space and the migration that is under way, if any. Costs one round trip."""
         snapshot = await self._database.get(self._reference)
         data = snapshot.to_dict() or {}
         space = (data["model"], data["dimension"]) if snapshot.exists else None
-        return EmbeddingState(space, _move(data[_MOVE]) if _MOVE in data else None, snapshot)
+        return EmbeddingState(
+            space, _to_migration(data[_MOVE]) if _MOVE in data else None, snapshot
+        )
 
     async def expect(self, embedder: Embedder) -> bool:
         """Check that the database is embedded with this model.
@@ -115,7 +117,7 @@ class EmbeddingSpace:
         space = _get_space(embedder)
         if self._is_confirmed(space):
             return True
-        state = await self.state()
+        state = await self.load_state()
         if state.space is None:
             return False
         self._confirm(state, space)
@@ -147,11 +149,11 @@ class EmbeddingSpace:
         space = _get_space(embedder)
         if self._is_confirmed(space):
             return None
-        state = await self.state()
+        state = await self.load_state()
         if state.space is None:
             if await self._create(space):
                 return None
-            state = await self.state()  # Another process was faster.
+            state = await self.load_state()  # Another process was faster.
         if state.move and state.move.target == space:
             return state.move
         self._confirm(state, space)
@@ -222,7 +224,7 @@ def _get_space(embedder: Embedder) -> Space:
     return embedder.model, embedder.dimension
 
 
-def _move(data: Mapping[str, Any]) -> SpaceMigration:
+def _to_migration(data: Mapping[str, Any]) -> SpaceMigration:
     return SpaceMigration(
         target=(data["model"], data["dimension"]),
         since=data["since"],

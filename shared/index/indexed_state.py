@@ -41,7 +41,7 @@ class IndexedState:
         """The number of terms, repeats included."""
         return sum(self.terms.values())
 
-    def entries(self, names: IndexCollections) -> Iterator[tuple[PostingsRef, int]]:
+    def list_entries(self, names: IndexCollections) -> Iterator[tuple[PostingsRef, int]]:
         """Yield the postings that list the document, each with its entry."""
         length = self.length
         for term, tf in self.terms.items():
@@ -49,7 +49,7 @@ class IndexedState:
         for facet in self.facets:
             yield (names.facets, facet), self.dated_at
 
-    def document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, Any]:
         """Return the stored form of the state."""
         return {
             "terms": dict(self.terms),
@@ -63,7 +63,7 @@ NOT_INDEXED: Final = IndexedState()
 """The state of a document that is not in the index."""
 
 
-def indexed_state(document: Searchable) -> IndexedState:
+def compute_indexed_state(document: Searchable) -> IndexedState:
     """Compute the state in which a document belongs in the index.
 
     Takes some milliseconds for a long text.

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import DELETE_FIELD, Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.core.dates import day_name
-from shared.index.bm25 import CAP, best
+from shared.core.dates import format_day
+from shared.index.bm25 import CAP, select_best
 from shared.index.facets import is_month, parse_facet_id
 from shared.index.postings import KNOWLEDGE, TRACES, to_totals
 
@@ -52,17 +52,19 @@ class IndexDifference:
     before: IndexedState
     after: IndexedState
 
-    def entries(
+    def list_changed_entries(
         self, names: IndexCollections
     ) -> Iterator[tuple[PostingsRef, int | None, int | None]]:
         """Yield the postings that change, each with its current and its new entry."""
-        old, new = dict(self.before.entries(names)), dict(self.after.entries(names))
+        old, new = dict(self.before.list_entries(names)), dict(self.after.list_entries(names))
         for name in old.keys() | new.keys():
             before, after = old.get(name), new.get(name)
             if before != after:
                 yield name, before, after
 
-    def descriptions(self, names: IndexCollections) -> Iterator[tuple[PostingsRef, dict[str, str]]]:
+    def list_new_names(
+        self, names: IndexCollections
+    ) -> Iterator[tuple[PostingsRef, dict[str, str]]]:
         """Yield the kind, key and name of each facet whose name is new for this document."""
         for facet_id, name in self.after.facets.items():
             if self.before.facets.get(facet_id) != name:
@@ -95,11 +97,11 @@ class PostingsChange:
     def add_dates(self, before: int | None, after: int | None) -> None:
         """Add the change of one document's date, in microseconds since 1970."""
         if before is not None:
-            self.days[day_name(before)] -= 1
+            self.days[format_day(before)] -= 1
         if after is not None:
-            self.days[day_name(after)] += 1
+            self.days[format_day(after)] += 1
 
-    def document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, Any]:
         """Return the fields to merge into the stored postings."""
         if not self.entries:
             return dict(self.fields)
@@ -109,22 +111,22 @@ class PostingsChange:
         return {"postings": self.entries} | self.fields | sums | ({"days": days} if days else {})
 
 
-def postings_changes(
+def combine_postings_changes(
     names: IndexCollections, differences: Sequence[IndexDifference]
 ) -> dict[PostingsRef, PostingsChange]:
     """Combine the changes of postings by several documents."""
     changes: dict[PostingsRef, PostingsChange] = defaultdict(PostingsChange)
     for difference in differences:
-        for name, before, after in difference.entries(names):
+        for name, before, after in difference.list_changed_entries(names):
             changes[name].add(difference.document_id, before, after)
             if name[0] == names.facets and is_month(name[1]):
                 changes[name].add_dates(before, after)
-        for name, fields in difference.descriptions(names):
+        for name, fields in difference.list_new_names(names):
             changes[name].fields |= fields
     return changes
 
 
-def totals_change(differences: Sequence[IndexDifference]) -> dict[str, int]:
+def compute_totals_change(differences: Sequence[IndexDifference]) -> dict[str, int]:
     """Compute the change of the totals. A document without terms does not count."""
     pairs = [(difference.before.length, difference.after.length) for difference in differences]
     counts = {
@@ -134,7 +136,7 @@ def totals_change(differences: Sequence[IndexDifference]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def postings_writes(
+def build_postings_writes(
     database: Database, names: IndexCollections, differences: Sequence[IndexDifference]
 ) -> list[Write]:
     """Build the writes that index some documents, if anything changes.
@@ -143,14 +145,14 @@ def postings_writes(
     commit therefore also stores `after` in the document, on the condition that the document has
     not changed since it was read.
     """
-    changes = postings_changes(names, differences)
+    changes = combine_postings_changes(names, differences)
     writes = [_build_postings_write(database, name, change) for name, change in changes.items()]
     return writes + _build_totals_writes(database, names, differences)
 
 
 def _build_postings_write(database: Database, name: PostingsRef, change: PostingsChange) -> Write:
     """Build the write that merges a change into postings, and creates them if they are missing."""
-    reference, data = database.document(*name), change.document()
+    reference, data = database.document(*name), change.to_document()
     return lambda batch: batch.set(reference, data, merge=True)
 
 
@@ -158,7 +160,7 @@ def _build_totals_writes(
     database: Database, names: IndexCollections, differences: Sequence[IndexDifference]
 ) -> list[Write]:
     """Build the write that adds to the totals, if they change."""
-    counts = totals_change(differences)
+    counts = compute_totals_change(differences)
     data = {name: Increment(count) for name, count in counts.items()}
     reference = database.document(*names.totals)
     return [lambda batch: batch.set(reference, data, merge=True)] if data else []
@@ -186,13 +188,15 @@ class PostingsTruncation:
         self._policies = truncation_policies(names)
         self._cap = cap
 
-    async def overlong(self, limit: int) -> list[PostingsRef]:
+    async def find_overlong(self, limit: int) -> list[PostingsRef]:
         """Load the ids of postings that may be too long, up to `limit` each of terms and facets.
 
         Costs one round trip.
         """
         collections = self._names.lexicon, self._names.facets
-        overlong = await asyncio.gather(*(self._find_overlong(name, limit) for name in collections))
+        overlong = await asyncio.gather(
+            *(self._find_overlong_in(name, limit) for name in collections)
+        )
         return [reference for references in overlong for reference in references]
 
     async def truncate(self, references: Sequence[PostingsRef]) -> None:
@@ -210,7 +214,7 @@ class PostingsTruncation:
             writes = [self._build_cut(snapshot, average) for snapshot in stored.values()]
             await self._database.commit_skipping_conflicts(writes)
 
-    async def _find_overlong(self, collection: str, limit: int) -> list[PostingsRef]:
+    async def _find_overlong_in(self, collection: str, limit: int) -> list[PostingsRef]:
         query = overlong_query(self._database.collection(collection), self._max_entries, limit)
         return [(collection, snapshot.id) for snapshot in await self._database.find(query)]
 
@@ -228,7 +232,7 @@ class PostingsTruncation:
         return lambda batch: batch.update(snapshot.reference, change, option)
 
 
-def newest_entries(
+def select_newest(
     entries: Mapping[str, int], _average: float = 1.0, limit: int = CAP
 ) -> dict[str, int]:
     """Return the entries of the latest dates. Ties go to the highest ids."""
@@ -240,7 +244,7 @@ def truncation_policies(names: IndexCollections) -> Mapping[str, TruncationPolic
 
     The job that truncates postings and the one that rebuilds them must agree.
     """
-    return {names.lexicon: best, names.facets: newest_entries}
+    return {names.lexicon: select_best, names.facets: select_newest}
 
 
 def overlong_query(postings: AsyncCollectionReference, length: int, limit: int) -> AsyncQuery:

@@ -133,7 +133,7 @@ class InvertedIndex:
             to_totals(totals.to_dict() if totals else None),
         )
 
-    async def counts(self, facets: Sequence[Facet]) -> FacetCounts:
+    async def count_documents(self, facets: Sequence[Facet]) -> FacetCounts:
         """Load the number of documents that have each of these facets. Costs one round trip."""
         references = [self._database.document(self._names.facets, facet.id) for facet in facets]
         totals = self._database.document(*self._names.totals)
@@ -145,16 +145,16 @@ class InvertedIndex:
         }
         return FacetCounts(counts, by_path.get(totals.path, {}).get("layout"))
 
-    async def names(self, kind: Kind, limit: int) -> list[FacetValue]:
+    async def list_commonest(self, kind: Kind, limit: int) -> list[FacetValue]:
         """Load the most common values of a kind, most common first. Costs one round trip."""
         query = commonest_query(self._facets, kind).select(_NAME_FIELDS).limit(limit)
         return [_to_name(kind, snapshot) for snapshot in await self._database.find(query)]
 
-    async def count(self, kind: Kind) -> int:
+    async def count_values(self, kind: Kind) -> int:
         """Count the values of a kind. Costs one round trip."""
         return await self._database.count(commonest_query(self._facets, kind))
 
-    async def names_from(
+    async def list_by_prefix(
         self, kind: Kind, prefix: str, limit: int, after: str = ""
     ) -> list[FacetValue]:
         """Load the values of a kind whose key begins with `prefix` and follows `after`, by key.

@@ -131,7 +131,7 @@ class Documents(Generic[DocumentT]):
             if name in fields and (document := self._read(name, fields[name])) is not None
         ]
 
-    async def nearest(
+    async def find_nearest(
         self, vector: Vector, limit: int, facets: Sequence[str] = (), terms: Sequence[str] = ()
     ) -> list[Neighbour[DocumentT]]:
         """Search the documents whose vectors are closest, best first. Costs one round trip.
@@ -154,7 +154,7 @@ class Documents(Generic[DocumentT]):
             if (document := self._read(name, data)) is not None
         ]
 
-    async def similarities(
+    async def measure_similarities(
         self, vector: Vector, ids: Sequence[str], terms: Sequence[str] = ()
     ) -> list[Neighbour[DocumentT]]:
         """Compare these documents with a vector. Return the comparable ones, best first.
@@ -176,7 +176,7 @@ class Documents(Generic[DocumentT]):
         ]
         return sorted(neighbours, key=distance_key)
 
-    async def newest(
+    async def load_newest(
         self,
         limit: int,
         facets: Sequence[str] = (),

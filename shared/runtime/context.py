@@ -90,7 +90,7 @@ class Context:
             if self.settings.embeds_with_callers_keys and self.settings.openai_api_key is None:
                 raise InvalidInput(_NO_KEY)
             return self._app.embedder
-        return self._app.embedder_for(self._request.embedding_key)
+        return self._app.get_embedder(self._request.embedding_key)
 
     @property
     def generator(self) -> Generator | None:
@@ -201,7 +201,7 @@ class App:
         """The language model, imported on first use, or None if none is configured."""
         return self._generator or _make_generator(self.settings)
 
-    def embedder_for(self, key: SecretStr | None) -> Embedder:
+    def get_embedder(self, key: SecretStr | None) -> Embedder:
         """Return the embedder of a call, which uses the caller's key if so configured.
 
         Raises:

@@ -29,7 +29,7 @@ class Envelope:
     fields: dict[str, str]
     other: str
 
-    def schema(self, data: dict[str, Any]) -> dict[str, Any]:
+    def build_schema(self, data: dict[str, Any]) -> dict[str, Any]:
         """Return the JSON schema of answers whose data has the given schema."""
         error = {
             "type": "object",
@@ -48,15 +48,15 @@ class Envelope:
         }
         return {"type": "object", "properties": properties}
 
-    def success(self, data: dict[str, Any]) -> dict[str, Any]:
+    def wrap_result(self, data: dict[str, Any]) -> dict[str, Any]:
         """Wrap the data of a call that succeeded."""
         return {"success": True, "data": data, "error": None}
 
-    def failure(self, error: WireError) -> dict[str, Any]:
+    def wrap_error(self, error: WireError) -> dict[str, Any]:
         """Wrap the error of a call that failed."""
-        return {"success": False, "data": None, "error": self.error(error)}
+        return {"success": False, "data": None, "error": self.translate_error(error)}
 
-    def error(self, error: WireError) -> dict[str, Any]:
+    def translate_error(self, error: WireError) -> dict[str, Any]:
         """Translate an error. Where the family's code is `other`, `reason` has Carrel's code."""
         fields = error.model_dump(exclude_none=True)
         code = self._choose_code(error)

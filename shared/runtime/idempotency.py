@@ -145,7 +145,7 @@ class IdempotencyGuard:
         raise AlreadyCompleted(record)
 
 
-def idempotency_guard(
+def make_idempotency_guard(
     database: Database,
     clock: Clock,
     output: type[Result],

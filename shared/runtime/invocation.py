@@ -15,7 +15,7 @@ from shared.core.errors import InvalidInput, ToolFailure, Unavailable, internal_
 from shared.core.log import error_fields, log
 from shared.core.meter import Meter
 from shared.core.telemetry import SpanKind
-from shared.runtime.idempotency import AlreadyCompleted, idempotency_guard
+from shared.runtime.idempotency import AlreadyCompleted, make_idempotency_guard
 from shared.runtime.messages import CallAnswer, Receipt
 from shared.runtime.outage_advice import WriteState, add_advice, make_outage_error
 from shared.runtime.outcome import Outcome, as_outcome, validate_facts
@@ -187,14 +187,14 @@ async def _run(
         if not time_limit.expired():
             raise
         problem = f"{tool.name} did not finish within {round(seconds, 1):g} s"
-        raise make_outage_error(tool, request, problem, _write_state(ctx)) from None
+        raise make_outage_error(tool, request, problem, _get_write_state(ctx)) from None
     except Unavailable as error:
-        failure = add_advice(tool, request, error, _write_state(ctx))
+        failure = add_advice(tool, request, error, _get_write_state(ctx))
         failure.facts = error.facts
         raise failure from error
 
 
-def _write_state(ctx: Context) -> WriteState:
+def _get_write_state(ctx: Context) -> WriteState:
     """Return whether an unfinished call may have written: unknown once it has sent a commit."""
     return WriteState.UNKNOWN if ctx.meter.commits else WriteState.NOTHING_DONE
 
@@ -203,7 +203,7 @@ async def _run_or_replay(
     tool: Tool[Any, Any], arguments: Arguments, request: CallRequest, ctx: Context
 ) -> tuple[Outcome[Any], bool]:
     """Run the handler, or replay the stored outcome of the first call."""
-    guard = idempotency_guard(ctx.database, ctx.clock, tool.output, arguments, request)
+    guard = make_idempotency_guard(ctx.database, ctx.clock, tool.output, arguments, request)
     try:
         if guard:
             await guard.raise_if_completed()

@@ -183,12 +183,12 @@ async def _run_leased(
     if isinstance(lease, datetime):
         return AlreadyRunning(until=lease)
     recorder = _RunRecorder(run_id, ctx, progress)
-    heartbeat = asyncio.create_task(recorder.heartbeat())
+    heartbeat = asyncio.create_task(recorder.keep_lease())
     report: Report | None = None
     error: Exception | None = None
     start = time.monotonic()
     try:
-        report = await job.run(ctx, Budget(start + (seconds or job.timeout), recorder.progress))
+        report = await job.run(ctx, Budget(start + (seconds or job.timeout), recorder.add_progress))
         report.cost = meter
     except Exception as failure:
         error = failure
@@ -198,7 +198,7 @@ async def _run_leased(
     finally:
         heartbeat.cancel()
         await asyncio.wait([heartbeat])
-        run = recorder.final_record(report, error)
+        run = recorder.make_final_record(report, error)
         facts = _describe_run(job, run, time.monotonic() - start)
         log.info("job_run", **facts)
         job_span.set({f"carrel.job.{name}": value for name, value in facts.items()})
@@ -214,30 +214,30 @@ class _RunRecorder:
         self._on_progress = on_progress
         self._progress = 0
 
-    def progress(self, items: int) -> None:
+    def add_progress(self, items: int) -> None:
         """Add processed items."""
         self._progress += items
         self._on_progress(items)
 
-    async def heartbeat(self) -> None:
+    async def keep_lease(self) -> None:
         """Renew the lease while the run reads or computes; its own commits detect a loss."""
         while True:
             await asyncio.sleep(self._context.settings.lease_seconds / 3)
             with suppress(Unavailable):
-                record = Runs(self._context.database).record(self._run(RunState.RUNNING))
+                record = Runs(self._context.database).record(self._make_run(RunState.RUNNING))
                 await self._context.database.commit([record])
 
-    def final_record(self, report: Report | None, error: Exception | None) -> Run:
+    def make_final_record(self, report: Report | None, error: Exception | None) -> Run:
         """Make the record of a run that has ended."""
         if report is None:
             reason = (
                 f"{error.code}: {error.message}" if isinstance(error, CarrelError) else "a fault"
             )
             return replace(
-                self._run(RunState.STOPPED), error=reason, ended_at=self._context.clock()
+                self._make_run(RunState.STOPPED), error=reason, ended_at=self._context.clock()
             )
         return replace(
-            self._run(RunState.FINISHED if report.finished else RunState.OUT_OF_TIME),
+            self._make_run(RunState.FINISHED if report.finished else RunState.OUT_OF_TIME),
             ended_at=self._context.clock(),
             counts=dict(report.counts),
             failures=tuple(map(_format_failure, report.failures[:MAX_RECORDED_ITEMS])),
@@ -247,7 +247,7 @@ class _RunRecorder:
             note=report.note,
         )
 
-    def _run(self, state: RunState) -> Run:
+    def _make_run(self, state: RunState) -> Run:
         meter = self._context.meter
         return Run(
             run_id=self._run_id,

@@ -5,7 +5,8 @@ It is separate from `serving`, so that a tool's bundle contains no code of jobs.
 
 from __future__ import annotations
 
-from shared.runtime.serving import entry_point, health  # first: this import times the cold start
+# First: this import times the cold start.
+from shared.runtime.serving import answer_health_check, register_handler
 
 # isort: split
 from dataclasses import asdict
@@ -37,7 +38,7 @@ def serve_job(job: Job) -> Handler:
 
     async def answer(request: Request) -> JSONResponse:
         if request.method == "GET":
-            return await health(job.name, app)
+            return await answer_health_check(job.name, app)
         try:
             outcome = await run_job(job, app)
         except Exception as error:  # noqa: BLE001 - the boundary: no error message reaches the log
@@ -50,4 +51,4 @@ def serve_job(job: Job) -> Handler:
         failures = [asdict(failure) for failure in outcome.failures[:MAX_FAILURES]]
         return JSONResponse({"state": state, "counts": outcome.counts, "failures": failures})
 
-    return entry_point(answer, app)
+    return register_handler(answer, app)

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from starlette.responses import JSONResponse
 
 from shared.core import telemetry
-from shared.core.errors import CarrelError, InvalidInput, http_status
-from shared.core.http import media_type
+from shared.core.errors import CarrelError, InvalidInput, get_http_status
+from shared.core.http import parse_media_type
 from shared.core.log import bind_trace
 from shared.core.settings import Settings
 from shared.runtime.context import App
@@ -40,9 +40,9 @@ def serve(tool: Tool[Any, Any]) -> Handler:
 
     async def answer(request: Request) -> JSONResponse:
         if request.method == "GET":
-            return await health(tool.name, app)
+            return await answer_health_check(tool.name, app)
         # A web page could reach this function on a laptop, but not send JSON without a preflight.
-        is_json = media_type(request.headers.get("content-type")) == "application/json"
+        is_json = parse_media_type(request.headers.get("content-type")) == "application/json"
         try:
             call_request = CallRequest.model_validate_json(await request.body() if is_json else b"")
         except ValidationError:
@@ -50,10 +50,10 @@ def serve(tool: Tool[Any, Any]) -> Handler:
             return JSONResponse({"error": error.to_wire()}, status_code=error.status)
         return _to_response(await invoke(tool, call_request, app))
 
-    return entry_point(answer, app)
+    return register_handler(answer, app)
 
 
-def entry_point(answer: Handler, app: App) -> Handler:
+def register_handler(answer: Handler, app: App) -> Handler:
     """Register a handler with the functions framework, and end the cold start."""
 
     # The framework looks a function up by its name, which must be that of the deployed target.
@@ -68,7 +68,7 @@ def entry_point(answer: Handler, app: App) -> Handler:
     return entry
 
 
-async def health(name: str, app: App) -> JSONResponse:
+async def answer_health_check(name: str, app: App) -> JSONResponse:
     """Answer whether the database can be reached."""
     try:
         await app.ping()
@@ -79,5 +79,5 @@ async def health(name: str, app: App) -> JSONResponse:
 
 
 def _to_response(answer: CallAnswer) -> JSONResponse:
-    status = http_status(answer.error.code) if answer.error else 200
+    status = get_http_status(answer.error.code) if answer.error else 200
     return JSONResponse(answer.model_dump(mode="json"), status_code=status)

@@ -191,7 +191,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
 
     def _output_schema(self) -> dict[str, Any]:
         schema = _publish_result(self.output)
-        return self.envelope.schema(schema) if self.envelope else schema
+        return self.envelope.build_schema(schema) if self.envelope else schema
 
 
 def _publish_arguments(arguments: type[Arguments]) -> dict[str, Any]:

@@ -173,7 +173,7 @@ _MAX_CHARACTERS_SEARCHED: Final = 400
 """The key is searched in this many characters of a line."""
 
 
-def private_key_lines(lines: Sequence[str]) -> Iterator[int]:
+def find_private_keys(lines: Sequence[str]) -> Iterator[int]:
     """Yield the indexes of the lines on which a private key begins.
 
     A header without a key, as in code that parses keys, is no secret.

@@ -12,7 +12,7 @@ from shared.screening.credentials import (
     detect_assigned_secrets,
     detect_command_passwords,
     detect_headers,
-    private_key_lines,
+    find_private_keys,
 )
 from shared.screening.personal import detect_addresses, detect_home_folders, detect_numbers
 from shared.screening.phones import detect_phone_numbers
@@ -55,7 +55,7 @@ def scan_text(text: str, *, personal_data: bool = True) -> list[tuple[int, str]]
     """
     detectors = _SECRETS + _PERSONAL_DATA if personal_data else _SECRETS
     lines = _normalize_lines(text)
-    detections = {(index, "private key") for index in private_key_lines(lines)}
+    detections = {(index, "private key") for index in find_private_keys(lines)}
     for index, line in enumerate(lines):
         if len(line) >= _MIN_LINE_LENGTH:
             detections.update((index, detection.kind) for detection in _scan_line(line, detectors))

@@ -38,7 +38,7 @@ async def require_shareable_texts(texts: Mapping[str, str]) -> None:
             the values.
     """
     if findings := await asyncio.to_thread(screen_texts, texts):
-        raise screening_error(findings)
+        raise make_screening_error(findings)
 
 
 async def require_no_secrets(texts: Mapping[str, str]) -> None:
@@ -48,7 +48,9 @@ async def require_no_secrets(texts: Mapping[str, str]) -> None:
         InvalidInput: A text contains a secret. The error names the lines, never the values.
     """
     if findings := await asyncio.to_thread(screen_texts, texts, personal_data=False):
-        raise screening_error(findings, "Others can read what you save, and it contains secrets")
+        raise make_screening_error(
+            findings, "Others can read what you save, and it contains secrets"
+        )
 
 
 def screen_texts(texts: Mapping[str, str], *, personal_data: bool = True) -> list[ScreeningFinding]:
@@ -67,7 +69,7 @@ def screen_texts(texts: Mapping[str, str], *, personal_data: bool = True) -> lis
     ]
 
 
-def screening_error(
+def make_screening_error(
     findings: Sequence[ScreeningFinding],
     problem: str = "Everyone can read what you share, and it contains secrets or personal data",
 ) -> InvalidInput:

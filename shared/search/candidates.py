@@ -72,7 +72,7 @@ class CandidateSearch(Generic[DocumentT]):
     documents: DocumentReader[DocumentT]
     max_checked: int
 
-    async def lexical_candidates(self) -> tuple[list[Candidate[DocumentT]], bool]:
+    async def fetch_lexical_candidates(self) -> tuple[list[Candidate[DocumentT]], bool]:
         """Fetch the documents with the highest BM25 scores.
 
         Costs one round trip, or none if the postings show which documents pass the filters.
@@ -83,18 +83,19 @@ class CandidateSearch(Generic[DocumentT]):
         if self.plan.scope is FilterScope.SMALL and self._postings_truncated:
             counted = await self.documents.get_all_counted(self.plan.small_scope_ids, self.terms)
             hits = [
-                self._from_document(item.document, item.counts)
+                self._score_by_counts(item.document, item.counts)
                 for item in counted
                 if self.selection.admits(item.document)
             ]
         elif self.plan.exact:
             hits = [
-                self._from_postings(document_id) for document_id in self._pick_top(MAX_LEXICAL_HITS)
+                self._score_by_postings(document_id)
+                for document_id in self._pick_top(MAX_LEXICAL_HITS)
             ]
         else:
             documents = await self.documents.get_all(self._pick_top(self.max_checked))
             hits = [
-                self._from_postings(document.id, document)
+                self._score_by_postings(document.id, document)
                 for document in documents
                 if self.selection.admits(document)
             ]
@@ -104,7 +105,7 @@ class CandidateSearch(Generic[DocumentT]):
         )
         return best_hits, self._may_miss_hits(len(best_hits))
 
-    def lexical_pool(self) -> list[str]:
+    def pick_lexical_pool(self) -> list[str]:
         """Return the ids of the lexical hits that are candidates of a hybrid search."""
         return self._pick_top(LEXICAL_POOL if self.plan.exact else UNCHECKED_POOL)
 
@@ -122,13 +123,13 @@ class CandidateSearch(Generic[DocumentT]):
             *_get_ids(unfiltered),
             *(self._get_passing_ids(self._estimate_filtered_pool()) or ()),
         }
-        return await self.documents.similarities(
+        return await self.documents.measure_similarities(
             vector,
             [name for name in lexical_pool if name not in compared_ids],
             self._counted_terms,
         )
 
-    async def nearest(
+    async def find_nearest(
         self, vector: Vector, unfiltered: Sequence[Neighbour[DocumentT]]
     ) -> Sequence[Neighbour[DocumentT]]:
         """Run the vector search, and widen it until enough of its hits pass the filters.
@@ -169,8 +170,8 @@ class CandidateSearch(Generic[DocumentT]):
         """Compare all documents that pass if they are known and at most `limit`, or else search."""
         ids = self._get_passing_ids(limit)
         if ids is not None:
-            return await self.documents.similarities(vector, ids, self._counted_terms)
-        return await self.documents.nearest(
+            return await self.documents.measure_similarities(vector, ids, self._counted_terms)
+        return await self.documents.find_nearest(
             vector, limit, self.plan.prefilter.facets, self._counted_terms
         )
 
@@ -206,7 +207,7 @@ class CandidateSearch(Generic[DocumentT]):
         hits_by_id = {hit.document.id: hit for hit in [*ranked_hits, *lexical_hits]}
         candidates = [
             replace(
-                self._from_document(hit.document, hit.counts),
+                self._score_by_counts(hit.document, hit.counts),
                 similarity=hit.similarity,
                 is_neighbour=document_id in neighbour_ids,
             )
@@ -216,7 +217,7 @@ class CandidateSearch(Generic[DocumentT]):
         # Their filters are checked when the result page is read.
         checked_ids = {*_get_ids(nearest), *_get_ids(compared)}
         candidates += [
-            self._from_postings(document_id)
+            self._score_by_postings(document_id)
             for document_id in lexical_pool
             if document_id not in checked_ids
         ]
@@ -252,7 +253,7 @@ class CandidateSearch(Generic[DocumentT]):
         passing_count = sum(self.selection.admits(hit.document) for hit in hits)
         return len(hits) < limit or passing_count >= DENSE_POOL
 
-    def _from_postings(
+    def _score_by_postings(
         self, document_id: str, document: DocumentT | None = None
     ) -> Candidate[DocumentT]:
         """Score a document by the postings."""
@@ -263,12 +264,12 @@ class CandidateSearch(Generic[DocumentT]):
         )
         return Candidate(document_id, self.scores.get(document_id, 0.0), matching_terms, document)
 
-    def _from_document(
+    def _score_by_counts(
         self, document: DocumentT, counts: TermCounts | None
     ) -> Candidate[DocumentT]:
         """Score a document by its own counts where postings are truncated."""
         if counts is None or not self._postings_truncated:
-            return self._from_postings(document.id, document)
+            return self._score_by_postings(document.id, document)
         query_postings, totals = self.postings.terms, self.postings.totals
         score = bm25.score_document(self.terms, counts.terms, counts.length, query_postings, totals)
         matching_terms = frozenset(query_postings.keys() & counts.terms.keys())

@@ -29,7 +29,7 @@ class DocumentReader(Protocol[DocumentT]):
         """Load these documents in this order, without missing ones, with the counts of terms."""
         ...
 
-    async def nearest(
+    async def find_nearest(
         self, vector: Vector, limit: int, facets: Sequence[str] = (), terms: Sequence[str] = ()
     ) -> list[Neighbour[DocumentT]]:
         """Search the documents with the closest vectors, best first, among those with a facet.
@@ -38,7 +38,7 @@ class DocumentReader(Protocol[DocumentT]):
         """
         ...
 
-    async def similarities(
+    async def measure_similarities(
         self, vector: Vector, ids: Sequence[str], terms: Sequence[str] = ()
     ) -> list[Neighbour[DocumentT]]:
         """Compare these documents with a vector. Return the comparable ones, best first.

@@ -84,7 +84,7 @@ class Selection:
         return all(any(facet in facets for facet in filter_.facets) for filter_ in self.filters)
 
 
-def unknown_values(
+def find_unknown_values(
     selection: Selection, postings: SearchPostings
 ) -> Iterator[tuple[FacetFilter, str]]:
     """Yield each filter value that no document has, with its filter."""
@@ -175,11 +175,11 @@ def plan_filters(selection: Selection, postings: Mapping[Facet, Postings]) -> Fi
         scope = FilterScope.LARGE if exact else FilterScope.UNKNOWN
     sizes = [_bound_size(facets, postings) for facets in filters]
     sizes += [] if dates is None else [len(dates)]
-    prefilter = smallest_prefilter(filters, postings)
+    prefilter = choose_prefilter(filters, postings)
     return FilterPlan(scope, dates, exact, prefilter, min(sizes, default=None))
 
 
-def smallest_prefilter(
+def choose_prefilter(
     filters: Sequence[Sequence[Facet]], postings: Mapping[Facet, Postings]
 ) -> Prefilter:
     """Choose the filter that leaves the fewest documents.

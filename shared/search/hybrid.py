@@ -23,15 +23,15 @@ from shared.search.candidates import (
     MAX_CHECKED_ANONYMOUS,
     CandidateSearch,
 )
-from shared.search.filter_plan import plan_filters, unknown_values
+from shared.search.filter_plan import find_unknown_values, plan_filters
 from shared.search.fusion import Scores, fuse
 from shared.search.query import Degradation, Mode, Ranking
 from shared.search.relevance import (
     Evidence,
     anything_matches,
-    coverage,
-    term_information,
-    tuning,
+    compute_coverage,
+    compute_information,
+    get_tuning,
 )
 from shared.text.terms import terms
 
@@ -96,11 +96,11 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
 
     # Second round trip: the hits of the vector search, and the lexical hits that it may miss.
     if query_vector.values is None:
-        candidates, truncated = await search.lexical_candidates()
+        candidates, truncated = await search.fetch_lexical_candidates()
     else:
-        pool, seconds = search.lexical_pool(), _get_time_limit(query, ctx)
+        pool, seconds = search.pick_lexical_pool(), _get_time_limit(query, ctx)
         nearest, compared = await asyncio.gather(
-            _await_in_time(search.nearest(query_vector.values, query_vector.nearest), seconds),
+            _await_in_time(search.find_nearest(query_vector.values, query_vector.nearest), seconds),
             _await_in_time(
                 search.compare(query_vector.values, pool, query_vector.nearest), seconds
             ),
@@ -116,7 +116,7 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
     return Ranking(
         terms=frozenset(query_terms),
         documents=postings.totals.documents,
-        unknown=tuple(unknown_values(query.selection, postings)),
+        unknown=tuple(find_unknown_values(query.selection, postings)),
         degradation=degradation,
         hits=_score_and_sort(
             candidates, Mode.LEXICAL if is_lexical_only else query.mode, query_tuning
@@ -187,7 +187,7 @@ async def _embed(
     if not query.selection.is_unrestricted:
         return QueryVector(vector)
     # Whether postings are truncated is not known yet, so the terms are counted in any case.
-    nearest = await corpus.documents.nearest(vector, DENSE_POOL, (), lexical_terms)
+    nearest = await corpus.documents.find_nearest(vector, DENSE_POOL, (), lexical_terms)
     return QueryVector(vector, nearest)
 
 
@@ -223,7 +223,7 @@ def _time_bm25(lexical_terms: Sequence[str], ctx: Context) -> AbstractContextMan
 
 def _tune(query: SearchQuery, ctx: Context) -> Tuning:
     """Return the embedding model's tuning, adapted to the query."""
-    query_tuning = tuning(ctx.embedder.model)
+    query_tuning = get_tuning(ctx.embedder.model)
     if query.dense_weight is not None:
         query_tuning = replace(query_tuning, dense_weight=query.dense_weight)
     return query_tuning if query.may_be_far else replace(query_tuning, noise=0.0)
@@ -265,11 +265,11 @@ def _has_match(
     query_tuning: Tuning,
 ) -> bool:
     """Return whether any candidate is likely to answer the query."""
-    information = term_information(lexical_terms, postings.terms, postings.totals)
+    information = compute_information(lexical_terms, postings.terms, postings.totals)
     evidence = [
         Evidence(
             candidate.similarity,
-            coverage(information, candidate.terms) if lexical_terms else None,
+            compute_coverage(information, candidate.terms) if lexical_terms else None,
         )
         for candidate in candidates
     ]

@@ -16,7 +16,7 @@ from pydantic import StringConstraints, TypeAdapter
 
 from shared.index.searchable import DocumentT
 from shared.index.vector_index import date_cursor
-from shared.search.filter_plan import plan_filters, smallest_prefilter, unknown_values
+from shared.search.filter_plan import choose_prefilter, find_unknown_values, plan_filters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ MAX_EXAMINED: Final = 300
 _NO_DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-def hit_fingerprint(document_id: str) -> str:
+def fingerprint_hit(document_id: str) -> str:
     """Return the fingerprint of a hit for a cursor."""
     return hashlib.sha256(document_id.encode()).hexdigest()[:_DIGITS]
 
@@ -118,9 +118,9 @@ async def list_newest(
         page = await _read_page(plan.dates, selection, limit, after, corpus)
     else:
         filters = [filter_.facets for filter_ in selection.filters]
-        facets = smallest_prefilter(filters, postings.facets).facets
+        facets = choose_prefilter(filters, postings.facets).facets
         page = await _scan(selection, facets, limit, after, corpus)
-    return replace(page, unknown=tuple(unknown_values(selection, postings)))
+    return replace(page, unknown=tuple(find_unknown_values(selection, postings)))
 
 
 async def _read_page(
@@ -152,12 +152,12 @@ async def _scan(
     """List by date on the server, and drop documents that do not pass. A page may be short."""
     # The server applies one filter. With several, most of its documents may not pass.
     count = limit + 1 if len(selection.filters) <= 1 else MAX_EXAMINED
-    examined = await corpus.documents.newest(count, facets, selection.span, after)
+    examined = await corpus.documents.load_newest(count, facets, selection.span, after)
     may_be_more = len(examined) == count < MAX_EXAMINED
     if may_be_more and not facets and not any(map(selection.admits, examined)):
         # The server cannot apply the filter, and the newest documents do not pass.
         count = MAX_EXAMINED
-        examined = await corpus.documents.newest(count, facets, selection.span, after)
+        examined = await corpus.documents.load_newest(count, facets, selection.span, after)
     documents = [document for document in examined if selection.admits(document)]
     cursors = [date_cursor(document) for document in documents[:limit]]
     if len(documents) > limit:

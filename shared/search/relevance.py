@@ -8,7 +8,7 @@ word is its idf, so a word that no document has counts most. A hit matches
 - if it has all words of the query,
 - or if `similarity + words * coverage` reaches `together`, so that one makes up for the other,
 - in a semantic search, if the similarity reaches `similarity`,
-- in a lexical search, if the coverage reaches `min_coverage`.
+- in a lexical search, if the coverage reaches `compute_min_coverage`.
 
 The constants were chosen on training data to give few false alarms. The table has the errors with
 the local embedder, in per cent of the queries of the confirmation half. In brackets are those of
@@ -107,7 +107,7 @@ class Evidence:
     coverage: float | None
 
 
-def term_information(
+def compute_information(
     query: Iterable[str], postings: Mapping[str, Postings], totals: Totals
 ) -> dict[str, float]:
     """Return the information of each query term: its idf times its occurrences in the query.
@@ -123,7 +123,9 @@ def term_information(
     }
 
 
-def coverage(information: Mapping[str, float], document_terms: Container[str]) -> float | None:
+def compute_coverage(
+    information: Mapping[str, float], document_terms: Container[str]
+) -> float | None:
     """Return the share of a query's information that a document has, 0 to 1.
 
     Args:
@@ -152,7 +154,7 @@ def anything_matches(hits: Iterable[Evidence], calibration: Calibration, documen
     return any(_is_match(hit, calibration, documents) for hit in hits)
 
 
-def min_coverage(documents: int) -> float:
+def compute_min_coverage(documents: int) -> float:
     """Return the minimum coverage of a match in a lexical search.
 
     The larger the corpus, the more of a query some document has by chance.
@@ -162,7 +164,7 @@ def min_coverage(documents: int) -> float:
 
 def _is_match(hit: Evidence, calibration: Calibration, documents: int) -> bool:
     if hit.similarity is None:
-        return hit.coverage is not None and hit.coverage >= min_coverage(documents)
+        return hit.coverage is not None and hit.coverage >= compute_min_coverage(documents)
     if hit.coverage is None:
         return hit.similarity >= calibration.similarity
     weighted_sum = hit.similarity + calibration.words * hit.coverage
@@ -188,6 +190,6 @@ _DEFAULT_TUNING: Final = Tuning(dense_weight=DENSE_WEIGHT, calibration=DEFAULT_C
 _TUNING_BY_MODEL: Final = {"all-MiniLM-L6-v2-onnx-int8": Tuning(DENSE_WEIGHT, MINILM, noise=0.3)}
 
 
-def tuning(model: str) -> Tuning:
+def get_tuning(model: str) -> Tuning:
     """Return the measured tuning of a model, or a cautious one if it was not measured."""
     return _TUNING_BY_MODEL.get(model, _DEFAULT_TUNING)

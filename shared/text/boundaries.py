@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 from unicodedata import east_asian_width
 
-from shared.text.tokens import token_spans
+from shared.text.tokens import find_tokens
 
 CLUSTER: Final = 0
 """The boundary between two grapheme clusters of a word."""
@@ -48,14 +48,14 @@ class Boundaries:
     ends: array[int]
     levels: bytearray
 
-    def first(self, level: int, low: int, high: int) -> int:
+    def find_first(self, level: int, low: int, high: int) -> int:
         """Return the first boundary of at least this level in `low..high`, or -1."""
         matches = (
             self.levels.find(better, low, high + 1) for better in range(level, PARAGRAPH + 1)
         )
         return min((index for index in matches if index >= 0), default=-1)
 
-    def last(self, level: int, low: int, high: int) -> int:
+    def find_last(self, level: int, low: int, high: int) -> int:
         """Return the last boundary of at least this level in `low..high`, or -1."""
         return max(
             self.levels.rfind(better, low, high + 1) for better in range(level, PARAGRAPH + 1)
@@ -79,7 +79,7 @@ def _scan(text: str) -> Boundaries:
     """Find the tokens, and the paragraphs, lines and words that start with them."""
     boundaries = Boundaries(array("I"), array("I"), bytearray())
     end = 0
-    for start, token_end in token_spans(text):
+    for start, token_end in find_tokens(text):
         boundaries.levels.append(_classify_gap(text[end:start]) if start > end else CLUSTER)
         boundaries.starts.append(start)
         boundaries.ends.append(token_end)

@@ -70,15 +70,15 @@ def _find_next_start(boundaries: Boundaries, previous: int, end: int, limits: Ch
     if boundaries.levels[end] == PARAGRAPH:
         return end
     low = max(end - limits.overlap, previous + 1)
-    low = max(low, boundaries.last(PARAGRAPH, low, end))
+    low = max(low, boundaries.find_last(PARAGRAPH, low, end))
     for level in (SENTENCE, LINE, WORD):
-        upcoming = boundaries.first(level, end + 1, end + limits.maximum)
+        upcoming = boundaries.find_first(level, end + 1, end + limits.maximum)
         if upcoming >= 0:
             # The next unit must still fit, so the overlap gives way.
             low = max(low, upcoming - limits.maximum)
             break
     for level in (SENTENCE, LINE, WORD):
-        start = boundaries.first(level, low, end - 1)
+        start = boundaries.find_first(level, low, end - 1)
         if start >= 0:
             return start
     return end
@@ -101,14 +101,14 @@ def _find_best_end(
 ) -> int:
     """Return the best end by the rules of this module, if more than one chunk is left."""
     low, full = previous_end + limits.min_progress, start + limits.target
-    end = boundaries.last(PARAGRAPH, max(low, start + limits.target // 2), full)
+    end = boundaries.find_last(PARAGRAPH, max(low, start + limits.target // 2), full)
     if end >= 0:
         return end
     for level in (SENTENCE, LINE, WORD):
-        end = boundaries.last(level, low, full)
+        end = boundaries.find_last(level, low, full)
         if end < 0:
-            end = boundaries.first(level, full + 1, start + limits.maximum)
+            end = boundaries.find_first(level, full + 1, start + limits.maximum)
         if end >= 0:
             return end
-    end = boundaries.last(WORD, previous_end + 1, low)
+    end = boundaries.find_last(WORD, previous_end + 1, low)
     return end if end >= 0 else full

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from shared.text.markup import plain_line
-from shared.text.snippets import SNIPPET_LENGTH, grapheme_ends, truncate
-from shared.text.terms import MAX_TERM, term_occurrences
+from shared.text.markup import to_plain_line
+from shared.text.snippets import SNIPPET_LENGTH, find_grapheme_ends, truncate
+from shared.text.terms import MAX_TERM, find_occurrences
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -39,14 +39,14 @@ class Excerpt:
     matched: list[str]
 
 
-def excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
+def find_excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
     """Find the part of a passage that has the most different terms of a query.
 
     Args:
         content: The passage.
         query_terms: The terms of the query, from `terms`.
     """
-    line = plain_line(content)
+    line = to_plain_line(content)
     matches = _find_matches(line, query_terms)
     text, occurrences = line, matches
     if _LINK in content:  # the address, which is not in the line, may match too
@@ -60,7 +60,7 @@ def excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
 
 
 def _find_matches(line: str, query_terms: Collection[str]) -> list[_Occurrence]:
-    return [occurrence for occurrence in term_occurrences(line) if occurrence[0] in query_terms]
+    return [occurrence for occurrence in find_occurrences(line) if occurrence[0] in query_terms]
 
 
 def _cut_around(line: str, match: int) -> str:
@@ -100,4 +100,4 @@ def _find_word_start(line: str, index: int, match: int) -> int:
     space = line.find(" ", index - 1, match)
     if space >= 0:
         return space + 1
-    return next(end for end in grapheme_ends(line) if end >= index)
+    return next(end for end in find_grapheme_ends(line) if end >= index)

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import regex
 
-from shared.text.sentences import sentences
+from shared.text.sentences import split_sentences
 from shared.text.terms import terms
 
 if TYPE_CHECKING:
@@ -77,14 +77,14 @@ class KeySentence:
     similarities: tuple[float, ...]
 
 
-def key_sentences(text: str, title: str = "") -> list[KeySentence]:
+def rank_sentences(text: str, title: str = "") -> list[KeySentence]:
     """Return the sentences of a text by weight, the highest first.
 
     Args:
         text: The text. Only its prose is considered.
         title: The title of the text's source, whose terms count more.
     """
-    candidates = [(sentence, Counter(terms(sentence))) for sentence in sentences(text)]
+    candidates = [(sentence, Counter(terms(sentence))) for sentence in split_sentences(text)]
     candidates = [(line, bag) for line, bag in candidates if bag.total() >= MIN_TERMS]
     if not candidates:
         return []

@@ -88,17 +88,17 @@ _MARKED: Final = re.compile(r"[\[*_~=`#>|<\\&]|---")
 """What a text with marks contains."""
 
 
-def plain_text(text: str) -> str:
+def to_plain_text(text: str) -> str:
     """Return a text without its marks, in its lines."""
     return "\n".join(_iterate_plain_lines(text)) if _MARKED.search(text) else text
 
 
-def plain_line(text: str) -> str:
+def to_plain_line(text: str) -> str:
     """Return a text without its marks on one line; one that has only marks as it is."""
-    return " ".join(plain_text(text).split() or text.split())
+    return " ".join(to_plain_text(text).split() or text.split())
 
 
-def code_lines(text: str) -> Iterator[tuple[str, bool]]:
+def iterate_lines(text: str) -> Iterator[tuple[str, bool]]:
     """Yield each line, except those of fences, and whether it is in a block of code.
 
     With an odd number of fences the text is a fragment, and either side of one may be code: then no
@@ -113,7 +113,7 @@ def code_lines(text: str) -> Iterator[tuple[str, bool]]:
         yield ("" if is_fence else line), is_in_code and are_balanced
 
 
-def without_inline_marks(text: str) -> str:
+def strip_inline_marks(text: str) -> str:
     """Return a paragraph without marks: links become their words, and entities their characters.
 
     Images, emphasis, footnote marks, HTML tags and comments are removed.
@@ -144,7 +144,7 @@ def wikilink_target(wikilink: str) -> str:
 def _iterate_plain_lines(text: str) -> Iterator[str]:
     paragraph: list[str] = []
     is_in_list = False
-    for line, is_code in code_lines(text):
+    for line, is_code in iterate_lines(text):
         is_indented = INDENTATION.match(line) is not None
         if line.strip() and not is_indented:
             is_in_list = LIST_ITEM.match(line) is not None
@@ -152,15 +152,15 @@ def _iterate_plain_lines(text: str) -> Iterator[str]:
         if line.strip() and not is_code and not is_indented_code:
             paragraph.append(_strip_block_marks(line))
             continue
-        yield from _strip_inline_marks(paragraph)
+        yield from _strip_paragraph(paragraph)
         yield line
         paragraph = []
-    yield from _strip_inline_marks(paragraph)
+    yield from _strip_paragraph(paragraph)
 
 
-def _strip_inline_marks(lines: list[str]) -> list[str]:
+def _strip_paragraph(lines: list[str]) -> list[str]:
     """Remove the marks within lines; emphasis may extend over several."""
-    return without_inline_marks("\n".join(lines)).split("\n") if lines else []
+    return strip_inline_marks("\n".join(lines)).split("\n") if lines else []
 
 
 def _strip_block_marks(line: str) -> str:

@@ -144,7 +144,7 @@ def _find_piece_end(boundaries: Boundaries, first_sentence: int, max_length: int
     )
     for level in (SENTENCE, LINE, WORD, CLUSTER):
         for end_limit in (balanced_end, max_end):
-            end = boundaries.last(level, min_end, end_limit)
+            end = boundaries.find_last(level, min_end, end_limit)
             if end >= 0:
                 return end
     return max_end

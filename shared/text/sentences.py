@@ -18,8 +18,8 @@ from shared.text.markup import (
     LINK_DEFINITION,
     LIST_ITEM,
     QUOTE_MARKS,
-    code_lines,
-    without_inline_marks,
+    iterate_lines,
+    strip_inline_marks,
 )
 from shared.text.passages import normalize_line
 
@@ -33,12 +33,12 @@ _BREAK: Final = re.compile(r"\s*(?:\||#{1,6}\s|\[!\w|[-=*_]{3,}\s*$|(?:#[^\s#]+\
 _ADDRESS: Final = re.compile(r"<?\bhttps?://[^\s>]+>?")
 
 
-def sentences(text: str) -> list[str]:
+def split_sentences(text: str) -> list[str]:
     """Return the sentences in order, each on one line."""
     return [
         sentence
         for block in _split_into_blocks(text)
-        for sentence in _split_sentences(_remove_markup(block))
+        for sentence in _split_block(_remove_markup(block))
         if _is_prose(sentence)
     ]
 
@@ -66,20 +66,20 @@ def _is_no_prose(line: str) -> bool:
 
 def _iterate_prose_lines(text: str) -> Iterator[str]:
     """Yield the lines, with lines of code emptied and quotation markers removed."""
-    for line, is_code in code_lines(text):
+    for line, is_code in iterate_lines(text):
         yield "" if is_code else QUOTE_MARKS.sub("", line)
 
 
 def _remove_markup(block: str) -> str:
     """Replace links by their words, and remove addresses and emphasis."""
-    return normalize_line(_ADDRESS.sub("", without_inline_marks(block)))
+    return normalize_line(_ADDRESS.sub("", strip_inline_marks(block)))
 
 
-def _split_sentences(block: str) -> Iterator[str]:
+def _split_block(block: str) -> Iterator[str]:
     boundaries = find_boundaries(block)
     first_part = 0
     while first_part < len(boundaries.starts):
-        end = boundaries.first(SENTENCE, first_part + 1, len(boundaries.starts))
+        end = boundaries.find_first(SENTENCE, first_part + 1, len(boundaries.starts))
         yield block[boundaries.starts[first_part] : boundaries.ends[end - 1]]
         first_part = end
 

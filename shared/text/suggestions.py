@@ -14,7 +14,7 @@ _ALL_WORDS_SIMILARITY: Final = 0.9
 """The similarity of two names if one contains all words of the other."""
 
 
-def nearest_names(query: str, names: Sequence[str], limit: int = 3) -> list[str]:
+def find_nearest_names(query: str, names: Sequence[str], limit: int = 3) -> list[str]:
     """Return the names most similar to an unknown one, best first, ties in the order of `names`.
 
     Names are compared by their letters regardless of case, or by whole words: `Loaf` finds
@@ -38,7 +38,7 @@ def nearest_names(query: str, names: Sequence[str], limit: int = 3) -> list[str]
 def unknown_name_message(kind: str, query: str, names: Sequence[str]) -> str:
     """Say that there is no such tag, author ..., and which existing names are similar."""
     # A list of names may be older than the search that did not find this one.
-    nearest = nearest_names(query, [name for name in names if name != query])
+    nearest = find_nearest_names(query, [name for name in names if name != query])
     if not nearest:
         return f"There is no {kind} {query!r}, nor any like it."
     return f"There is no {kind} {query!r}. Nearest: {', '.join(map(repr, nearest))}."

@@ -123,14 +123,18 @@ def terms(text: str) -> list[str]:
     return result + [match[0][:MAX_TERM] for match in _NAME.finditer(normal)]
 
 
-def term_occurrences(text: str) -> Iterator[tuple[str, int, int]]:
+def find_occurrences(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield the terms of a text with their start and end, in code points.
 
     Words that only normalization reveals are missing, which is good enough for highlighting.
     """
     for token in _TOKEN.finditer(text):
         offset, written = token.start(), token[0]
-        read = _occurrences if len(written) <= MAX_TERM else _occurrences.__wrapped__
+        read = (
+            _find_token_occurrences
+            if len(written) <= MAX_TERM
+            else _find_token_occurrences.__wrapped__
+        )
         for term, start, end in read(written):
             yield term, offset + start, offset + end
 
@@ -140,7 +144,7 @@ MIN_COPY: Final = 0.6
 renamed variables: `shared.traces.near_duplicates` measured it."""
 
 
-def resemblance(terms: AbstractSet[str], other_terms: AbstractSet[str]) -> float:
+def compute_resemblance(terms: AbstractSet[str], other_terms: AbstractSet[str]) -> float:
     """Return the Jaccard index of two sets of terms, from 0 to 1, or 0 if both are empty.
 
     Broder calls this the resemblance of two documents ("On the Resemblance and Containment of
@@ -186,7 +190,7 @@ def _pair_spans(run: regex.Match[str]) -> list[tuple[int, int]]:
 
 
 @lru_cache(maxsize=1 << 14)
-def _occurrences(token: str) -> tuple[tuple[str, int, int], ...]:
+def _find_token_occurrences(token: str) -> tuple[tuple[str, int, int], ...]:
     """Return the terms of a text without spaces, with their start and end."""
     # Of all that normalization changes, only the apostrophe affects where words end.
     spans = [match.span() for match in _NAME.finditer(token)]

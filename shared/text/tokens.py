@@ -62,12 +62,12 @@ _TOKEN: Final = regex.compile(
 )
 
 
-def token_count(text: str) -> int:
+def count_tokens(text: str) -> int:
     """Count the tokens of a text."""
-    return sum(1 for _ in token_spans(text))
+    return sum(1 for _ in find_tokens(text))
 
 
-def token_spans(text: str) -> Iterator[tuple[int, int]]:
+def find_tokens(text: str) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each token, in code points. Only white space is between them.
 
     A text may be cut between any two tokens: no grapheme cluster of up to `MAX_TOKEN` code points

@@ -79,17 +79,18 @@ async def test_a_term_and_a_facet_of_one_id_have_own_postings(ctx: Context) -> N
 
 async def test_the_most_common_values_come_first(ctx: Context) -> None:
     await store_sources(ctx, BAKING, RYE)
-    values = await InvertedIndex(ctx.database, KNOWLEDGE).names(Kind.AUTHOR, 2)
+    values = await InvertedIndex(ctx.database, KNOWLEDGE).list_commonest(Kind.AUTHOR, 2)
     assert values == [FacetValue(Facet(Kind.AUTHOR, "ida loaf"), "IDA LOAF", 5)]
-    food, other = await InvertedIndex(ctx.database, KNOWLEDGE).names(Kind.TAG, 2)
+    food, other = await InvertedIndex(ctx.database, KNOWLEDGE).list_commonest(Kind.TAG, 2)
     assert [(food.facet.key, food.count), other.count] == [("food", 5), 2]
 
 
 async def test_values_are_found_by_prefix(ctx: Context) -> None:
     await store_sources(ctx, BAKING, RYE)
-    values = await InvertedIndex(ctx.database, KNOWLEDGE).names_from(Kind.TAG, "foo", 5)
+    values = await InvertedIndex(ctx.database, KNOWLEDGE).list_by_prefix(Kind.TAG, "foo", 5)
     assert [item.facet.key for item in values] == ["food", "foot/notes"]
     expected = [FacetValue(Facet(Kind.AUTHOR, "ida loaf"), "IDA LOAF", 5)]
     assert (
-        await InvertedIndex(ctx.database, KNOWLEDGE).names_from(Kind.AUTHOR, "ida", 5) == expected
+        await InvertedIndex(ctx.database, KNOWLEDGE).list_by_prefix(Kind.AUTHOR, "ida", 5)
+        == expected
     )

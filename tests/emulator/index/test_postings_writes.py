@@ -10,7 +10,7 @@ import pytest
 from shared.index.bm25 import Totals, pack
 from shared.index.facets import Facet, Kind, named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
-from shared.index.posting_changes import IndexDifference, postings_writes
+from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import FacetValue
 from tests.support.query_recorder import recording
 from tests.support.second_corpus import NAMES, Jotting, corpus, forget, save_jottings
@@ -38,7 +38,9 @@ def queries_of_its_own() -> Iterator[None]:
 async def write(ctx: Context, name: str, before: IndexedState, after: IndexedState) -> None:
     """Write one document's postings."""
     database = ctx.database
-    await database.commit(postings_writes(database, NAMES, [IndexDifference(name, before, after)]))
+    await database.commit(
+        build_postings_writes(database, NAMES, [IndexDifference(name, before, after)])
+    )
 
 
 async def test_indexing_a_document_reads_nothing(ctx: Context, meter: Meter) -> None:
@@ -61,7 +63,7 @@ async def test_an_edit_writes_only_differences(ctx: Context, meter: Meter) -> No
     lists = await corpus(ctx).index.read(["rye", "bread", "salt"], [SEA])
     assert lists.terms.keys() == {"rye", "salt"}
     assert lists.totals == Totals(1, 3)
-    assert postings_writes(ctx.database, NAMES, [IndexDifference("a", RYE, RYE)]) == []
+    assert build_postings_writes(ctx.database, NAMES, [IndexDifference("a", RYE, RYE)]) == []
 
 
 async def test_empty_postings_stay_but_readers_skip_them(ctx: Context) -> None:

@@ -18,8 +18,8 @@ from shared.search.filter_plan import (
     FilterScope,
     Prefilter,
     Selection,
+    choose_prefilter,
     plan_filters,
-    smallest_prefilter,
 )
 
 FIRST: Final = datetime(2024, 1, 1, tzinfo=UTC)
@@ -178,7 +178,7 @@ def test_truncated_postings_are_complete_from_since_on() -> None:
 def test_the_prefilter_leaves_the_fewest_documents() -> None:
     a, b, c, _ = TAGS
     postings = {a: Postings(7, {}), b: Postings(3, {}), c: Postings(3, {})}
-    assert smallest_prefilter([[a], [b, c, TAGS[3]]], postings) == Prefilter(("tag:b", "tag:c"), 6)
+    assert choose_prefilter([[a], [b, c, TAGS[3]]], postings) == Prefilter(("tag:b", "tag:c"), 6)
 
 
 def test_the_prefilter_has_at_most_30_facets() -> None:
@@ -186,5 +186,5 @@ def test_the_prefilter_has_at_most_30_facets() -> None:
     common_facet = TAGS[0]
     postings = {facet: Postings(1, {}) for facet in rare_facets}
     postings[common_facet] = Postings(999, {})
-    assert smallest_prefilter([rare_facets, [common_facet]], postings).facets == ("tag:a",)
-    assert len(smallest_prefilter([rare_facets[:30], [common_facet]], postings).facets) == 30
+    assert choose_prefilter([rare_facets, [common_facet]], postings).facets == ("tag:a",)
+    assert len(choose_prefilter([rare_facets[:30], [common_facet]], postings).facets) == 30

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, StringConstraints
 
-from shared.core.dates import ALL_DATES, DateSpan, Period, period_dates
+from shared.core.dates import ALL_DATES, DateSpan, Period, resolve_period
 from shared.core.errors import InvalidInput
 from shared.index.facets import HAS_CARD, Facet, Kind, named_facet
 from shared.runtime.schemas import Arguments, DocumentId
@@ -82,4 +82,4 @@ def _resolve_span(filters: Filters, now: datetime) -> DateSpan:
         if span.empty:
             message = "filters.date_range ends before it starts. Swap start and end."
             raise InvalidInput(message, details={"filters.date_range": "ends before it starts"})
-    return span & period_dates(filters.period, now) if filters.period else span
+    return span & resolve_period(filters.period, now) if filters.period else span
