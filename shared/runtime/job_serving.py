@@ -1,6 +1,6 @@
 """The adapter between a job's declaration and a Cloud Function.
 
-It is separate from `serving`, so that a tool's bundle contains no code of jobs.
+It is separate from `serving`, so that tools' bundles contain no code of jobs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ MAX_FAILURES: Final = 100
 
 
 def serve_job(job: Job) -> Handler:
-    """Make a Cloud Function of a job: `POST` runs it unless it is running, `GET` checks health."""
+    """Make a Cloud Function of a job: `POST` runs the job, `GET` checks health.
+
+    The answer to `POST` has the state `busy` if the job is already running.
+    """
     app = App(Settings())
     telemetry.start(app.settings, job.name)
 

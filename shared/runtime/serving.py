@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 def serve(tool: Tool[Any, Any]) -> Handler:
-    """Make a Cloud Function of a tool: `POST` takes a `CallRequest`, `GET` checks health.
+    """Make a Cloud Function of a tool: `POST` runs a `CallRequest`, `GET` checks health.
 
-    Only the gateway's service account may invoke it, which Cloud Run checks before the function.
+    Cloud Run lets only the gateway's service account invoke the function.
     """
     app = App(Settings())
     telemetry.start(app.settings, tool.name)
@@ -41,7 +41,8 @@ def serve(tool: Tool[Any, Any]) -> Handler:
     async def answer(request: Request) -> JSONResponse:
         if request.method == "GET":
             return await answer_health_check(tool.name, app)
-        # A web page could reach this function on a laptop, but not send JSON without a preflight.
+        # On a laptop, any web page can reach this function. But a page may send JSON only after a
+        # preflight, which this function never grants.
         is_json = parse_media_type(request.headers.get("content-type")) == "application/json"
         try:
             call_request = CallRequest.model_validate_json(await request.body() if is_json else b"")
@@ -56,7 +57,7 @@ def serve(tool: Tool[Any, Any]) -> Handler:
 def register_handler(answer: Handler, app: App) -> Handler:
     """Register a handler with the functions framework, and end the cold start."""
 
-    # The framework looks a function up by its name, which must be that of the deployed target.
+    # The framework finds the function by its name, which must be the name of the deployed target.
     async def handle(request: Request) -> JSONResponse:
         with bind_trace(request.headers, app.settings.google_cloud_project):
             response = await answer(request)
@@ -69,7 +70,7 @@ def register_handler(answer: Handler, app: App) -> Handler:
 
 
 async def answer_health_check(name: str, app: App) -> JSONResponse:
-    """Answer whether the database can be reached."""
+    """Answer whether the function can reach the database. Costs one round trip."""
     try:
         await app.ping()
     except CarrelError as error:
