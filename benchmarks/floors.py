@@ -128,7 +128,7 @@ class BareSearches(Generic[DocumentT]):
         return BareSearch(
             vector=vector,
             postings=[*postings, self._names.totals],
-            passing=plan.ids if plan.exact and len(plan.ids) <= limit else [],
+            passing=plan.ids if plan.is_exact and len(plan.ids) <= limit else [],
             facets=facets,
             limit=limit,
             lexical=best,

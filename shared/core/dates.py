@@ -79,7 +79,7 @@ class DateSpan:
         return self.first <= moment.astimezone(UTC).date() <= self.last
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether the span has no days."""
         return self.first > self.last
 

@@ -64,7 +64,7 @@ class Postings:
     days: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether no document is missing."""
         return self.df <= len(self.entries)
 

@@ -88,7 +88,7 @@ class CandidateSearch(Generic[DocumentT]):
                 for item in counted
                 if self.selection.admits(item.document)
             ]
-        elif self.plan.exact:
+        elif self.plan.is_exact:
             hits = [
                 self._score_by_postings(document_id)
                 for document_id in self._pick_top(MAX_LEXICAL_HITS)
@@ -108,7 +108,7 @@ class CandidateSearch(Generic[DocumentT]):
 
     def pick_lexical_pool(self) -> list[str]:
         """Return the ids of the lexical hits that are candidates of a hybrid search."""
-        return self._pick_top(LEXICAL_POOL if self.plan.exact else UNCHECKED_POOL)
+        return self._pick_top(LEXICAL_POOL if self.plan.is_exact else UNCHECKED_POOL)
 
     async def compare(
         self,
@@ -231,7 +231,7 @@ class CandidateSearch(Generic[DocumentT]):
     @property
     def _postings_truncated(self) -> bool:
         """Whether some documents may be missing from the terms' postings."""
-        return not all(postings.complete for postings in self.postings.terms.values())
+        return not all(postings.is_complete for postings in self.postings.terms.values())
 
     @property
     def _counted_terms(self) -> Sequence[str]:

@@ -116,14 +116,14 @@ class FilterPlan:
         scope: What the postings reveal about the documents that pass.
         dates: The dates of a set of documents that includes all that pass, by document id. None
             if no such set is known.
-        exact: Whether the postings alone show which documents pass.
+        is_exact: Whether the postings alone show which documents pass.
         prefilter: The filter that the server applies.
         max_passing: The maximum number of documents that pass, or None if unknown.
     """
 
     scope: FilterScope
     dates: Dates | None
-    exact: bool
+    is_exact: bool
     prefilter: Prefilter
     max_passing: int | None = None
 
@@ -158,9 +158,9 @@ def plan_filters(selection: Selection, postings: Mapping[Facet, Postings]) -> Fi
     span that begins after that date.
     """
     if selection.is_unrestricted:
-        return FilterPlan(FilterScope.EVERYTHING, None, exact=True, prefilter=Prefilter())
-    if selection.span.empty:
-        return FilterPlan(FilterScope.SMALL, {}, exact=True, prefilter=Prefilter())
+        return FilterPlan(FilterScope.EVERYTHING, None, is_exact=True, prefilter=Prefilter())
+    if selection.span.is_empty:
+        return FilterPlan(FilterScope.SMALL, {}, is_exact=True, prefilter=Prefilter())
     filters = [filter_.facets for filter_ in selection.filters]
     if selection.months:
         filters.append(selection.months)
@@ -168,15 +168,15 @@ def plan_filters(selection: Selection, postings: Mapping[Facet, Postings]) -> Fi
     complete_dates = [dates for dates in dates_by_filter if dates is not None]
     dates = _intersect(complete_dates) if complete_dates else None
     # An empty intersection is exact even if other postings are truncated.
-    exact = dates is not None and (not dates or len(complete_dates) == len(dates_by_filter))
+    is_exact = dates is not None and (not dates or len(complete_dates) == len(dates_by_filter))
     if dates is not None and len(dates) <= SMALL_SCOPE_SIZE:
         scope = FilterScope.SMALL
     else:
-        scope = FilterScope.LARGE if exact else FilterScope.UNKNOWN
+        scope = FilterScope.LARGE if is_exact else FilterScope.UNKNOWN
     sizes = [_bound_size(facets, postings) for facets in filters]
     sizes += [] if dates is None else [len(dates)]
     prefilter = choose_prefilter(filters, postings)
-    return FilterPlan(scope, dates, exact, prefilter, min(sizes, default=None))
+    return FilterPlan(scope, dates, is_exact, prefilter, min(sizes, default=None))
 
 
 def choose_prefilter(
@@ -216,7 +216,7 @@ def _collect_dates(
     span = selection.span.microseconds
     postings_of_facets = [postings[facet] for facet in facets if facet in postings]
     if any(
-        not facet_postings.complete and facet_postings.since > span.start
+        not facet_postings.is_complete and facet_postings.since > span.start
         for facet_postings in postings_of_facets
     ):
         return None

@@ -95,22 +95,12 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         query.selection, plan, lexical_terms, postings, scores, corpus.documents, max_checked
     )
 
-    # Second round trip: run the vector search, and compare the lexical hits that it may miss.
-    if query_vector.values is None:
-        candidates, truncated = await search.fetch_lexical_candidates()
-    else:
-        pool, seconds = search.pick_lexical_pool(), _get_time_limit(query, ctx)
-        nearest, compared = await asyncio.gather(
-            _await_in_time(search.find_nearest(query_vector.values, query_vector.nearest), seconds),
-            _await_in_time(
-                search.compare(query_vector.values, pool, query_vector.nearest), seconds
-            ),
-        )
-        candidates, truncated = search.merge(nearest or [], pool, compared or [])
-        if nearest is None:
-            degradation = Degradation.SEMANTIC_TIMED_OUT
-        elif compared is None:
-            degradation = degradation or Degradation.COMPARISON_TIMED_OUT
+    # Second round trip: fetch the candidates.
+    candidates, truncated, timeout = await _fetch_candidates(
+        search, query_vector, _get_time_limit(query, ctx)
+    )
+    if timeout is Degradation.SEMANTIC_TIMED_OUT or degradation is None:
+        degradation = timeout
 
     query_tuning = _tune(query, ctx)
     is_lexical_only = degradation is not None and degradation.is_lexical_only
@@ -125,6 +115,31 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         matches=_has_match(candidates, lexical_terms, postings, query_tuning),
         truncated=truncated,
     )
+
+
+async def _fetch_candidates(
+    search: CandidateSearch[DocumentT], query_vector: QueryVector[DocumentT], seconds: float | None
+) -> tuple[list[Candidate[DocumentT]], bool, Degradation | None]:
+    """Run the vector search, and compare the lexical hits that it may miss.
+
+    Without a vector, fetch the best documents by words alone.
+
+    Returns:
+        The candidates, whether documents that pass the filters may be missing, and what timed out.
+    """
+    if query_vector.values is None:
+        candidates, truncated = await search.fetch_lexical_candidates()
+        return candidates, truncated, None
+    pool = search.pick_lexical_pool()
+    nearest, compared = await asyncio.gather(
+        _await_in_time(search.find_nearest(query_vector.values, query_vector.nearest), seconds),
+        _await_in_time(search.compare(query_vector.values, pool, query_vector.nearest), seconds),
+    )
+    candidates, truncated = search.merge(nearest or [], pool, compared or [])
+    if nearest is None:
+        return candidates, truncated, Degradation.SEMANTIC_TIMED_OUT
+    timeout = Degradation.COMPARISON_TIMED_OUT if compared is None else None
+    return candidates, truncated, timeout
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,13 +113,13 @@ async def list_newest(
 
     Costs two round trips, or one if the selection is only a span.
     """
-    if selection.span.empty:
+    if selection.span.is_empty:
         return Listing([])
     if not selection.filters:
         return await _scan(selection, (), limit, after, corpus)
     postings = await corpus.index.read([], selection.facets)
     plan = plan_filters(selection, postings.facets)
-    if plan.exact and plan.dates is not None:
+    if plan.is_exact and plan.dates is not None:
         page = await _read_page(plan.dates, selection, limit, after, corpus)
     else:
         filters = [filter_.facets for filter_ in selection.filters]

@@ -30,7 +30,7 @@ def test_a_period_is_a_span_of_days(period: Period, first: str, last: str) -> No
 
 
 def test_every_period_has_a_span() -> None:
-    assert all(not resolve_period(period, NOW).empty for period in Period)
+    assert all(not resolve_period(period, NOW).is_empty for period in Period)
 
 
 def test_last_month_in_january_is_december() -> None:
@@ -72,8 +72,8 @@ def test_spans_intersect() -> None:
 
 
 def test_disjoint_spans_have_an_empty_intersection() -> None:
-    assert (SPAN & DateSpan(date(2025, 1, 1), date(2025, 1, 2))).empty
-    assert not SPAN.empty
+    assert (SPAN & DateSpan(date(2025, 1, 1), date(2025, 1, 2))).is_empty
+    assert not SPAN.is_empty
 
 
 def test_the_months_of_a_span_include_partial_ones() -> None:

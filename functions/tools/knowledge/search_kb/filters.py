@@ -79,7 +79,7 @@ def _resolve_span(filters: Filters, now: datetime) -> DateSpan:
     span = ALL_DATES
     if days := filters.date_range:
         span = DateSpan(days.start or date.min, days.end or date.max)
-        if span.empty:
+        if span.is_empty:
             message = "filters.date_range ends before it starts. Swap start and end."
             raise InvalidInput(message, details={"filters.date_range": "ends before it starts"})
     return span & resolve_period(filters.period, now) if filters.period else span
