@@ -53,7 +53,9 @@ def require_valid_settings(
     except InvalidInput as error:
         raise CommandFailed(f"{file_name}: settings: {error.message}") from None
     except ValidationError as error:
-        sentences = (f"{problem}{format_example(name)}" for name, problem in describe_problems(error))
+        sentences = (
+            f"{problem}{format_example(name)}" for name, problem in describe_problems(error)
+        )
         raise CommandFailed(f"{file_name}: settings: {'; '.join(sentences)}") from None
 
 
